@@ -1,0 +1,28 @@
+"""How kernels are compiled: cached on disk, without the interpreter lock, never with reordered arithmetic.
+
+``fastmath`` stays off: a replay must give the same bits, whatever the number of threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import numba
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def jit(function: F) -> F:
+    """Compile a kernel for one thread."""
+    compiled: F = numba.njit(cache=True, nogil=True)(function)
+    return compiled
+
+
+def pjit(function: F) -> F:
+    """Compile a kernel whose ``prange`` loops run over independent people."""
+    compiled: F = numba.njit(cache=True, nogil=True, parallel=True)(function)
+    return compiled
+
+
+prange = numba.prange

@@ -1,0 +1,45 @@
+"""Errors a user of the models can cause. Each says what must hold, what was found and what to do."""
+
+from __future__ import annotations
+
+
+class TallyguardError(Exception):
+    """Base of every error that a person can cause and mend.
+
+    ``must`` is the rule, ``got`` what was found, ``remedy`` what to do about it; the message is the three
+    in one sentence: ``transition row 3 of person 'p1' must sum to 1, got 0.97; renormalise it or drop the row``.
+    """
+
+    def __init__(self, must: str, got: object, remedy: str) -> None:
+        self.must = must
+        self.got = got
+        self.remedy = remedy
+        super().__init__(f"{must}, got {got}; {remedy}")
+
+
+class PriorError(TallyguardError):
+    """A movement prior is not a Markov chain on the deployment's locations."""
+
+
+class PriorFileError(TallyguardError):
+    """A priors file cannot be read as one."""
+
+
+class CheckinError(TallyguardError):
+    """A check-in file cannot be read, or cannot be fitted with the chosen options."""
+
+
+class SensorError(TallyguardError):
+    """A sensor is unknown, or its description does not fit the locations."""
+
+
+class ScheduleError(TallyguardError):
+    """A schedule names an unknown sensor or mechanism, or is not in the documented form."""
+
+
+class MechanismError(TallyguardError):
+    """A mechanism's parameters are out of range, or a count cannot be released with it."""
+
+
+class NoiseKeyError(TallyguardError):
+    """The secret noise key is missing, too short or of an unknown epoch."""
