@@ -1,0 +1,71 @@
+"""What one step shows an informed adversary about one person.
+
+Knowing everybody else, the adversary sees for each active sensor whether the person is counted there, exactly
+or under noise. So a step is a map from locations to *outcomes*: outcome 0 is "counted nowhere", every other
+outcome is one set of sensors that count the person together. Two outcomes are told apart by the noise of the
+sensors in which they differ.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models.mechanisms import Mechanism
+from models.schedule import StepSchedule
+
+
+@dataclass(frozen=True)
+class StepObservation:
+    """One step as the accountants see it.
+
+    ``labels`` (M,) gives the outcome of each location, ``outcomes[k]`` the positions (in ``mechanisms``) of
+    the sensors that count someone in outcome ``k``; ``outcomes[0]`` is empty. Suppressed sensors are left out:
+    they show nothing.
+    """
+
+    labels: NDArray[np.int32]
+    outcomes: tuple[tuple[int, ...], ...]
+    mechanisms: tuple[Mechanism, ...]
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is released."""
+        return not self.mechanisms
+
+    @cached_property
+    def is_raw(self) -> bool:
+        """Whether everything that is released is released exactly; true for an empty step."""
+        return all(mechanism.is_exact for mechanism in self.mechanisms)
+
+    @cached_property
+    def distances_nats(self) -> NDArray[np.float64]:
+        """Kullback-Leibler divergences (O, O) between what outcomes show; inf where an exact count differs.
+
+        The sensors' noises are independent, so the divergence adds over the sensors in which two outcomes
+        differ, each at shift one.
+        """
+        count = len(self.outcomes)
+        distances = np.zeros((count, count))
+        for i in range(count):
+            for j in range(count):
+                differing = set(self.outcomes[i]) ^ set(self.outcomes[j])
+                distances[i, j] = sum(self.mechanisms[k].divergence() for k in sorted(differing))
+        return distances
+
+
+def observe(step: StepSchedule, location_count: int) -> StepObservation:
+    """The observation of one step in a deployment with ``location_count`` locations."""
+    released = [release for release in step.releases if release.mechanism.is_released]
+    members: dict[int, list[int]] = {}
+    for position, release in enumerate(released):
+        for location in release.sensor.locations:
+            members.setdefault(location, []).append(position)
+    outcomes: dict[tuple[int, ...], int] = {(): 0}
+    labels = np.zeros(location_count, dtype=np.int32)
+    for location in sorted(members):
+        labels[location] = outcomes.setdefault(tuple(members[location]), len(outcomes))
+    return StepObservation(labels, tuple(outcomes), tuple(release.mechanism for release in released))
