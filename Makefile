@@ -1,0 +1,80 @@
+# tallyguard: `make demo` shows it, `make test` proves it. Everything lives in .venv; nothing else is installed.
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+
+VENV ?= .venv
+BIN := $(VENV)/bin
+STEPS ?= 48
+PEOPLE ?= 2000
+WORKERS ?= 2
+CODE := models accounting stream_app tests benchmarks experiments
+
+# The first interpreter that is new enough; PYTHON=... chooses another.
+PYTHON ?= $(shell for candidate in python3 python3.11 python3.12 python3.13; do \
+	$$candidate -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$candidate && break; done)
+
+.PHONY: help demo test test-fast lint format bench held-out picture lock install install-dev clean
+
+help: ## this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
+
+demo: install ## a simulated city end to end, no broker needed (STEPS=48 PEOPLE=2000)
+	@$(BIN)/tallyguard demo --steps $(STEPS) --people $(PEOPLE)
+
+test: install-dev ## every test
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup
+
+test-fast: install-dev ## the tests that take less than three minutes together
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m "not slow"
+
+lint: install-dev ## ruff, and mypy --strict on the three packages
+	@$(BIN)/ruff check $(wildcard $(CODE))
+	@$(BIN)/ruff format --check $(wildcard $(CODE))
+	@$(BIN)/mypy --strict -p models -p accounting -p stream_app
+
+format: install-dev ## rewrite the code in the house's format
+	@$(BIN)/ruff check --fix $(wildcard $(CODE))
+	@$(BIN)/ruff format $(wildcard $(CODE))
+
+bench: install-dev ## each speed claim as a table of ratios measured in one run
+	@$(BIN)/python -m benchmarks
+
+held-out: install-dev ## the paper's summary on real check-ins (DATA=folder with the Parquet files)
+	@$(BIN)/python -m experiments.held_out $(if $(DATA),--data $(DATA)) --results docs/results
+
+picture: install-dev ## draw the README's picture from a run of the demo
+	@$(BIN)/python -m experiments.readme_picture
+
+install: $(VENV)/installed-runtime
+install-dev: $(VENV)/installed-dev
+
+$(VENV)/bin/python:
+	@test -n "$(PYTHON)" || { echo "tallyguard needs Python 3.11 or newer, and none was found; install it, or say PYTHON=/path/to/python" >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
+		echo "$(PYTHON) cannot create virtual environments; on Debian and Ubuntu: apt install python3-venv" >&2; exit 1; }
+	@echo "creating $(VENV) with $$($(PYTHON) --version)"
+	@$(PYTHON) -m venv $(VENV)
+
+$(VENV)/installed-runtime: requirements.lock pyproject.toml | $(VENV)/bin/python
+	@echo "installing tallyguard (once)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(VENV)/installed-dev: requirements-dev.lock pyproject.toml | $(VENV)/bin/python
+	@echo "installing tallyguard with its development tools (once)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.lock
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@ $(VENV)/installed-runtime
+
+UV_COMPILE := uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes \
+	--no-emit-index-url --no-emit-find-links --no-header --quiet
+lock: | $(VENV)/bin/python ## choose the newest versions and write both lock files (UPGRADE=--upgrade)
+	@$(BIN)/python -m pip install --quiet uv
+	@$(BIN)/$(UV_COMPILE) $(UPGRADE) --extra dev --output-file requirements-dev.lock
+	@$(BIN)/$(UV_COMPILE) --extra build --constraint requirements-dev.lock --no-annotate --output-file requirements.lock
+
+clean: ## remove the environment and everything generated
+	rm -rf $(VENV) demo-output out .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
