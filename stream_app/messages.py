@@ -1,0 +1,261 @@
+"""Every message that enters or leaves, as JSON: one per line or Kafka record, with ``"v": 1`` and a ``"type"``.
+
+Unknown fields, types and versions are refused. :func:`parse` never raises: what is not a message becomes a
+:class:`Rejected` dead letter with a reason from a fixed list and a hint.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+
+MAX_COUNT = 2**40
+"""The largest count a reading may carry: far above any crowd, far below what 64-bit noise can overflow."""
+
+MAX_STEP = 2**53
+"""The largest step number that every JSON reader keeps exact."""
+
+MAX_PAYLOAD_CHARS = 4096
+"""Dead letters keep this much of a payload."""
+
+
+class Reason(StrEnum):
+    """Why a message went to the dead letters; a fixed list, so that it can be a metrics label."""
+
+    NOT_JSON = "not_json"
+    NOT_CSV = "not_csv"
+    TOO_LONG = "too_long"
+    UNKNOWN_VERSION = "unknown_version"
+    UNKNOWN_TYPE = "unknown_type"
+    UNKNOWN_FIELD = "unknown_field"
+    MISSING_FIELD = "missing_field"
+    INVALID_FIELD = "invalid_field"
+    UNKNOWN_SENSOR = "unknown_sensor"
+    NEGATIVE_COUNT = "negative_count"
+    COUNT_NOT_INTEGER = "count_not_integer"
+    COUNT_TOO_LARGE = "count_too_large"
+    NO_ACTIVATION = "no_activation"
+    CONTRADICTING_READING = "contradicting_reading"
+    LATE_READING = "late_reading"
+    TOO_FAR_AHEAD = "too_far_ahead"
+    REPEATED_SENSOR = "repeated_sensor"
+    CONTRADICTING_ACTIVATION = "contradicting_activation"
+    LATE_ACTIVATION = "late_activation"
+
+
+class Outcome(StrEnum):
+    """What became of one reading."""
+
+    ACCEPTED = "accepted"
+    DUPLICATE = "duplicate"
+    REJECTED = "rejected"
+
+
+Version = Annotated[int, Field(ge=1, le=1)]
+Step = Annotated[int, Field(ge=0, le=MAX_STEP)]
+Name = Annotated[str, Field(min_length=1, max_length=256)]
+Probability = Annotated[float, Field(ge=0.0, le=1.0)]
+
+
+class _Message(BaseModel):
+    """What all messages share: frozen, strict, nothing unknown."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    v: Version = 1
+
+    def line(self) -> bytes:
+        """The message as one line of JSON, fields without a value left out."""
+        return self.model_dump_json(exclude_none=True).encode() + b"\n"
+
+
+class Activation(_Message):
+    """The schedule of one step: which sensors will count, announced before any count."""
+
+    v: Version
+    type: Literal["activation"] = "activation"
+    step: Step
+    sensors: tuple[Name, ...]
+
+
+class Reading(_Message):
+    """One sensor's count of one step."""
+
+    v: Version
+    type: Literal["reading"] = "reading"
+    step: Step
+    sensor: Name
+    count: Annotated[int, Field(ge=0, le=MAX_COUNT)]
+
+
+class SensorValue(BaseModel):
+    """What one sensor publishes in one step; ``value`` is absent where nothing is published."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    sensor: Name
+    mechanism: Name
+    sigma: float | None = None
+    value: int | None = None
+
+
+class StepRelease(_Message):
+    """Everything published for one closed step; the public message, one per step, in order, no gap."""
+
+    type: Literal["release"] = "release"
+    step: Step
+    releases: tuple[SensorValue, ...]
+
+
+class SensorDecision(BaseModel):
+    """The mechanism decided for one sensor of a step: what is accounted."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    sensor: Name
+    mechanism: Name
+    parameters: Mapping[str, float] = Field(default_factory=dict)
+
+
+class StepDecision(_Message):
+    """The internal twin of a release: what was decided from the schedule, before any count was looked at."""
+
+    type: Literal["decision"] = "decision"
+    step: Step
+    decisions: tuple[SensorDecision, ...]
+
+
+class SparseMatrix(BaseModel):
+    """Transition probabilities by row and column."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    row: tuple[int, ...]
+    col: tuple[int, ...]
+    probability: tuple[float, ...]
+
+
+Matrix = tuple[tuple[float, ...], ...] | SparseMatrix
+
+
+class Person(_Message):
+    """A person's movement prior, in force from a step on."""
+
+    type: Literal["person"] = "person"
+    person: Name
+    effective_from: Step = 0
+    places: tuple[int, ...] | None = None
+    initial: tuple[float, ...] | None = None
+    transition: Matrix | None = None
+    transitions: tuple[Matrix, ...] | None = None
+
+
+class PersonRisk(_Message):
+    """One person's certified risk at a step, by pseudonym."""
+
+    type: Literal["risk"] = "risk"
+    step: Step
+    person: Name
+    risk: Probability
+    baseline: Probability
+    added: Probability
+    by: Name
+
+
+class RiskSummary(_Message):
+    """The risks of all people of a partition at a step, packed.
+
+    ``at_risk`` and ``at_added_risk`` count the people at or above each threshold; the quantile tables are
+    keyed by the quantile.
+    """
+
+    type: Literal["risk_summary"] = "risk_summary"
+    step: Step
+    partition: int = 0
+    people: int
+    at_risk: Mapping[str, int]
+    at_added_risk: Mapping[str, int]
+    risk: Mapping[str, float]
+    added: Mapping[str, float]
+    baseline: Mapping[str, float]
+    mean_risk: float
+    mean_added: float
+    mean_baseline: float
+
+
+class Rejected(_Message):
+    """A dead letter: nothing is dropped silently."""
+
+    type: Literal["rejected"] = "rejected"
+    source: str
+    payload: str
+    reason: Reason
+    hint: str
+
+
+InputMessage = Annotated[Activation | Reading, Field(discriminator="type")]
+Message = Annotated[
+    Activation | Reading | StepRelease | StepDecision | Person | PersonRisk | RiskSummary | Rejected,
+    Field(discriminator="type"),
+]
+
+_INPUT: TypeAdapter[Activation | Reading] = TypeAdapter(InputMessage)
+_ANY: TypeAdapter[Any] = TypeAdapter(Message)
+
+
+def parse(line: bytes, source: str) -> Activation | Reading | Rejected:
+    """The activation or reading in a line; a dead letter naming ``source`` when it is neither."""
+    try:
+        return _INPUT.validate_json(line)
+    except ValidationError as error:
+        reason, hint = _explain(error, "activation or reading")
+        return reject(source, line, reason, hint)
+
+
+def parse_any(line: bytes) -> Any:
+    """Any message of the contract, e.g. from an output file; raises pydantic's ``ValidationError``."""
+    return _ANY.validate_json(line)
+
+
+def reject(source: str, payload: bytes, reason: Reason, hint: str) -> Rejected:
+    """A dead letter; bytes that are not UTF-8 are kept as escapes."""
+    text = payload.decode("utf-8", errors="backslashreplace")
+    if len(text) > MAX_PAYLOAD_CHARS:
+        text = text[:MAX_PAYLOAD_CHARS]
+        hint = f"{hint} (payload cut to {MAX_PAYLOAD_CHARS} of {len(payload)} bytes)"
+    return Rejected(source=source, payload=text, reason=reason, hint=hint)
+
+
+_BY_ERROR_TYPE = {
+    "json_invalid": (Reason.NOT_JSON, "write one JSON object per line"),
+    "union_tag_not_found": (Reason.MISSING_FIELD, 'add "type"'),
+    "extra_forbidden": (Reason.UNKNOWN_FIELD, "remove the field"),
+    "missing": (Reason.MISSING_FIELD, "add the field"),
+}
+_BY_COUNT_ERROR = {
+    "greater_than_equal": (Reason.NEGATIVE_COUNT, "a count is 0 or more"),
+    "less_than_equal": (Reason.COUNT_TOO_LARGE, f"a count is at most {MAX_COUNT}"),
+    "int_parsing_size": (Reason.COUNT_TOO_LARGE, f"a count is at most {MAX_COUNT}"),
+    "int_type": (Reason.COUNT_NOT_INTEGER, "write the count as an integer without quotes or decimals"),
+    "int_from_float": (Reason.COUNT_NOT_INTEGER, "write the count as an integer without quotes or decimals"),
+}
+
+
+def _explain(error: ValidationError, expected: str) -> tuple[Reason, str]:
+    """Reason and hint for the first thing that is wrong with a message."""
+    first = error.errors(include_url=False, include_input=False)[0]
+    kind = first["type"]
+    field = ".".join(str(part) for part in first["loc"][1:])
+    where = f"field {field!r}: {first['msg']}" if field else first["msg"]
+    if kind == "union_tag_invalid":
+        return Reason.UNKNOWN_TYPE, f"type must be {expected}"
+    if field == "v" and kind != "missing":
+        return Reason.UNKNOWN_VERSION, 'this release reads "v": 1'
+    if field == "count" and kind in _BY_COUNT_ERROR:
+        reason, remedy = _BY_COUNT_ERROR[kind]
+    else:
+        reason, remedy = _BY_ERROR_TYPE.get(kind, (Reason.INVALID_FIELD, "correct the value"))
+    return reason, f"{where}; {remedy}"
