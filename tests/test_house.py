@@ -1,0 +1,110 @@
+"""The repository keeps the promises its own files make: links, locks, make targets, licence."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import tomllib
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.version import Version
+
+ROOT = Path(__file__).resolve().parents[1]
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+LINK = re.compile(r"\]\(([^)\s]+)\)|src=\"([^\"]+)\"")
+
+
+def locked_versions(name: str) -> dict[str, list[Version]]:
+    """Every version a lock file pins, by canonical package name."""
+    found: dict[str, list[Version]] = {}
+    for line in (ROOT / name).read_text().splitlines():
+        if match := re.match(r"([a-z0-9._-]+)==([^\s;\\]+)", line):
+            found.setdefault(match[1].replace("_", "-"), []).append(Version(match[2]))
+    return found
+
+
+def requirements(*extras: str) -> list[Requirement]:
+    """What pyproject.toml asks for, without the project itself."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    lines = [*project["dependencies"]]
+    for extra in extras:
+        lines += project["optional-dependencies"][extra]
+    return [item for item in map(Requirement, lines) if item.name != project["name"]]
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_every_link_in_the_documents_leads_somewhere(document: Path) -> None:
+    """Relative links and pictures name files of the repository."""
+    targets = [first or second for first, second in LINK.findall(document.read_text())]
+    local = [target.split("#")[0] for target in targets if "://" not in target and target.split("#")[0]]
+    missing = [target for target in local if not (document.parent / target).exists()]
+    assert not missing
+
+
+@pytest.mark.parametrize(
+    ("lock", "extras"),
+    [("requirements.lock", ("build",)), ("requirements-dev.lock", ("build", "plots", "dev"))],
+)
+def test_the_lock_pins_every_requirement_with_hashes(lock: str, extras: tuple[str, ...]) -> None:
+    """Each requirement of pyproject.toml has an allowed exact version in the lock; run `make lock` otherwise."""
+    pinned = locked_versions(lock)
+    for requirement in requirements(*extras):
+        versions = pinned.get(requirement.name.lower().replace("_", "-"), [])
+        assert versions, f"{requirement.name} is not in {lock}: run `make lock`"
+        assert all(requirement.specifier.contains(version) for version in versions), requirement
+    entries = re.split(r"\n(?=[a-z])", (ROOT / lock).read_text())
+    assert all("--hash=sha256:" in entry for entry in entries if "==" in entry)
+
+
+def test_the_locks_agree_with_each_other() -> None:
+    """What a user runs is what was tested."""
+    runtime, development = locked_versions("requirements.lock"), locked_versions("requirements-dev.lock")
+    assert runtime
+    assert {name: development.get(name) for name in runtime} == runtime
+
+
+def test_the_locks_name_no_place_to_download_from() -> None:
+    """Whoever installs decides on the index; the hashes decide what is accepted."""
+    for lock in ("requirements.lock", "requirements-dev.lock"):
+        assert "://" not in (ROOT / lock).read_text()
+
+
+def test_every_make_target_named_in_a_document_exists() -> None:
+    """`make something` in a document is a target of the Makefile."""
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    assert {"demo", "test", "test-fast", "lint", "bench", "lock"} <= targets
+    for document in DOCUMENTS:
+        named = set(re.findall(r"`make ([a-z-]+)", document.read_text()))
+        assert named <= targets, document
+
+
+def test_continuous_integration_runs_every_test_and_the_linters() -> None:
+    """`.ci/run` is executable and calls `make test`."""
+    script = ROOT / ".ci" / "run"
+    assert script.stat().st_mode & 0o111
+    commands = script.read_text().splitlines()
+    assert "make test" in commands
+    assert "make lint" in commands
+
+
+def test_a_machine_without_python_is_told_so() -> None:
+    """`make install` says what is missing instead of failing somewhere inside."""
+    done = subprocess.run(
+        ["make", "--silent", "install", "PYTHON=", "VENV=no-such-environment"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode != 0
+    assert "needs Python 3.11 or newer" in done.stderr
+
+
+def test_the_licence_is_apache_2() -> None:
+    """The licence text is the one pyproject.toml names."""
+    text = (ROOT / "LICENSE").read_text()
+    assert "Apache License" in text
+    assert "Version 2.0, January 2004" in text
+    assert tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["license"] == "Apache-2.0"

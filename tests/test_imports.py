@@ -1,0 +1,62 @@
+"""The packages depend on each other in one direction only."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+MAY_IMPORT = {
+    "models": {"models"},
+    "accounting": {"models", "accounting"},
+    "stream_app": {"models", "accounting", "stream_app"},
+}
+OURS = {*MAY_IMPORT, "tests", "benchmarks", "experiments"}
+HEAVY = {"numba", "numpy", "scipy", "pyarrow", "faust", "kafka", "matplotlib", "pydantic", "prometheus_client"}
+
+
+def imported_packages(source: str) -> Iterator[str]:
+    """Top-level names of everything a module imports, lazily or not."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            yield from (alias.name.split(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
+            yield node.module.split(".")[0]
+
+
+@pytest.mark.parametrize("package", MAY_IMPORT)
+def test_imports_point_from_stream_app_to_accounting_to_models(package: str) -> None:
+    """No module imports from a package above its own, nor from tests or benchmarks."""
+    modules = sorted((ROOT / package).rglob("*.py"))
+    assert modules, f"{package} has no modules"
+    wrong = {
+        f"{module.relative_to(ROOT)} imports {name}"
+        for module in modules
+        for name in imported_packages(module.read_text())
+        if name in OURS - MAY_IMPORT[package]
+    }
+    assert not wrong
+
+
+def test_an_arrow_the_other_way_would_be_noticed() -> None:
+    """The walk sees imports inside functions as well as at the top."""
+    source = "import numpy\ndef late():\n    from stream_app.engine import Engine\n"
+    assert list(imported_packages(source)) == ["numpy", "stream_app"]
+
+
+def test_help_loads_nothing_heavy() -> None:
+    """`tallyguard --help` answers at once because the command line imports a library where it uses it."""
+    script = (
+        "import sys\n"
+        "from stream_app.cli import main\n"
+        "sys.argv = ['tallyguard', '--help']\n"
+        "try:\n    main()\nexcept SystemExit as stop:\n    assert not stop.code, stop.code\n"
+        f"print('loaded', sorted({HEAVY!r} & set(sys.modules)))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=ROOT, check=True)
+    assert done.stdout.strip().endswith("loaded []")
