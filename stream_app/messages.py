@@ -1,4 +1,4 @@
-"""Every message that enters or leaves, as JSON: one per line or Kafka record, with ``"v": 1`` and a ``"type"``.
+"""Every message that enters or leaves, as JSON: one per line or record, with ``"v": 1`` and a ``"type"``.
 
 Unknown fields, types and versions are refused. :func:`parse` never raises: what is not a message becomes a
 :class:`Rejected` dead letter with a reason from a fixed list and a hint.

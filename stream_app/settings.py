@@ -1,0 +1,173 @@
+"""Settings of a deployment: TOML file, then environment, then flags, each overriding the one before.
+
+Every setting has an environment name, ``TALLYGUARD_`` and its own in capitals, ``__`` between the levels:
+``TALLYGUARD_RELEASE__SIGMA=2``. Unknown keys and unknown ``TALLYGUARD_`` variables are errors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    SecretStr,
+    field_validator,
+    model_validator,
+)
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+ENVIRONMENT_PREFIX = "TALLYGUARD_"
+
+
+def _split(value: object) -> object:
+    """A comma-separated text, as the environment gives it, as a list."""
+    if not isinstance(value, str):
+        return value
+    return [part.strip() for part in value.strip("[] ").split(",") if part.strip()]
+
+
+NameList = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)]
+NumberList = Annotated[tuple[float, ...], NoDecode, BeforeValidator(_split)]
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class SensorPolicy(_Section):
+    """How one sensor's counts are released."""
+
+    mechanism: str = Field(default="gaussian", description="raw, gaussian or suppressed")
+    sigma: float | None = Field(
+        default=None, description="standard deviation of the gaussian mechanism, in people"
+    )
+
+
+class ReleaseSettings(_Section):
+    """How counts are released where a schedule file does not say it."""
+
+    mechanism: str = Field(default="gaussian", description="raw, gaussian or suppressed")
+    sigma: float | None = Field(
+        default=None, description="standard deviation of the gaussian mechanism, in people; 1 if not given"
+    )
+    clamp_negative: bool = Field(default=False, description="publish 0 where noise made a count negative")
+    sensors: dict[str, SensorPolicy] = Field(
+        default_factory=dict, description="exceptions by sensor name, each with mechanism and sigma"
+    )
+
+
+class KafkaSettings(_Section):
+    """Where the broker is and how to speak to it."""
+
+    servers: NameList = Field(default=(), description="bootstrap servers, host:port")
+    prefix: str = Field(default="", description="put before every topic name")
+    security: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = Field(
+        default="PLAINTEXT", description="security protocol"
+    )
+    ca_file: Path | None = Field(default=None, description="certificate authority of the broker (PEM)")
+    username: str | None = Field(default=None, description="SASL user")
+    password: SecretStr | None = Field(default=None, description="SASL password")
+
+
+class Settings(BaseSettings):
+    """Everything a deployment can set. Load with :func:`stream_app.settings_sources.load_settings`."""
+
+    model_config = SettingsConfigDict(
+        env_prefix=ENVIRONMENT_PREFIX, env_nested_delimiter="__", extra="forbid", frozen=True
+    )
+
+    deployment: str = Field(
+        default="default", min_length=1, description="name of the deployment, part of every noise message"
+    )
+    step_seconds: int = Field(default=3600, ge=1, description="length of a step")
+    origin: datetime = Field(
+        default=datetime(1970, 1, 1, tzinfo=UTC),
+        description="start of step 0, with time zone or as unix seconds",
+    )
+    first_slot: int = Field(default=0, ge=0, description="slot of step 0 in the cycle of the priors")
+    grace: int = Field(
+        default=2, ge=0, description="steps a straggler may be behind the highest step reported"
+    )
+    grace_seconds: float | None = Field(
+        default=None,
+        ge=0,
+        description="also close a step this long after its end by the clock; needs a true origin",
+    )
+    max_ahead: int = Field(
+        default=1000, ge=1, description="steps a message may be ahead of the next step to close"
+    )
+    horizon: int = Field(
+        default=10, ge=1, description="T: consecutive steps the adversary tries to reconstruct"
+    )
+    mistakes: int = Field(default=5, ge=0, description="s: how many of them the adversary may get wrong")
+    thresholds: NumberList = Field(
+        default=(0.01, 0.05, 0.1, 0.25, 0.5), description="risks at which people are counted and reported"
+    )
+    risk_every: int = Field(default=100, ge=1, description="steps between records of every person's risk")
+    delta: float = Field(default=1e-6, gt=0, lt=1, description="delta of the differential-privacy account")
+    confidence: float = Field(
+        default=0.95, gt=0, lt=1, description="confidence of intervals and sampled bounds"
+    )
+    noise_key: Path | None = Field(default=None, description="file with the secret noise key")
+    noise_key_secret: SecretStr | None = Field(
+        default=None, description="the noise key itself, in hexadecimal"
+    )
+    pseudonym_key: Path | None = Field(default=None, description="file with the secret pseudonym key")
+    pseudonym_key_secret: SecretStr | None = Field(
+        default=None, description="the pseudonym key, in hexadecimal"
+    )
+    sensors: Path | None = Field(
+        default=None, description="file of sensors; without it each location has a sensor of its name"
+    )
+    release: ReleaseSettings = Field(default=ReleaseSettings(), description="release policy")
+    listen: str = Field(
+        default="127.0.0.1:9464", description="address of metrics, health and page; empty = none"
+    )
+    kafka: KafkaSettings = Field(default=KafkaSettings(), description="broker")
+
+    @field_validator("origin")
+    @classmethod
+    def _origin_is_exact(cls, origin: datetime) -> datetime:
+        if origin.tzinfo is None:
+            raise ValueError("must have a time zone; write 2026-01-01T00:00:00Z")
+        if origin.microsecond:
+            raise ValueError("must be a whole second")
+        return origin.astimezone(UTC)
+
+    @field_validator("thresholds")
+    @classmethod
+    def _thresholds_rise(cls, thresholds: tuple[float, ...]) -> tuple[float, ...]:
+        if not all(0 < threshold <= 1 for threshold in thresholds):
+            raise ValueError("must lie in (0, 1]")
+        if list(thresholds) != sorted(set(thresholds)):
+            raise ValueError("must rise, without repeats")
+        return thresholds
+
+    @model_validator(mode="after")
+    def _mistakes_fit(self) -> Settings:
+        if self.mistakes >= self.horizon:
+            raise ValueError(f"mistakes must be below the horizon {self.horizon}, got {self.mistakes}")
+        return self
+
+    @property
+    def origin_seconds(self) -> int:
+        """Start of step 0 in unix seconds."""
+        return int(self.origin.timestamp())
+
+    def masked(self) -> dict[str, Any]:
+        """All settings as JSON values with secrets masked: what may be shown."""
+        return self.model_dump(mode="json")
+
+
+def policy_parameters(policy: ReleaseSettings | SensorPolicy) -> tuple[str, Mapping[str, float]]:
+    """Mechanism name and parameters of a policy; sigma is 1 where a gaussian does not say."""
+    sigma = policy.sigma
+    if sigma is None and policy.mechanism == "gaussian":
+        sigma = 1.0
+    return policy.mechanism, {} if sigma is None else {"sigma": sigma}
