@@ -48,7 +48,7 @@ def test_every_link_in_the_documents_leads_somewhere(document: Path) -> None:
     [("requirements.lock", ("build",)), ("requirements-dev.lock", ("build", "plots", "dev"))],
 )
 def test_the_lock_pins_every_requirement_with_hashes(lock: str, extras: tuple[str, ...]) -> None:
-    """Each requirement of pyproject.toml has an allowed exact version in the lock; run `make lock` otherwise."""
+    """Each requirement of pyproject.toml has an allowed exact version in the lock; else run `make lock`."""
     pinned = locked_versions(lock)
     for requirement in requirements(*extras):
         versions = pinned.get(requirement.name.lower().replace("_", "-"), [])
