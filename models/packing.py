@@ -1,4 +1,4 @@
-"""From triplets to the packed column form: checking, sorting and the way back. Kernels give a fault, no text."""
+"""From triplets to the packed column form and back: checking, sorting. Kernels give a fault, no text."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ OK, BAD_PLACES, BAD_INDEX, BAD_PROBABILITY, BAD_ROW, DUPLICATE, BAD_INITIAL = ra
 
 
 class FlatChains(NamedTuple):
-    """Chains of many people as triplets, one person after the other; ``x_start`` (N + 1,) as in the packed form.
+    """Chains of many people as triplets, one person after the other; ``x_start`` (N + 1,) as packed.
 
-    Entry ``j`` of a person says: in slot ``slot[j]`` the move from local place ``row[j]`` to ``column[j]`` has
-    ``probability[j]``. Any order; what is not listed is zero.
+    Entry ``j`` of a person says: in slot ``slot[j]`` the move from local place ``row[j]`` to ``column[j]``
+    has ``probability[j]``. Any order; what is not listed is zero.
     """
 
     slots: NDArray[np.int32]  # (N,)
@@ -36,7 +36,7 @@ class FlatChains(NamedTuple):
 
 
 class Faults(NamedTuple):
-    """What is wrong with each person: a code, where (entry, ``slot * K + row`` or place) and the number found."""
+    """What is wrong with each person: code, where (entry, ``slot * K + row`` or place), number found."""
 
     code: NDArray[np.int8]  # (N,) OK or one of the BAD_ codes
     where: NDArray[np.int64]

@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from models.chain import ChainView, PopulationArrays, chain_view
 from models.exceptions import PriorError
-from models.packing import FlatChains, Faults, pack_columns, unpack_columns
+from models.packing import Faults, FlatChains, pack_columns, unpack_columns
 from models.prior import MovementPrior
 from models.prior_faults import explain
 from models.stationary_kernels import fill_distributions
+
+Number = TypeVar("Number", bound=np.generic)
 
 _OFFSETS = ("places_start", "distribution_start", "column_start_start", "entry_start", "initial_start")
 _CONTENTS = ("places", "distribution", "column_start", "row", "initial")
@@ -253,14 +256,14 @@ def _offsets(lengths: ArrayLike) -> NDArray[np.int64]:
     return np.concatenate(([0], np.cumsum(np.asarray(lengths, dtype=np.int64)))).astype(np.int64)
 
 
-def _joined(parts: list[NDArray[np.generic]], dtype: type) -> NDArray[np.generic]:
+def _joined(parts: Sequence[NDArray[Number]], dtype: type[Number]) -> NDArray[Number]:
     """The pieces as one array, also when there are none."""
     return np.concatenate(parts) if parts else np.empty(0, dtype=dtype)
 
 
 def _take(arrays: PopulationArrays, index: NDArray[np.int64]) -> PopulationArrays:
     """The arrays of the people at ``index``."""
-    taken: dict[str, NDArray[np.generic]] = {"slots": arrays.slots[index]}
+    taken: dict[str, Any] = {"slots": arrays.slots[index]}
     for offsets, contents in zip(_OFFSETS, _CONTENTS, strict=True):
         start = getattr(arrays, offsets)
         length = start[index + 1] - start[index]
@@ -274,7 +277,9 @@ def _take(arrays: PopulationArrays, index: NDArray[np.int64]) -> PopulationArray
 
 def _join(parts: Sequence[PopulationArrays]) -> PopulationArrays:
     """The arrays of several populations, one after the other."""
-    joined = {name: np.concatenate([getattr(part, name) for part in parts]) for name in ("slots", "value")}
+    joined: dict[str, Any] = {
+        name: np.concatenate([getattr(part, name) for part in parts]) for name in ("slots", "value")
+    }
     for offsets, contents in zip(_OFFSETS, _CONTENTS, strict=True):
         joined[offsets] = _offsets(np.concatenate([np.diff(getattr(part, offsets)) for part in parts]))
         joined[contents] = np.concatenate([getattr(part, contents) for part in parts])

@@ -12,13 +12,13 @@ from scipy.sparse import csr_array
 
 from models.chain import ChainView
 from models.exceptions import PriorError
-from models.packing import FlatChains, Faults, pack_columns
+from models.packing import Faults, FlatChains, pack_columns
 from models.prior_faults import explain
 from models.stationary_kernels import cyclo_stationary
 
 
 class Moves(NamedTuple):
-    """Triplets of all slots, by slot, row and column: in ``slot`` from ``row`` to ``column``; local places."""
+    """Triplets of all slots: in ``slot`` from ``row`` to ``column``, local places, with ``probability``."""
 
     slot: NDArray[np.int32]
     row: NDArray[np.int32]
@@ -95,7 +95,7 @@ class MovementPrior:
         slots: int = 1,
         initial: ArrayLike | None = None,
     ) -> MovementPrior:
-        """A prior from moves between local places (positions in ``places``); a move given twice is an error."""
+        """A prior from moves between local places (positions in ``places``), each given once."""
         rows = np.asarray(row, dtype=np.int32)
         moves = Moves(
             np.zeros_like(rows) if slot is None else np.asarray(slot, dtype=np.int32),
@@ -123,7 +123,7 @@ class MovementPrior:
         return _moves(self.transitions)
 
     def chain(self) -> ChainView:
-        """The chain as kernels want it, with its (cyclo-)stationary distribution; computed at the first call."""
+        """The chain as kernels want it, with its (cyclo-)stationary distribution; kept once computed."""
         view: ChainView = self._view  # type: ignore[attr-defined]
         if not view.start.any():
             cyclo_stationary(view.column_start, view.row, view.value, view.start)

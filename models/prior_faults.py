@@ -12,8 +12,8 @@ from models.packing import (
     BAD_PROBABILITY,
     BAD_ROW,
     DUPLICATE,
-    FlatChains,
     Faults,
+    FlatChains,
 )
 
 
@@ -98,7 +98,8 @@ class _Told:
         move = f"from row {self._place(x)} to column {self._place(y)} {self._whose(slot)}"
         if code == BAD_INDEX:
             return PriorError(
-                f"a move {move} must lie in rows and columns 0..{self.own.size - 1} and slots 0..{self.slots - 1}",
+                f"a move {move} must lie in rows and columns 0..{self.own.size - 1}"
+                f" and slots 0..{self.slots - 1}",
                 f"row {x}, column {y}, slot {slot}",
                 "use positions in the person's list of places",
             )

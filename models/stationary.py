@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 from scipy.sparse.linalg import ArpackError, LinearOperator, eigs
 
@@ -72,17 +72,14 @@ def spectral_gap(chain: ChainView | MovementPrior) -> float:
     size = view.places.size
     if size == 1:
         return 1.0
-    if size <= _DENSE_LIMIT:
-        moduli = _all_moduli(view)
-    else:
-        moduli = _largest_moduli(transition_matrices(view))
+    moduli = _all_moduli(view) if size <= _DENSE_LIMIT else _largest_moduli(transition_matrices(view))
     return float(min(1.0, max(0.0, 1.0 - np.sort(moduli)[-2])))
 
 
 def _all_moduli(view: ChainView) -> NDArray[np.float64]:
     """Moduli of all eigenvalues of the cycle's matrix."""
     product = cycle_product(view.column_start, view.row, view.value)
-    return np.abs(np.linalg.eigvals(product))
+    return _moduli(np.linalg.eigvals(product))
 
 
 def _largest_moduli(transitions: Sequence[csr_array]) -> NDArray[np.float64]:
@@ -97,6 +94,11 @@ def _largest_moduli(transitions: Sequence[csr_array]) -> NDArray[np.float64]:
     operator = LinearOperator((size, size), matvec=apply, dtype=np.float64)
     start = np.cos(np.arange(size))  # fixed, so that the same chain gives the same figure
     try:
-        return np.abs(eigs(operator, k=6, v0=start, ncv=60, return_eigenvectors=False))
+        return _moduli(eigs(operator, k=6, v0=start, ncv=60, return_eigenvectors=False))
     except ArpackError:  # not converged: many eigenvalues of nearly the same modulus
-        return np.abs(np.linalg.eigvals(operator @ np.eye(size)))
+        return _moduli(np.linalg.eigvals(operator @ np.eye(size)))
+
+
+def _moduli(eigenvalues: ArrayLike) -> NDArray[np.float64]:
+    """Distances of eigenvalues from zero."""
+    return np.asarray(np.abs(eigenvalues), dtype=np.float64)

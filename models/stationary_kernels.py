@@ -1,4 +1,4 @@
-"""Stationary distributions without a single subtraction: kernels on small dense matrices, arrays in, arrays out.
+"""Stationary distributions without a single subtraction: kernels on dense matrices, arrays in, arrays out.
 
 State reduction after Grassmann, Taksar, Heyman, "Regenerative analysis and steady state distributions for
 Markov chains" (1985): every quantity is a sum of products of probabilities, so each entry of the result is
@@ -59,13 +59,13 @@ def push_forward(
 
 @jit
 def _reach(matrix: NDArray[np.float64], origin: int, backward: bool, queue: NDArray[np.int32]) -> int:
-    """Fill ``queue`` with the states reachable from ``origin`` (or reaching it), itself first; their number."""
+    """Fill ``queue`` with ``origin`` and the states reachable from it (or reaching it); their number."""
     size = matrix.shape[0]
     seen = np.zeros(size, dtype=np.bool_)
     seen[origin] = True
     queue[0] = origin
     found, done = 1, 0
-    while done < found and found < size:
+    while done < found < size:
         state = queue[done]
         done += 1
         for other in range(size):
@@ -81,7 +81,7 @@ def _reach(matrix: NDArray[np.float64], origin: int, backward: bool, queue: NDAr
 def _descend(
     matrix: NDArray[np.float64], origin: int, ahead: NDArray[np.int32], behind: NDArray[np.int32]
 ) -> tuple[int, int]:
-    """Walk from ``origin`` down into a closed class: fills ``ahead`` with it, ``behind`` with all that reach it."""
+    """Walk from ``origin`` down to a closed class: ``ahead`` becomes it, ``behind`` what reaches it."""
     state = origin
     while True:
         count = _reach(matrix, state, False, ahead)
@@ -101,7 +101,7 @@ def _descend(
 
 @jit
 def closed_classes(matrix: NDArray[np.float64]) -> tuple[NDArray[np.int32], int]:
-    """Label (K,) of each state's closed class, by lowest member, ``TRANSIENT`` for the others; their number."""
+    """Label (K,) of each state's closed class, by lowest member, else ``TRANSIENT``; their number."""
     size = matrix.shape[0]
     labels = np.full(size, _UNSEEN, dtype=np.int32)
     ahead, behind = np.empty(size, dtype=np.int32), np.empty(size, dtype=np.int32)
@@ -150,7 +150,7 @@ def _fold(matrix: NDArray[np.float64], state: int, first: int, leaving: NDArray[
 
 @jit
 def eliminate(matrix: NDArray[np.float64], stop: int) -> NDArray[np.float64]:
-    """Fold states ``K-1, ..., stop`` into those before them, in place; each one's probability of leaving (K,).
+    """Fold states ``K-1, ..., stop`` into those before them, in place; each one's mass of leaving (K,).
 
     Afterwards the first ``stop`` rows are the chain watched only on the first ``stop`` states. Works panel by
     panel so that a large matrix is not fetched once a state; sums run in the same order as unblocked ones.
@@ -173,7 +173,7 @@ def eliminate(matrix: NDArray[np.float64], stop: int) -> NDArray[np.float64]:
 
 @jit
 def gth(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Stationary distribution (K,) of an irreducible matrix, which is overwritten. The diagonal is not read."""
+    """Stationary distribution (K,) of an irreducible matrix, overwritten; the diagonal is not read."""
     size = matrix.shape[0]
     leaving = eliminate(matrix, 1)
     result = np.zeros(size)
@@ -189,7 +189,8 @@ def gth(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
             result[:state] *= leaving[state] / entering
             weight = 1.0
         result[state] = weight
-    return result / result.sum()
+    result /= result.sum()
+    return result
 
 
 @jit
@@ -211,7 +212,8 @@ def absorption(matrix: NDArray[np.float64], labels: NDArray[np.int32], classes: 
                 watched[position[x], position[y]] += matrix[x, y]
     eliminate(watched, classes)
     weights = watched[0, :classes].copy()
-    return weights / weights.sum()
+    weights /= weights.sum()
+    return weights
 
 
 @jit
