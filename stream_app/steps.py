@@ -1,0 +1,164 @@
+"""The steps that are open: who was announced, who has reported, and when a step may close.
+
+A step closes when every announced sensor has reported, when it is behind the watermark (the highest step
+with an accepted reading, less the grace), when its grace by the clock is over, or when the input has ended.
+Steps close strictly in order. Only readings of announced sensors move the watermark, so neither a schedule
+announced for tomorrow nor a sensor with a broken clock closes the steps in between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+
+class Origin(NamedTuple):
+    """Where a message came from, and its text as it came."""
+
+    source: str
+    payload: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingReading:
+    """A reading that arrived before the activation of its step."""
+
+    count: int
+    origin: Origin
+
+
+@dataclass(slots=True)
+class OpenStep:
+    """What is known of one step. ``sensors`` is None until the step is announced."""
+
+    sensors: tuple[str, ...] | None = None
+    counts: dict[str, int] = field(default_factory=dict)
+    waiting: dict[str, WaitingReading] = field(default_factory=dict)
+    active: frozenset[str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.active = frozenset(self.sensors or ())
+
+    def announce(self, sensors: tuple[str, ...]) -> None:
+        """Set which sensors count in this step."""
+        self.sensors = sensors
+        self.active = frozenset(sensors)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the step is announced and every sensor of it has reported."""
+        return self.sensors is not None and len(self.counts) == len(self.sensors)
+
+
+class ClosedCounts(NamedTuple):
+    """A step taken off the window. ``waiting`` holds readings whose activation never came."""
+
+    step: int
+    sensors: tuple[str, ...]
+    counts: dict[str, int]
+    waiting: dict[str, WaitingReading]
+
+
+class StepWindow:
+    """All open steps, and the last closed ones so that repetitions are recognised.
+
+    ``announced`` maps steps to sensors where a schedule file says so beforehand. Steps stay known for
+    ``grace + 1`` steps after they closed.
+    """
+
+    def __init__(self, grace: int, announced: Mapping[int, tuple[str, ...]] | None = None) -> None:
+        self.grace = grace
+        self.announced = announced or {}
+        self.next_step = 0
+        self.highest = -1  # highest step with an accepted reading
+        self.close_through = -1  # steps up to here close whatever is missing
+        self._known: dict[int, OpenStep] = {}
+
+    def at(self, step: int) -> OpenStep:
+        """The step's state, made on first use; for steps not yet closed."""
+        found = self._known.get(step)
+        if found is None:
+            found = self._known[step] = OpenStep(self.announced.get(step))
+        return found
+
+    def closed(self, step: int) -> OpenStep | None:
+        """A closed step, if it is still known."""
+        return self._known.get(step)
+
+    def accept(self, step: int, sensor: str, count: int) -> None:
+        """Enter a reading of an announced sensor; moves the watermark."""
+        self._known[step].counts[sensor] = count
+        self.highest = max(self.highest, step)
+
+    def is_due(self) -> bool:
+        """Whether the next step may close."""
+        step = self.next_step
+        if step < self.highest - self.grace or step <= self.close_through:
+            return True
+        found = self._known.get(step)
+        return found.is_complete if found is not None else self.announced.get(step) == ()
+
+    def close(self) -> ClosedCounts:
+        """Take the next step off the window."""
+        step = self.next_step
+        taken = self.at(step)
+        waiting, taken.waiting = taken.waiting, {}
+        self.next_step += 1
+        self._known.pop(step - self.grace - 1, None)
+        return ClosedCounts(step, taken.sensors or (), taken.counts, waiting)
+
+    def finish(self) -> None:
+        """The input has ended: every step that was announced by message or reported may close."""
+        announced = (
+            step
+            for step, known in self._known.items()
+            if known.sensors is not None and step not in self.announced
+        )
+        self.close_through = max(self.close_through, self.highest, *announced, -1)
+
+    def drain(self) -> list[tuple[int, str, WaitingReading]]:
+        """Take out every reading that still waits for an activation, in order of step."""
+        drained = []
+        for step in sorted(self._known):
+            known = self._known[step]
+            drained += [(step, sensor, reading) for sensor, reading in known.waiting.items()]
+            known.waiting = {}
+        return drained
+
+    def save(self) -> dict[str, Any]:
+        """The window as JSON values; contains counts, so it is as secret as the readings."""
+        return {
+            "next_step": self.next_step,
+            "highest": self.highest,
+            "close_through": self.close_through,
+            "steps": [_save_step(step, known) for step, known in self._known.items()],
+        }
+
+    def load(self, saved: Mapping[str, Any]) -> None:
+        """Continue from what :meth:`save` gave."""
+        self.next_step = saved["next_step"]
+        self.highest = saved["highest"]
+        self.close_through = saved["close_through"]
+        self._known = dict(_load_step(entry) for entry in saved["steps"])
+
+
+def _save_step(step: int, known: OpenStep) -> dict[str, Any]:
+    """One step as JSON values."""
+    waiting = {
+        sensor: [reading.count, reading.origin.source, reading.origin.payload.decode("latin-1")]
+        for sensor, reading in known.waiting.items()
+    }
+    return {"step": step, "sensors": known.sensors, "counts": known.counts, "waiting": waiting}
+
+
+def _load_step(entry: Mapping[str, Any]) -> tuple[int, OpenStep]:
+    """One step from JSON values; latin-1 keeps every byte of a payload."""
+    waiting = {
+        sensor: WaitingReading(count, Origin(source, payload.encode("latin-1")))
+        for sensor, (count, source, payload) in entry["waiting"].items()
+    }
+    sensors = entry["sensors"]
+    return entry["step"], OpenStep(
+        None if sensors is None else tuple(sensors), dict(entry["counts"]), waiting
+    )
