@@ -17,7 +17,17 @@ MAY_IMPORT = {
     "stream_app": {"models", "accounting", "stream_app"},
 }
 OURS = {*MAY_IMPORT, "tests", "benchmarks", "experiments"}
-HEAVY = {"numba", "numpy", "scipy", "pyarrow", "faust", "kafka", "matplotlib", "pydantic", "prometheus_client"}
+HEAVY = {
+    "numba",
+    "numpy",
+    "scipy",
+    "pyarrow",
+    "faust",
+    "kafka",
+    "matplotlib",
+    "pydantic",
+    "prometheus_client",
+}
 
 
 def imported_packages(source: str) -> Iterator[str]:
@@ -58,5 +68,7 @@ def test_help_loads_nothing_heavy() -> None:
         "try:\n    main()\nexcept SystemExit as stop:\n    assert not stop.code, stop.code\n"
         f"print('loaded', sorted({HEAVY!r} & set(sys.modules)))\n"
     )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=ROOT, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, cwd=ROOT, check=True
+    )
     assert done.stdout.strip().endswith("loaded []")
