@@ -1,0 +1,271 @@
+"""The continuous accountant: every person's reconstruction risk over the last ``T`` steps, step by step.
+
+Its state is a pure function of the priors and of the released schedule; counts never reach it. So a replay of
+the release log gives the same state, bit for bit, and what it shows tells nothing about anybody's movements.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from io import BytesIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accounting.constants import population_constants, refresh_constants
+from accounting.exceptions import SettingsError, SnapshotError, StepOrderError
+from accounting.kernels.horizon import MEMORY, UNITS_PER_NAT, HorizonState, OwnStarts, advance
+from accounting.kernels.own_start import carry
+from accounting.kernels.step_terms import StepView
+from accounting.observation import observe
+from accounting.step_view import empty_view, step_view
+from models.population import Population
+from models.schedule import StepSchedule
+
+QUANTILES = (0.5, 0.9, 0.99, 1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class HorizonSettings:
+    """What the adversary tries: the last ``horizon`` steps with at most ``mistakes`` of them wrong.
+
+    ``thresholds`` are the levels of risk and of added risk that are counted; ``first_slot`` is the slot of
+    step 0 in the priors' cycle; ``first_step`` the first step that will be applied.
+    """
+
+    horizon: int = 10
+    mistakes: int = 5
+    thresholds: tuple[float, ...] = (0.01, 0.05, 0.1, 0.25, 0.5)
+    first_slot: int = 0
+    first_step: int = 0
+
+    def __post_init__(self) -> None:
+        """Check the ranges."""
+        if self.horizon < 1:
+            raise SettingsError("horizon must be at least 1 step", self.horizon, "set it to, say, 10")
+        if not 0 <= self.mistakes < self.horizon:
+            raise SettingsError(
+                f"mistakes must lie in 0..{self.horizon - 1} (below the horizon)",
+                self.mistakes,
+                "lower mistakes or lengthen the horizon",
+            )
+        if any(not 0 < level <= 1 for level in self.thresholds) or list(self.thresholds) != sorted(set(self.thresholds)):
+            raise SettingsError(
+                "thresholds must be increasing probabilities in (0, 1]", list(self.thresholds), "sort and correct them"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class RiskSummary:
+    """Everybody's risk at one step as a few numbers; no person can be read from it but the extremes."""
+
+    step: int
+    people: int
+    at_risk: Mapping[float, int]
+    at_added_risk: Mapping[float, int]
+    risk_quantiles: Mapping[float, float]
+    added_quantiles: Mapping[float, float]
+    baseline_quantiles: Mapping[float, float]
+    mean_risk: float
+    mean_added: float
+    mean_baseline: float
+
+
+@dataclass
+class ContinuousAccountant:
+    """Certified risk of a population, moved on one step at a time by :meth:`apply`.
+
+    ``effective_from[i]`` is the step from which person ``i``'s releases count (default: the first step).
+    Cost: O(sensors at the person's places) per person and step; about 300 bytes a person besides the priors.
+    """
+
+    population: Population
+    settings: HorizonSettings = field(default_factory=HorizonSettings)
+    effective_from: NDArray[np.int64] | None = None
+
+    def __post_init__(self) -> None:
+        """Compute everybody's constants; nothing is released yet."""
+        people = len(self.population)
+        first_step = self.settings.first_step
+        since = np.full(people, first_step) if self.effective_from is None else np.asarray(self.effective_from)
+        if since.shape != (people,):
+            raise SettingsError(
+                f"effective_from must have one step for each of {people} people", since.shape, "pass one value a person"
+            )
+        self._since = np.maximum(since, first_step).astype(np.int64)
+        self._arrays = self.population.arrays
+        horizon, mistakes = self.settings.horizon, self.settings.mistakes
+        self._constants = population_constants(self._arrays, horizon, mistakes)
+        self._own = OwnStarts(*(self._arrays.initial.copy() for _ in OwnStarts._fields))
+        self._own_people = np.flatnonzero(np.diff(self._arrays.initial_start))
+        self._work = np.zeros(int(np.diff(self._arrays.places_start).max(initial=0)))
+        self._state = _empty_state(people, horizon)
+        self._view_before = empty_view(len(self.population.location_names))
+        self._next_step = first_step
+        self._reached_before = np.zeros(people, dtype=np.int64)
+        self._reached = np.zeros(people, dtype=np.int64)
+        for person in self._own_people:
+            self._refresh(int(person), int(self._since[person]))
+        self._show_prior()
+
+    @property
+    def next_step(self) -> int:
+        """The step that :meth:`apply` expects."""
+        return self._next_step
+
+    def apply(self, step: StepSchedule) -> None:
+        """Account one step; steps come in order without gaps, empty ones included."""
+        if step.step != self._next_step:
+            raise StepOrderError(
+                f"the next step must be {self._next_step}", step.step, "apply steps in order, empty ones included"
+            )
+        view = step_view(observe(step, len(self.population.location_names)))
+        self._carry_own_starts(step.step)
+        advance(
+            self._arrays,
+            self._constants,
+            self._own,
+            self._state,
+            self._since,
+            self.settings.first_slot,
+            step.step,
+            self._view_before,
+            view,
+        )
+        self._view_before = view
+        self._next_step = step.step + 1
+        self._reached_before = self._reached
+        self._reached = self._threshold_index()
+
+    def apply_all(self, steps: Iterable[StepSchedule]) -> None:
+        """Account several steps, as after a restart."""
+        for step in steps:
+            self.apply(step)
+
+    def risk(self) -> NDArray[np.float64]:
+        """Certified risk of each person over the horizon that ends with the last step, shape (N,)."""
+        return self._state.risk.copy()
+
+    def baseline(self) -> NDArray[np.float64]:
+        """Exact success of the best known guess from the prior alone on the same horizon, shape (N,)."""
+        return self._state.baseline.copy()
+
+    def added(self) -> NDArray[np.float64]:
+        """Upper bound on what the releases added: risk less baseline, shape (N,)."""
+        return self._state.risk - self._state.baseline
+
+    def information_nats(self) -> NDArray[np.float64]:
+        """Bound on what everything released tells about the horizon, nats, shape (N,)."""
+        return self._state.information / UNITS_PER_NAT
+
+    def decided_by(self, person: int) -> str:
+        """Which bound gave a person's risk."""
+        return "divergence" if self._state.bound[person] > self._state.baseline[person] else "baseline"
+
+    def crossings(self) -> NDArray[np.int64]:
+        """People whose highest reached threshold changed in the last step, increasing."""
+        return np.flatnonzero(self._reached != self._reached_before)
+
+    def summary(self) -> RiskSummary:
+        """The last step in a few numbers."""
+        risk, baseline = self._state.risk, self._state.baseline
+        added = risk - baseline
+        return RiskSummary(
+            step=self._next_step - 1,
+            people=len(self.population),
+            at_risk={level: int(np.count_nonzero(risk >= level)) for level in self.settings.thresholds},
+            at_added_risk={level: int(np.count_nonzero(added >= level)) for level in self.settings.thresholds},
+            risk_quantiles=_quantiles(risk),
+            added_quantiles=_quantiles(added),
+            baseline_quantiles=_quantiles(baseline),
+            mean_risk=_mean(risk),
+            mean_added=_mean(added),
+            mean_baseline=_mean(baseline),
+        )
+
+    def snapshot(self) -> bytes:
+        """The state as bytes, equal for equal histories; a cache, the release log remains the truth."""
+        buffer = BytesIO()
+        state = {f"state_{name}": value for name, value in self._state._asdict().items()}
+        own = {f"own_{name}": value for name, value in self._own._asdict().items()}
+        view = {f"view_{name}": np.asarray(value) for name, value in self._view_before._asdict().items()}
+        reached = {"reached": self._reached, "reached_before": self._reached_before}
+        np.savez(buffer, next_step=self._next_step, **state, **own, **view, **reached)  # type: ignore[arg-type]
+        return buffer.getvalue()
+
+    def restore(self, snapshot: bytes) -> None:
+        """Take over the state of :meth:`snapshot` of an accountant with the same population and settings."""
+        with np.load(BytesIO(snapshot)) as stored:
+            for name, value in [*self._state._asdict().items(), *self._own._asdict().items()]:
+                prefix = "state_" if name in HorizonState._fields else "own_"
+                if stored[prefix + name].shape != value.shape:
+                    raise SnapshotError(
+                        f"array {name} of a snapshot must have shape {value.shape}",
+                        stored[prefix + name].shape,
+                        "delete the snapshot; the state is rebuilt from the release log",
+                    )
+                value[...] = stored[prefix + name]
+            fields = {name: stored[f"view_{name}"] for name in StepView._fields}
+            self._view_before = StepView(**{**fields, "is_raw": bool(fields["is_raw"])})
+            self._next_step = int(stored["next_step"])
+            self._reached, self._reached_before = stored["reached"], stored["reached_before"]
+        for person in self._own_people:
+            self._refresh(int(person), self._next_step - 1)
+
+    def _carry_own_starts(self, step: int) -> None:
+        for person in self._own_people:
+            since = int(self._since[person])
+            slot = self.settings.first_slot
+            if carry(self._arrays, self._own, person, since, slot, self.settings.horizon, step, self._work):
+                self._refresh(int(person), step)
+
+    def _refresh(self, person: int, step: int) -> None:
+        first = max(step - self.settings.horizon + 1, int(self._since[person]))
+        start = self._own.first[self._arrays.initial_start[person] : self._arrays.initial_start[person + 1]]
+        phase = self.settings.first_slot + first
+        refresh_constants(
+            self._arrays, self._constants, person, phase, start, self.settings.horizon, self.settings.mistakes
+        )
+
+    def _show_prior(self) -> None:
+        """Before the first step nobody does better than the bound on a guess from the prior."""
+        first = self.settings.first_slot + self.settings.first_step - self.settings.horizon
+        own = np.diff(self._arrays.initial_start) > 0
+        start = np.where(own, self.settings.first_slot + self._since, first)
+        phase = self._constants.phase_start[:-1] + start % self._arrays.slots
+        self._state.baseline[:] = self._constants.baseline[phase]
+        self._state.bound[:] = self._constants.guess[phase]
+        self._state.risk[:] = np.maximum(self._state.bound, self._state.baseline)
+        self._reached = self._reached_before = self._threshold_index()
+
+    def _threshold_index(self) -> NDArray[np.int64]:
+        return np.searchsorted(np.array(self.settings.thresholds), self._state.risk, side="right")
+
+
+def _empty_state(people: int, horizon: int) -> HorizonState:
+    return HorizonState(
+        unconditioned=np.zeros((horizon + MEMORY, people), dtype=np.int64),
+        conditional=np.zeros((horizon, people), dtype=np.int64),
+        remembered=np.zeros((MEMORY + 1, people), dtype=np.int64),
+        running=np.zeros(people, dtype=np.int64),
+        information=np.zeros(people, dtype=np.int64),
+        guess=np.full(people, -1.0),
+        bound=np.zeros(people),
+        baseline=np.zeros(people),
+        risk=np.zeros(people),
+    )
+
+
+def _quantiles(values: NDArray[np.float64]) -> dict[float, float]:
+    """Order statistics (no interpolation, so every figure is some person's)."""
+    if values.size == 0:
+        return dict.fromkeys(QUANTILES, 0.0)
+    found = np.quantile(values, QUANTILES, method="higher")
+    return {level: float(value) for level, value in zip(QUANTILES, found, strict=True)}
+
+
+def _mean(values: NDArray[np.float64]) -> float:
+    return float(values.mean()) if values.size else 0.0
+
+

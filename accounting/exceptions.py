@@ -1,0 +1,13 @@
+"""Errors a user of the accountant can cause. Each says what must hold, what was found and what to do."""
+
+from __future__ import annotations
+
+from models.exceptions import TallyguardError
+
+
+class HorizonError(TallyguardError):
+    """The horizon, the number of mistakes or the start do not fit together."""
+
+
+class EffortError(TallyguardError):
+    """A parameter that trades time for sharpness is out of range."""
