@@ -64,7 +64,7 @@ class Mechanism(Protocol):
         """
 
     def divergence(self) -> float:
-        """Kullback-Leibler divergence at shift one, nats: inf for raw, 0 for suppressed, 1/(2 sigma^2) Gaussian."""
+        """Kullback-Leibler divergence at shift one, nats: inf raw, 0 suppressed, 1/(2 sigma^2) Gaussian."""
 
     def information(self, probability: NDArray[np.float64]) -> NDArray[np.float64]:
         """Mutual information (nats) between "the person is counted here" and the published value.
@@ -80,3 +80,14 @@ class Mechanism(Protocol):
 
     def zcdp_rho(self) -> float:
         """zCDP cost of one release at sensitivity one: inf for raw, 0 for suppressed."""
+
+
+class MechanismType(Protocol):
+    """What the registry needs of a mechanism's class."""
+
+    @property
+    def name(self) -> str:
+        """The name in messages, schedules and metrics."""
+
+    def from_parameters(self, parameters: Mapping[str, object]) -> Mechanism:
+        """The mechanism with these parameters; :class:`MechanismError` when they are not its own."""

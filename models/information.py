@@ -1,0 +1,163 @@
+"""Information that one noised count gives about one person: exact sums, and tables that err upwards only.
+
+The channel is ``Y = B + Z`` with ``B`` one when the person is counted (probability ``p``) and ``Z`` a
+symmetric integer noise, everybody else's counts being known. Turning the sign of the noise around turns ``p``
+into ``1 - p``, so every table here needs ``p`` in [0, 1/2] only.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models.jit import jit
+
+OCTAVES = 60
+CELLS_PER_OCTAVE = 64
+_NUMERIC_MARGIN = 1e-11  # relative; the float sums are good to 1e-12 for sigma up to 64
+
+
+class InformationTable(NamedTuple):
+    """Knots between which linear interpolation is never below the information; see :func:`table_information`.
+
+    ``grid`` (n,) is 0 followed by 64 equal cells in each octave of [2^-61, 1/2]; ``information_nats`` (n,).
+    """
+
+    grid: NDArray[np.float64]
+    information_nats: NDArray[np.float64]
+
+
+def binary_entropy(probability: NDArray[np.float64]) -> NDArray[np.float64]:
+    """``h(p) = -p ln p - (1-p) ln(1-p)`` nats, any shape; exactly 0 at 0 and 1."""
+    p = np.asarray(probability, dtype=np.float64)
+    own = np.where(p > 0, p, 1.0)
+    rest = np.where(p < 1, p, 0.0)
+    entropy: NDArray[np.float64] = -p * np.log(own) - (1.0 - p) * np.log1p(-rest)
+    return entropy
+
+
+def exact_information(noise: NDArray[np.float64], probability: float) -> float:
+    """``I(B; B + Z)`` in nats by the sum over all outputs, for a symmetric ``noise`` (n,) and any probability."""
+    p = min(probability, 1.0 - probability)
+    if p <= 0.0:
+        return 0.0
+    # At p the person who is counted looks like the one who is not at 1 - p, mirrored.
+    return float(p * _divergence(noise, p, 1.0 - p) + (1.0 - p) * _divergence(noise, 1.0 - p, p))
+
+
+def noise_information_table(noise: NDArray[np.float64]) -> InformationTable:
+    """Table for a symmetric integer noise with the probabilities ``noise`` (n,)."""
+    grid = _grid()
+    absent, counted = _divergences(noise, grid[1:])
+    information = grid[1:] * counted + (1.0 - grid[1:]) * absent
+    return _upper_table(grid, information, counted - absent)
+
+
+def large_sigma_information_table(sigma: float, truncated_mass: float) -> InformationTable:
+    """Table of ``p (1 - p) / (2 sigma^2)``, an upper bound for discrete and continuous Gaussian noise.
+
+    Information is the smallest expected divergence to any law, and the noise centred at ``p`` is one:
+    ``E (B - p)^2 / (2 sigma^2)`` plus a log-ratio of normalisers that is at most 0 (Canonne et al., fact 18).
+    """
+    grid = _grid()
+    own = grid[1:]
+    information = own * (1.0 - own) / (2.0 * sigma**2)
+    slope = (1.0 - 2.0 * own) / (2.0 * sigma**2)
+    table = _upper_table(grid, information, slope)
+    return table._replace(
+        information_nats=table.information_nats + truncation_information_nats(truncated_mass)
+    )
+
+
+def truncation_information_nats(truncated_mass: float) -> float:
+    """What cutting and rounding a noise's table can add to the information, at most.
+
+    Couple table and ideal law so that they differ with probability ``tau``, whatever the count. Whether they
+    differ is worth ``h(tau)`` at most, and where they do everything may be lost: ``h(tau) + tau ln 2``.
+    """
+    tau = truncated_mass
+    return 0.0 if tau <= 0.0 else float(binary_entropy(np.array(tau))) + tau * math.log(2.0)
+
+
+def _grid() -> NDArray[np.float64]:
+    """0, then every octave below 1/2 in equal cells, then 1/2."""
+    octave = 1.0 + np.arange(CELLS_PER_OCTAVE) / CELLS_PER_OCTAVE
+    powers = 2.0 ** np.arange(-OCTAVES - 1, -1)
+    return np.concatenate(([0.0], np.outer(powers, octave).ravel(), [0.5]))
+
+
+def _upper_table(
+    grid: NDArray[np.float64], information: NDArray[np.float64], slope: NDArray[np.float64]
+) -> InformationTable:
+    """Raise the values of a concave function at ``grid[1:]`` so that interpolation errs upwards.
+
+    A concave function lies below its tangents; within a cell the two tangents meet at most ``sag`` above the
+    chord, so both ends are raised by that much. Below ``grid[1]`` the first tangent is the bound.
+    """
+    left, right = slice(None, -1), slice(1, None)
+    knots = grid[1:]
+    width = knots[right] - knots[left]
+    chord = (information[right] - information[left]) / width
+    above, below = np.maximum(slope[left] - chord, 0.0), np.maximum(chord - slope[right], 0.0)
+    bend = above + below
+    sag = width * above * below / np.where(bend > 0.0, bend, 1.0)
+    raised = information + np.maximum(np.append(sag, 0.0), np.insert(sag, 0, 0.0))
+    at_zero = np.maximum(information[0] - knots[0] * slope[0], 0.0)
+    values = np.insert(raised * (1.0 + _NUMERIC_MARGIN), 0, at_zero + _NUMERIC_MARGIN * information[0])
+    return InformationTable(grid, values)
+
+
+@jit
+def table_information(table: InformationTable, probability: float) -> float:
+    """Upper bound (nats) of the information at one ``probability`` in [0, 1], in constant time; for kernels.
+
+    Exactly 0 at 0 and 1. The cell is found from the number's exponent and leading bits, without a search.
+    """
+    p = min(probability, 1.0 - probability)
+    if p <= 0.0:
+        return 0.0
+    mantissa, exponent = math.frexp(p)  # p = mantissa 2^exponent, 1/2 <= mantissa < 1
+    cell = (exponent + OCTAVES) * CELLS_PER_OCTAVE + int((2.0 * mantissa - 1.0) * CELLS_PER_OCTAVE) + 1
+    cell = min(max(cell, 0), table.grid.size - 2)
+    left, right = table.grid[cell], table.grid[cell + 1]
+    share = (p - left) / (right - left)
+    return table.information_nats[cell] * (1.0 - share) + table.information_nats[cell + 1] * share
+
+
+@jit
+def _divergence(noise: NDArray[np.float64], own: float, other: float) -> float:
+    """Divergence (nats) of the noise to ``own`` times itself plus ``other`` times itself shifted by one.
+
+    Sums ``x - ln(1 + x)`` of the relative change ``x``, which is never negative, so nothing cancels; the
+    changes themselves sum to minus the mass that the shift carries beyond the noise's last value.
+    """
+    total = other * noise[noise.size - 1]
+    for k in range(noise.size):
+        if noise[k] > 0.0:
+            ratio = noise[k - 1] / noise[k] if k > 0 else 0.0
+            total += noise[k] * _log_excess(own, other, ratio)
+    return total
+
+
+@jit
+def _log_excess(own: float, other: float, ratio: float) -> float:
+    """``x - ln(1 + x)`` for ``1 + x = own + other * ratio`` with ``own + other = 1``."""
+    x = other * (ratio - 1.0)
+    if abs(x) < 1e-4:  # the difference would cancel; the series is good to x^5
+        return x * x * (0.5 - x * (1.0 / 3.0 - 0.25 * x))
+    return x - math.log(own + other * ratio)
+
+
+@jit
+def _divergences(
+    noise: NDArray[np.float64], probability: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Divergence of the output's law from the mixture, for who is absent and for who is counted."""
+    absent, counted = np.empty_like(probability), np.empty_like(probability)
+    for i in range(probability.size):
+        absent[i] = _divergence(noise, 1.0 - probability[i], probability[i])
+        counted[i] = _divergence(noise, probability[i], 1.0 - probability[i])
+    return absent, counted

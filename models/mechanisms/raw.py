@@ -1,0 +1,67 @@
+"""Raw release: the count as it is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import inf
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models.information import binary_entropy
+from models.mechanisms.base import NoiseLaw
+from models.mechanisms.parameters import refuse_unknown
+
+
+@dataclass(frozen=True, slots=True)
+class Raw:
+    """Publishes the count itself: no differential privacy, and all the information there is."""
+
+    name: ClassVar[str] = "raw"
+    is_released: ClassVar[bool] = True
+    is_exact: ClassVar[bool] = True
+
+    @classmethod
+    def from_parameters(cls, parameters: Mapping[str, object]) -> Raw:
+        """Raw has no parameters; :class:`MechanismError` if any is given."""
+        refuse_unknown(cls.name, parameters)
+        return cls()
+
+    @property
+    def parameters(self) -> Mapping[str, float]:
+        """None."""
+        return {}
+
+    def publish(self, counts: NDArray[np.int64], words: NDArray[np.uint64]) -> NDArray[np.int64]:
+        """A copy of the counts (n,); the uniform bits are not used."""
+        return counts.copy()
+
+    def noise_law(self) -> NoiseLaw:
+        """All the probability at zero."""
+        return NoiseLaw(0, np.ones(1), 0.0)
+
+    def reveal_probability(self) -> float:
+        """1: the count is always shown."""
+        return 1.0
+
+    def divergence(self) -> float:
+        """Infinite: two counts are told apart with certainty."""
+        return inf
+
+    def information(self, probability: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The entropy ``h(p)`` of being counted, nats; same shape as ``probability``."""
+        return binary_entropy(probability)
+
+    def expected_absolute_error(self) -> float:
+        """0: published as counted."""
+        return 0.0
+
+    def variance(self) -> float:
+        """0: no noise."""
+        return 0.0
+
+    def zcdp_rho(self) -> float:
+        """Infinite: no differential privacy."""
+        return inf
