@@ -11,3 +11,15 @@ class HorizonError(TallyguardError):
 
 class EffortError(TallyguardError):
     """A parameter that trades time for sharpness is out of range."""
+
+
+class SettingsError(TallyguardError):
+    """A setting of the accountant is out of range or does not fit the population."""
+
+
+class StepOrderError(TallyguardError):
+    """Steps were not applied one after the other."""
+
+
+class SnapshotError(TallyguardError):
+    """A saved state does not belong to this population, these settings or this version."""
