@@ -1,0 +1,230 @@
+"""Prometheus metrics of a running engine: an observer that counts, never a person in a label.
+
+Every child exists at 0 from the start, so that a rate or an alert sees the first event. The labels are fixed
+lists (outcomes, reasons, mechanisms, thresholds, quantiles) or the deployment's own sensors and their groups.
+"""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Iterable, Mapping, Sequence
+from importlib.metadata import PackageNotFoundError, version
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+from accounting.differential_privacy import ZcdpSpend
+from models.mechanisms import MECHANISMS
+from models.schedule import StepSchedule
+from models.sensors import Sensor
+from stream_app.events import Observer, RunStarted, StepClosed
+from stream_app.messages import Outcome, Reason, RiskSummary
+
+QUANTILES = (0.5, 0.9, 0.99, 1.0)
+LATENCY_BUCKETS_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+EVERY_GROUP = "all"
+
+
+class EngineMetrics(Observer):
+    """The metrics of one engine, registered in ``registry``.
+
+    ``thresholds`` are the deployment's risk thresholds and ``delta`` the one its epsilon is reported at.
+    Steps walked over again after a restart bring gauges and the privacy account up to date, but are no new
+    events: they are not counted.
+    """
+
+    def __init__(
+        self,
+        registry: CollectorRegistry,
+        sensors: Sequence[Sensor],
+        thresholds: Iterable[float],
+        delta: float,
+        mechanisms: Iterable[str] = tuple(MECHANISMS),
+    ) -> None:
+        self._delta = delta
+        self._count_events(registry, mechanisms)
+        self._show_state(registry)
+        self._show_risks(registry, [label(level) for level in thresholds])
+        self._show_noise(registry, sensors)
+        build = Gauge(
+            "tallyguard_build_info",
+            "Constant 1; the labels say what is running",
+            ["version", "python"],
+            registry=registry,
+        )
+        build.labels(_own_version(), platform.python_version()).set(1)
+
+    def _count_events(self, registry: CollectorRegistry, mechanisms: Iterable[str]) -> None:
+        self._readings = Counter(
+            "tallyguard_readings", "Readings by what became of them", ["outcome"], registry=registry
+        )
+        self._rejected = Counter(
+            "tallyguard_rejected",
+            "Messages sent to the dead letters, by reason",
+            ["reason"],
+            registry=registry,
+        )
+        self._steps = Counter("tallyguard_steps_closed", "Steps closed and published", registry=registry)
+        self._releases = Counter(
+            "tallyguard_releases",
+            "Sensor-steps released, by mechanism; a missing reading is released as nothing (suppressed)",
+            ["mechanism"],
+            registry=registry,
+        )
+        self._person_steps = Counter(
+            "tallyguard_person_steps", "Steps accounted, times people", registry=registry
+        )
+        self._latency = Histogram(
+            "tallyguard_step_latency_seconds",
+            "From the message that closed a step to its durable release and risks",
+            buckets=LATENCY_BUCKETS_SECONDS,
+            registry=registry,
+        )
+        _at_zero(self._readings, Outcome)
+        _at_zero(self._rejected, Reason)
+        _at_zero(self._releases, mechanisms)
+
+    def _show_state(self, registry: CollectorRegistry) -> None:
+        self._people = Gauge("tallyguard_people", "People whose risk is accounted", registry=registry)
+        self._lag = Gauge(
+            "tallyguard_accountant_lag_steps",
+            "Steps seen but not yet closed and accounted",
+            registry=registry,
+        )
+        self._last_step = Gauge("tallyguard_last_step", "The last closed step", registry=registry)
+
+    def _show_risks(self, registry: CollectorRegistry, levels: Sequence[str]) -> None:
+        self._at_risk = Gauge(
+            "tallyguard_people_at_risk",
+            "People whose certified reconstruction risk is at or above the threshold",
+            ["threshold"],
+            registry=registry,
+        )
+        self._at_added = Gauge(
+            "tallyguard_people_added_risk",
+            "People to whose risk the releases added at least the threshold",
+            ["threshold"],
+            registry=registry,
+        )
+        self._risk = Gauge(
+            "tallyguard_risk_quantile",
+            "Certified reconstruction risk: this share of people is at or below",
+            ["quantile"],
+            registry=registry,
+        )
+        self._added = Gauge(
+            "tallyguard_added_risk_quantile",
+            "Risk added by the releases: this share of people is at or below",
+            ["quantile"],
+            registry=registry,
+        )
+        self._baseline = Gauge(
+            "tallyguard_baseline_quantile",
+            "Success of the best guess without any release: this share of people is at or below",
+            ["quantile"],
+            registry=registry,
+        )
+        for gauge in (self._at_risk, self._at_added):
+            _at_zero(gauge, levels)
+        for gauge in (self._risk, self._added, self._baseline):
+            _at_zero(gauge, map(label, QUANTILES))
+
+    def _show_noise(self, registry: CollectorRegistry, sensors: Sequence[Sensor]) -> None:
+        self._rho = Gauge(
+            "tallyguard_dp_rho",
+            "zCDP rho spent since the log began, adding or removing one person; +Inf after a raw count",
+            ["group"],
+            registry=registry,
+        )
+        self._epsilon = Gauge(
+            "tallyguard_dp_epsilon",
+            "Differential-privacy epsilon certified from rho at the deployment's delta",
+            ["group"],
+            registry=registry,
+        )
+        self._error = Gauge(
+            "tallyguard_published_error_expected",
+            "Expected absolute error of the sensor's last published value, in people, from the noise alone",
+            ["sensor"],
+            registry=registry,
+        )
+        self._spends = {
+            group: ZcdpSpend() for group in sorted({sensor.group for sensor in sensors} | {EVERY_GROUP})
+        }
+        _at_zero(self._rho, self._spends)
+        _at_zero(self._epsilon, self._spends)
+        _at_zero(self._error, (sensor.name for sensor in sensors))
+
+    def started(self, event: RunStarted) -> None:
+        """People are loaded; the log continues after its last step."""
+        self._people.set(event.people)
+
+    def received(self, outcome: Outcome) -> None:
+        """Count a reading."""
+        self._readings.labels(outcome.value).inc()
+
+    def rejected(self, reason: Reason) -> None:
+        """Count a dead letter."""
+        self._rejected.labels(reason.value).inc()
+
+    def closed(self, event: StepClosed) -> None:
+        """A step is durable: count it, and show what it did to the risks."""
+        self._last_step.set(event.step)
+        self._lag.set(event.lag_steps)
+        self._people.set(event.people)
+        self._charge(event.schedule)
+        self._show_errors(event)
+        if event.summary is not None:
+            self._show_summary(event.summary)
+        if not event.is_replayed:
+            self._count_step(event)
+
+    def _count_step(self, event: StepClosed) -> None:
+        self._steps.inc()
+        self._latency.observe(event.latency_seconds)
+        self._person_steps.inc(event.people)
+        for release in event.schedule.releases:
+            missing = release.sensor.name in event.missing
+            self._releases.labels("suppressed" if missing else release.mechanism.name).inc()
+
+    def _show_errors(self, event: StepClosed) -> None:
+        for release in event.schedule.releases:
+            if release.mechanism.is_released and release.sensor.name not in event.missing:
+                error = release.mechanism.expected_absolute_error()
+                self._error.labels(release.sensor.name).set(error)
+
+    def _charge(self, schedule: StepSchedule) -> None:
+        for group, spend in self._spends.items():
+            own = [r for r in schedule.releases if group in (EVERY_GROUP, r.sensor.group)]
+            if own:
+                spend.add(own)
+                self._rho.labels(group).set(spend.rho_value())
+                self._epsilon.labels(group).set(spend.epsilon(self._delta))
+
+    def _show_summary(self, summary: RiskSummary) -> None:
+        _set_all(self._at_risk, summary.at_risk)
+        _set_all(self._at_added, summary.at_added_risk)
+        _set_all(self._risk, summary.risk)
+        _set_all(self._added, summary.added)
+        _set_all(self._baseline, summary.baseline)
+
+
+def label(number: float | str) -> str:
+    """A threshold or quantile as a label: the shortest decimal form, 0.5 and 1."""
+    return f"{float(number):g}"
+
+
+def _set_all(gauge: Gauge, values: Mapping[str, float] | Mapping[str, int]) -> None:
+    for key, value in values.items():
+        gauge.labels(label(key)).set(value)
+
+
+def _at_zero(metric: Counter | Gauge, values: Iterable[str]) -> None:
+    for value in values:
+        metric.labels(str(value))
+
+
+def _own_version() -> str:
+    try:
+        return version("tallyguard")
+    except PackageNotFoundError:  # run from a checkout that was never installed
+        return "unknown"

@@ -1,0 +1,96 @@
+"""The plain page of a running engine: one screen, no script, no request to anywhere else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from html import escape
+
+from stream_app.messages import RiskSummary
+from stream_app.web.status import Status, StepLine
+from stream_app.wording import in_a_hundred
+
+_STYLE = """
+:root { color-scheme: light dark; font: 16px/1.5 system-ui, sans-serif; }
+body { max-width: 56rem; margin: 2rem auto; padding: 0 1rem; }
+h1 { font-size: 1.4rem; } h2 { font-size: 1.1rem; margin-top: 2rem; }
+table { border-collapse: collapse; width: 100%; }
+th, td { text-align: right; padding: .25rem .75rem; border-bottom: 1px solid #8886; }
+th:first-child, td:first-child { text-align: left; }
+.note { opacity: .75; }
+"""
+
+
+def render(status: Status) -> str:
+    """The page as HTML; refreshed every two seconds while the engine runs."""
+    refresh = "" if status.phase == "stopped" else '<meta http-equiv="refresh" content="2">'
+    body = [
+        "<h1>tallyguard</h1>",
+        f"<p role=status>{escape(_sentence(status))}</p>",
+        *(_risks(status.summary) if status.summary else []),
+        *(_history(status.history) if status.history else []),
+        "<p class=note>Risk is computed from movement priors and the released schedule, never from a count. "
+        '<a href="/metrics">metrics</a> · <a href="/-/ready">readiness</a></p>',
+    ]
+    return (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"{refresh}<title>tallyguard: step {status.next_step}</title><style>{_STYLE}</style></head>"
+        f"<body><main>{''.join(body)}</main></body></html>"
+    )
+
+
+def _sentence(status: Status) -> str:
+    state = {"starting": "Starting", "running": "Running", "stopped": "Stopped"}[status.phase]
+    return (
+        f"{state}: {status.reason}. {status.next_step:,} steps closed, {status.people:,} people accounted, "
+        f"{status.lag_steps} steps behind, {status.rejected:,} messages rejected."
+    )
+
+
+def _risks(summary: RiskSummary) -> list[str]:
+    rows = [
+        (f"{in_a_hundred(float(level))} or more", f"{at_risk:,}", f"{summary.at_added_risk.get(level, 0):,}")
+        for level, at_risk in summary.at_risk.items()
+    ]
+    spread = [
+        (name, *(in_a_hundred(table[quantile]) for quantile in table))
+        for name, table in _tables(summary).items()
+    ]
+    quantiles = [f"{float(quantile) * 100:g} % of people at or below" for quantile in summary.risk]
+    return [
+        f"<h2>How many people could be reconstructed, after step {summary.step}</h2>",
+        _table(("Chance of a reconstruction", "People: in all", "People: added by the releases"), rows),
+        "<h2>How the chances are spread</h2>",
+        _table(("", *quantiles), spread),
+    ]
+
+
+def _tables(summary: RiskSummary) -> Mapping[str, Mapping[str, float]]:
+    return {
+        "Guaranteed ceiling": summary.risk,
+        "Without any release": summary.baseline,
+        "Added at most": summary.added,
+    }
+
+
+def _history(history: Iterable[StepLine]) -> list[str]:
+    rows = [
+        (
+            str(line.step),
+            str(line.published),
+            str(line.suppressed),
+            in_a_hundred(line.mean_risk),
+            in_a_hundred(line.mean_baseline),
+        )
+        for line in reversed(tuple(history))
+    ]
+    return [
+        "<h2>The last steps</h2>",
+        _table(("Step", "Counts published", "Released as nothing", "Mean ceiling", "Mean without us"), rows),
+    ]
+
+
+def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
+    cells = "".join(f'<th scope="col">{escape(text)}</th>' for text in head)
+    lines = "".join("<tr>" + "".join(f"<td>{escape(text)}</td>" for text in row) + "</tr>" for row in rows)
+    return f"<table><thead><tr>{cells}</tr></thead><tbody>{lines}</tbody></table>"

@@ -1,0 +1,26 @@
+"""Numbers in the words people use: "3 in 100", not 0.0312."""
+
+from __future__ import annotations
+
+_WHOLES = (100, 1_000, 10_000, 100_000, 1_000_000)
+
+
+def in_a_hundred(probability: float) -> str:
+    """A probability as "3 in 100"; small ones "2 in 10,000", neither rounded to nothing nor to certainty."""
+    if probability <= 0.0:
+        return "0 in 100"
+    if 0.995 <= probability < 1.0:
+        return "over 99 in 100"
+    for whole in _WHOLES:
+        if probability * whole >= 0.95:
+            return f"{round(probability * whole):,} in {whole:,}"
+    return f"under 1 in {_WHOLES[-1]:,}"
+
+
+def duration(seconds: float) -> str:
+    """A length of time: "40 s", "3 min", "2 h"."""
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    if seconds < 7200:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.0f} h"

@@ -1,0 +1,153 @@
+"""Metrics: the documented names, all there from the start, bounded, and never a person among them."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from prometheus_client import CollectorRegistry
+from prometheus_client.exposition import generate_latest
+from prometheus_client.parser import text_string_to_metric_families
+
+from models.mechanisms import MECHANISMS, parse
+from models.schedule import SensorRelease, StepSchedule
+from stream_app.events import RunStarted, StepClosed
+from stream_app.messages import Outcome, Reason
+from stream_app.metrics import EngineMetrics
+from tests.stream_app.events_for_tests import GAUSSIAN, SENSORS, STATION, closed, summary
+
+THRESHOLDS = (0.01, 0.5)
+QUANTILES = {"0.5", "0.9", "0.99", "1"}
+LABELS = {  # the contract: name, label and every value it may have
+    "tallyguard_readings_total": ("outcome", {outcome.value for outcome in Outcome}),
+    "tallyguard_rejected_total": ("reason", {reason.value for reason in Reason}),
+    "tallyguard_steps_closed_total": ("", {""}),
+    "tallyguard_releases_total": ("mechanism", set(MECHANISMS)),
+    "tallyguard_people": ("", {""}),
+    "tallyguard_person_steps_total": ("", {""}),
+    "tallyguard_people_at_risk": ("threshold", {"0.01", "0.5"}),
+    "tallyguard_people_added_risk": ("threshold", {"0.01", "0.5"}),
+    "tallyguard_risk_quantile": ("quantile", QUANTILES),
+    "tallyguard_added_risk_quantile": ("quantile", QUANTILES),
+    "tallyguard_baseline_quantile": ("quantile", QUANTILES),
+    "tallyguard_dp_epsilon": ("group", {"all", "public", "homes"}),
+    "tallyguard_dp_rho": ("group", {"all", "public", "homes"}),
+    "tallyguard_published_error_expected": ("sensor", {sensor.name for sensor in SENSORS}),
+    "tallyguard_accountant_lag_steps": ("", {""}),
+    "tallyguard_last_step": ("", {""}),
+}
+
+
+class Watched:
+    """Metrics of three sensors in a registry of their own."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self.metrics = EngineMetrics(self.registry, SENSORS, THRESHOLDS, delta=1e-6)
+
+    def value(self, name: str, label: str = "") -> float:
+        """One sample."""
+        key = LABELS[name][0] if name in LABELS else ""
+        found = self.registry.get_sample_value(name, {key: label} if key else {})
+        assert found is not None, (name, label)
+        return found
+
+    def children(self) -> dict[str, set[str]]:
+        """Label values of every exposed metric, as Prometheus would read them."""
+        text = generate_latest(self.registry).decode()
+        found: dict[str, set[str]] = {}
+        for family in text_string_to_metric_families(text):
+            for sample in family.samples:
+                found.setdefault(sample.name, set()).add(next(iter(sample.labels.values()), ""))
+        return found
+
+
+@pytest.fixture
+def watched() -> Watched:
+    """Fresh metrics."""
+    return Watched()
+
+
+def test_every_documented_metric_is_there_at_zero_from_the_start(watched: Watched) -> None:
+    """Before anything happened each child exists with value 0, so the first event is seen as a change."""
+    children = watched.children()
+    for name, (_, values) in LABELS.items():
+        assert children[name] == values, name
+        assert all(watched.value(name, value) == 0.0 for value in values), name
+    assert watched.value("tallyguard_step_latency_seconds_count") == 0.0
+    assert "tallyguard_build_info" in children
+
+
+def test_a_closed_step_is_counted_and_its_risks_shown(watched: Watched) -> None:
+    """Counters move by what the step held; gauges take the summary's figures."""
+    watched.metrics.started(RunStarted(people=200, next_step=0, sensors=()))
+    watched.metrics.closed(closed(0))
+    watched.metrics.closed(closed(1))
+    assert watched.value("tallyguard_steps_closed_total") == 2
+    assert watched.value("tallyguard_person_steps_total") == 400
+    assert watched.value("tallyguard_releases_total", "gaussian") == 2
+    assert watched.value("tallyguard_releases_total", "suppressed") == 4  # two suppressed, two missing
+    assert watched.value("tallyguard_people_at_risk", "0.5") == 7
+    assert watched.value("tallyguard_people_added_risk", "0.01") == 90
+    assert watched.value("tallyguard_risk_quantile", "1") == 0.97
+    assert watched.value("tallyguard_added_risk_quantile", "0.9") == 0.2
+    assert watched.value("tallyguard_baseline_quantile", "0.99") == 0.2
+    assert watched.value("tallyguard_last_step") == 1
+    assert watched.value("tallyguard_accountant_lag_steps") == 2
+    assert watched.value("tallyguard_step_latency_seconds_count") == 2
+
+
+def test_readings_and_dead_letters_are_counted_by_outcome_and_reason(watched: Watched) -> None:
+    """One event, one count, under its own label."""
+    watched.metrics.received(Outcome.DUPLICATE)
+    watched.metrics.rejected(Reason.LATE_READING)
+    watched.metrics.rejected(Reason.LATE_READING)
+    assert watched.value("tallyguard_readings_total", "duplicate") == 1
+    assert watched.value("tallyguard_rejected_total", "late_reading") == 2
+    assert watched.value("tallyguard_rejected_total", "not_json") == 0
+
+
+def test_steps_walked_over_again_after_a_restart_are_no_new_events(watched: Watched) -> None:
+    """A replayed step brings risk and privacy spend back, and counts nothing twice."""
+    watched.metrics.closed(closed(0, is_replayed=True))
+    assert watched.value("tallyguard_steps_closed_total") == 0
+    assert watched.value("tallyguard_releases_total", "gaussian") == 0
+    assert watched.value("tallyguard_people_at_risk", "0.01") == 120
+    assert watched.value("tallyguard_dp_rho", "public") == 1 / 8
+
+
+def test_the_privacy_spend_grows_by_group_and_raw_is_infinite(watched: Watched) -> None:
+    """Two steps at sigma 2 cost 1/8 each; a raw count costs infinity, in its group and over all."""
+    watched.metrics.closed(closed(0))
+    watched.metrics.closed(closed(1))
+    for group in ("public", "homes", "all"):
+        assert watched.value("tallyguard_dp_rho", group) == 1 / 4
+        assert 0 < watched.value("tallyguard_dp_epsilon", group) < 10
+    raw = StepSchedule(2, (SensorRelease(STATION, parse("raw", {})),))
+    watched.metrics.closed(StepClosed(2, raw, {"station": 40}, (), 200, summary(2), 0.001, 0))
+    assert math.isinf(watched.value("tallyguard_dp_epsilon", "public"))
+    assert math.isinf(watched.value("tallyguard_dp_rho", "all"))
+    assert watched.value("tallyguard_dp_rho", "homes") == 1 / 4
+
+
+def test_the_expected_error_is_that_of_the_last_published_value(watched: Watched) -> None:
+    """Missing and suppressed sensors publish nothing and keep their last figure: never NaN."""
+    watched.metrics.closed(closed(0))
+    error = watched.value("tallyguard_published_error_expected", "station")
+    assert error == GAUSSIAN.expected_absolute_error() > 1.5
+    assert watched.value("tallyguard_published_error_expected", "mill street") == 0
+    assert watched.value("tallyguard_published_error_expected", "school") == 0
+
+
+def test_no_person_and_nothing_unbounded_is_ever_a_label(watched: Watched) -> None:
+    """After many steps with many people the exposed children are those of the start, and no value is NaN."""
+    before = watched.children()
+    for step in range(30):
+        watched.metrics.closed(closed(step, people=10_000))
+        for reason in Reason:
+            watched.metrics.rejected(reason)
+    assert watched.children() == before
+    text = generate_latest(watched.registry).decode().lower()
+    assert "nan" not in text
+    assert "person=" not in text
+    assert "pseudonym" not in text
