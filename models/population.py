@@ -77,6 +77,8 @@ class Population:
 
     def chain(self, person: int) -> ChainView:
         """The chain of the person at this position: views, not copies."""
+        if not 0 <= person < len(self):
+            raise IndexError(f"person must be 0..{len(self) - 1}, got {person}")
         return chain_view(self.arrays, person)
 
     def initial(self, person: int) -> NDArray[np.float64] | None:
