@@ -43,3 +43,7 @@ class MechanismError(TallyguardError):
 
 class NoiseKeyError(TallyguardError):
     """The secret noise key is missing, too short or of an unknown epoch."""
+
+
+class PseudonymKeyError(TallyguardError):
+    """The secret pseudonym key is missing or too short."""

@@ -40,7 +40,7 @@ def binary_entropy(probability: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def exact_information(noise: NDArray[np.float64], probability: float) -> float:
-    """``I(B; B + Z)`` in nats by the sum over all outputs, for a symmetric ``noise`` (n,) and any probability."""
+    """``I(B; B + Z)`` in nats by the sum over all outputs, for a symmetric ``noise`` (n,)."""
     p = min(probability, 1.0 - probability)
     if p <= 0.0:
         return 0.0
@@ -124,7 +124,7 @@ def table_information(table: InformationTable, probability: float) -> float:
     cell = min(max(cell, 0), table.grid.size - 2)
     left, right = table.grid[cell], table.grid[cell + 1]
     share = (p - left) / (right - left)
-    return table.information_nats[cell] * (1.0 - share) + table.information_nats[cell + 1] * share
+    return float(table.information_nats[cell] * (1.0 - share) + table.information_nats[cell + 1] * share)
 
 
 @jit
@@ -139,7 +139,7 @@ def _divergence(noise: NDArray[np.float64], own: float, other: float) -> float:
         if noise[k] > 0.0:
             ratio = noise[k - 1] / noise[k] if k > 0 else 0.0
             total += noise[k] * _log_excess(own, other, ratio)
-    return total
+    return float(total)
 
 
 @jit

@@ -1,0 +1,125 @@
+"""Counts become values: a whole step in one batch, with noise that a replay cannot average away."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models.exceptions import MechanismError, SensorError
+from models.mechanisms.base import Mechanism
+from models.noise_key import NoiseKey, noise_message
+
+MAX_COUNT = 2**53  # what every JSON reader takes as an integer; noise on top of it fits in 64 bits
+
+
+class StepInterval(NamedTuple):
+    """The absolute time one step covers, ``[start_seconds, end_seconds)``, unix seconds UTC."""
+
+    start_seconds: int
+    end_seconds: int
+
+
+@dataclass(frozen=True, slots=True)
+class CountToPublish:
+    """One sensor's count and the mechanism decided for it; None where no count came in.
+
+    ``sensor_id`` is permanent; until sensors have an id beside their name, it is the name.
+    """
+
+    sensor_id: str
+    mechanism: Mechanism
+    count: int | None
+
+
+def publish_step(
+    key: NoiseKey,
+    deployment: str,
+    interval: StepInterval,
+    counts: Sequence[CountToPublish],
+    *,
+    clamp_negative: bool = False,
+) -> list[int | None]:
+    """The published value of each count, in order; None for a missing count and for a suppressed one.
+
+    Deterministic in its arguments, and each value in its own count alone. ``clamp_negative`` raises negative
+    values to 0 after the noise: post-processing, which costs nobody anything and biases small counts upwards.
+    :class:`SensorError` for a sensor named twice, :class:`MechanismError` for a count that is none: checked
+    before anything is drawn.
+    """
+    _check_step(interval, counts)
+    values: list[int | None] = [None] * len(counts)
+    for mechanism, positions in _by_mechanism(counts).items():
+        batch = [counts[position] for position in positions]
+        words = _words(key, deployment, interval, mechanism, batch)
+        numbers = np.array([item.count for item in batch], dtype=np.int64)
+        published = mechanism.publish(numbers, words)
+        if published is None:
+            continue
+        if clamp_negative:
+            published = np.maximum(published, 0)
+        for position, value in zip(positions, published.tolist(), strict=True):
+            values[position] = value
+    return values
+
+
+def _check_step(interval: StepInterval, counts: Sequence[CountToPublish]) -> None:
+    """Refuse the whole step for anything that would release twice or is not a count."""
+    if not interval.start_seconds < interval.end_seconds:
+        raise MechanismError("a step must end after it starts", interval, "check step_seconds and origin")
+    sensors = Counter(item.sensor_id for item in counts)
+    for sensor_id, times in sensors.items():
+        if times > 1:
+            raise SensorError(
+                "a sensor must be released once a step", f"{sensor_id!r} {times} times", "name it once"
+            )
+    for item in counts:
+        if item.count is not None and not _is_count(item.count):
+            raise MechanismError(
+                f"the count of sensor {item.sensor_id!r} must be an integer in 0..2^53",
+                repr(item.count),
+                "leave out a count that is not known",
+            )
+
+
+def _is_count(count: object) -> bool:
+    return isinstance(count, int) and not isinstance(count, bool) and 0 <= count <= MAX_COUNT
+
+
+def _by_mechanism(counts: Sequence[CountToPublish]) -> dict[Mechanism, list[int]]:
+    """Positions of the counts that are there, by mechanism and parameters."""
+    groups: dict[Mechanism, list[int]] = {}
+    for position, item in enumerate(counts):
+        if item.count is not None:
+            groups.setdefault(item.mechanism, []).append(position)
+    return groups
+
+
+def _words(
+    key: NoiseKey,
+    deployment: str,
+    interval: StepInterval,
+    mechanism: Mechanism,
+    batch: Sequence[CountToPublish],
+) -> NDArray[np.uint64]:
+    """128 keyed uniform bits for each count; zeros where the mechanism draws no noise."""
+    if mechanism.is_exact or not mechanism.is_released:
+        return np.zeros((len(batch), 2), dtype=np.uint64)
+    messages = [
+        noise_message(
+            deployment=deployment,
+            sensor_id=item.sensor_id,
+            start_seconds=interval.start_seconds,
+            end_seconds=interval.end_seconds,
+            mechanism=mechanism.name,
+            parameters=mechanism.parameters,
+            count=int(item.count or 0),
+            epoch=key.epoch,
+        )
+        for item in batch
+    ]
+    return key.uniform_words(messages)

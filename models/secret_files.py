@@ -1,0 +1,80 @@
+"""Secret keys in files: hexadecimal text that only its owner may read, replaced in one atomic step."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from models.exceptions import TallyguardError
+
+MIN_SECRET_BYTES = 32
+_HEX_EXAMPLE = 'write 64 hexadecimal digits, e.g. what "openssl rand -hex 32" prints'
+
+
+def parse_secret(text: str, what: str, error: type[TallyguardError]) -> bytes:
+    """The bytes of a hexadecimal secret of at least 32 bytes; ``error`` otherwise, never showing the text."""
+    try:
+        secret = bytes.fromhex(text.strip())
+    except ValueError:
+        raise error(f"{what} must be hexadecimal", "other characters", _HEX_EXAMPLE) from None
+    check_length(secret, what, error)
+    return secret
+
+
+def check_length(secret: bytes, what: str, error: type[TallyguardError]) -> None:
+    """``error`` when a secret is shorter than the 32 bytes of the hash it keys."""
+    if len(secret) < MIN_SECRET_BYTES:
+        raise error(f"{what} must have at least {MIN_SECRET_BYTES} bytes", len(secret), _HEX_EXAMPLE)
+
+
+def read_secret_file(path: Path, what: str, error: type[TallyguardError]) -> str:
+    """The text of a secret file; ``error`` names the path when it cannot be read."""
+    try:
+        return path.read_text(encoding="ascii")
+    except OSError as failure:
+        raise error(
+            f"{what} file {path} must be readable", failure.strerror, "check path and permissions"
+        ) from failure
+    except UnicodeDecodeError:
+        raise error(f"{what} file {path} must be hexadecimal", "other characters", _HEX_EXAMPLE) from None
+
+
+def create_secret_file(path: Path, text: str, what: str, error: type[TallyguardError]) -> None:
+    """Write a new file with mode 0600; ``error`` if there is one already: a key is never overwritten."""
+    try:
+        _write_private(path, text)
+    except FileExistsError:
+        raise error(
+            f"{what} file {path} must not exist yet", "a file", "keep it, or choose another path"
+        ) from None
+    except OSError as failure:
+        raise error(f"{what} file {path} must be writable", failure.strerror, "check the folder") from failure
+
+
+def replace_secret_file(path: Path, text: str) -> None:
+    """Put new text in the place of an old secret: readers see all of the old or all of the new."""
+    fresh = path.with_name(f".{path.name}.{os.getpid()}.new")
+    try:
+        _write_private(fresh, text)
+        fresh.replace(path)
+    finally:
+        fresh.unlink(missing_ok=True)
+    _sync_folder(path.parent)
+
+
+def _write_private(path: Path, text: str) -> None:
+    """Create a file that only its owner may read, durable before this returns."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w", encoding="ascii") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(descriptor)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make a rename durable."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
