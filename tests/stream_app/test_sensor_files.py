@@ -1,0 +1,72 @@
+"""Sensors files: both formats give the same sensors, and each mistake is named with its place."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from models.exceptions import SensorError
+from models.sensors import Sensor
+from stream_app.sensor_files import load_registry
+
+LOCATIONS = ("harbour", "station", "park")
+
+
+def write(folder: Path, sensors: object) -> Path:
+    """A JSON sensors file."""
+    path = folder / "sensors.json"
+    path.write_text(json.dumps({"sensors": sensors}))
+    return path
+
+
+def test_json_and_csv_give_the_same_sensors(tmp_path: Path) -> None:
+    """Locations by index or name, several to a sensor, the group optional."""
+    table = tmp_path / "sensors.csv"
+    table.write_text("name,locations,group\nnorth,station;0,centre\nsouth,2,\n")
+    document = write(
+        tmp_path,
+        [
+            {"name": "north", "locations": ["station", 0], "group": "centre"},
+            {"name": "south", "locations": [2]},
+        ],
+    )
+    registry = load_registry(document, LOCATIONS)
+    assert registry.sensors == (Sensor("north", (0, 1), "centre"), Sensor("south", (2,)))
+    assert load_registry(table, LOCATIONS).sensors == registry.sensors
+
+
+def test_without_a_file_each_location_has_a_sensor_of_its_name() -> None:
+    """The default of a deployment."""
+    assert [sensor.name for sensor in load_registry(None, LOCATIONS).sensors] == list(LOCATIONS)
+
+
+@pytest.mark.parametrize(
+    ("sensors", "message"),
+    [
+        ([{"name": "a", "locations": ["harbor"]}], "did you mean 'harbour'"),
+        ([{"name": "a", "locations": [7]}], r"must lie in 0\.\.2"),
+        ([{"name": "a", "locations": [0]}, {"name": "a", "locations": [1]}], "names must be unique"),
+        ([{"name": "a", "locations": [0], "grop": "x"}], "sensor 1 of .* grop"),
+        ([{"locations": [0]}], "an object with a name"),
+        ([{"name": "a", "locations": 0}], "a list of locations"),
+        ("a, b", "must hold a list"),
+    ],
+)
+def test_each_mistake_is_named(tmp_path: Path, sensors: object, message: str) -> None:
+    """The error says which sensor of which file, and what to write."""
+    with pytest.raises(SensorError, match=message):
+        load_registry(write(tmp_path, sensors), LOCATIONS)
+
+
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    """Missing, or not JSON, or without a header."""
+    with pytest.raises(SensorError, match="must be readable"):
+        load_registry(tmp_path / "none.json", LOCATIONS)
+    (tmp_path / "bad.json").write_text("{")
+    with pytest.raises(SensorError, match="must be JSON"):
+        load_registry(tmp_path / "bad.json", LOCATIONS)
+    (tmp_path / "bad.csv").write_text("a,b\n1,2\n")
+    with pytest.raises(SensorError, match="columns name and locations"):
+        load_registry(tmp_path / "bad.csv", LOCATIONS)
