@@ -1,6 +1,6 @@
 """What a person's prior alone gives away over a horizon: the guess probability ``q`` and the baseline.
 
-Constants of the person, per slot in which the horizon starts; the products of moves they need are formed once.
+Constants of the person, per slot in which the horizon starts; products of moves are formed once for both.
 """
 
 from __future__ import annotations

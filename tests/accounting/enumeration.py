@@ -1,8 +1,8 @@
 """The slow truth: every trajectory of a small chain, written down. Shares no code with what it tests.
 
 A chain is ``start`` (K,) with ``matrices`` (C, K, K); step ``t`` is in slot ``(first_slot + t) % C`` and
-matrix ``k`` moves from slot ``k`` to the next. What a step shows is a channel (K, outcomes), row-stochastic; a raw
-step's is the indicator of ``labels[step, place]``.
+matrix ``k`` moves from slot ``k`` to the next. What a step shows is a channel (K, outcomes), row-stochastic;
+a raw step's is the indicator of ``labels[step, place]``.
 """
 
 from __future__ import annotations

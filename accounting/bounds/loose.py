@@ -1,0 +1,46 @@
+"""The paper's loose bound: Fano's inequality with ``s`` mistakes allowed (Koga et al., section 3.3.1)."""
+
+from __future__ import annotations
+
+from math import exp, inf, lgamma, log, log1p
+
+from accounting.bounds.roots import bracket
+
+
+def log_binomial(n: int, k: int) -> float:
+    """``ln C(n, k)``."""
+    return lgamma(n + 1) - lgamma(k + 1) - lgamma(n - k + 1)
+
+
+def log_ball(steps: int, mistakes: int, places: int) -> float:
+    """``ln N(s)`` with ``N(s) = sum_{l<=s} C(T, l) (M - 1)^l``: the trajectories within ``s`` of a guess."""
+    logs = [log_binomial(steps, wrong) + wrong * log(places - 1) for wrong in range(mistakes + 1)]
+    return max(logs) + log(sum(exp(term - max(logs)) for term in logs))
+
+
+def loose_bound(
+    entropy_nats: float, information_nats: float, places: int, steps: int, mistakes: int
+) -> float:
+    """``1 - min{p : H(X) - I <= h(p) + p ln((M^T - N) / N) + ln N}``, at most 1.
+
+    ``p`` is the adversary's probability of failing. The bound is taken at the root's unsafe side.
+    """
+    if places == 1:
+        return 1.0
+    inside = log_ball(steps, mistakes, places)
+    everything = steps * log(places)
+    if inside >= everything:
+        return 1.0
+    # ln((M^T - N) / N), with M^T beyond floating point.
+    outside = everything + log1p(-exp(inside - everything)) - inside
+    unknown = entropy_nats - information_nats - inside
+    if unknown <= 0.0:
+        return 1.0
+    peak = 1.0 if outside == inf else 1.0 / (1.0 + exp(-outside))
+    failing = bracket(lambda p: binary_entropy_nats(p) + p * outside < unknown, 0.0, peak).last_true
+    return min(1.0, 1.0 - failing)
+
+
+def binary_entropy_nats(p: float) -> float:
+    """``h(p) = -p ln p - (1 - p) ln(1 - p)``."""
+    return -sum(x * log(x) for x in (p, 1.0 - p) if x > 0.0)

@@ -1,0 +1,22 @@
+"""The paper's tight bound: information against the prior guess (Koga et al., section 3.3.2)."""
+
+from __future__ import annotations
+
+from math import log
+
+from accounting.bounds.loose import binary_entropy_nats
+from accounting.bounds.roots import bracket
+
+
+def tight_bound(information_nats: float, guess: float) -> float:
+    """The largest ``p`` with ``-I <= h(p) + p ln q``, at most 1; ``guess`` is ``q`` in (0, 1].
+
+    The right side is concave in ``p`` with its maximum at ``q / (1 + q)``; the root above it counts, and the
+    bound is 1 where it never falls below ``-I``.
+    """
+    if guess >= 1.0 or information_nats >= -log(guess):
+        return 1.0
+    top = guess / (1.0 + guess)
+    return bracket(
+        lambda p: binary_entropy_nats(p) + p * log(guess) >= -information_nats, top, 1.0
+    ).first_false

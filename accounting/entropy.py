@@ -1,0 +1,30 @@
+"""Entropy of a person's trajectory under the prior."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accounting.exposure import Exposure
+from accounting.kernels.renewal import surprise
+from models.chain import ChainView
+from models.jit import jit
+
+
+@jit
+def row_entropies(chain: ChainView) -> NDArray[np.float64]:
+    """``H(X_{t+1} | X_t = x)`` for each slot and place, nats, shape (C, K)."""
+    entropies = np.zeros(chain.start.shape)
+    for slot in range(chain.start.shape[0]):
+        for j in range(chain.column_start[slot, 0], chain.column_start[slot, -1]):
+            entropies[slot, chain.row[j]] += surprise(chain.value[j])
+    return entropies
+
+
+def path_entropy(exposure: Exposure) -> float:
+    """``H(X) = H(X_1) + sum_t H(X_t | X_{t-1})`` in nats (Koga et al., section 3.3.1)."""
+    start = exposure.start[exposure.start > 0.0]
+    moves = row_entropies(exposure.chain)
+    slots = [exposure.slot(t) for t in range(exposure.steps - 1)]
+    total = -(start * np.log(start)).sum() + (exposure.marginal[:-1] * moves[slots]).sum()
+    return max(0.0, float(total))
