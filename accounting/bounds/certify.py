@@ -1,0 +1,86 @@
+"""All bounds of one person's horizon and the smallest of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pydantic import BaseModel, ConfigDict
+
+from accounting.bounds.divergence import divergence_bound
+from accounting.bounds.effort import Effort
+from accounting.bounds.exact import exact_bound
+from accounting.bounds.loose import loose_bound
+from accounting.bounds.tight import tight_bound
+from accounting.exposure import Exposure
+from accounting.information import Information
+from accounting.prior_guess import PriorGuess
+
+
+class Bounds(BaseModel):
+    """Upper bounds on the success of any adversary; None where one does not apply or was too dear.
+
+    ``loose`` and ``tight`` are the paper's, from its own information and prior guess where these exist.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    loose: float
+    tight: float
+    divergence: float
+    moment: float | None = None
+    exact: float | None = None
+    erasure: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ComputedBounds:
+    """The bounds that hold with certainty, and the one that holds with the effort's confidence."""
+
+    bounds: Bounds
+    sampled: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Certified:
+    """The smallest bound, which one it was, and with what probability it holds."""
+
+    value: float
+    by: str
+    confidence: float
+
+
+def compute_bounds(
+    exposure: Exposure,
+    mistakes: int,
+    entropy_nats: float,
+    information: Information,
+    guess: PriorGuess,
+    effort: Effort,
+) -> ComputedBounds:
+    """Every bound that applies to the exposure."""
+    paper_guess = guess.best if guess.koga is None else guess.koga
+    return ComputedBounds(
+        Bounds(
+            loose=loose_bound(
+                entropy_nats, information.paper, exposure.place_count, exposure.steps, mistakes
+            ),
+            tight=tight_bound(information.paper, paper_guess),
+            divergence=divergence_bound(information.best, guess.best),
+            exact=exact_bound(exposure, mistakes),
+        )
+    )
+
+
+def certify(computed: ComputedBounds, baseline: float, effort: Effort) -> Certified:
+    """The minimum of all bounds, raised to the baseline, which no rounding may undercut."""
+    values = {name: value for name, value in computed.bounds.model_dump().items() if value is not None}
+    name = min(values, key=values.__getitem__)
+    confidence = 1.0
+    if computed.sampled is not None and computed.sampled < values[name]:
+        values["sampled"], name, confidence = computed.sampled, "sampled", effort.confidence
+    return Certified(min(1.0, max(values[name], baseline)), name, confidence)
+
+
+def baseline_bound(exposure: Exposure, mistakes: int, guess: PriorGuess, effort: Effort) -> float:
+    """The bounds with nothing released: without information only the prior guess is left."""
+    return guess.best
