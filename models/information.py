@@ -148,7 +148,9 @@ def _log_excess(own: float, other: float, ratio: float) -> float:
     x = other * (ratio - 1.0)
     if abs(x) < 1e-4:  # the difference would cancel; the series is good to x^5
         return x * x * (0.5 - x * (1.0 / 3.0 - 0.25 * x))
-    return x - math.log(own + other * ratio)
+    if abs(x) < 0.5:
+        return x - math.log1p(x)
+    return x - math.log(own + other * ratio)  # 1 + x would lose a small `own`
 
 
 @jit
