@@ -215,6 +215,15 @@ def parse(line: bytes, source: str) -> Activation | Reading | Rejected:
         return reject(source, line, reason, hint)
 
 
+def parse_fields(fields: Mapping[str, object], line: bytes, source: str) -> Activation | Reading | Rejected:
+    """The message with these fields, read from ``line`` in another form than JSON."""
+    try:
+        return _INPUT.validate_python(fields)
+    except ValidationError as error:
+        reason, hint = _explain(error, "activation or reading")
+        return reject(source, line, reason, hint)
+
+
 def parse_any(line: bytes) -> Any:
     """Any message of the contract, e.g. from an output file; raises pydantic's ``ValidationError``."""
     return _ANY.validate_json(line)

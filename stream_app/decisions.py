@@ -1,0 +1,46 @@
+"""Decided schedules as messages and back: what the journal stores to rebuild the accountant from."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from models import mechanisms
+from models.mechanisms import Mechanism
+from models.schedule import SensorRelease, StepSchedule
+from models.sensors import SensorRegistry
+from stream_app.messages import SensorDecision, StepDecision
+
+
+def decision_of(schedule: StepSchedule) -> StepDecision:
+    """The message that tells a decided step."""
+    return StepDecision(
+        step=schedule.step,
+        decisions=tuple(
+            SensorDecision(
+                sensor=release.sensor.name,
+                mechanism=release.mechanism.name,
+                parameters=dict(release.mechanism.parameters),
+            )
+            for release in schedule.releases
+        ),
+    )
+
+
+def schedule_of(decision: StepDecision, registry: SensorRegistry) -> StepSchedule:
+    """The schedule that a stored decision tells; the same that was accounted, bit for bit."""
+    return StepSchedule(
+        decision.step,
+        tuple(
+            SensorRelease(
+                registry.get(item.sensor),
+                _mechanism(item.mechanism, tuple(sorted(item.parameters.items()))),
+            )
+            for item in decision.decisions
+        ),
+    )
+
+
+@lru_cache(maxsize=256)
+def _mechanism(name: str, parameters: tuple[tuple[str, float], ...]) -> Mechanism:
+    """One object per distinct mechanism, however many steps use it."""
+    return mechanisms.parse(name, dict(parameters))

@@ -1,0 +1,242 @@
+"""Puts an embedded run together from settings, priors and options, and runs it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import os
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from accounting.continuous import ContinuousAccountant, HorizonSettings
+from models.population import Population
+from models.schedule import Schedule
+from models.sensors import SensorRegistry
+from stream_app.clock import Clock, SystemClock
+from stream_app.csv_messages import load_activations
+from stream_app.decisions import schedule_of
+from stream_app.engine import StepEngine, StoredStep
+from stream_app.events import Observer
+from stream_app.inputs import Chunks, FileChunks, LineReader, open_input
+from stream_app.intake import Intake
+from stream_app.journal import Journal
+from stream_app.keys import Keys, load_keys
+from stream_app.policy import Policy, ScheduledPolicy, announced_sensors, policy_from
+from stream_app.publisher import KeyedPublisher
+from stream_app.risk_output import JsonlRisks, ParquetRisks, RiskFormat, RiskWriter
+from stream_app.runner import EmbeddedRunner, RunReport, StepClock
+from stream_app.schedule_files import load_schedule
+from stream_app.sensor_files import load_sensors
+from stream_app.settings import Settings
+from stream_app.signals import StopRequest, stop_on_signals
+from stream_app.steps import StepWindow
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """What one run reads and writes.
+
+    ``input`` None is standard input. ``is_csv`` None goes by the file's extension. ``schedule`` is a
+    schedule (JSON) or activations (CSV) known beforehand. With ``keep_open`` the end of the input closes
+    nothing. ``accept_changes`` lets release policy, schedule and noise key differ from the earlier run's.
+    """
+
+    output: Path
+    input: Path | None = None
+    is_csv: bool | None = None
+    schedule: Path | None = None
+    risk_format: RiskFormat = RiskFormat.JSONL
+    keep_open: bool = False
+    create_keys: bool = False
+    accept_changes: bool = False
+
+    @property
+    def reads_csv(self) -> bool:
+        """Whether the input is CSV."""
+        if self.is_csv is not None:
+            return self.is_csv
+        return self.input is not None and self.input.suffix.lower() == ".csv"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is known before any count: sensors, announcements and how they are released."""
+
+    registry: SensorRegistry
+    announced: Mapping[int, tuple[str, ...]]
+    policy: Policy
+
+
+_REPLACEABLE = frozenset({"release", "schedule", "noise_key"})
+
+
+def run(
+    settings: Settings,
+    options: RunOptions,
+    population: Population,
+    *,
+    observer: Observer | None = None,
+    clock: Clock | None = None,
+    chunks: Chunks | Iterable[bytes] | None = None,
+) -> RunReport:
+    """Run the engine on an input until its end, or until SIGINT or SIGTERM.
+
+    Continues where an earlier run on ``options.output`` stopped, however it stopped. ``chunks`` replaces the
+    input by bytes from within the program. Raises a :class:`models.exceptions.TallyguardError` for
+    everything a person can mend; nothing that was not accounted has been published then.
+    """
+    plan = make_plan(settings, options, population)
+    keys = load_keys(settings, options.output, create=options.create_keys)
+    manifest = make_manifest(settings, options, population, plan, keys)
+    journal = Journal(options.output, manifest, _REPLACEABLE if options.accept_changes else frozenset())
+    try:
+        engine = restore_engine(settings, plan, population, keys, journal)
+        risks = _risk_writer(options, keys, population)
+        with stop_on_signals() as request, _open(options, request, chunks) as opened:
+            runner = EmbeddedRunner(
+                engine,
+                journal,
+                risks,
+                _reader(options, journal, opened),
+                clock=clock or SystemClock(),
+                step_clock=_step_clock(settings),
+                observer=observer,
+                people=len(population),
+                is_csv=options.reads_csv,
+            )
+            return runner.run(lambda: request.is_set, keep_open=options.keep_open)
+    finally:
+        journal.close()
+
+
+def make_plan(settings: Settings, options: RunOptions, population: Population) -> Plan:
+    """Sensors, announcements and policy of a run."""
+    registry = load_sensors(settings.sensors, population.location_names)
+    policy: Policy = policy_from(settings.release, registry)
+    if options.schedule is None:
+        return Plan(registry, {}, policy)
+    if options.schedule.suffix.lower() == ".csv":
+        return Plan(registry, load_activations(options.schedule, registry), policy)
+    schedule: Schedule = load_schedule(options.schedule, registry)
+    return Plan(registry, announced_sensors(schedule), ScheduledPolicy(schedule, policy))
+
+
+def restore_engine(
+    settings: Settings, plan: Plan, population: Population, keys: Keys, journal: Journal
+) -> StepEngine:
+    """The engine as the journal's last commit left it: the accountant is rebuilt from the decisions."""
+    accountant = ContinuousAccountant(
+        population,
+        HorizonSettings(settings.horizon, settings.mistakes, settings.thresholds, settings.first_slot),
+    )
+    accountant.apply_all(schedule_of(decision, plan.registry) for decision in journal.accounted())
+    window = StepWindow(settings.grace, plan.announced)
+    if journal.last_commit.window:
+        window.load(journal.last_commit.window)
+    stored = (
+        StoredStep(schedule_of(step.decision, plan.registry), step.release)
+        for step in journal.published_since()
+    )
+    return StepEngine(
+        Intake(plan.registry, window, settings.max_ahead),
+        plan.policy,
+        KeyedPublisher.of(settings, keys.noise),
+        accountant,
+        risk_every=settings.risk_every,
+        stored=stored,
+    )
+
+
+def make_manifest(
+    settings: Settings, options: RunOptions, population: Population, plan: Plan, keys: Keys
+) -> dict[str, Any]:
+    """What must not change while an output folder is continued: values and fingerprints, no secret."""
+    fixed = settings.model_dump(
+        mode="json",
+        include={
+            "deployment",
+            "step_seconds",
+            "origin",
+            "first_slot",
+            "horizon",
+            "mistakes",
+            "thresholds",
+            "release",
+        },
+    )
+    sensors = [[sensor.name, list(sensor.locations), sensor.group] for sensor in plan.registry.sensors]
+    schedule = None if options.schedule is None else _digest(options.schedule.read_bytes())
+    return {
+        **fixed,
+        "people": len(population),
+        "priors": population_fingerprint(population),
+        "sensors": _digest(json.dumps(sensors).encode()),
+        "schedule": schedule,
+        "risk_format": options.risk_format.value,
+        "noise_key": keys.noise.fingerprint(),
+        "pseudonym_key": keys.pseudonyms.fingerprint(),
+    }
+
+
+def population_fingerprint(population: Population) -> str:
+    """SHA-256 of everything that is believed about everybody."""
+    digest = hashlib.sha256()
+    for names in (population.location_names, population.people):
+        digest.update(json.dumps(names).encode())
+    for array in population.arrays:
+        digest.update(array.tobytes())
+    return digest.hexdigest()
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def _risk_writer(options: RunOptions, keys: Keys, population: Population) -> RiskWriter:
+    """The writer of the chosen format, with everybody's pseudonym."""
+    pseudonyms = keys.pseudonyms.pseudonyms(population.people)
+    if options.risk_format is RiskFormat.PARQUET:
+        return ParquetRisks(options.output, pseudonyms)
+    return JsonlRisks(pseudonyms)
+
+
+@contextmanager
+def _open(
+    options: RunOptions, request: StopRequest, chunks: Chunks | Iterable[bytes] | None
+) -> Iterator[Chunks | Iterable[bytes]]:
+    """The bytes of the input."""
+    if chunks is not None:
+        yield chunks
+    elif options.input is None:
+        yield FileChunks(sys.stdin.fileno(), request.wake)
+    else:
+        descriptor = open_input(options.input)
+        try:
+            yield FileChunks(descriptor, request.wake)
+        finally:
+            os.close(descriptor)
+
+
+def _reader(options: RunOptions, journal: Journal, chunks: Chunks | Iterable[bytes]) -> LineReader:
+    """The lines of the input from where the journal's last commit left it."""
+    return LineReader(
+        "stdin" if options.input is None else options.input.name,
+        chunks,
+        journal.last_commit.position or None,
+        head_lines=2 if options.reads_csv else 1,
+        keep_torn=options.keep_open,
+    )
+
+
+def _step_clock(settings: Settings) -> StepClock:
+    """When the steps of a deployment end."""
+    return StepClock(
+        settings.origin_seconds, settings.step_seconds, settings.grace_seconds, settings.max_ahead
+    )

@@ -1,0 +1,245 @@
+"""The durable memory of a run: what was decided and published, and where to continue.
+
+In the output folder:
+
+- ``decisions.jsonl``: what was decided and accounted for each closed step, the internal twin of the releases
+- ``releases.jsonl``: the public messages. A complete line is a fact, never written again nor differently
+- ``risks.jsonl``, ``rejected.jsonl``: as far as the last commit; a restart writes the rest again
+- ``progress.json``: the last commit: position in the input, open steps, length of each file
+- ``run.json``: what the run was started with (fingerprints only); ``lock``: held while a run writes
+
+A step is durable once its line in ``releases.jsonl`` is. A restart takes the last commit, applies the
+decisions before it to a fresh accountant, and walks the input from there; steps published after the commit
+keep their stored decision and release. So a kill at any moment leads to the same files, byte for byte.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from stream_app.durable import SECRET_MODE, AppendFile, FolderLock, replace_file, sync_folder
+from stream_app.exceptions import OutputError, RunChangedError
+from stream_app.messages import StepDecision, StepRelease
+
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Commit:
+    """A point to continue from.
+
+    ``position`` is the input's own; ``window`` the open steps (contains counts: the file is for the owner
+    only); ``lengths`` the bytes of each file that belong to the steps before ``next_step``.
+    """
+
+    next_step: int = 0
+    position: Mapping[str, Any] = field(default_factory=dict)
+    window: Mapping[str, Any] = field(default_factory=dict)
+    lengths: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class PublishedStep:
+    """A step as the journal holds it."""
+
+    decision: StepDecision
+    release: StepRelease
+
+
+class Journal:
+    """One output folder, locked, recovered to its last commit and open for appending.
+
+    ``manifest`` is what must not change between runs on the folder; keys in ``replaceable`` may.
+    """
+
+    def __init__(
+        self, folder: Path, manifest: Mapping[str, Any], replaceable: frozenset[str] = frozenset()
+    ) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self.folder = folder
+        self._lock = FolderLock(folder)
+        try:
+            self._check_manifest(manifest, replaceable)
+            self.last_commit = self._read_commit()
+            self._open_files()
+        except BaseException:
+            self._lock.release()
+            raise
+
+    def accounted(self) -> Iterator[StepDecision]:
+        """Decisions of the steps before the last commit, to rebuild the accountant with."""
+        with (self.folder / "decisions.jsonl").open("rb") as lines:
+            yield from map(self._decision, islice(lines, self.last_commit.next_step))
+
+    def published_since(self) -> tuple[PublishedStep, ...]:
+        """Steps that were published after the last commit: what they say stands."""
+        skip, end = self.last_commit.next_step, self._published
+        with (self.folder / "decisions.jsonl").open("rb") as decisions:
+            decided = [self._decision(line) for line in islice(decisions, skip, end)]
+        with (self.folder / "releases.jsonl").open("rb") as releases:
+            released = [self._release(line) for line in islice(releases, skip, end)]
+        return tuple(map(PublishedStep, decided, released))
+
+    def publish(self, decision: StepDecision, release: StepRelease) -> None:
+        """Make a step durable: the decision first, so that no release is without one."""
+        self._decisions.append(decision.line())
+        self._decisions.sync()
+        self._releases.append(release.line())
+        self._releases.sync()
+
+    def append_risks(self, lines: bytes) -> None:
+        """Keep risk messages for the next commit."""
+        self._risks.append(lines)
+
+    def append_rejected(self, line: bytes) -> None:
+        """Keep a dead letter for the next commit."""
+        self._rejected.append(line)
+
+    def commit(self, next_step: int, position: Mapping[str, Any], window: Mapping[str, Any]) -> None:
+        """Everything handled so far is written; a restart continues here."""
+        for file in self._files.values():
+            file.sync()
+        lengths = {name: file.length for name, file in self._files.items()}
+        self.last_commit = Commit(next_step, position, window, lengths)
+        data = json.dumps(vars(self.last_commit), separators=(",", ":")).encode()
+        replace_file(self.folder / "progress.json", data, SECRET_MODE)
+
+    def close(self) -> None:
+        """Close the files and free the folder; what was not committed will be done again."""
+        for file in self._files.values():
+            file.close()
+        self._lock.release()
+
+    def bytes_written(self) -> dict[str, int]:
+        """Durable bytes of each file."""
+        return {name: file.length for name, file in self._files.items()}
+
+    def _check_manifest(self, manifest: Mapping[str, Any], replaceable: frozenset[str]) -> None:
+        """Refuse to continue a run that was started with something else."""
+        path = self.folder / "run.json"
+        wanted = {"format": FORMAT, **json.loads(json.dumps(manifest))}
+        if path.exists():
+            stored = _load_json(path)
+            changed = sorted(
+                key
+                for key in stored.keys() | wanted.keys()
+                if stored.get(key) != wanted.get(key) and key not in replaceable
+            )
+            if changed:
+                raise RunChangedError(
+                    f"{self.folder} must be continued with what it was started with",
+                    _differences(changed, stored, wanted),
+                    "restore it, or write to a new output folder",
+                )
+            if stored == wanted:
+                return
+        elif (self.folder / "releases.jsonl").exists():
+            raise OutputError(
+                f"{self.folder} must be a new folder or one of an earlier run",
+                "releases.jsonl without run.json",
+                "choose another folder",
+            )
+        replace_file(path, json.dumps(wanted, indent=2, sort_keys=True).encode() + b"\n")
+
+    def _read_commit(self) -> Commit:
+        """The last commit; a fresh one for a new folder."""
+        path = self.folder / "progress.json"
+        return Commit(**_load_json(path)) if path.exists() else Commit()
+
+    def _open_files(self) -> None:
+        """Open all files and cut what an interrupted run left half written."""
+        self._decisions = AppendFile(self.folder / "decisions.jsonl")
+        self._releases = AppendFile(self.folder / "releases.jsonl")
+        self._risks = AppendFile(self.folder / "risks.jsonl", SECRET_MODE)
+        self._rejected = AppendFile(self.folder / "rejected.jsonl", SECRET_MODE)
+        self._files = {file.path.stem: file for file in self._each_file()}
+        sync_folder(self.folder)
+        lengths = self.last_commit.lengths
+        for file in (self._risks, self._rejected):
+            file.truncate(lengths.get(file.path.stem, 0))
+        releases = _LineCount.of(self._releases.path)
+        decisions = _LineCount.of(self._decisions.path, releases.lines)
+        self._published = releases.lines
+        if decisions.lines < releases.lines or releases.lines < self.last_commit.next_step:
+            raise OutputError(
+                f"{self.folder} must hold a decision and a release for each step before "
+                f"{max(releases.lines, self.last_commit.next_step)}",
+                f"{decisions.lines} decisions and {releases.lines} releases",
+                "restore the files, or start with a new output folder",
+            )
+        self._releases.truncate(releases.bytes)
+        self._decisions.truncate(decisions.bytes)
+
+    def _each_file(self) -> tuple[AppendFile, ...]:
+        """The four appended files."""
+        return self._decisions, self._releases, self._risks, self._rejected
+
+    def _decision(self, line: bytes) -> StepDecision:
+        try:
+            return StepDecision.model_validate_json(line)
+        except ValidationError as error:
+            raise self._damaged("decisions.jsonl", error) from error
+
+    def _release(self, line: bytes) -> StepRelease:
+        try:
+            return StepRelease.model_validate_json(line)
+        except ValidationError as error:
+            raise self._damaged("releases.jsonl", error) from error
+
+    def _damaged(self, name: str, error: ValidationError) -> OutputError:
+        """What to say of a complete line that cannot be read."""
+        return OutputError(
+            f"each line of {self.folder / name} must be as it was written",
+            error.errors(include_url=False, include_input=False)[0]["msg"],
+            "restore the file, or start with a new output folder",
+        )
+
+
+@dataclass(frozen=True)
+class _LineCount:
+    """Complete lines of a file and the bytes they take; a torn last line is not one."""
+
+    lines: int
+    bytes: int
+
+    @classmethod
+    def of(cls, path: Path, at_most: int | None = None) -> _LineCount:
+        lines = length = 0
+        with path.open("rb") as content:
+            for line in content:
+                if not line.endswith(b"\n") or lines == at_most:
+                    break
+                lines += 1
+                length += len(line)
+        return cls(lines, length)
+
+
+def _load_json(path: Path) -> dict[str, Any]:
+    """A document of the folder."""
+    try:
+        loaded = json.loads(path.read_bytes())
+    except (OSError, ValueError) as error:
+        raise OutputError(
+            f"{path} must be readable JSON", error, "restore the file, or start with a new output folder"
+        ) from error
+    if not isinstance(loaded, dict):
+        raise OutputError(f"{path} must hold an object", type(loaded).__name__, "restore the file")
+    return loaded
+
+
+def _differences(changed: list[str], stored: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
+    """What changed, before and now."""
+    return "; ".join(f"{key} was {_short(stored.get(key))}, is {_short(wanted.get(key))}" for key in changed)
+
+
+def _short(value: object) -> str:
+    """A value short enough for a sentence."""
+    text = json.dumps(value)
+    return text if len(text) <= 80 else text[:77] + "..."

@@ -1,0 +1,48 @@
+"""Counts of a step become public values, with the deployment's key and the step's absolute interval."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from models.mechanisms.publish import CountToPublish, StepInterval, publish_step
+from models.noise_key import NoiseKey
+from models.schedule import StepSchedule
+from stream_app.settings import Settings
+
+
+@dataclass(frozen=True)
+class KeyedPublisher:
+    """Publishes with keyed noise: the same reading always gives the same value."""
+
+    key: NoiseKey
+    deployment: str
+    origin_seconds: int
+    step_seconds: int
+    clamp_negative: bool = False
+
+    @classmethod
+    def of(cls, settings: Settings, key: NoiseKey) -> KeyedPublisher:
+        """The publisher of a deployment."""
+        return cls(
+            key,
+            settings.deployment,
+            settings.origin_seconds,
+            settings.step_seconds,
+            settings.release.clamp_negative,
+        )
+
+    def publish(self, schedule: StepSchedule, counts: Sequence[int | None]) -> list[int | None]:
+        """One value per release, all drawn in one batch; None for missing and for suppressed."""
+        start = self.origin_seconds + schedule.step * self.step_seconds
+        batch = [
+            CountToPublish(release.sensor.name, release.mechanism, count)
+            for release, count in zip(schedule.releases, counts, strict=True)
+        ]
+        return publish_step(
+            self.key,
+            self.deployment,
+            StepInterval(start, start + self.step_seconds),
+            batch,
+            clamp_negative=self.clamp_negative,
+        )

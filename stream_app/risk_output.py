@@ -1,0 +1,117 @@
+"""Risks as messages: one packed summary a step, and records of people by pseudonym as JSONL or Parquet."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from io import BytesIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+import numpy as np
+
+from stream_app.durable import SECRET_MODE, replace_file
+from stream_app.engine import RiskRecords
+from stream_app.messages import RiskSummary
+
+if TYPE_CHECKING:
+    from accounting.continuous import RiskSummary as AccountantSummary
+
+Value = TypeVar("Value", int, float)
+
+
+class RiskFormat(StrEnum):
+    """How records of single people are written; summaries are always JSONL."""
+
+    JSONL = "jsonl"
+    PARQUET = "parquet"
+
+
+class RiskWriter(Protocol):
+    """Writes the records of single people at one step."""
+
+    def lines(self, step: int, records: RiskRecords) -> bytes:
+        """What goes into ``risks.jsonl``; a writer of other files returns nothing."""
+
+    def discard_from(self, step: int) -> None:
+        """Remove what an interrupted run wrote for this step and later ones."""
+
+
+def summary_message(summary: AccountantSummary, partition: int = 0) -> RiskSummary:
+    """The packed summary of a step as a message; levels become texts, as JSON keys are."""
+    return RiskSummary(
+        step=summary.step,
+        partition=partition,
+        people=summary.people,
+        at_risk=_by_text(summary.at_risk),
+        at_added_risk=_by_text(summary.at_added_risk),
+        risk=_by_text(summary.risk_quantiles),
+        added=_by_text(summary.added_quantiles),
+        baseline=_by_text(summary.baseline_quantiles),
+        mean_risk=summary.mean_risk,
+        mean_added=summary.mean_added,
+        mean_baseline=summary.mean_baseline,
+    )
+
+
+class JsonlRisks:
+    """Records as ``risk`` messages, written without a model each: there may be 100 000 a step."""
+
+    def __init__(self, pseudonyms: Sequence[str]) -> None:
+        self._people = [json.dumps(pseudonym) for pseudonym in pseudonyms]
+
+    def lines(self, step: int, records: RiskRecords) -> bytes:
+        """One line a person; floats in the shortest form that reads back exactly."""
+        people = self._people
+        start = f'{{"v":1,"type":"risk","step":{step},"person":'
+        columns = (records.person, records.risk, records.baseline, records.added)
+        rows = zip(*(column.tolist() for column in columns), records.by, strict=True)
+        return "".join(
+            f'{start}{people[i]},"risk":{risk!r},"baseline":{baseline!r},"added":{added!r},"by":"{by}"}}\n'
+            for i, risk, baseline, added, by in rows
+        ).encode()
+
+    def discard_from(self, step: int) -> None:
+        """Nothing beside the journal's own file."""
+
+
+class ParquetRisks:
+    """Records as one Parquet file a step: ``risks/step-000000000100.parquet``."""
+
+    def __init__(self, folder: Path, pseudonyms: Sequence[str]) -> None:
+        import pyarrow as pa
+
+        self._folder = folder / "risks"
+        self._folder.mkdir(parents=True, exist_ok=True)
+        self._people = pa.array(pseudonyms, type=pa.string())
+
+    def lines(self, step: int, records: RiskRecords) -> bytes:
+        """Write the step's file as a whole; nothing for ``risks.jsonl``."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        if records.person.size == 0:
+            return b""
+        columns: dict[str, Any] = {
+            "step": np.full(records.person.size, step),
+            "person": self._people.take(records.person),
+            "risk": records.risk,
+            "baseline": records.baseline,
+            "added": records.added,
+            "by": pa.array(records.by, type=pa.string()).dictionary_encode(),
+        }
+        buffer = BytesIO()
+        pq.write_table(pa.table(columns), buffer, compression="zstd")
+        replace_file(self._folder / f"step-{step:012d}.parquet", buffer.getvalue(), SECRET_MODE)
+        return b""
+
+    def discard_from(self, step: int) -> None:
+        """Remove the files of this step and later ones, and drafts."""
+        for path in self._folder.glob("step-*"):
+            if path.suffix == ".new" or int(path.stem.removeprefix("step-")) >= step:
+                path.unlink()
+
+
+def _by_text(levels: Mapping[float, Value]) -> dict[str, Value]:
+    return {f"{level:g}": value for level, value in levels.items()}

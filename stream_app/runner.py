@@ -1,0 +1,244 @@
+"""The embedded runner: one process that reads messages, runs the engine and keeps the output folder.
+
+For every line: intake, then every step that became due, one after the other; each step's release is durable
+before its risks are written and before the next step is looked at. Commits follow a few times a second.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from stream_app.clock import Clock
+from stream_app.csv_messages import LineParser, reading_parser
+from stream_app.decisions import decision_of
+from stream_app.engine import ClosedStep, StepEngine
+from stream_app.events import Observer, RunStarted, RunStopped, StepClosed
+from stream_app.exceptions import SettingsError
+from stream_app.inputs import MAX_LINE_BYTES, Line, LineReader
+from stream_app.journal import Journal
+from stream_app.messages import Activation, Reading, Reason, Rejected, RiskSummary, parse, reject
+from stream_app.risk_output import RiskWriter, summary_message
+from stream_app.steps import Origin
+
+logger = logging.getLogger(__name__)
+
+COMMIT_SECONDS = 0.2
+_LINES_BETWEEN_LOOKS = 256
+
+
+@dataclass(frozen=True)
+class RunReport:
+    """What a run did. ``steps`` and ``lines`` are this run's, ``next_step`` where the next one continues."""
+
+    steps: int
+    next_step: int
+    lines: int
+    rejected: Mapping[str, int]
+    reason: str
+    seconds: float
+    bytes_written: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class StepClock:
+    """When steps end, for the grace by the clock."""
+
+    origin_seconds: int
+    step_seconds: int
+    grace_seconds: float | None
+    max_ahead: int
+
+    def due_step(self, now_seconds: float) -> int:
+        """The last step whose grace is over; -1 for none."""
+        if self.grace_seconds is None:
+            return -1
+        return int((now_seconds - self.grace_seconds - self.origin_seconds) // self.step_seconds) - 1
+
+    def check_start(self, now_seconds: float) -> None:
+        """A new run must not begin with closing years of empty steps."""
+        if self.due_step(now_seconds) >= self.max_ahead:
+            raise SettingsError(
+                f"with grace_seconds the clock must be within {self.max_ahead} steps of origin at first",
+                f"step {self.due_step(now_seconds)}",
+                "set origin to the true start of step 0, or leave grace_seconds out",
+            )
+
+
+class EmbeddedRunner:
+    """Connects one input, one engine and one output folder."""
+
+    def __init__(
+        self,
+        engine: StepEngine,
+        journal: Journal,
+        risks: RiskWriter,
+        reader: LineReader,
+        *,
+        clock: Clock,
+        step_clock: StepClock,
+        observer: Observer | None = None,
+        people: int = 0,
+        is_csv: bool = False,
+    ) -> None:
+        self._engine = engine
+        self._journal = journal
+        self._risks = risks
+        self._reader = reader
+        self._clock = clock
+        self._step_clock = step_clock
+        self._observer = observer or Observer()
+        self._people = people
+        self._is_csv = is_csv
+        self._parser: LineParser | None = None if is_csv else parse
+        self._rejected: Counter[str] = Counter()
+        self._steps = self._lines = 0
+        self._committed_at = clock.monotonic_seconds()
+        self._received_at = self._committed_at
+
+    def run(self, is_stopped: Callable[[], bool], *, keep_open: bool = False) -> RunReport:
+        """Take the input to its end, or until ``is_stopped``; then commit and report.
+
+        At the end of the input the steps that are still open are closed, unless ``keep_open``.
+        """
+        started = self._clock.monotonic_seconds()
+        try:
+            reason = self._walk(is_stopped, keep_open)
+        except BaseException as failure:
+            self._observer.stopped(RunStopped(self._engine.next_step, f"failure: {type(failure).__name__}"))
+            raise
+        self._commit()
+        self._observer.stopped(RunStopped(self._engine.next_step, reason))
+        logger.info("stopped before step %d: %s", self._engine.next_step, reason)
+        return RunReport(
+            self._steps,
+            self._engine.next_step,
+            self._lines,
+            dict(self._rejected),
+            reason,
+            self._clock.monotonic_seconds() - started,
+            self._journal.bytes_written(),
+        )
+
+    def _walk(self, is_stopped: Callable[[], bool], keep_open: bool) -> str:
+        """Start, take all lines, finish; says why it came to an end."""
+        self._start()
+        self._close_due(is_stopped)
+        if not is_stopped():
+            self._take_lines(is_stopped)
+        if not is_stopped() and not keep_open:
+            self._finish(is_stopped)
+        return "signal" if is_stopped() else "end of input"
+
+    def _start(self) -> None:
+        """Make sure that the run can continue, and say that it does."""
+        if self._engine.next_step == 0:
+            self._step_clock.check_start(self._clock.now_seconds())
+        self._risks.discard_from(self._engine.next_step)
+        registry = self._engine.intake.registry
+        names = tuple(sensor.name for sensor in registry.sensors)
+        self._observer.started(RunStarted(self._people, self._engine.next_step, names))
+        logger.info("start at step %d with %d people", self._engine.next_step, self._people)
+
+    def _take_lines(self, is_stopped: Callable[[], bool]) -> None:
+        """Line after line until the end or a request to stop."""
+        for line in self._reader:
+            self._received_at = self._clock.monotonic_seconds()
+            if line.data is not None:
+                self._lines += 1
+                self._take(line, line.data)
+            self._engine.close_through(self._step_clock.due_step(self._clock.now_seconds()))
+            self._close_due(is_stopped)
+            if line.data is None or self._lines % _LINES_BETWEEN_LOOKS == 0:
+                self._commit_sometimes()
+            if is_stopped():
+                return
+
+    def _take(self, line: Line, data: bytes) -> None:
+        """One line: a message, or a dead letter."""
+        source = f"{self._reader.name}:{line.number}"
+        message = self._parse(line, data, source)
+        if message is None:
+            return
+        if isinstance(message, Rejected):
+            self._reject(message)
+            return
+        receipt = self._engine.receive(message, Origin(source, data))
+        for outcome in receipt.outcomes:
+            self._observer.received(outcome)
+        for rejected in receipt.rejected:
+            self._reject(rejected)
+
+    def _parse(self, line: Line, data: bytes, source: str) -> Activation | Reading | Rejected | None:
+        """The message in a line; None for the header of a CSV."""
+        if len(data) >= MAX_LINE_BYTES:
+            return reject(source, data, Reason.TOO_LONG, f"a line is shorter than {MAX_LINE_BYTES} bytes")
+        if self._parser is None:
+            self._parser = reading_parser(self._reader.header or data)
+        if self._is_csv and line.number == 1:
+            return None
+        return self._parser(data, source)
+
+    def _reject(self, rejected: Rejected) -> None:
+        """Write a dead letter."""
+        self._journal.append_rejected(rejected.line())
+        self._rejected[rejected.reason.value] += 1
+        self._observer.rejected(rejected.reason)
+        logger.debug("rejected %s: %s", rejected.source, rejected.reason.value)
+
+    def _close_due(self, is_stopped: Callable[[], bool]) -> None:
+        """Close every step that is due; a request to stop is heard after the step at hand."""
+        while (closed := self._engine.close_next()) is not None:
+            self._publish(closed)
+            self._commit_sometimes()
+            if is_stopped():
+                return
+
+    def _publish(self, closed: ClosedStep) -> None:
+        """Make a step durable, then write its risks, then tell the observers."""
+        if not closed.is_replayed:
+            self._journal.publish(decision_of(closed.schedule), closed.release)
+        summary = summary_message(closed.summary)
+        self._journal.append_risks(summary.line() + self._risks.lines(closed.schedule.step, closed.records))
+        for rejected in closed.rejected:
+            self._reject(rejected)
+        self._steps += 1
+        self._observer.closed(self._event(closed, summary))
+
+    def _event(self, closed: ClosedStep, summary: RiskSummary) -> StepClosed:
+        """What observers are told of a step."""
+        step = closed.schedule.step
+        return StepClosed(
+            step=step,
+            schedule=closed.schedule,
+            published={
+                entry.sensor: entry.value for entry in closed.release.releases if entry.value is not None
+            },
+            missing=closed.missing,
+            people=self._people,
+            summary=summary,
+            latency_seconds=self._clock.monotonic_seconds() - self._received_at,
+            lag_steps=max(self._engine.intake.window.highest - step, 0),
+            is_replayed=closed.is_replayed,
+        )
+
+    def _finish(self, is_stopped: Callable[[], bool]) -> None:
+        """Close what is still open, and refuse what waits for an activation that cannot come any more."""
+        self._engine.finish()
+        self._close_due(is_stopped)
+        if not self._engine.is_due():
+            for rejected in self._engine.drain():
+                self._reject(rejected)
+
+    def _commit_sometimes(self) -> None:
+        """Commit when the last one is some time ago."""
+        if self._clock.monotonic_seconds() - self._committed_at >= COMMIT_SECONDS:
+            self._commit()
+
+    def _commit(self) -> None:
+        """Everything so far need not be done again."""
+        self._committed_at = self._clock.monotonic_seconds()
+        position = vars(self._reader.position)
+        self._journal.commit(self._engine.next_step, position, self._engine.intake.window.save())

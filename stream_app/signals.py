@@ -1,0 +1,53 @@
+"""Stopping in order: the first SIGINT or SIGTERM asks for it, a second one acts as it would without us."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+class StopRequest:
+    """Whether somebody asked to stop. ``wake`` becomes readable then, to end a wait for input."""
+
+    def __init__(self) -> None:
+        self.is_set = False
+        self.wake, self._write = os.pipe()
+
+    def set(self) -> None:
+        """Ask to stop."""
+        if not self.is_set:
+            self.is_set = True
+            os.write(self._write, b"x")
+
+    def close(self) -> None:
+        """Give the pipe back."""
+        os.close(self.wake)
+        os.close(self._write)
+
+
+@contextmanager
+def stop_on_signals() -> Iterator[StopRequest]:
+    """A stop request that signals set while the block runs; only the main thread gets any."""
+    request = StopRequest()
+    in_main = threading.current_thread() is threading.main_thread()
+    before = {number: signal.getsignal(number) for number in _SIGNALS} if in_main else {}
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        request.set()
+        for each, handler in before.items():
+            signal.signal(each, handler)
+
+    for number in before:
+        signal.signal(number, handle)
+    try:
+        yield request
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        request.close()
