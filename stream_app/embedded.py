@@ -31,7 +31,7 @@ from stream_app.publisher import KeyedPublisher
 from stream_app.risk_output import JsonlRisks, ParquetRisks, RiskFormat, RiskWriter
 from stream_app.runner import EmbeddedRunner, RunReport, StepClock
 from stream_app.schedule_files import load_schedule
-from stream_app.sensor_files import load_sensors
+from stream_app.sensor_files import load_registry
 from stream_app.settings import Settings
 from stream_app.signals import StopRequest, stop_on_signals
 from stream_app.steps import StepWindow
@@ -118,7 +118,7 @@ def run(
 
 def make_plan(settings: Settings, options: RunOptions, population: Population) -> Plan:
     """Sensors, announcements and policy of a run."""
-    registry = load_sensors(settings.sensors, population.location_names)
+    registry = load_registry(settings.sensors, population.location_names)
     policy: Policy = policy_from(settings.release, registry)
     if options.schedule is None:
         return Plan(registry, {}, policy)

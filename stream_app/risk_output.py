@@ -114,4 +114,4 @@ class ParquetRisks:
 
 
 def _by_text(levels: Mapping[float, Value]) -> dict[str, Value]:
-    return {f"{level:g}": value for level, value in levels.items()}
+    return {repr(level): value for level, value in levels.items()}
