@@ -1,0 +1,234 @@
+"""Reading check-ins: who was where when, from Parquet or CSV. Coordinates may be there and are not read."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models.exceptions import CheckinError
+
+_COLUMNS = ("user", "time", "loc")
+_LATEST_SECONDS = 10**11  # year 5138; larger numbers are milliseconds
+_BATCH_ROWS = 1 << 18
+
+OnBadRow = Literal["fail", "reject"]
+
+
+class RejectedRow(NamedTuple):
+    """A row that is no check-in: its line (CSV) or row from 1 (Parquet), and why."""
+
+    row: int
+    reason: str
+
+
+@dataclass(frozen=True, eq=False)
+class Checkins:
+    """Check-ins as codes: row ``i`` says that ``user_names[user[i]]`` was at ``location_names[location[i]]``.
+
+    ``time_seconds`` (R,) is Unix time, UTC. Names are sorted, whole numbers by value. ``rejected`` rows are
+    not among the R.
+    """
+
+    user: NDArray[np.int32]
+    time_seconds: NDArray[np.int64]
+    location: NDArray[np.int32]
+    user_names: tuple[str, ...]
+    location_names: tuple[str, ...]
+    rejected: tuple[RejectedRow, ...] = ()
+
+    def __len__(self) -> int:
+        """Number of check-ins."""
+        return int(self.user.size)
+
+    @classmethod
+    def from_rows(cls, rows: Iterable[tuple[str, int, str]]) -> Checkins:
+        """Check-ins from ``(user, time in seconds, location)``."""
+        collected = list(rows)
+        users, times, locations = zip(*collected, strict=True) if collected else ((), (), ())
+        return _coded(users, np.array(times, dtype=np.int64), locations, ())
+
+
+def read_checkins(path: str | Path, on_bad_row: OnBadRow = "fail") -> Checkins:
+    """Read a ``.parquet`` or ``.csv`` file with columns user, time (Unix seconds, UTC) and loc.
+
+    A bad row stops the reading (:class:`~models.exceptions.CheckinError` with its number and what is wrong)
+    or, with ``"reject"``, is left out and listed in ``rejected``.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise CheckinError("the check-ins file must exist", str(path), "check the path")
+    if on_bad_row not in ("fail", "reject"):
+        raise CheckinError("on_bad_row must be 'fail' or 'reject'", repr(on_bad_row), "choose one of them")
+    if path.suffix.lower() not in (".parquet", ".csv"):
+        raise CheckinError("a check-ins file must end in .parquet or .csv", path.name, "rename it")
+    rows = _csv_rows(path) if path.suffix.lower() == ".csv" else _parquet_rows(path)
+    return _collect(path, rows, on_bad_row)
+
+
+class _Batch(NamedTuple):
+    """Some good rows as columns, and the bad ones among them."""
+
+    users: Sequence[str]
+    times: NDArray[np.int64]
+    locations: Sequence[str]
+    rejected: list[RejectedRow]
+
+
+def _collect(path: Path, batches: Iterator[_Batch], on_bad_row: OnBadRow) -> Checkins:
+    """All batches together; the first bad row is an error unless rows may be rejected."""
+    users: list[str] = []
+    times: list[NDArray[np.int64]] = [np.empty(0, dtype=np.int64)]
+    locations: list[str] = []
+    rejected: list[RejectedRow] = []
+    for batch in batches:
+        if batch.rejected and on_bad_row == "fail":
+            row, reason = batch.rejected[0]
+            raise CheckinError(f"row {row} of {path} must be a check-in", reason, "mend or reject it")
+        users.extend(batch.users)
+        times.append(batch.times)
+        locations.extend(batch.locations)
+        rejected.extend(batch.rejected)
+    return _coded(users, np.concatenate(times), locations, tuple(rejected))
+
+
+def _csv_rows(path: Path) -> Iterator[_Batch]:
+    """The rows of a CSV file, numbered by their lines."""
+    with path.open(encoding="utf-8-sig", errors="replace", newline="") as source:
+        reader = csv.reader(source)
+        header = [name.strip() for name in next(reader, [])]
+        at = _positions(path, header)
+        users: list[str] = []
+        times: list[int] = []
+        locations: list[str] = []
+        rejected: list[RejectedRow] = []
+        for fields in reader:
+            if not fields:
+                continue
+            reason = _fault(fields, len(header), at)
+            if reason:
+                rejected.append(RejectedRow(reader.line_num, reason))
+                continue
+            users.append(fields[at[0]].strip())
+            times.append(int(float(fields[at[1]])))
+            locations.append(fields[at[2]].strip())
+    yield _Batch(users, np.array(times, dtype=np.int64), locations, rejected)
+
+
+def _fault(fields: list[str], width: int, at: tuple[int, int, int]) -> str:
+    """What is wrong with the fields of one CSV row; empty if nothing is."""
+    if len(fields) != width:
+        return f"{len(fields)} fields where the header has {width}"
+    user, time, location = (fields[position].strip() for position in at)
+    if not user or not location:
+        return "no user" if not user else "no loc"
+    try:
+        seconds = float(time)
+    except ValueError:
+        return f"time {time!r} is not Unix seconds"
+    return _time_fault(seconds)
+
+
+def _time_fault(seconds: float) -> str:
+    """What is wrong with a time; empty if nothing is."""
+    if seconds >= _LATEST_SECONDS:
+        return f"time {seconds:.0f} is not Unix seconds; milliseconds?"
+    if not seconds >= 0 or seconds != int(seconds):
+        return f"time {seconds} is not whole Unix seconds from 1970 on"
+    return ""
+
+
+def _parquet_rows(path: Path) -> Iterator[_Batch]:
+    """The rows of a Parquet file, numbered from 1."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        with pq.ParquetFile(path) as file:
+            _positions(path, file.schema_arrow.names)
+            first = 1
+            for batch in file.iter_batches(batch_size=_BATCH_ROWS, columns=list(_COLUMNS)):
+                columns = [batch.column(name) for name in _COLUMNS]
+                yield _parquet_batch(path, first, columns)
+                first += batch.num_rows
+    except pa.ArrowInvalid as error:
+        raise CheckinError(f"{path} must be a Parquet file", error, "write it again") from None
+
+
+def _parquet_batch(path: Path, first: int, columns: list[Any]) -> _Batch:
+    """One batch of columns user, time, loc whose first row has number ``first``."""
+    import pyarrow as pa
+
+    user, time, location = columns
+    if pa.types.is_timestamp(time.type):
+        time = time.cast(pa.timestamp("s"), safe=False).cast(pa.int64())
+    if not (pa.types.is_integer(time.type) or pa.types.is_floating(time.type)):
+        raise CheckinError(
+            f"column 'time' of {path} must be Unix seconds", f"type {time.type}", "convert it to int64"
+        )
+    seconds = time.cast(pa.float64()).fill_null(np.nan).to_numpy(zero_copy_only=False)
+    good = (seconds >= 0) & (seconds < _LATEST_SECONDS) & (seconds == np.floor(seconds))
+    names = [column.cast(pa.string()).fill_null("") for column in (user, location)]
+    for name in names:
+        good &= np.asarray(name.to_numpy(zero_copy_only=False) != "", dtype=bool)
+    users, locations = names
+    rejected = [
+        RejectedRow(first + i, _parquet_fault(users[i].as_py(), locations[i].as_py(), float(seconds[i])))
+        for i in np.flatnonzero(~good).tolist()
+    ]
+    kept = pa.array(good)
+    return _Batch(
+        users.filter(kept).to_pylist(),
+        seconds[good].astype(np.int64),
+        locations.filter(kept).to_pylist(),
+        rejected,
+    )
+
+
+def _parquet_fault(user: str, location: str, seconds: float) -> str:
+    """What is wrong with one row."""
+    if not user or not location:
+        return "no user" if not user else "no loc"
+    return "no time" if np.isnan(seconds) else _time_fault(seconds)
+
+
+def _positions(path: Path, header: Sequence[str]) -> tuple[int, int, int]:
+    """Where user, time and loc stand."""
+    missing = [name for name in _COLUMNS if name not in header]
+    if missing:
+        raise CheckinError(
+            f"{path} must have the columns user, time, loc",
+            ", ".join(header) or "an empty file",
+            f"name the column {missing[0]!r}",
+        )
+    user, time, location = (list(header).index(name) for name in _COLUMNS)
+    return user, time, location
+
+
+def _coded(
+    users: Sequence[str],
+    times: NDArray[np.int64],
+    locations: Sequence[str],
+    rejected: tuple[RejectedRow, ...],
+) -> Checkins:
+    """Replace names by their positions in sorted order."""
+    user, user_names = _codes(users)
+    location, location_names = _codes(locations)
+    return Checkins(user, times, location, user_names, location_names, rejected)
+
+
+def _codes(values: Sequence[str]) -> tuple[NDArray[np.int32], tuple[str, ...]]:
+    """Codes of values, and the names they stand for."""
+    names = sorted(set(values), key=_by_number)
+    code = {name: position for position, name in enumerate(names)}
+    return np.fromiter((code[value] for value in values), dtype=np.int32, count=len(values)), tuple(names)
+
+
+def _by_number(name: str) -> tuple[int, int, str]:
+    """Sort key: whole numbers by value, then everything else as text."""
+    return (0, int(name), name) if name.isascii() and name.isdigit() else (1, 0, name)

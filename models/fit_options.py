@@ -1,0 +1,145 @@
+"""Every choice that turning check-ins into priors leaves open, as a named option with its default.
+
+The defaults are the preprocessing of Koga, Meehan, Chaudhuri, "Measuring Privacy Loss in Distributed
+Spatio-Temporal Data", section 5 (real data); where the paper is silent, the option says so.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Literal, get_args
+
+from models.exceptions import CheckinError
+
+WindowPlace = Literal["most_frequent", "first", "last"]
+Elsewhere = Literal["location", "bridge", "skip"]
+Ranking = Literal["rows", "users", "training_rows"]
+Smoothing = Literal["visited", "all", "none"]
+NeverLeft = Literal["smoothed", "stay", "uniform"]
+Counted = Literal["all", "training"]
+
+
+@dataclass(frozen=True)
+class FitOptions:
+    """How check-ins become windows, windows become moves, and moves become matrices.
+
+    ``window_seconds``
+        Length of a fitting window, which becomes one step. Paper: 20 days.
+    ``origin``
+        Where window 0 begins: ``"earliest"`` check-in of the file, to the second (paper silent);
+        ``"midnight"`` UTC before it; ``"epoch"``, whole windows since 1970-01-01 UTC, so that slot 0 of 24
+        hours is midnight UTC; or a Unix time in seconds, before which check-ins are dropped.
+    ``keep_partial_window``
+        Whether the last window counts though the file ends within it. Needed for the paper's 27 and 32.
+    ``top_places``, ``ranking``
+        How many places are kept, and by what they are ranked: check-ins (``"rows"``) or distinct ``"users"``
+        of the whole file, or check-ins before the held-out windows (``"training_rows"``, does not look
+        ahead). Ties go to the name that sorts first.
+    ``window_place``
+        Which check-in stands for a window with several (paper silent): the ``"most_frequent"`` place, ties by
+        the latest check-in; the ``"first"``; the ``"last"``.
+    ``elsewhere``
+        A window without any: ``"location"``, one more location (paper: "somewhere else"); or it is no step:
+        ``"bridge"`` joins the windows around it into a move, ``"skip"`` counts only moves between
+        neighbouring windows.
+    ``min_windows``, ``min_windows_counted``
+        People need this many windows with a check-in at a kept place, among ``"all"`` (as the paper's text
+        reads; looks ahead) or the ``"training"`` windows.
+    ``held_out_windows``
+        The last windows, not fitted but kept as the real traces. Paper: 5.
+    ``smoothing``, ``smoothing_weight``
+        What is added to the count of each move (paper silent): between ``"visited"`` places of the person,
+        between ``"all"`` locations, or ``"none"``.
+    ``never_left``
+        The row of a place nobody left: by smoothing alone (``"smoothed"``), a self-loop (``"stay"``), or
+        ``"uniform"`` over the person's places.
+    ``slots``
+        Matrices per cycle; slot of a window = windows since the origin (``"epoch"``: since 1970) modulo this.
+    ``shrinkage_weight``
+        How many moves the person's cycle-free row is worth beside the moves counted in a slot; rows without
+        any are the cycle-free ones.
+    """
+
+    window_seconds: int = 1_728_000
+    origin: Literal["earliest", "midnight", "epoch"] | int = "earliest"
+    keep_partial_window: bool = True
+    top_places: int = 100
+    ranking: Ranking = "rows"
+    window_place: WindowPlace = "most_frequent"
+    elsewhere: Elsewhere = "location"
+    elsewhere_name: str = "elsewhere"
+    min_windows: int = 10
+    min_windows_counted: Counted = "all"
+    held_out_windows: int = 5
+    smoothing: Smoothing = "visited"
+    smoothing_weight: float = 0.1
+    never_left: NeverLeft = "smoothed"
+    slots: int = 1
+    shrinkage_weight: float = 5.0
+
+    def __post_init__(self) -> None:
+        """Refuse values out of range and combinations that contradict each other."""
+        for name, choices in _CHOICES.items():
+            if getattr(self, name) not in choices:
+                raise _error(name, f"one of {', '.join(choices)}", getattr(self, name))
+        if isinstance(self.origin, str) and self.origin not in ("earliest", "midnight", "epoch"):
+            raise _error("origin", "'earliest', 'midnight', 'epoch' or a Unix time in seconds", self.origin)
+        for name, least in _LEAST.items():
+            if not getattr(self, name) >= least:
+                raise _error(name, f"at least {least}", getattr(self, name))
+        if not self.pseudo_count < float("inf") or not self.shrinkage_weight < float("inf"):
+            raise _error("smoothing_weight", "finite, as shrinkage_weight", self.smoothing_weight)
+        if self.never_left == "smoothed" and self.pseudo_count == 0.0:
+            raise CheckinError(
+                "never_left 'smoothed' must have smoothing with a weight above 0",
+                f"smoothing {self.smoothing!r} with weight {self.smoothing_weight}",
+                "choose never_left 'stay' or 'uniform'",
+            )
+        if self.elsewhere == "bridge" and self.slots > 1:
+            raise CheckinError(
+                "elsewhere 'bridge' must have one slot, as it joins windows of any slots",
+                f"{self.slots} slots",
+                "choose elsewhere 'location' or 'skip'",
+            )
+
+    @property
+    def pseudo_count(self) -> float:
+        """What smoothing adds to the count of a move."""
+        return 0.0 if self.smoothing == "none" else self.smoothing_weight
+
+    @property
+    def looks_ahead(self) -> tuple[str, ...]:
+        """Which choices used the held-out windows; results on held-out traces are then a little flattered."""
+        if not self.held_out_windows:
+            return ()
+        notes = []
+        if self.min_windows_counted == "all" and self.min_windows > 0:
+            notes.append("people were chosen by their windows with a check-in, held-out windows included")
+        if self.ranking != "training_rows":
+            notes.append("places were ranked over the whole file, held-out windows included")
+        return tuple(notes)
+
+
+_CHOICES = {
+    "ranking": get_args(Ranking),
+    "window_place": get_args(WindowPlace),
+    "elsewhere": get_args(Elsewhere),
+    "min_windows_counted": get_args(Counted),
+    "smoothing": get_args(Smoothing),
+    "never_left": get_args(NeverLeft),
+}
+_LEAST = {
+    "window_seconds": 1,
+    "top_places": 1,
+    "min_windows": 0,
+    "held_out_windows": 0,
+    "smoothing_weight": 0,
+    "slots": 1,
+    "shrinkage_weight": 0,
+}
+OPTION_NAMES = tuple(field.name for field in fields(FitOptions))
+
+
+def _error(name: str, wanted: str, value: object) -> CheckinError:
+    """An option out of range."""
+    return CheckinError(f"option {name} must be {wanted}", repr(value), "see `tallyguard priors fit --help`")
