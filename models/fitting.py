@@ -59,7 +59,7 @@ class FitResult:
         known[np.repeat(np.arange(people), np.diff(arrays.places_start)), arrays.places] = True
         rows = np.arange(people)[:, np.newaxis]
         unknown: NDArray[np.bool_] = ~known[rows, self.held_out] & (self.held_out != NOWHERE)
-        return np.logical_or.reduce(unknown, axis=1)
+        return np.asarray(unknown.any(axis=1))
 
 
 def fit_priors(checkins: Checkins, options: FitOptions | None = None) -> FitResult:

@@ -1,0 +1,129 @@
+"""Packing people: nothing is lost, nothing is wasted, and what is wrong is named."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from models.exceptions import PriorError
+from models.packing import FlatChains
+from models.population import Population, PopulationBuilder
+from models.prior import MovementPrior
+from tests.models.chains import equal, populations, priors
+
+
+def flat_ring(people: int, size: int, entries: int) -> FlatChains:
+    """People who go round a ring, with further moves up to a number of entries."""
+    inner = np.arange(entries)
+    row, step = inner % size, 1 + inner // size
+    probability = 1 / np.bincount(row)[row]
+    return FlatChains(
+        np.ones(people, dtype=np.int32),
+        np.arange(people + 1) * size,
+        np.tile(np.arange(size, dtype=np.int32), people),
+        np.arange(people + 1) * entries,
+        np.zeros(people * entries, dtype=np.int32),
+        np.tile(row, people).astype(np.int32),
+        np.tile((row + step) % size, people).astype(np.int32),
+        np.tile(probability, people),
+        np.zeros(people + 1, dtype=np.int64),
+        np.empty(0),
+    )
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.tuples(priors("a"), priors("b")))
+def test_a_packed_person_is_the_prior_it_came_from(pair):
+    population = Population.pack(pair)
+    for position, prior in enumerate(pair):
+        packed, own = population.chain(position), prior.chain()
+        for one, other in zip(packed, own, strict=True):
+            np.testing.assert_array_equal(one, other)
+        back = population.prior(position)
+        assert back.person == prior.person
+        np.testing.assert_array_equal(back.places, prior.places)
+        for one, other in zip(back.transitions, prior.transitions, strict=True):
+            np.testing.assert_array_equal(one.toarray(), other.toarray())
+        assert (back.initial is None) == (prior.initial is None)
+        if prior.initial is not None:
+            np.testing.assert_array_equal(back.initial, prior.initial)
+
+
+@settings(max_examples=60, deadline=None)
+@given(populations())
+def test_triplets_and_partitions_give_the_same_population_back(population):
+    again = Population.from_flat(population.people, population.to_flat(), population.location_names)
+    assert equal(population, again)
+    assert equal(population, Population.concatenate(population.split(3)))
+    assert equal(population, population.subset(range(len(population))))
+
+
+def test_a_subset_keeps_the_order_asked_for():
+    people = Population.pack(
+        [MovementPrior.from_dense(name, [[1.0]], [place]) for name, place in (("a", 5), ("b", 2))]
+    )
+    turned = people.subset([1, 0])
+    assert turned.people == ("b", "a")
+    assert [int(turned.chain(i).places[0]) for i in range(2)] == [2, 5]
+    assert turned.location_names == tuple("012345")
+
+
+@pytest.mark.parametrize(("size", "entries", "limit"), [(10, 31, 700), (40, 113, 2300)])
+def test_a_person_without_a_cycle_stays_small(size, entries, limit):
+    population = Population.from_flat([str(i) for i in range(200)], flat_ring(200, size, entries))
+    assert population.bytes_per_person <= limit
+
+
+def test_a_wrong_person_among_many_is_named_with_the_location():
+    flat = flat_ring(50, 4, 8)
+    flat.probability[8 * 17 + 2] = 0.25
+    with pytest.raises(PriorError) as caught:
+        Population.from_flat([f"p{i}" for i in range(50)], flat, ["gate", "hall", "roof", "yard"])
+    assert str(caught.value) == (
+        "transition row 2 (location 'roof') of person 'p17' must sum to 1, got 0.75; "
+        "renormalise it, or drop the place"
+    )
+
+
+def test_places_must_be_among_the_locations():
+    prior = MovementPrior.from_dense("ann", [[1.0]], [7])
+    with pytest.raises(
+        PriorError, match="places of person 'ann' must be increasing location indices below 3"
+    ):
+        Population.pack([prior], ["a", "b", "c"])
+
+
+def test_a_person_has_one_prior():
+    prior = MovementPrior.from_dense("ann", [[1.0]])
+    with pytest.raises(PriorError, match="each person must have one prior, got 'ann' twice"):
+        Population.pack([prior, prior])
+    with pytest.raises(PriorError, match="each person must have one prior"):
+        Population.concatenate([Population.pack([prior]), Population.pack([prior])])
+
+
+def test_people_and_chains_must_be_as_many():
+    with pytest.raises(PriorError, match="as many people as chains, got 2 and 3"):
+        Population.from_flat(["a", "b"], flat_ring(3, 2, 2))
+
+
+def test_populations_of_different_locations_are_not_joined():
+    one = Population.pack([MovementPrior.from_dense("a", [[1.0]])], ["x"])
+    other = Population.pack([MovementPrior.from_dense("b", [[1.0]])], ["y"])
+    with pytest.raises(PriorError, match="must have the same locations"):
+        Population.concatenate([one, other])
+
+
+def test_a_position_outside_is_an_index_error():
+    people = Population.pack([MovementPrior.from_dense("a", [[1.0]])])
+    with pytest.raises(IndexError, match=r"0\.\.0"):
+        people.chain(1)
+
+
+def test_nobody_is_a_population_too():
+    nobody = PopulationBuilder().build(["x"])
+    assert len(nobody) == 0
+    assert nobody.location_count == 1
+    assert nobody.bytes_per_person > 0
+    assert len(nobody.subset([])) == 0
