@@ -1,0 +1,173 @@
+"""The noise key: secret, forward only, and the same bits for the same reading alone."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import stat
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from models.exceptions import NoiseKeyError
+from models.noise_key import NoiseKey, noise_message
+
+SECRET = bytes(range(32))
+READING = {
+    "deployment": "city",
+    "sensor_id": "s3",
+    "start_seconds": 1_700_000_000,
+    "end_seconds": 1_700_003_600,
+    "mechanism": "gaussian",
+    "parameters": {"sigma": 1.0},
+    "count": 41,
+    "epoch": 0,
+}
+CHANGES = {
+    "deployment": "city2",
+    "sensor_id": "s4",
+    "start_seconds": 1_699_999_999,
+    "end_seconds": 1_700_003_601,
+    "mechanism": "gaussian2",
+    "parameters": {"sigma": 1.0000000000000002},
+    "count": 42,
+    "epoch": 1,
+}
+
+
+def message(**changes: object) -> bytes:
+    return noise_message(**{**READING, **changes})  # type: ignore[arg-type]
+
+
+def test_the_same_reading_has_the_same_bits_whenever_and_with_whatever_it_is_asked() -> None:
+    """A replay, in another batch and by another process's copy of the key, gives the same words."""
+    key, other = NoiseKey(SECRET), NoiseKey.parse(SECRET.hex())
+    first = key.uniform_words([message(), message(count=1)])
+    again = other.uniform_words([message(count=2), message()])
+    assert np.array_equal(first[0], again[1])
+    assert first.shape == (2, 2)
+    assert key.uniform_words([]).shape == (0, 2)
+
+
+@pytest.mark.parametrize("fact", READING)
+def test_any_other_reading_has_other_bits(fact: str) -> None:
+    """Another deployment, sensor, interval, mechanism, parameter, count or epoch: independent words."""
+    words = NoiseKey(SECRET).uniform_words([message(), message(**{fact: CHANGES[fact]})])
+    assert words[0, 0] != words[1, 0]
+    assert words[0, 1] != words[1, 1]
+
+
+def test_words_are_the_first_half_of_hmac_sha256() -> None:
+    """High word first, straight from the standard library's one-shot function."""
+    digest = hmac.digest(SECRET, message(), hashlib.sha256)
+    words = NoiseKey(SECRET).uniform_words([message()])
+    assert int(words[0, 0]) << 64 | int(words[0, 1]) == int.from_bytes(digest[:16], "big")
+
+
+@given(
+    st.tuples(st.text(max_size=4), st.text(max_size=4), st.text(max_size=4)),
+    st.tuples(st.text(max_size=4), st.text(max_size=4), st.text(max_size=4)),
+)
+@settings(max_examples=300, deadline=None)
+def test_no_two_readings_share_a_message(left: tuple[str, str, str], right: tuple[str, str, str]) -> None:
+    """Moving letters between neighbouring fields changes the bytes: lengths are part of them."""
+
+    def of(names: tuple[str, str, str]) -> bytes:
+        return message(deployment=names[0], sensor_id=names[1], mechanism=names[2])
+
+    assert (of(left) == of(right)) == (left == right)
+    for cut in range(len(left[0]) + 1):
+        moved = (left[0][:cut], left[0][cut:] + left[1], left[2])
+        assert (of(moved) == of(left)) == (moved == left)
+
+
+def test_the_order_of_parameters_does_not_matter() -> None:
+    one = message(parameters={"sigma": 1.0, "tier": 2.0})
+    assert one == message(parameters={"tier": 2.0, "sigma": 1.0})
+    assert one != message(parameters={"sigma": 2.0, "tier": 1.0})
+
+
+def test_words_look_uniform() -> None:
+    """Chi-square on the top and on the lowest byte of 50 000 consecutive counts."""
+    words = NoiseKey(SECRET).uniform_words([message(count=count) for count in range(50_000)])
+    for byte in (words[:, 0] >> np.uint64(56), words[:, 1] & np.uint64(255)):
+        assert stats.chisquare(np.bincount(byte.astype(np.int64), minlength=256)).pvalue > 1e-3
+
+
+def test_epochs_go_forward_only() -> None:
+    """Epoch 3 is reached from 0 or from 2 alike; nothing leads back."""
+    key = NoiseKey(SECRET)
+    third = key.at_epoch(3)
+    assert third.epoch == 3
+    assert third.fingerprint() == key.at_epoch(2).at_epoch(3).fingerprint()
+    assert len({key.at_epoch(epoch).fingerprint() for epoch in range(5)}) == 5
+    assert not np.array_equal(third.uniform_words([message()]), key.uniform_words([message()]))
+    with pytest.raises(NoiseKeyError, match="must not be before"):
+        third.at_epoch(2)
+
+
+def test_a_new_epoch_replaces_the_old_key_in_its_file(tmp_path: Path) -> None:
+    """The file holds the later key alone, still private; the old one no longer works."""
+    path = tmp_path / "noise.key"
+    first = NoiseKey.create(path)
+    old_text = path.read_text()
+    expected = first.at_epoch(2).fingerprint()
+    second = first.advance_file(path, 2)
+    assert NoiseKey.load(path).fingerprint() == second.fingerprint() == expected
+    assert NoiseKey.load(path).epoch == 2
+    assert old_text.strip() not in path.read_text()
+    assert [file.name for file in tmp_path.iterdir()] == ["noise.key"]
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    with pytest.raises(NoiseKeyError, match="erased"):
+        first.uniform_words([message()])
+
+
+def test_a_new_key_is_private_random_and_never_overwritten(tmp_path: Path) -> None:
+    path = tmp_path / "noise.key"
+    key = NoiseKey.create(path)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert NoiseKey.load(path).fingerprint() == key.fingerprint()
+    assert NoiseKey.generate().fingerprint() != NoiseKey.generate().fingerprint()
+    with pytest.raises(NoiseKeyError, match="must not exist yet"):
+        NoiseKey.create(path)
+    assert NoiseKey.load(path).fingerprint() == key.fingerprint()
+
+
+def test_the_secret_shows_in_nothing_that_is_printed() -> None:
+    """repr, str, format and the fingerprint hide it."""
+    key = NoiseKey(SECRET, epoch=4)
+    for shown in (repr(key), str(key), f"{key}", key.fingerprint()):
+        assert SECRET.hex()[:16] not in shown
+    assert repr(key) == "NoiseKey(epoch=4, secret=***)"
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("", "at least 32 bytes"),
+        ("ab" * 31, "at least 32 bytes"),
+        ("secret" * 20, "hexadecimal"),
+        ("epoch one\n" + "ab" * 32, "must be a number"),
+        ("epoch -1\n" + "ab" * 32, "must be a number"),
+        ("epoch 1", "at least 32 bytes"),
+    ],
+)
+def test_a_text_that_is_no_key_is_refused_without_being_shown(text: str, problem: str) -> None:
+    with pytest.raises(NoiseKeyError, match=problem) as refused:
+        NoiseKey.parse(text)
+    assert "abab" not in str(refused.value)
+    assert "secret" not in str(refused.value)
+
+
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    with pytest.raises(NoiseKeyError, match=r"missing\.key must be readable"):
+        NoiseKey.load(tmp_path / "missing.key")
+    (tmp_path / "binary.key").write_bytes(bytes(range(128, 192)))
+    with pytest.raises(NoiseKeyError, match=r"binary\.key must be hexadecimal"):
+        NoiseKey.load(tmp_path / "binary.key")
+    with pytest.raises(NoiseKeyError, match="must be writable"):
+        NoiseKey.create(tmp_path / "no-folder" / "noise.key")
