@@ -9,14 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from io import BytesIO
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from accounting.constants import population_constants, refresh_constants
+from accounting.constants import population_constants
 from accounting.exceptions import SettingsError, SnapshotError, StepOrderError
 from accounting.kernels.horizon import MEMORY, UNITS_PER_NAT, HorizonState, OwnStarts, advance
-from accounting.kernels.own_start import carry
+from accounting.kernels.own_start import carry_all, refresh_all
 from accounting.kernels.step_terms import StepView
 from accounting.observation import observe
 from accounting.step_view import empty_view, step_view
@@ -50,9 +51,13 @@ class HorizonSettings:
                 self.mistakes,
                 "lower mistakes or lengthen the horizon",
             )
-        if any(not 0 < level <= 1 for level in self.thresholds) or list(self.thresholds) != sorted(set(self.thresholds)):
+        if any(not 0 < level <= 1 for level in self.thresholds) or list(self.thresholds) != sorted(
+            set(self.thresholds)
+        ):
             raise SettingsError(
-                "thresholds must be increasing probabilities in (0, 1]", list(self.thresholds), "sort and correct them"
+                "thresholds must be increasing probabilities in (0, 1]",
+                list(self.thresholds),
+                "sort and correct them",
             )
 
 
@@ -88,10 +93,14 @@ class ContinuousAccountant:
         """Compute everybody's constants; nothing is released yet."""
         people = len(self.population)
         first_step = self.settings.first_step
-        since = np.full(people, first_step) if self.effective_from is None else np.asarray(self.effective_from)
+        since = (
+            np.full(people, first_step) if self.effective_from is None else np.asarray(self.effective_from)
+        )
         if since.shape != (people,):
             raise SettingsError(
-                f"effective_from must have one step for each of {people} people", since.shape, "pass one value a person"
+                f"effective_from must have one step for each of {people} people",
+                since.shape,
+                "pass one value a person",
             )
         self._since = np.maximum(since, first_step).astype(np.int64)
         self._arrays = self.population.arrays
@@ -99,14 +108,12 @@ class ContinuousAccountant:
         self._constants = population_constants(self._arrays, horizon, mistakes)
         self._own = OwnStarts(*(self._arrays.initial.copy() for _ in OwnStarts._fields))
         self._own_people = np.flatnonzero(np.diff(self._arrays.initial_start))
-        self._work = np.zeros(int(np.diff(self._arrays.places_start).max(initial=0)))
         self._state = _empty_state(people, horizon)
         self._view_before = empty_view(len(self.population.location_names))
         self._next_step = first_step
         self._reached_before = np.zeros(people, dtype=np.int64)
         self._reached = np.zeros(people, dtype=np.int64)
-        for person in self._own_people:
-            self._refresh(int(person), int(self._since[person]))
+        refresh_all(*self._own_start_arguments(first_step))
         self._show_prior()
 
     @property
@@ -118,10 +125,12 @@ class ContinuousAccountant:
         """Account one step; steps come in order without gaps, empty ones included."""
         if step.step != self._next_step:
             raise StepOrderError(
-                f"the next step must be {self._next_step}", step.step, "apply steps in order, empty ones included"
+                f"the next step must be {self._next_step}",
+                step.step,
+                "apply steps in order, empty ones included",
             )
         view = step_view(observe(step, len(self.population.location_names)))
-        self._carry_own_starts(step.step)
+        carry_all(*self._own_start_arguments(step.step))
         advance(
             self._arrays,
             self._constants,
@@ -175,7 +184,9 @@ class ContinuousAccountant:
             step=self._next_step - 1,
             people=len(self.population),
             at_risk={level: int(np.count_nonzero(risk >= level)) for level in self.settings.thresholds},
-            at_added_risk={level: int(np.count_nonzero(added >= level)) for level in self.settings.thresholds},
+            at_added_risk={
+                level: int(np.count_nonzero(added >= level)) for level in self.settings.thresholds
+            },
             risk_quantiles=_quantiles(risk),
             added_quantiles=_quantiles(added),
             baseline_quantiles=_quantiles(baseline),
@@ -210,23 +221,13 @@ class ContinuousAccountant:
             self._view_before = StepView(**{**fields, "is_raw": bool(fields["is_raw"])})
             self._next_step = int(stored["next_step"])
             self._reached, self._reached_before = stored["reached"], stored["reached_before"]
-        for person in self._own_people:
-            self._refresh(int(person), self._next_step - 1)
+        refresh_all(*self._own_start_arguments(self._next_step - 1))
 
-    def _carry_own_starts(self, step: int) -> None:
-        for person in self._own_people:
-            since = int(self._since[person])
-            slot = self.settings.first_slot
-            if carry(self._arrays, self._own, person, since, slot, self.settings.horizon, step, self._work):
-                self._refresh(int(person), step)
-
-    def _refresh(self, person: int, step: int) -> None:
-        first = max(step - self.settings.horizon + 1, int(self._since[person]))
-        start = self._own.first[self._arrays.initial_start[person] : self._arrays.initial_start[person + 1]]
-        phase = self.settings.first_slot + first
-        refresh_constants(
-            self._arrays, self._constants, person, phase, start, self.settings.horizon, self.settings.mistakes
-        )
+    def _own_start_arguments(self, step: int) -> tuple[Any, ...]:
+        settings = self.settings
+        moving = (self._own, self._own_people, self._since)
+        horizon = (settings.first_slot, settings.horizon, settings.mistakes)
+        return self._arrays, self._constants, *moving, *horizon, step
 
     def _show_prior(self) -> None:
         """Before the first step nobody does better than the bound on a guess from the prior."""
@@ -267,5 +268,3 @@ def _quantiles(values: NDArray[np.float64]) -> dict[float, float]:
 
 def _mean(values: NDArray[np.float64]) -> float:
     return float(values.mean()) if values.size else 0.0
-
-

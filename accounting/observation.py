@@ -23,8 +23,8 @@ class StepObservation:
     """One step as the accountants see it.
 
     ``labels`` (M,) gives the outcome of each location, ``outcomes[k]`` the positions (in ``mechanisms``) of
-    the sensors that count someone in outcome ``k``; ``outcomes[0]`` is empty. Suppressed sensors are left out:
-    they show nothing.
+    the sensors that count someone in outcome ``k``; ``outcomes[0]`` is empty. Suppressed sensors are left out
+    as they show nothing.
     """
 
     labels: NDArray[np.int32]

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numba
 
@@ -15,14 +15,12 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 def jit(function: F) -> F:
     """Compile a kernel for one thread."""
-    compiled: F = numba.njit(cache=True, nogil=True)(function)
-    return compiled
+    return cast(F, numba.njit(cache=True, nogil=True)(function))
 
 
 def pjit(function: F) -> F:
     """Compile a kernel whose ``prange`` loops run over independent people."""
-    compiled: F = numba.njit(cache=True, nogil=True, parallel=True)(function)
-    return compiled
+    return cast(F, numba.njit(cache=True, nogil=True, parallel=True)(function))
 
 
 prange = numba.prange

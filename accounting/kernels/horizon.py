@@ -7,9 +7,10 @@ For the horizon ``w..t`` and everything released so far,
 
     I(X_w..X_t; Y_1..Y_t) <= min(H(X_w), J_w + u_w) + sum_{k=w+1..t} c_k
 
-with the step terms ``u`` (unconditioned) and ``c`` (given the step before) and ``J_w >= I(X_w; Y_1..Y_{w-1})``,
-what the adversary remembers from before the horizon. What step ``w - g`` told reaches ``X_w`` only through
-``g`` moves, so it shrinks by the contraction ``eta_g`` of those moves, given all that was released before it:
+with the step terms ``u`` (unconditioned) and ``c`` (given the step before) and
+``J_w >= I(X_w; Y_1..Y_{w-1})``, what the adversary remembers from before the horizon.
+What step ``w - g`` told reaches ``X_w`` only through ``g`` moves, so it shrinks by the contraction
+``eta_g`` of those moves, given all that was released before it:
 
     J_w = min( H(X_w), min_k [ eta_k (J_{w-k} + u_{w-k}) + sum_{g<k} eta_g u_{w-g} ] ).
 """
@@ -62,7 +63,7 @@ class HorizonState(NamedTuple):
 
 
 class OwnStarts(NamedTuple):
-    """Marginals of the people whose start is not the stationary one, packed like ``PopulationArrays.initial``."""
+    """Marginals of the people with a start of their own, packed like ``PopulationArrays.initial``."""
 
     first: NDArray[np.float64]  # at the first step of the horizon
     before: NDArray[np.float64]  # at the step before the last
@@ -127,7 +128,10 @@ def remember(
             # The coefficient of a gap between two kept ones is at most that of the smaller.
             between += constants.contraction[phase, j - 1] * state.unconditioned[(first - gap) % rows, person]
             gap += 1
-        older = state.remembered[(first - gap) % carried, person] + state.unconditioned[(first - gap) % rows, person]
+        older = (
+            state.remembered[(first - gap) % carried, person]
+            + state.unconditioned[(first - gap) % rows, person]
+        )
         total = constants.contraction[phase, j] * older + between
         best = min(best, int(np.ceil(total)) + (1 if total > 0.0 else 0))
     return best
@@ -135,7 +139,13 @@ def remember(
 
 @jit
 def slide(
-    state: HorizonState, constants: Constants, person: int, phase: int, step: int, unconditioned: int, conditional: int
+    state: HorizonState,
+    constants: Constants,
+    person: int,
+    phase: int,
+    step: int,
+    unconditioned: int,
+    conditional: int,
 ) -> int:
     """Move one person's horizon on to ``step``; the information bound in units."""
     rows = state.unconditioned.shape[0]
@@ -200,7 +210,7 @@ def advance_person(
     slot_before = (slot - 1) % slots
     unconditioned = 0
     conditional = 0
-    if step_number >= since and not step.overlap.shape[0] == 1:
+    if step_number >= since and step.overlap.shape[0] > 1:
         chain = chain_view(population, person)
         before, now = beliefs(population, own, person, slot_before, slot)
         terms = step_terms(chain, slot_before, before, now, step_before, step, scratch)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from accounting.kernels.horizon import OwnStarts
+from accounting.kernels.constants import fill_phase
+from accounting.kernels.horizon import Constants, OwnStarts
 from models.chain import PopulationArrays, chain_view
-from models.jit import jit
+from models.jit import jit, pjit, prange
 from models.stationary_kernels import push_forward
 
 
@@ -20,7 +21,6 @@ def carry(
     first_slot: int,
     horizon: int,
     step_number: int,
-    work: NDArray[np.float64],
 ) -> bool:
     """Move one person's marginals on to ``step_number``; whether the one at the horizon's start changed.
 
@@ -33,11 +33,13 @@ def carry(
     if step_number > since:
         own.before[begin:end] = own.now[begin:end]
         slot = (first_slot + step_number - 1) % slots
-        push_forward(own.before[begin:end], chain.column_start[slot], chain.row, chain.value, own.now[begin:end])
+        push_forward(
+            own.before[begin:end], chain.column_start[slot], chain.row, chain.value, own.now[begin:end]
+        )
     first = step_number - horizon + 1
     if first <= since:
         return False
-    moved = work[: end - begin]
+    moved = np.empty(end - begin)
     slot = (first_slot + first - 1) % slots
     push_forward(own.first[begin:end], chain.column_start[slot], chain.row, chain.value, moved)
     changed = slots > 1  # the constants of another slot are wanted even for the same marginal
@@ -45,3 +47,62 @@ def carry(
         changed = changed or moved[x] != own.first[begin + x]
         own.first[begin + x] = moved[x]
     return changed
+
+
+@jit
+def refresh(
+    population: PopulationArrays,
+    constants: Constants,
+    own: OwnStarts,
+    person: int,
+    since: int,
+    first_slot: int,
+    horizon: int,
+    mistakes: int,
+    step_number: int,
+) -> None:
+    """Recompute one person's constants for the horizon that ends with ``step_number``."""
+    begin = population.initial_start[person]
+    end = population.initial_start[person + 1]
+    slot = (first_slot + max(step_number - horizon + 1, since)) % population.slots[person]
+    row = constants.phase_start[person] + slot
+    chain = chain_view(population, person)
+    fill_phase(constants, row, chain, slot, own.first[begin:end], horizon, mistakes)
+
+
+@pjit
+def refresh_all(
+    population: PopulationArrays,
+    constants: Constants,
+    own: OwnStarts,
+    people: NDArray[np.int64],
+    since: NDArray[np.int64],
+    first_slot: int,
+    horizon: int,
+    mistakes: int,
+    step_number: int,
+) -> None:
+    """Recompute the constants of these people from the marginals at hand, as after a restart."""
+    for k in prange(people.size):
+        person = people[k]
+        refresh(population, constants, own, person, since[person], first_slot, horizon, mistakes, step_number)
+
+
+@pjit
+def carry_all(
+    population: PopulationArrays,
+    constants: Constants,
+    own: OwnStarts,
+    people: NDArray[np.int64],
+    since: NDArray[np.int64],
+    first_slot: int,
+    horizon: int,
+    mistakes: int,
+    step_number: int,
+) -> None:
+    """Move the marginals of these people on to ``step_number``, and the constants that hang on them."""
+    for k in prange(people.size):
+        person = people[k]
+        start = since[person]
+        if carry(population, own, person, start, first_slot, horizon, step_number):
+            refresh(population, constants, own, person, start, first_slot, horizon, mistakes, step_number)

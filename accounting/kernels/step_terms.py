@@ -1,8 +1,8 @@
 """What one step adds to the information about one person: the cheap terms, a few operations per sensor.
 
-``unconditioned`` bounds ``I(X_t; Y_t)``; ``conditional`` bounds ``I(X; Y_t | Y_w..Y_{t-1})`` for every earlier
-``w``. Koga, Meehan, Chaudhuri, *Measuring Privacy Loss in Distributed Spatio-Temporal Data*, section 3.3, for
-one sensor; here for any number of sensors, exact and noised.
+``unconditioned`` bounds ``I(X_t; Y_t)``; ``conditional`` bounds ``I(X; Y_t | Y_w..Y_{t-1})`` for every
+earlier ``w``. Koga, Meehan, Chaudhuri, *Measuring Privacy Loss in Distributed Spatio-Temporal Data*,
+section 3.3, for one sensor; here for any number of sensors, exact and noised.
 """
 
 from __future__ import annotations
@@ -12,7 +12,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from accounting.kernels.renewal import surprise
 from models.chain import ChainView
+from models.information import InformationTable, table_information
 from models.jit import jit
 
 
@@ -22,8 +24,9 @@ class StepView(NamedTuple):
     labels: NDArray[np.int32]  # (M,) outcome of each location, 0 = counted nowhere
     overlap: NDArray[np.float64]  # (O, O) exp(-divergence) between outcomes; the identity for a raw step
     members: NDArray[np.bool_]  # (O, sensors) which sensors count someone in each outcome
-    information_grid: NDArray[np.float64]  # (sensors, G) probabilities of being counted; no rows if raw
-    information_table: NDArray[np.float64]  # (sensors, G) nats, never below the curve when interpolated
+    is_exact: NDArray[np.bool_]  # (sensors,) whether the sensor's count is published as it is
+    information_grid: NDArray[np.float64]  # (G,) knots common to all mechanisms' tables
+    information_nats: NDArray[np.float64]  # (sensors, G) of each noised sensor; no rows if raw
     is_raw: bool
 
 
@@ -42,12 +45,6 @@ class StepTerms(NamedTuple):
 
     unconditioned: float
     conditional: float
-
-
-@jit
-def surprise(probability: float) -> float:
-    """``-p ln p`` with ``0 ln 0 = 0``; rounding may leave a probability a hair below zero."""
-    return -probability * np.log(probability) if probability > 0.0 else 0.0
 
 
 @jit
@@ -82,7 +79,9 @@ def outcome_entropy(mass: NDArray[np.float64], seen: NDArray[np.int64], count: i
 
 
 @jit
-def pairwise_information(mass: NDArray[np.float64], seen: NDArray[np.int64], count: int, step: StepView) -> float:
+def pairwise_information(
+    mass: NDArray[np.float64], seen: NDArray[np.int64], count: int, step: StepView
+) -> float:
     """``-sum_i p_i ln sum_j p_j exp(-D_ij)``: Koga et al. eq. (4) for any number of sensors and noises.
 
     The mixture bound of Kolchinsky and Tracey (*Estimating Mixture Entropy with Pairwise Distances*, 2017)
@@ -105,19 +104,9 @@ def pairwise_information(mass: NDArray[np.float64], seen: NDArray[np.int64], cou
 
 
 @jit
-def interpolate_up(grid: NDArray[np.float64], values: NDArray[np.float64], probability: float) -> float:
-    """Linear interpolation in a table whose values were lifted so that it never falls below the curve."""
-    upper = np.searchsorted(grid, probability)
-    if upper == 0:
-        return values[0]
-    if upper == grid.size:
-        return values[-1]
-    weight = (probability - grid[upper - 1]) / (grid[upper] - grid[upper - 1])
-    return values[upper - 1] + weight * (values[upper] - values[upper - 1])
-
-
-@jit
-def separate_information(mass: NDArray[np.float64], seen: NDArray[np.int64], count: int, step: StepView) -> float:
+def separate_information(
+    mass: NDArray[np.float64], seen: NDArray[np.int64], count: int, step: StepView
+) -> float:
     """Sum over sensors of the exact information of "counted by this sensor" and its value.
 
     ``I(X; Y_1..Y_n) <= sum_k I(X; Y_k)`` as the noises are independent given ``X``.
@@ -129,9 +118,13 @@ def separate_information(mass: NDArray[np.float64], seen: NDArray[np.int64], cou
             if step.members[seen[k], sensor]:
                 probability += mass[seen[k]]
         if probability > 0.0:
-            total += interpolate_up(
-                step.information_grid[sensor], step.information_table[sensor], min(probability, 1.0)
-            )
+            probability = min(probability, 1.0)
+            if step.is_exact[sensor]:
+                total += surprise(probability) + surprise(1.0 - probability)
+            else:
+                total += table_information(
+                    InformationTable(step.information_grid, step.information_nats[sensor]), probability
+                )
     return total
 
 
@@ -146,7 +139,7 @@ def conditional_entropy(
     count: int,
     count_before: int,
 ) -> float:
-    """``H(Y_t | Y_{t-1})`` of two raw steps from the marginal before and the entries of the active columns."""
+    """``H(Y_t | Y_{t-1})`` of two raw steps, from the marginal before and the active columns."""
     rest_before = 1.0
     for k in range(count_before):
         rest_before -= scratch.mass_before[scratch.seen_before[k]]

@@ -1,0 +1,31 @@
+"""A population's constants for one horizon and number of mistakes, computed once and kept with the priors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from accounting.kernels.constants import empty_constants, fill_constants
+from accounting.kernels.horizon import Constants
+from models.chain import PopulationArrays
+
+_PEOPLE_PER_CALL = 4096
+
+
+def population_constants(
+    population: PopulationArrays,
+    horizon: int,
+    mistakes: int,
+    progress: Callable[[int], None] | None = None,
+) -> Constants:
+    """Guess probability, baseline, entropy and contraction of everybody, per slot the horizon may start in.
+
+    For (cyclo-)stationary starts; ``progress`` is told how many people are done.
+    """
+    constants = empty_constants(population)
+    people = population.slots.size
+    for first in range(0, people, _PEOPLE_PER_CALL):
+        last = min(people, first + _PEOPLE_PER_CALL)
+        fill_constants(population, constants, horizon, mistakes, first, last)
+        if progress is not None:
+            progress(last)
+    return constants

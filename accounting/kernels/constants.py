@@ -1,0 +1,73 @@
+"""What does not change with the releases, for a whole population: one row a person and slot of its cycle."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accounting.kernels.contraction import GAPS, gap_contractions
+from accounting.kernels.horizon import Constants, to_units
+from accounting.kernels.prior_constants import GuessBounds, prior_constants
+from accounting.kernels.renewal import surprise
+from models.chain import ChainView, PopulationArrays, chain_view
+from models.jit import jit, pjit, prange
+
+
+@jit
+def smallest_guess(bounds: GuessBounds) -> float:
+    """``q``: the least of the bounds on a guess from the prior alone, at most 1."""
+    return min(1.0, bounds.koga, bounds.subsets, bounds.markov)
+
+
+@jit
+def fill_phase(
+    constants: Constants,
+    row: int,
+    chain: ChainView,
+    slot: int,
+    start: NDArray[np.float64],
+    horizon: int,
+    mistakes: int,
+) -> None:
+    """``q``, baseline and ``H(X_w)`` of a horizon that starts in ``slot`` with the law ``start``."""
+    known = prior_constants(chain, start, slot, horizon, mistakes, False)
+    constants.guess[row] = smallest_guess(known.guess)
+    constants.baseline[row] = known.baseline.success
+    entropy = 0.0
+    for x in range(start.size):
+        entropy += surprise(start[x])
+    constants.entropy_units[row] = to_units(entropy)
+
+
+@jit
+def fill_person(
+    population: PopulationArrays, constants: Constants, person: int, horizon: int, mistakes: int
+) -> None:
+    """All rows of one person, (cyclo-)stationary starts."""
+    chain = chain_view(population, person)
+    begin = constants.phase_start[person]
+    constants.contraction[begin : constants.phase_start[person + 1]] = gap_contractions(chain)
+    for slot in range(population.slots[person]):
+        fill_phase(constants, begin + slot, chain, slot, chain.start[slot], horizon, mistakes)
+
+
+@pjit
+def fill_constants(
+    population: PopulationArrays, constants: Constants, horizon: int, mistakes: int, first: int, last: int
+) -> None:
+    """Constants of the people ``first..last - 1``."""
+    for person in prange(first, last):
+        fill_person(population, constants, person, horizon, mistakes)
+
+
+def empty_constants(population: PopulationArrays) -> Constants:
+    """Arrays of the right sizes, not yet filled."""
+    phase_start = np.concatenate(([0], np.cumsum(population.slots, dtype=np.int64)))
+    phases = int(phase_start[-1])
+    return Constants(
+        phase_start=phase_start,
+        guess=np.ones(phases),
+        baseline=np.zeros(phases),
+        entropy_units=np.zeros(phases, dtype=np.int64),
+        contraction=np.ones((phases, len(GAPS))),
+    )
