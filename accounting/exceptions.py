@@ -23,3 +23,7 @@ class StepOrderError(TallyguardError):
 
 class SnapshotError(TallyguardError):
     """A saved state does not belong to this population, these settings or this version."""
+
+
+class ImpossibleObservationError(TallyguardError):
+    """An observation has probability zero under the prior of the person it is about."""

@@ -1,0 +1,321 @@
+"""Forward and Viterbi kernels against enumeration, against hmmlearn, and at the edge of the number range."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import numba
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from accounting.decoding import decode_population
+from accounting.exceptions import HorizonError, ImpossibleObservationError
+from accounting.kernels.forward_viterbi import POSSIBLE, filter_steps, new_recursion, trace_back
+from accounting.kernels.log_space import log_filter_steps, log_trace_back
+from accounting.kernels.population_decoding import (
+    DecodedArrays,
+    FilterArrays,
+    begin_filter,
+    decode_people,
+    filter_people,
+    smallest_entries,
+)
+from accounting.kernels.shared_matrix import decode_shared
+from models.population import Population
+from models.prior import MovementPrior
+from tests.accounting.chains import Case, chain_of, random_case, random_matrix
+from tests.accounting.enumeration import all_paths
+
+seeds = st.integers(0, 2**32 - 1)
+
+
+def random_likelihood(rng: np.random.Generator, labels: NDArray[np.int32]) -> NDArray[np.float64]:
+    """One number per step and outcome, some exactly zero."""
+    likelihood = rng.random((labels.shape[0], int(labels.max()) + 1))
+    likelihood[rng.random(likelihood.shape) < 0.15] = 0.0
+    return likelihood
+
+
+def joint_by_enumeration(case: Case, likelihood: NDArray[np.float64]) -> tuple[NDArray, NDArray]:
+    """All paths and the probability of each together with what was observed."""
+    steps = len(case.labels)
+    everything = all_paths(case.start, case.matrices, steps, case.first_slot)
+    weight = np.ones(len(everything.paths))
+    for t in range(steps):
+        weight *= likelihood[t][case.labels[t][everything.paths[:, t]]]
+    return everything.paths, everything.probability * weight
+
+
+def empty_decoded(people: int, steps: int) -> DecodedArrays:
+    return DecodedArrays(
+        np.full(people, 99, np.int32),
+        np.full(people, np.nan),
+        np.full(people, np.nan),
+        np.full((people, steps), 99, np.int32),
+    )
+
+
+def random_population(rng: np.random.Generator, people: int, places: int, density: float) -> Population:
+    """People on their own places of 50, some with a cycle, some with a start of their own."""
+    priors = []
+    for i in range(people):
+        cycle = 1 + i % 2
+        matrices = rng.random((cycle, places, places)) * (rng.random((cycle, places, places)) < density)
+        matrices += 0.01 * np.eye(places)
+        matrices /= matrices.sum(2, keepdims=True)
+        own = np.sort(rng.choice(50, places, replace=False))
+        initial = rng.dirichlet(np.ones(places)) if i % 3 == 0 else None
+        priors.append(MovementPrior.from_dense(f"p{i}", matrices, own, initial))
+    return Population.pack(priors, [str(m) for m in range(50)])
+
+
+@given(seeds)
+@settings(max_examples=150, deadline=None)
+def test_likelihood_and_best_path_equal_enumeration_scaled_and_in_logarithms(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    case = random_case(rng)
+    chain, steps = case.view, len(case.labels)
+    likelihood = random_likelihood(rng, case.labels)
+    paths, joint = joint_by_enumeration(case, likelihood)
+    work, path = new_recursion(steps, len(case.start)), np.zeros(steps, np.int32)
+    arguments = (chain, case.start, case.first_slot)
+    for filtered, back in (
+        (filter_steps(*arguments, 1e-9, case.labels, likelihood, work), trace_back),
+        (log_filter_steps(*arguments, case.labels, likelihood, work), log_trace_back),
+    ):
+        if joint.sum() == 0.0:
+            assert filtered.status >= 0
+            continue
+        assert filtered.status == POSSIBLE
+        assert np.isclose(filtered.log_likelihood, np.log(joint.sum()), rtol=1e-12, atol=1e-12)
+        assert np.isclose(filtered.log_path, np.log(joint.max()), rtol=1e-12, atol=1e-12)
+        if back is trace_back:
+            filter_steps(*arguments, 1e-9, case.labels, likelihood, work)
+        else:
+            log_filter_steps(*arguments, case.labels, likelihood, work)
+        back(chain, case.first_slot, work.scores, path)
+        assert np.isclose(joint[(paths == path).all(1)][0], joint.max(), rtol=1e-9)
+
+
+@given(seeds)
+@settings(max_examples=60, deadline=None)
+def test_impossible_observation_is_reported_at_the_first_step_that_is_impossible(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    case = random_case(rng)
+    steps = len(case.labels)
+    likelihood = random_likelihood(rng, case.labels)
+    possible = [
+        joint_by_enumeration(
+            Case(case.start, case.matrices, case.labels[: t + 1], case.first_slot), likelihood[: t + 1]
+        )[1].sum()
+        > 0
+        for t in range(steps)
+    ]
+    expected = possible.index(False) if False in possible else POSSIBLE
+    work = new_recursion(steps, len(case.start))
+    found = filter_steps(case.view, case.start, case.first_slot, 1e-9, case.labels, likelihood, work)
+    assert found.status == expected
+
+
+def test_ties_are_broken_at_the_lowest_index() -> None:
+    chain = chain_of(np.full((4, 4), 0.25))
+    labels, work = np.zeros((5, 4), np.int32), new_recursion(5, 4)
+    filter_steps(chain, np.full(4, 0.25), 0, 0.25, labels, np.ones((5, 1)), work)
+    path = np.full(5, 9, np.int32)
+    trace_back(chain, 0, work.scores, path)
+    assert path.tolist() == [0] * 5
+
+
+@pytest.mark.parametrize("density", [0.3, 1.0])
+def test_one_visit_per_step_equals_one_visit_per_trace_bit_for_bit(density: float) -> None:
+    rng = np.random.default_rng(5)
+    people, steps = 150, 7
+    arrays = random_population(rng, people, 9, density).arrays
+    labels = rng.integers(0, 3, (steps, 50)).astype(np.int32)
+    likelihood = rng.random((people, steps, 3))
+    smallest = smallest_entries(arrays)
+    decoded = empty_decoded(people, steps)
+    decode_people(arrays, smallest, 1, labels, likelihood, decoded)
+    size = arrays.places.size
+    state = FilterArrays(
+        np.empty(size),
+        np.empty(size),
+        *np.empty((2, people)),
+        np.empty(people, np.int32),
+        np.empty(people, bool),
+    )
+    begin_filter(arrays, 1, state)
+    for t in range(steps):
+        now = np.ascontiguousarray(likelihood[:, t : t + 1])
+        filter_people(arrays, smallest, t, 1, labels[t : t + 1], now, state)
+    assert state.is_exact.all()
+    assert np.array_equal(state.log_likelihood, decoded.log_likelihood)
+    assert np.array_equal(state.log_path, decoded.log_path)
+
+
+def test_bits_do_not_depend_on_the_number_of_threads() -> None:
+    rng = np.random.default_rng(6)
+    arrays = random_population(rng, 300, 9, 0.5).arrays
+    labels = rng.integers(0, 3, (6, 50)).astype(np.int32)
+    likelihood = rng.random((300, 6, 3))
+    results = []
+    before = numba.get_num_threads()
+    try:
+        for threads in range(1, min(2, numba.config.NUMBA_NUM_THREADS) + 1):
+            numba.set_num_threads(threads)
+            decoded = empty_decoded(300, 6)
+            decode_people(arrays, smallest_entries(arrays), 0, labels, likelihood, decoded)
+            shared, exact = empty_decoded(300, 6), np.empty(300, bool)
+            matrix = np.ascontiguousarray(random_matrix(np.random.default_rng(1), 50, "full").T)
+            decode_shared(matrix, np.full(50, 0.02), labels, likelihood, shared, exact)
+            results.append([array.tobytes() for array in (*decoded, *shared)])
+    finally:
+        numba.set_num_threads(before)
+    assert all(result == results[0] for result in results)
+
+
+def test_shared_matrix_equals_everybody_having_a_copy_of_it() -> None:
+    rng = np.random.default_rng(7)
+    places, people, steps = 30, 130, 6
+    matrix = random_matrix(rng, places, "full")
+    priors = [
+        MovementPrior.from_dense(f"p{i}", matrix, initial=np.full(places, 1 / places)) for i in range(people)
+    ]
+    population = Population.pack(priors)
+    labels = rng.integers(0, 3, (steps, places)).astype(np.int32)
+    likelihood = rng.random((people, steps, 3))
+    likelihood[5, 3] = 0.0
+    own, shared, exact = empty_decoded(people, steps), empty_decoded(people, steps), np.empty(people, bool)
+    decode_people(population.arrays, smallest_entries(population.arrays), 0, labels, likelihood, own)
+    columns = np.ascontiguousarray(population.prior(0).transitions[0].toarray().T)
+    decode_shared(columns, np.full(places, 1 / places), labels, likelihood, shared, exact)
+    assert exact.all()
+    assert np.array_equal(own.status, shared.status)
+    assert shared.status[5] == 3
+    possible = own.status == POSSIBLE
+    assert np.array_equal(own.path[possible], shared.path[possible])
+    assert np.allclose(own.log_likelihood[possible], shared.log_likelihood[possible], rtol=1e-13)
+    assert np.allclose(own.log_path[possible], shared.log_path[possible], rtol=1e-13)
+
+
+@pytest.mark.parametrize("density", [0.3, 1.0])
+def test_likelihoods_and_paths_equal_hmmlearn(density: float) -> None:
+    hmm = pytest.importorskip("hmmlearn.hmm")
+    rng = np.random.default_rng(8)
+    population = random_population(rng, 12, 20, density)
+    labels = rng.integers(0, 3, (1, 50)).astype(np.int32).repeat(15, axis=0)
+    emission = rng.dirichlet(np.ones(4), size=3)  # outcome -> symbol
+    symbols = rng.integers(0, 4, (12, 15))
+    likelihood = np.ascontiguousarray(emission.T[symbols])
+    decoded = decode_population(population, 0, labels, likelihood)
+    for i in range(0, 12, 2):  # the people without a cycle
+        prior = population.prior(i)
+        peer = hmm.CategoricalHMM(20, implementation="log")
+        initial = population.initial(i)
+        peer.startprob_ = population.chain(i).start[0] if initial is None else initial
+        peer.transmat_ = prior.transitions[0].toarray()
+        peer.emissionprob_ = emission[labels[0][prior.places]]
+        assert np.isclose(peer.score(symbols[i][:, None]), decoded.log_likelihood[i], rtol=1e-10)
+        log_path, path = peer.decode(symbols[i][:, None])
+        assert np.isclose(log_path, decoded.log_path[i], rtol=1e-10)
+        assert np.array_equal(path, decoded.path[i])
+
+
+def test_probabilities_down_to_1e_300_lose_nothing() -> None:
+    tiny = 1e-300
+    chain = chain_of(np.array([[1 - tiny, tiny], [tiny, 1 - tiny]]))
+    labels = np.array([[1, 2]] * 4, np.int32)
+    seen = np.array(
+        [[0, 1, 0], [0, 0, 1], [0, 1, 0], [0, 0, 1]], float
+    )  # there, and there again: three rare moves
+    population = Population.pack([MovementPrior.from_dense("p", _dense(chain), initial=np.array([0.5, 0.5]))])
+    decoded = decode_population(population, 0, labels, seen[None])
+    assert np.isclose(decoded.log_likelihood[0], 3 * np.log(tiny) + np.log(0.5), rtol=1e-12)
+    assert decoded.path[0].tolist() == [0, 1, 0, 1]
+
+
+def test_two_rare_moves_hidden_from_scaled_arithmetic_are_found_in_logarithms() -> None:
+    """0 -> 1 -> 2 -> 3 has probability 1e-480; only then is the last observation possible."""
+    rare = 1e-160
+    matrix = np.eye(4)
+    for x in range(3):
+        matrix[x, x + 1], matrix[x, x] = rare, 1.0
+    population = Population.pack([MovementPrior.from_dense("p", matrix, initial=np.eye(4)[0])])
+    labels = np.array([[0, 0, 0, 1]] * 4, np.int32)
+    seen = np.ones((1, 4, 2))
+    seen[0, 3] = [0.0, 1.0]
+    decoded = decode_population(population, 0, labels, seen)
+    assert np.isclose(decoded.log_likelihood[0], 3 * np.log(rare), rtol=1e-12)
+    assert decoded.path[0].tolist() == [0, 1, 2, 3]
+
+
+def test_near_deterministic_chain_over_1000_steps_and_5000_places_stays_finite() -> None:
+    """A ring of 5000 places: the person stays, or moves on with 1e-6; seen at both ends."""
+    places, steps = 5000, 1000
+    ring = np.arange(places)
+    prior = MovementPrior.from_triplets(
+        "p",
+        ring,
+        np.concatenate([ring, ring]),
+        np.concatenate([ring, (ring + 1) % places]),
+        np.concatenate([np.full(places, 1 - 1e-6), np.full(places, 1e-6)]),
+    )
+    population = Population.pack([prior])
+    labels = np.zeros((steps, places), np.int32)
+    labels[0, 17] = labels[-1, 27] = 1
+    seen = np.ones((1, steps, 2))
+    seen[0, 0, 0] = seen[0, -1, 0] = 0.0
+    decoded = decode_population(population, 0, labels, seen)
+    moves = 10 * np.log(1e-6) + (steps - 11) * np.log1p(-1e-6) - np.log(places)
+    assert np.isclose(decoded.log_path[0], moves, rtol=1e-9)
+    assert (decoded.path[0][0], decoded.path[0][-1]) == (17, 27)
+    assert np.isfinite(decoded.log_likelihood[0])
+    assert decoded.log_likelihood[0] >= decoded.log_path[0]
+
+
+def test_impossible_observation_names_person_and_step_and_what_to_do() -> None:
+    population = Population.pack(
+        [MovementPrior.from_dense(name, np.eye(2), initial=np.array([1.0, 0.0])) for name in ("ann", "bob")]
+    )
+    labels = np.array([[0, 1]] * 3, np.int32)
+    seen = np.ones((2, 3, 2))
+    seen[1, 2] = [0.0, 1.0]
+    with pytest.raises(ImpossibleObservationError, match=r"person 'bob' in step 2.*smooth the prior"):
+        decode_population(population, 0, labels, seen)
+
+
+def test_labels_and_likelihoods_of_the_wrong_shape_are_refused() -> None:
+    population = Population.pack([MovementPrior.from_dense("p", np.eye(2))])
+    with pytest.raises(HorizonError, match="labels must be"):
+        decode_population(population, 0, np.zeros((3, 5), np.int32), np.ones((1, 3, 1)))
+    with pytest.raises(HorizonError, match="likelihoods must be"):
+        decode_population(population, 0, np.ones((3, 2), np.int32), np.ones((1, 3, 1)))
+
+
+@pytest.mark.slow
+def test_kernels_stay_inside_their_arrays() -> None:
+    """Everything above once more with every index checked (a fresh cache, so that it is compiled so)."""
+    here = os.path.abspath(__file__)  # noqa: PTH100
+    environment = os.environ | {"NUMBA_BOUNDSCHECK": "1", "NUMBA_CACHE_DIR": os.environ.get("TMPDIR", "/tmp")}
+    chosen = "enumeration or hmmlearn or one_visit or shared or 1e_300 or logarithms"
+    run = subprocess.run(
+        [sys.executable, "-m", "pytest", here, "-q", "-k", f"({chosen}) and not inside"],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run.returncode == 0, run.stdout[-2000:]
+
+
+def _dense(chain) -> NDArray[np.float64]:
+    matrix = np.zeros((chain.places.size,) * 2)
+    for y in range(chain.places.size):
+        inside = slice(chain.column_start[0, y], chain.column_start[0, y + 1])
+        matrix[chain.row[inside], y] = chain.value[inside]
+    return matrix
