@@ -10,6 +10,7 @@ from accounting.bounds.divergence import divergence_bound
 from accounting.bounds.effort import Effort
 from accounting.bounds.exact import exact_bound
 from accounting.bounds.loose import loose_bound
+from accounting.bounds.moment import moment_bound
 from accounting.bounds.tight import tight_bound
 from accounting.exposure import Exposure
 from accounting.information import Information
@@ -66,6 +67,7 @@ def compute_bounds(
             ),
             tight=tight_bound(information.paper, paper_guess),
             divergence=divergence_bound(information.best, guess.best),
+            moment=moment_bound(exposure, mistakes, effort),
             exact=exact_bound(exposure, mistakes),
         )
     )
@@ -82,5 +84,6 @@ def certify(computed: ComputedBounds, baseline: float, effort: Effort) -> Certif
 
 
 def baseline_bound(exposure: Exposure, mistakes: int, guess: PriorGuess, effort: Effort) -> float:
-    """The bounds with nothing released: without information only the prior guess is left."""
-    return guess.best
+    """The bounds with nothing released: the prior guess, and the moment bound without hits."""
+    moment = moment_bound(exposure.nothing_released, mistakes, effort)
+    return guess.best if moment is None else min(guess.best, moment)

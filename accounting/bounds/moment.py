@@ -1,0 +1,82 @@
+"""The hit-pattern moment bound of a raw schedule, of any order and any number of sensors a step."""
+
+from __future__ import annotations
+
+from math import comb
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accounting.bounds.effort import Effort
+from accounting.exposure import Exposure
+from accounting.kernels.patterns import bound_by_hits, bound_by_pattern, moments_by_hits
+from accounting.kernels.segments import find_nodes, no_hit_weight, segment_polynomials
+
+MOST_OPERATIONS = 4e9  # a few seconds of one core
+MOST_ENTRIES = 1 << 25  # 256 MiB
+LEAST_PATTERN = 1e-9  # patterns less likely than this are counted as success
+
+
+def operations(order: int, steps: int, places: int, moves: int, hits: int) -> float:
+    """Estimated multiplications of the segment polynomials and of their products."""
+    nodes = hits + 2
+    vectors = 2.0 * nodes * steps * moves
+    subsets = nodes / steps * sum(comb(steps + 1, size + 1) for size in range(2, order + 1))
+    readings = nodes * nodes / steps * sum(comb(steps + 1, size + 1) for size in range(1, order + 1)) / 2
+    products = 0.5 * steps**2 * moves * places if order > 1 else 0.0
+    recursion = 0.5 * nodes * nodes * steps * order**2
+    return vectors + products + subsets * places**2 + readings * places + recursion
+
+
+def affordable_order(wanted: int, steps: int, places: int, moves: int, hits: int, most: float) -> int:
+    """The largest order up to ``wanted`` within ``most`` operations and the memory; 0 if there is none."""
+    if 2 * (hits + 2) * steps * places > MOST_ENTRIES:
+        return 0
+    for order in range(wanted, 0, -1):
+        fits = order == 1 or (steps * places) ** 2 <= MOST_ENTRIES
+        if fits and operations(order, steps, places, moves, hits) <= most:
+            return order
+    return 0
+
+
+def usable_order(exposure: Exposure, mistakes: int, effort: Effort, most: float = MOST_OPERATIONS) -> int:
+    """The order for this exposure: at most ``T - s``, lowered where the work would be too much."""
+    wanted = min(effort.order, exposure.steps - mistakes)
+    moves = exposure.chain.value.size // exposure.chain.start.shape[0]
+    hits = int(exposure.hits.sum())
+    return affordable_order(wanted, exposure.steps, exposure.place_count, moves, hits, most)
+
+
+def pattern_count(hits: NDArray[np.bool_]) -> float:
+    """How many hit patterns there are; infinite beyond floating point."""
+    with np.errstate(over="ignore"):
+        return float(np.prod(1.0 + hits.sum(axis=1)))
+
+
+def moment_bound(exposure: Exposure, mistakes: int, effort: Effort) -> float | None:
+    """Success of any adversary of the raw schedule, hence of the noised one; None where too dear.
+
+    With order 1 the minimum with the pattern's probability is taken per number of hits. With a higher one it
+    is taken per pattern if ``effort.patterns`` suffices for all of them, otherwise the better of the two
+    forms counts.
+    """
+    order = usable_order(exposure, mistakes, effort)
+    if order == 0:
+        return None
+    nodes = find_nodes(exposure.hits)
+    polynomials = segment_polynomials(
+        exposure.chain,
+        exposure.start,
+        exposure.first_slot,
+        no_hit_weight(exposure.hits),
+        nodes,
+        order,
+        False,
+    )
+    by_hits = float(bound_by_hits(moments_by_hits(polynomials, nodes, exposure.steps), mistakes))
+    if order == 1 or effort.patterns == 0:
+        return by_hits
+    enumerable = pattern_count(exposure.hits) <= effort.patterns
+    least = LEAST_PATTERN if enumerable else max(LEAST_PATTERN, 1.0 / effort.patterns)
+    by_pattern = float(bound_by_pattern(polynomials, nodes, exposure.steps, mistakes, least).value)
+    return by_pattern if enumerable else min(by_pattern, by_hits)

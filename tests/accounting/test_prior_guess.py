@@ -1,0 +1,78 @@
+"""The prior guess q and its subset maxima against enumeration, and where nothing can be enumerated."""
+
+from __future__ import annotations
+
+from math import comb
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from accounting.kernels.prior_constants import gaps_affordable
+from accounting.kernels.propagation import gap_matrices, marginals
+from accounting.kernels.subset_maxima import log_subset_maximum, subset_table
+from accounting.prior_guess import prior_guess
+from tests.accounting.chains import chain_of, random_case
+from tests.accounting.enumeration import all_paths, prior_optimum, subset_maximum
+from tests.accounting.exposures import case_exposure, koga_chain, raw_exposure
+
+seeds = st.integers(0, 2**32 - 1)
+
+
+@settings(max_examples=40, deadline=None)
+@given(seeds)
+def test_prior_guess_equals_its_formula_and_bounds_every_guess(seed: int) -> None:
+    case = random_case(np.random.default_rng(seed))
+    steps = len(case.labels)
+    everything = all_paths(case.start, case.matrices, steps, case.first_slot)
+    exposure = case_exposure(case)
+    maxima = [subset_maximum(everything, steps - wrong) for wrong in range(steps)]
+    for mistakes in range(steps):
+        guess = prior_guess(exposure, mistakes)
+        koga = sum(comb(steps, wrong) * maxima[wrong] for wrong in range(mistakes + 1))
+        markov = exposure.marginal.max(axis=1).sum() / (steps - mistakes)
+        assert guess.koga is not None
+        assert abs(guess.koga - min(1.0, koga)) < 1e-11
+        best = min(1.0, koga, comb(steps, mistakes) * maxima[mistakes], markov)
+        assert abs(guess.best - best) < 1e-11
+        assert prior_optimum(everything, mistakes) <= guess.best + 1e-12
+
+
+def test_one_table_serves_every_start() -> None:
+    rng = np.random.default_rng(4)
+    _, matrix = koga_chain(5, 0.3)
+    view = chain_of(matrix)
+    gaps = gap_matrices(view, 0, 1, 3)
+    table = subset_table(gaps, 4, 2, 2)
+    for start in rng.dirichlet(np.ones(5), size=5):
+        got = log_subset_maximum(table, marginals(view, start, 0, 4), 4, 2)
+        assert abs(np.exp(got) - subset_maximum(all_paths(start, matrix[None], 4), 2)) < 1e-14
+
+
+@pytest.mark.parametrize("places", [2, 12])
+def test_a_thousand_steps_do_not_underflow(places: int) -> None:
+    """A_1000 of an unbiased walk is K^-1000, far below the smallest float."""
+    view = chain_of(np.full((places, places), 1 / places))
+    gaps = gap_matrices(view, 0, 1, 3)
+    table = subset_table(gaps, 1000, 2, 1000)
+    start = np.full((3, places), 1 / places)
+    assert abs(log_subset_maximum(table, start, 1000, 0) + 1000 * np.log(places)) < 1e-8
+    assert abs(log_subset_maximum(table, start, 1000, 2) + 998 * np.log(places)) < 1e-8
+
+
+def test_prior_guess_of_a_long_horizon_is_a_probability() -> None:
+    start, matrix = koga_chain(10, 0.05)
+    guess = prior_guess(raw_exposure(start, matrix, [[0]] * 1000), 100)
+    assert 0.0 < guess.best <= 1.0
+
+
+def test_thousands_of_places_fall_back_to_markov() -> None:
+    places = 5000
+    assert not gaps_affordable(places, 1, 10, 5)
+    ring = np.zeros((places, places))
+    ring[np.arange(places), np.arange(places)] = 0.5
+    ring[np.arange(places), (np.arange(places) + 1) % places] = 0.5
+    guess = prior_guess(raw_exposure(np.full(places, 1 / places), ring, [[0]] * 10), 5)
+    assert guess.koga is None
+    assert abs(guess.best - 10 / places / 5) < 1e-12
