@@ -20,7 +20,7 @@ from models.sensors import SensorRegistry
 from stream_app.clock import Clock, SystemClock
 from stream_app.csv_messages import load_activations
 from stream_app.decisions import schedule_of
-from stream_app.engine import StepEngine, StoredStep
+from stream_app.engine import Accountant, Publisher, StepEngine, StoredStep
 from stream_app.events import Observer
 from stream_app.inputs import Chunks, FileChunks, LineReader, open_input
 from stream_app.intake import Intake
@@ -97,7 +97,8 @@ def run(
     manifest = make_manifest(settings, options, population, plan, keys)
     journal = Journal(options.output, manifest, _REPLACEABLE if options.accept_changes else frozenset())
     try:
-        engine = restore_engine(settings, plan, population, keys, journal)
+        accountant = restore_accountant(settings, plan, population, journal, observer or Observer())
+        engine = restore_engine(settings, plan, accountant, KeyedPublisher.of(settings, keys.noise), journal)
         risks = _risk_writer(options, keys, population)
         with stop_on_signals() as request, _open(options, request, chunks) as opened:
             runner = EmbeddedRunner(
@@ -128,15 +129,29 @@ def make_plan(settings: Settings, options: RunOptions, population: Population) -
     return Plan(registry, announced_sensors(schedule), ScheduledPolicy(schedule, policy))
 
 
-def restore_engine(
-    settings: Settings, plan: Plan, population: Population, keys: Keys, journal: Journal
-) -> StepEngine:
-    """The engine as the journal's last commit left it: the accountant is rebuilt from the decisions."""
+def restore_accountant(
+    settings: Settings, plan: Plan, population: Population, journal: Journal, observer: Observer
+) -> ContinuousAccountant:
+    """The accountant after the steps before the journal's last commit: their decisions are applied again."""
     accountant = ContinuousAccountant(
         population,
         HorizonSettings(settings.horizon, settings.mistakes, settings.thresholds, settings.first_slot),
     )
-    accountant.apply_all(schedule_of(decision, plan.registry) for decision in journal.accounted())
+    for decision in journal.accounted():
+        schedule = schedule_of(decision, plan.registry)
+        accountant.apply(schedule)
+        observer.restored(schedule)
+    return accountant
+
+
+def restore_engine(
+    settings: Settings,
+    plan: Plan,
+    accountant: Accountant,
+    publisher: Publisher,
+    journal: Journal,
+) -> StepEngine:
+    """The engine as the journal's last commit left it, around an accountant that knows the steps before."""
     window = StepWindow(settings.grace, plan.announced)
     if journal.last_commit.window:
         window.load(journal.last_commit.window)
@@ -147,7 +162,7 @@ def restore_engine(
     return StepEngine(
         Intake(plan.registry, window, settings.max_ahead),
         plan.policy,
-        KeyedPublisher.of(settings, keys.noise),
+        publisher,
         accountant,
         risk_every=settings.risk_every,
         stored=stored,

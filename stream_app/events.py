@@ -61,6 +61,9 @@ class Observer:
     def started(self, event: RunStarted) -> None:
         """A run begins or continues."""
 
+    def restored(self, schedule: StepSchedule) -> None:
+        """A step that an earlier run closed was accounted again after a restart, before :meth:`started`."""
+
     def received(self, outcome: Outcome) -> None:
         """A reading was taken, was a repetition, or was refused."""
 
@@ -84,6 +87,11 @@ class Observers(Observer):
         """Tell all."""
         for observer in self._observers:
             observer.started(event)
+
+    def restored(self, schedule: StepSchedule) -> None:
+        """Tell all."""
+        for observer in self._observers:
+            observer.restored(schedule)
 
     def received(self, outcome: Outcome) -> None:
         """Tell all."""

@@ -1,0 +1,178 @@
+"""A small deployment for the tests of the engine: sensors, people, keys and streams of messages."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from functools import cache
+from itertools import count
+from pathlib import Path
+
+import numpy as np
+
+from accounting.continuous import ContinuousAccountant, HorizonSettings
+from models.mechanisms import Gaussian, Raw
+from models.noise_key import NoiseKey
+from models.population import Population
+from models.prior import MovementPrior
+from models.sensors import SensorRegistry
+from stream_app.embedded import RunOptions, run
+from stream_app.engine import Accountant, ClosedStep, StepEngine, StoredStep
+from stream_app.intake import Intake
+from stream_app.messages import Activation, Reading, Rejected, StepRelease
+from stream_app.policy import FixedPolicy, Policy
+from stream_app.publisher import KeyedPublisher
+from stream_app.runner import RunReport
+from stream_app.settings import Settings
+from stream_app.steps import Origin, StepWindow
+
+NAMES = ("A", "B", "C", "D")
+REGISTRY = SensorRegistry.one_per_location(NAMES)
+POLICY = FixedPolicy(REGISTRY, Gaussian(2.0), {"B": Raw()})
+OUTPUTS = ("decisions.jsonl", "releases.jsonl", "risks.jsonl", "rejected.jsonl")
+NOISE_SECRET = "11" * 32
+PSEUDONYM_SECRET = "22" * 32
+
+
+@cache
+def population(people: int = 6) -> Population:
+    """A few people on the four locations, each with a matrix of its own."""
+    random = np.random.default_rng(7)
+    matrices = [random.dirichlet(np.ones(len(NAMES)), size=len(NAMES)) for _ in range(people)]
+    priors = [MovementPrior.from_dense(f"person {i}", matrix) for i, matrix in enumerate(matrices)]
+    return Population.pack(priors, NAMES)
+
+
+def accountant(people: int = 6) -> ContinuousAccountant:
+    """The real accountant of these people."""
+    return ContinuousAccountant(population(people), HorizonSettings(horizon=4, mistakes=1))
+
+
+def engine(
+    *,
+    grace: int = 2,
+    max_ahead: int = 100,
+    policy: Policy = POLICY,
+    accounts: Accountant | None = None,
+    announced: dict[int, tuple[str, ...]] | None = None,
+    stored: Iterable[StoredStep] = (),
+) -> StepEngine:
+    """An engine of the small deployment."""
+    return StepEngine(
+        Intake(REGISTRY, StepWindow(grace, announced), max_ahead),
+        policy,
+        KeyedPublisher(NoiseKey.parse(NOISE_SECRET), "test", 0, 60),
+        accounts or accountant(),
+        risk_every=5,
+        stored=stored,
+    )
+
+
+def activation(step: int, *sensors: str) -> Activation:
+    return Activation(v=1, step=step, sensors=sensors)
+
+
+def reading(step: int, sensor: str, number: int) -> Reading:
+    return Reading(v=1, step=step, sensor=sensor, count=number)
+
+
+def feed(
+    target: StepEngine, messages: Iterable[Activation | Reading], *, finish: bool = True
+) -> tuple[list[ClosedStep], list[Rejected]]:
+    """Everything an engine gives for a stream of messages."""
+    closed: list[ClosedStep] = []
+    rejected: list[Rejected] = []
+    numbers = count(1)
+    for message in messages:
+        receipt = target.receive(message, Origin(f"test:{next(numbers)}", message.model_dump_json().encode()))
+        rejected += receipt.rejected
+        closed += close_all(target)
+    if finish:
+        target.finish()
+        closed += close_all(target)
+        rejected += target.drain()
+    return closed, rejected + [letter for step in closed for letter in step.rejected]
+
+
+def close_all(target: StepEngine) -> list[ClosedStep]:
+    """Every step that is due."""
+    closed = []
+    while (step := target.close_next()) is not None:
+        closed.append(step)
+    return closed
+
+
+def releases(closed: Iterable[ClosedStep]) -> list[StepRelease]:
+    return [step.release for step in closed]
+
+
+def messages_of_a_day(steps: int, seed: int, *, faults: bool = False) -> list[Activation | Reading]:
+    """Random activations with their readings in order; with ``faults`` some are missing or unannounced."""
+    random = np.random.default_rng(seed)
+    messages: list[Activation | Reading] = []
+    for step in range(steps):
+        active = [name for name in NAMES if random.random() < 0.6]
+        if active or random.random() < 0.5:
+            messages.append(activation(step, *active))
+        for name in active:
+            if not (faults and random.random() < 0.2):
+                messages.append(reading(step, name, int(random.integers(0, 40))))
+        if faults and random.random() < 0.2:
+            messages.append(reading(step, "A", 77))
+    return messages
+
+
+def lines_of(messages: Iterable[Activation | Reading]) -> bytes:
+    return b"".join(message.line() for message in messages)
+
+
+def settings(**changed: object) -> Settings:
+    """Settings of the small deployment, keys included."""
+    values: dict[str, object] = {
+        "deployment": "test",
+        "step_seconds": 60,
+        "horizon": 4,
+        "mistakes": 1,
+        "risk_every": 5,
+        "noise_key_secret": NOISE_SECRET,
+        "pseudonym_key_secret": PSEUDONYM_SECRET,
+        "release": {"mechanism": "gaussian", "sigma": 2.0, "sensors": {"B": {"mechanism": "raw"}}},
+    }
+    return Settings.model_validate({**values, **changed})
+
+
+def run_on(output: Path, chunks: Sequence[bytes], **options: object) -> RunReport:
+    """One embedded run on bytes from memory."""
+    changed = options.pop("settings", {})
+    assert isinstance(changed, dict)
+    return run(
+        settings(**changed),
+        RunOptions(output, **options),  # type: ignore[arg-type]
+        population(),
+        clock=TickingClock(),
+        chunks=chunks,
+    )
+
+
+class TickingClock:
+    """A clock that moves on at each look, so that runs commit at the same moments every time."""
+
+    def __init__(self, seconds_a_look: float = 0.03) -> None:
+        self._seconds_a_look = seconds_a_look
+        self._now = 0.0
+
+    def now_seconds(self) -> float:
+        return self._now
+
+    def monotonic_seconds(self) -> float:
+        self._now += self._seconds_a_look
+        return self._now
+
+
+def outputs_of(folder: Path) -> dict[str, bytes]:
+    """The content of every output file."""
+    return {name: (folder / name).read_bytes() for name in OUTPUTS}
+
+
+def json_lines(path: Path) -> list[dict[str, object]]:
+    return [json.loads(line) for line in path.read_text().splitlines()]

@@ -1,0 +1,147 @@
+"""The output folder: torn lines, locks, changed settings, and a crash at every single write."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from stream_app import durable
+from stream_app.exceptions import OutputError, OutputLockedError, RunChangedError
+from stream_app.journal import Journal
+from stream_app.messages import StepDecision, StepRelease
+from tests.stream_app.engine_support import lines_of, messages_of_a_day, outputs_of, run_on
+
+
+def published(journal: Journal, steps: int) -> None:
+    """Publish and commit some empty steps."""
+    for step in range(steps):
+        journal.publish(StepDecision(step=step, decisions=()), StepRelease(step=step, releases=()))
+
+
+def test_a_torn_last_line_is_cut_and_complete_ones_stand(tmp_path: Path) -> None:
+    """A release is a fact from its line's end on; a decision without a release is none."""
+    journal = Journal(tmp_path, {})
+    published(journal, 2)
+    journal.close()
+    with (tmp_path / "releases.jsonl").open("ab") as file:
+        file.write(b'{"v":1,"type":"rel')
+    with (tmp_path / "decisions.jsonl").open("ab") as file:
+        file.write(StepDecision(step=2, decisions=()).line())
+    again = Journal(tmp_path, {})
+    assert [step.release.step for step in again.published_since()] == [0, 1]
+    again.close()
+    for name in ("releases.jsonl", "decisions.jsonl"):
+        assert len((tmp_path / name).read_bytes().splitlines()) == 2
+
+
+def test_what_was_not_committed_is_cut_from_risks_and_dead_letters(tmp_path: Path) -> None:
+    journal = Journal(tmp_path, {})
+    journal.append_risks(b"one\n")
+    journal.commit(0, {}, {})
+    journal.append_risks(b"two\n")
+    journal.append_rejected(b"three\n")
+    for file in journal._files.values():
+        file.sync()
+    journal.close()
+    Journal(tmp_path, {}).close()
+    assert (tmp_path / "risks.jsonl").read_bytes() == b"one\n"
+    assert (tmp_path / "rejected.jsonl").read_bytes() == b""
+
+
+def test_two_runs_cannot_write_to_one_folder(tmp_path: Path) -> None:
+    """The second is told the process id of the first; afterwards the folder is free again."""
+    journal = Journal(tmp_path, {})
+    with pytest.raises(OutputLockedError, match=f"process id {os.getpid()}"):
+        Journal(tmp_path, {})
+    journal.close()
+    Journal(tmp_path, {}).close()
+
+
+def test_a_changed_setting_is_refused_by_name_unless_it_may_change(tmp_path: Path) -> None:
+    Journal(tmp_path, {"horizon": 10, "release": "raw"}).close()
+    with pytest.raises(RunChangedError, match="horizon was 10, is 12"):
+        Journal(tmp_path, {"horizon": 12, "release": "raw"})
+    with pytest.raises(RunChangedError, match="release"):
+        Journal(tmp_path, {"horizon": 10, "release": "gaussian"})
+    Journal(tmp_path, {"horizon": 10, "release": "gaussian"}, frozenset({"release"})).close()
+    Journal(tmp_path, {"horizon": 10, "release": "gaussian"}).close()
+
+
+@pytest.mark.parametrize("name", ["releases.jsonl", "decisions.jsonl", "risks.jsonl"])
+def test_a_folder_that_lost_what_was_committed_is_refused(tmp_path: Path, name: str) -> None:
+    journal = Journal(tmp_path, {})
+    published(journal, 3)
+    journal.append_risks(b"one\n")
+    journal.commit(3, {}, {})
+    journal.close()
+    (tmp_path / name).write_bytes(b"")
+    with pytest.raises(OutputError, match="restore the file"):
+        Journal(tmp_path, {})
+
+
+def test_a_folder_with_releases_of_something_else_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "releases.jsonl").write_text("hello\n")
+    with pytest.raises(OutputError, match=r"releases\.jsonl without run\.json"):
+        Journal(tmp_path, {})
+    assert (tmp_path / "releases.jsonl").read_text() == "hello\n"
+
+
+def test_files_that_hold_counts_are_for_their_owner_only(tmp_path: Path) -> None:
+    run_on(tmp_path / "out", [lines_of(messages_of_a_day(5, 1, faults=True))])
+    for name in ("progress.json", "rejected.jsonl", "risks.jsonl"):
+        assert (tmp_path / "out" / name).stat().st_mode & 0o077 == 0
+
+
+class Crash(BaseException):
+    """The machine is switched off."""
+
+
+class Disk:
+    """Counts the operations that change the disk and stops the process at one of them, half done."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.operations = 0
+        self.crash_at = -1
+        self._write = os.write
+        self._replace = Path.replace
+        monkeypatch.setattr(durable.os, "write", self.write)
+        monkeypatch.setattr(Path, "replace", lambda draft, target: self.replace(draft, target))
+        monkeypatch.setattr(durable.os, "fsync", lambda descriptor: self._count())
+
+    def write(self, descriptor: int, data: bytes) -> int:
+        if self.operations + 1 == self.crash_at:
+            self._write(descriptor, bytes(data)[: len(data) // 2])
+        self._count()
+        return self._write(descriptor, data)
+
+    def replace(self, draft: Path, target: Path) -> Path:
+        self._count()
+        return self._replace(draft, target)
+
+    def _count(self) -> None:
+        self.operations += 1
+        if self.operations == self.crash_at:
+            raise Crash
+
+
+def test_a_crash_at_any_write_leads_to_the_same_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every operation on the disk in turn is the last one of a run; a second run finishes the work."""
+    day = lines_of(messages_of_a_day(7, 5, faults=True)) + b"no message\n"
+    disk = Disk(monkeypatch)
+    run_on(tmp_path / "whole", [day])
+    expected, operations = outputs_of(tmp_path / "whole"), disk.operations
+    assert operations > 50
+    for crash_at in range(1, operations):
+        folder = tmp_path / str(crash_at)
+        disk.operations, disk.crash_at = 0, crash_at
+        with pytest.raises(Crash):
+            run_on(folder, [day])
+        disk.crash_at = -1
+        run_on(folder, [day])
+        assert outputs_of(folder) == expected, f"crash at operation {crash_at}"
+    assert len(json.loads((tmp_path / "whole" / "progress.json").read_text())["window"]) == 4
