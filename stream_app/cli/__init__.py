@@ -1,0 +1,12 @@
+"""The command line: one module a command, each importing what it needs when it runs."""
+
+from __future__ import annotations
+
+
+def main() -> None:
+    """Run ``tallyguard``: 0 is well, 1 a problem that was found and named, 2 wrong usage."""
+    from stream_app.cli.app import app
+    from stream_app.cli.output import exit_on_known_errors
+
+    with exit_on_known_errors():
+        app()

@@ -1,0 +1,29 @@
+"""All commands in the order of the help."""
+
+from __future__ import annotations
+
+import typer
+
+from stream_app.cli.audit import audit
+from stream_app.cli.check import check
+from stream_app.cli.config import config
+from stream_app.cli.demo import demo
+from stream_app.cli.priors import priors
+from stream_app.cli.run import run
+
+app = typer.Typer(
+    name="tallyguard",
+    help="Publishes people counts from sensors and tells, at every step, how much of each person's movements "
+    "could be reconstructed from them.",
+    epilog="Start with: tallyguard demo",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command()(demo)
+app.command()(run)
+app.command()(audit)
+app.command()(check)
+app.add_typer(priors)
+app.add_typer(config)

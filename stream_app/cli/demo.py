@@ -1,0 +1,174 @@
+"""``tallyguard demo``: a simulated city end to end, and a summary that needs no manual."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from stream_app.cli.options import JsonOption
+from stream_app.cli.output import print_json, progress, stdout
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+    from stream_app.demo import DemoOptions, DemoReport
+    from stream_app.demo.demo import ExposedPerson, WayOfLife
+
+
+def demo(
+    steps: Annotated[int, typer.Option(help="Hours to simulate.")] = 48,
+    people: Annotated[int, typer.Option(help="People in the city.")] = 2000,
+    seed: Annotated[int, typer.Option(help="Seed of the city; the same seed gives the same demo.")] = 20260,
+    seconds_per_step: Annotated[
+        float, typer.Option(help="Pause after each simulated hour, to have time to look at the page.")
+    ] = 0.1,
+    output: Annotated[Path, typer.Option(help="Folder for everything the demo writes.")] = Path(
+        "demo-output"
+    ),
+    listen: Annotated[
+        str, typer.Option(help='Address of page and metrics; port 0 is any, "" none.')
+    ] = "127.0.0.1:0",
+    json: JsonOption = False,
+) -> None:
+    """Run the engine on a simulated city and show who is exposed, and what noise would do.
+
+    Needs no data, no broker and no network. Ends by itself.
+
+    Examples:
+
+      tallyguard demo
+
+      tallyguard demo --people 20000 --steps 72 --seconds-per-step 0
+    """
+    from stream_app.demo import DemoOptions
+
+    options = DemoOptions(steps, people, seed, seconds_per_step, output, listen)
+    report = _run(options)
+    if json:
+        print_json(report_json(report))
+    else:
+        _print_report(stdout(), report)
+
+
+def _run(options: DemoOptions) -> DemoReport:
+    from stream_app.demo import run_demo
+    from stream_app.events import Observer, StepClosed
+
+    with progress() as bar:
+        task = bar.add_task("simulated hours", total=options.steps)
+
+        class Advance(Observer):
+            def closed(self, event: StepClosed) -> None:
+                bar.update(task, completed=event.step + 1)
+
+        return run_demo(options, announce=bar.console.print, observer=Advance())
+
+
+def report_json(report: DemoReport) -> dict[str, Any]:
+    """The report as one JSON object; paths as text."""
+    from dataclasses import asdict
+
+    document = asdict(report)
+    document["scenario"] = {"folder": str(report.scenario.folder)}
+    return document
+
+
+def _print_report(console: Console, report: DemoReport) -> None:
+    _print_question(console, report)
+    _print_exposed(console, report)
+    _print_ways_of_life(console, report)
+    _print_alternatives(console, report)
+    _print_next(console, report)
+
+
+def _print_question(console: Console, report: DemoReport) -> None:
+    from stream_app.wording import in_a_hundred
+
+    counts = f"{report.releases:,} counts of {report.people:,} people were published in {report.steps} hours"
+    console.print(
+        f"""
+[bold]{counts}[/], raw, but
+with noise of sigma 1 at homes. Could somebody who sees every count, knows a
+person's habits and where everybody else is, tell where that person was in
+each of the last {report.horizon_steps} hours?
+
+  [bold]Guess[/]    how often the best guess without any count is right: on average
+           {in_a_hundred(report.mean_baseline)}. Habits alone give that much away.
+  [bold]Ceiling[/]  no method is right more often, given all counts published so far.
+  [bold]Added[/]    ceiling less guess: at most this much is due to the counts.""",
+        soft_wrap=True,
+    )
+
+
+def _print_exposed(console: Console, report: DemoReport) -> None:
+    table = _table("Who is most exposed, and when", ("Pseudonym", "Way of life", "Last hour"))
+    for person in report.exposed:
+        when = f"day {person.step // 24 + 1}, {person.step % 24:02d}:00"
+        table.add_row(person.pseudonym[:8], person.way_of_life, when, *_chances(person))
+    console.print(table)
+
+
+def _print_ways_of_life(console: Console, report: DemoReport) -> None:
+    table = _table("By way of life, each person at the worst moment", ("Way of life", "People"))
+    for row in report.ways_of_life:
+        table.add_row(row.name, f"{row.people:,}", *_chances(row))
+    console.print(table)
+
+
+def _chances(row: ExposedPerson | WayOfLife) -> tuple[str, str, str]:
+    from stream_app.wording import in_a_hundred
+
+    return in_a_hundred(row.baseline), in_a_hundred(row.risk), in_a_hundred(row.added)
+
+
+def _print_alternatives(console: Console, report: DemoReport) -> None:
+    from stream_app.wording import in_a_hundred
+
+    names = ("Mean ceiling", "Ceiling 50+", "Added 10+", "A count errs by")
+    table = _table("What noise would do (people who ever get there, of 100)", ("Published",), names)
+    for row in report.alternatives:
+        error = "no count" if row.mean_error is None else f"{row.mean_error:.1f} people"
+        at_risk, added = (
+            f"{100 * number / report.people:.0f}" for number in (row.people_at_risk, row.people_added)
+        )
+        table.add_row(row.name, in_a_hundred(row.mean_risk), at_risk, added, error)
+    console.print(table)
+
+
+def _table(
+    title: str, words: tuple[str, ...], numbers: tuple[str, ...] = ("Guess", "Ceiling", "Added")
+) -> Table:
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    table = Table(
+        title=f"\n{title}", title_justify="left", title_style="bold", box=SIMPLE_HEAD, pad_edge=False
+    )
+    for name in words:
+        table.add_column(name, no_wrap=True)
+    for name in numbers:
+        table.add_column(name, justify="right", no_wrap=True)
+    return table
+
+
+def _print_next(console: Console, report: DemoReport) -> None:
+    files = report.scenario
+    console.print(
+        f"""[bold]Where to look next[/]
+
+What the public sees: {files.output}/releases.jsonl
+Everybody's risk, by pseudonym: {files.output}/risks.jsonl
+Change {files.settings} (more noise?) and run the same messages again:
+
+  tallyguard run --config {files.settings} --priors {files.priors} \\
+    --input {files.messages} --output {files.folder}/again
+
+Every bound and attack for one person over one working day:
+
+  tallyguard audit {files.priors} --sensors {files.sensors} \\
+    --schedule {files.schedule} --mistakes {report.mistakes} --person {report.example_person}""",
+        soft_wrap=True,
+    )

@@ -1,0 +1,132 @@
+"""``tallyguard run``: the embedded engine on a file or a pipe."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from stream_app.cli.options import ConfigOption, HorizonOption, JsonOption, MistakesOption
+from stream_app.cli.output import print_json, start_logging, stderr, stdout
+
+if TYPE_CHECKING:
+    from stream_app.embedded import RunOptions
+    from stream_app.runner import RunReport
+    from stream_app.settings import Settings
+
+
+class RiskFile(StrEnum):
+    """Formats of the per-person risks."""
+
+    JSONL = "jsonl"
+    PARQUET = "parquet"
+
+
+def run(
+    priors: Annotated[Path, typer.Option(help="Movement priors, .json or .parquet.", show_default=False)],
+    output: Annotated[Path, typer.Option(help="Output folder; continued if it exists.", show_default=False)],
+    input_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--input", help="Messages, .jsonl or .csv; standard input if left out.", show_default=False
+        ),
+    ] = None,
+    schedule: Annotated[
+        Path | None,
+        typer.Option(help="Schedule (JSON) or activations (CSV) known beforehand.", show_default=False),
+    ] = None,
+    config: ConfigOption = None,
+    horizon: HorizonOption = None,
+    mistakes: MistakesOption = None,
+    listen: Annotated[
+        str | None,
+        typer.Option(
+            help='Address of metrics and page, host:port; "" for none.', show_default="127.0.0.1:9464"
+        ),
+    ] = None,
+    risk_format: Annotated[
+        RiskFile, typer.Option("--format", help="Format of per-person risks.")
+    ] = RiskFile.JSONL,
+    csv: Annotated[
+        bool | None,
+        typer.Option("--csv/--jsonl", help="Input format; by file name if left out.", show_default=False),
+    ] = None,
+    keep_open: Annotated[
+        bool, typer.Option(help="Leave unfinished steps open at the end of the input.")
+    ] = False,
+    create_keys: Annotated[bool, typer.Option(help="Make missing secret keys (mode 0600).")] = False,
+    accept_changes: Annotated[
+        bool, typer.Option(help="Continue although release policy, schedule or noise key changed.")
+    ] = False,
+    json: JsonOption = False,
+) -> None:
+    """Publish counts step by step and account every person's risk.
+
+    Reads activations and readings, writes releases.jsonl, risks.jsonl and rejected.jsonl to the output
+    folder. Stop it with Ctrl-C, or kill it: started again on the same output it continues where it stopped,
+    and publishes nothing twice.
+
+    Examples:
+
+      tallyguard run --priors priors.json --input day.jsonl --output out --create-keys
+
+      producer | tallyguard run --priors priors.parquet --output out --config tallyguard.toml
+
+      tallyguard run --priors priors.json --input counts.csv --schedule schedule.json --output out
+    """
+    from stream_app.embedded import RunOptions
+    from stream_app.risk_output import RiskFormat
+    from stream_app.settings_sources import load_settings
+
+    start_logging()
+    settings = load_settings(config, {"horizon": horizon, "mistakes": mistakes, "listen": listen})
+    options = RunOptions(
+        output=output,
+        input=input_file,
+        is_csv=csv,
+        schedule=schedule,
+        risk_format=RiskFormat(risk_format.value),
+        keep_open=keep_open,
+        create_keys=create_keys,
+        accept_changes=accept_changes,
+    )
+    report = _run(settings, options, priors)
+    if json:
+        print_json(report_json(report))
+    else:
+        _print_report(report, output)
+
+
+def _run(settings: Settings, options: RunOptions, priors: Path) -> RunReport:
+    from models.prior_files import load_population
+    from stream_app import embedded
+    from stream_app.sensor_files import load_registry
+    from stream_app.watch import watching
+
+    population = load_population(priors)
+    registry = load_registry(settings.sensors, population.location_names)
+    with watching(settings, registry.sensors) as watch:
+        if watch.address:
+            stderr().print(f"watch it at {watch.address} (metrics at {watch.address}metrics)")
+        return embedded.run(settings, options, population, observer=watch.observer)
+
+
+def report_json(report: RunReport) -> dict[str, object]:
+    """The report of a run as one JSON object."""
+    from dataclasses import asdict
+
+    return asdict(report)
+
+
+def _print_report(report: RunReport, output: Path) -> None:
+    console = stdout()
+    rejected = sum(report.rejected.values())
+    console.print(
+        f"{report.steps:,} steps from {report.lines:,} messages in {report.seconds:.1f} s, "
+        f"{rejected:,} messages rejected; stopped by {report.reason} before step {report.next_step:,}."
+    )
+    for reason, count in sorted(report.rejected.items()):
+        console.print(f"  rejected, {reason}: {count:,}")
+    console.print(f"Results are in {output}.")

@@ -1,0 +1,94 @@
+"""Accounting a run again from its log: each person's worst moment, and what other noise would have done."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accounting.continuous import ContinuousAccountant, HorizonSettings
+from models.mechanisms import Mechanism
+from models.population import Population
+from models.schedule import SensorRelease, StepSchedule
+from models.sensors import SensorRegistry
+from stream_app.decisions import schedule_of
+from stream_app.messages import StepDecision
+
+
+@dataclass(frozen=True)
+class WorstMoment:
+    """For each person (N,) the step at which the releases added most, and the figures of that step."""
+
+    step: NDArray[np.int64]
+    risk: NDArray[np.float64]
+    baseline: NDArray[np.float64]
+    added: NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Account:
+    """One way of releasing a schedule, accounted for everybody over all of its steps."""
+
+    worst: WorstMoment
+    highest_risk: NDArray[np.float64]  # (N,) over all steps
+    mean_risk: float  # over people and steps
+    mean_baseline: float
+
+    def people_at_risk(self, threshold: float) -> int:
+        """People whose risk reached the threshold at some step."""
+        return int(np.count_nonzero(self.highest_risk >= threshold))
+
+    def people_added(self, threshold: float) -> int:
+        """People to whose risk the releases added at least the threshold at some step."""
+        return int(np.count_nonzero(self.worst.added >= threshold))
+
+
+def read_decisions(path: Path, registry: SensorRegistry) -> list[StepSchedule]:
+    """The accounted schedule of a run from its decisions log."""
+    lines = path.read_bytes().splitlines()
+    return [schedule_of(StepDecision.model_validate_json(line), registry) for line in lines]
+
+
+def released_with(steps: Iterable[StepSchedule], mechanism: Mechanism) -> Iterator[StepSchedule]:
+    """The same sensors in the same steps, all released with one mechanism."""
+    for step in steps:
+        yield StepSchedule(step.step, tuple(SensorRelease(r.sensor, mechanism) for r in step.releases))
+
+
+def account(population: Population, steps: Iterable[StepSchedule], settings: HorizonSettings) -> Account:
+    """Account the steps, remembering each person's worst moment; needs no count, so it releases nothing."""
+    accountant = ContinuousAccountant(population, settings)
+    people = len(population)
+    worst = WorstMoment(
+        np.zeros(people, np.int64), accountant.risk(), accountant.baseline(), np.full(people, -1.0)
+    )
+    highest = np.zeros(people)
+    means: list[tuple[float, float]] = []
+    for step in steps:
+        accountant.apply(step)
+        risk, baseline, added = accountant.risk(), accountant.baseline(), accountant.added()
+        worse = added > worst.added
+        worst.step[worse] = step.step
+        worst.risk[worse], worst.baseline[worse], worst.added[worse] = (
+            risk[worse],
+            baseline[worse],
+            added[worse],
+        )
+        np.maximum(highest, risk, out=highest)
+        means.append((float(risk.mean()), float(baseline.mean())))
+    mean_risk, mean_baseline = (float(np.mean(column)) for column in zip(*means, strict=True))
+    return Account(worst, highest, mean_risk, mean_baseline)
+
+
+def mean_error(steps: Sequence[StepSchedule]) -> float | None:
+    """Expected absolute error of a published count, averaged over all of them; None if there is none."""
+    errors = [
+        release.mechanism.expected_absolute_error()
+        for step in steps
+        for release in step.releases
+        if release.mechanism.is_released
+    ]
+    return float(np.mean(errors)) if errors else None

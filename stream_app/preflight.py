@@ -1,0 +1,162 @@
+"""Checks before a run: each file and setting that can be wrong, each finding with what to do about it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Literal, TypeVar
+
+import numpy as np
+
+from models.exceptions import TallyguardError
+from models.population import Population
+from models.prior_files import load_population
+from models.schedule import Schedule
+from models.sensors import SensorRegistry
+from stream_app.policy import policy_from
+from stream_app.schedule_files import load_schedule
+from stream_app.sensor_files import load_registry
+from stream_app.settings import Settings
+from stream_app.settings_sources import load_settings
+
+Level = Literal["ok", "warning", "problem"]
+Loaded = TypeVar("Loaded")
+_NEVER_LEAVES = 0.999  # probability of one place above which a person is as good as always there
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was looked at: ``subject`` is the file or setting, ``remedy`` empty when all is well."""
+
+    level: Level
+    subject: str
+    sentence: str
+    remedy: str = ""
+
+    def as_json(self) -> dict[str, str]:
+        """The fields as a JSON object."""
+        return asdict(self)
+
+
+@dataclass
+class _Preflight:
+    """Findings so far; a file that cannot be loaded is one, and whatever needs it is left out."""
+
+    findings: list[Finding] = field(default_factory=list)
+
+    def load(self, subject: str, loader: Callable[[], Loaded]) -> Loaded | None:
+        """What the loader gives; None and a problem when it is refused."""
+        try:
+            return loader()
+        except TallyguardError as error:
+            self.findings.append(
+                Finding("problem", subject, f"{error.must}, got {error.got}", str(error.remedy))
+            )
+            return None
+
+
+def check_files(
+    *,
+    config: Path | None = None,
+    priors: Path | None = None,
+    sensors: Path | None = None,
+    schedule: Path | None = None,
+) -> list[Finding]:
+    """Findings about everything given; settings are always looked at, sensors by default as they say."""
+    preflight = _Preflight()
+    subject = str(config or "settings")
+    settings = preflight.load(subject, lambda: load_settings(config))
+    if settings is not None:
+        preflight.findings += _about_settings(subject, settings)
+    population = None if priors is None else preflight.load(str(priors), lambda: load_population(priors))
+    if population is None:
+        preflight.findings += _left_out(priors, {"sensors": sensors, "schedule": schedule})
+        return preflight.findings
+    preflight.findings += _about_population(str(priors), population)
+    path = sensors or (settings.sensors if settings else None)
+    registry = preflight.load(str(path or "sensors"), lambda: load_registry(path, population.location_names))
+    if registry is None:
+        return preflight.findings
+    preflight.findings += _about_sensors(str(path or "sensors"), registry, population)
+    if settings is not None:
+        preflight.load("release policy", lambda: policy_from(settings.release, registry))
+    if schedule is not None:
+        planned = preflight.load(str(schedule), lambda: load_schedule(schedule, registry))
+        if planned is not None:
+            preflight.findings += _about_schedule(str(schedule), planned)
+    return preflight.findings
+
+
+def _left_out(priors: Path | None, files: dict[str, Path | None]) -> Iterator[Finding]:
+    """Files that were given but cannot be checked without locations."""
+    for kind, path in files.items():
+        if path is not None:
+            reason = "no priors were given" if priors is None else "the priors could not be read"
+            sentence = f"{kind} must be checked against the locations of the priors, and {reason}"
+            yield Finding("problem", str(path), sentence, "give a readable --priors file")
+
+
+def _about_settings(subject: str, settings: Settings) -> Iterator[Finding]:
+    sentence = f"deployment {settings.deployment!r}, T = {settings.horizon} steps, s = {settings.mistakes}"
+    yield Finding("ok", subject, sentence)
+    for name in ("noise_key", "pseudonym_key"):
+        path: Path | None = getattr(settings, name)
+        if path is not None and not path.is_file():
+            yield Finding("problem", name, f"the file {path} does not exist", "create it or correct the path")
+        elif path is not None and path.stat().st_mode & 0o077:
+            yield Finding(
+                "warning", name, f"{path} can be read by others than its owner", f"chmod 600 {path}"
+            )
+        elif path is None and getattr(settings, f"{name}_secret") is None:
+            yield Finding("warning", name, "no key is configured", f"set {name} to a file; a run needs it")
+
+
+def _about_population(subject: str, population: Population) -> Iterator[Finding]:
+    places = np.diff(population.arrays.places_start)
+    yield Finding(
+        "ok",
+        subject,
+        f"{len(population):,} people on {population.location_count:,} locations, {places.min()} to "
+        f"{places.max()} places each, {population.bytes_per_person:,.0f} bytes a person",
+    )
+    cycles = np.unique(population.arrays.slots)
+    if cycles.size > 1:
+        yield Finding(
+            "warning",
+            subject,
+            f"people have cycles of different lengths: {', '.join(map(str, cycles))} slots",
+            "check that all were fitted with the same cycle",
+        )
+    still = sum(population.chain(i).start.max(axis=1).min() > _NEVER_LEAVES for i in range(len(population)))
+    if still:
+        yield Finding(
+            "warning",
+            subject,
+            f"{still:,} people are at one place with a probability above {_NEVER_LEAVES} at all times",
+            "their risk is near 1 without any sensor; look at their added risk",
+        )
+
+
+def _about_sensors(subject: str, registry: SensorRegistry, population: Population) -> Iterator[Finding]:
+    groups = sorted({sensor.group for sensor in registry.sensors})
+    yield Finding("ok", subject, f"{len(registry.sensors):,} sensors in {len(groups)} groups")
+    visited = set(np.unique(population.arrays.places).tolist())
+    idle = [sensor.name for sensor in registry.sensors if visited.isdisjoint(sensor.locations)]
+    if idle:
+        shown = ", ".join(idle[:3]) + (f" and {len(idle) - 3} more" if len(idle) > 3 else "")
+        yield Finding(
+            "warning",
+            subject,
+            f"nobody's prior visits the locations of {len(idle)} sensors: {shown}",
+            "their counts cost nobody anything by these priors; check that the priors cover these places",
+        )
+
+
+def _about_schedule(subject: str, schedule: Schedule) -> Iterator[Finding]:
+    if not schedule.steps:
+        yield Finding("problem", subject, "it has no steps", 'write {"steps": [{"sensors": [0], ...}, ...]}')
+        return
+    released = sum(len(step.releases) for step in schedule.steps)
+    raw = sum(release.mechanism.is_exact for step in schedule.steps for release in step.releases)
+    yield Finding("ok", subject, f"{len(schedule.steps):,} steps, {released:,} releases, {raw:,} of them raw")

@@ -1,0 +1,40 @@
+"""Watching a run: metrics, status and the web server of one engine, put together from its settings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from prometheus_client import CollectorRegistry
+
+from models.sensors import Sensor
+from stream_app.events import Observer, Observers
+from stream_app.metrics import EngineMetrics
+from stream_app.settings import Settings
+from stream_app.web import StatusBoard, serve
+
+
+@dataclass(frozen=True)
+class Watch:
+    """What to pass to a run as its observer, and where people can look; no address when nothing listens."""
+
+    observer: Observer
+    board: StatusBoard
+    registry: CollectorRegistry
+    address: str | None
+
+
+@contextmanager
+def watching(
+    settings: Settings, sensors: Sequence[Sensor], others: Sequence[Observer] = ()
+) -> Iterator[Watch]:
+    """Serve metrics, probes and page at ``settings.listen`` while the block runs; nowhere if it is empty."""
+    registry, board = CollectorRegistry(), StatusBoard()
+    metrics = EngineMetrics(registry, sensors, settings.thresholds, settings.delta)
+    observer = Observers([metrics, board, *others])
+    if not settings.listen:
+        yield Watch(observer, board, registry, None)
+        return
+    with serve(settings.listen, registry, board) as server:
+        yield Watch(observer, board, registry, server.address)
