@@ -1,0 +1,117 @@
+"""Reading check-ins: both formats alike, and every bad row named."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from models.checkins import Checkins, read_checkins
+from models.exceptions import CheckinError
+
+GOOD = [("10", 1000, "cafe"), ("9", 2000, "gym"), ("10", 2000, "cafe")]
+
+
+def rows(checkins: Checkins) -> list[tuple[str, int, str]]:
+    return [
+        (checkins.user_names[user], int(time), checkins.location_names[location])
+        for user, time, location in zip(checkins.user, checkins.time_seconds, checkins.location, strict=True)
+    ]
+
+
+def csv_file(folder, text: str):
+    path = folder / "checkins.csv"
+    path.write_text(text)
+    return path
+
+
+def parquet_file(folder, **columns):
+    path = folder / "checkins.parquet"
+    pq.write_table(pa.table(columns), path)
+    return path
+
+
+def test_csv_and_parquet_read_alike_whatever_the_order_of_columns(tmp_path):
+    text = "lat,loc,user,time\n1.5,cafe,10,1000\n,gym,9,2000\n\n2.5,cafe,10,2000.0\n"
+    from_csv = read_checkins(csv_file(tmp_path, text))
+    path = parquet_file(
+        tmp_path, user=[10, 9, 10], time=[1000, 2000, 2000], loc=["cafe", "gym", "cafe"], lon=[0.0, 1.0, 2.0]
+    )
+    for found in (from_csv, read_checkins(path)):
+        assert rows(found) == GOOD
+        assert found.user_names == ("9", "10")  # whole numbers sort by value
+        assert len(found) == 3
+        assert not found.rejected
+
+
+BAD_LINES = {
+    "u,1000": "2 fields where the header has 3",
+    ",1000,cafe": "no user",
+    "u,1000, ": "no loc",
+    "u,noon,cafe": "time 'noon' is not Unix seconds",
+    "u,,cafe": "time '' is not Unix seconds",
+    "u,1333476008000,cafe": "milliseconds?",
+    "u,-5,cafe": "not whole Unix seconds from 1970 on",
+    "u,10.5,cafe": "not whole Unix seconds",
+    "u,nan,cafe": "not whole Unix seconds",
+}
+
+
+@pytest.mark.parametrize("line", BAD_LINES)
+def test_a_bad_line_stops_the_reading_or_is_rejected_by_number(tmp_path, line):
+    path = csv_file(tmp_path, f"user,time,loc\nu,1000,cafe\n{line}\nv,2000,gym\n")
+    with pytest.raises(CheckinError) as caught:
+        read_checkins(path)
+    assert f"row 3 of {path}" in str(caught.value)
+    assert BAD_LINES[line] in str(caught.value)
+    found = read_checkins(path, on_bad_row="reject")
+    assert rows(found) == [("u", 1000, "cafe"), ("v", 2000, "gym")]
+    [rejected] = found.rejected
+    assert rejected.row == 3
+    assert BAD_LINES[line] in rejected.reason
+
+
+def test_bad_rows_of_a_parquet_file_are_numbered_from_one(tmp_path):
+    path = parquet_file(
+        tmp_path,
+        user=["u", None, "u", "u"],
+        time=pa.array([1000, 1000, None, 10**12], pa.int64()),
+        loc=["cafe", "cafe", "cafe", "cafe"],
+    )
+    with pytest.raises(CheckinError, match=r"row 2 of .* must be a check-in, got no user"):
+        read_checkins(path)
+    found = read_checkins(path, on_bad_row="reject")
+    assert rows(found) == [("u", 1000, "cafe")]
+    assert [(bad.row, bad.reason.split(" ")[-1]) for bad in found.rejected] == [
+        (2, "user"),
+        (3, "time"),
+        (4, "milliseconds?"),
+    ]
+
+
+def test_timestamps_are_read_as_seconds(tmp_path):
+    path = parquet_file(tmp_path, user=["u"], time=pa.array([1_000_500], pa.timestamp("ms")), loc=["cafe"])
+    assert rows(read_checkins(path)) == [("u", 1000, "cafe")]
+
+
+def test_files_that_are_no_checkins_are_refused(tmp_path):
+    with pytest.raises(CheckinError, match="must exist"):
+        read_checkins(tmp_path / "none.csv")
+    other = tmp_path / "checkins.txt"
+    other.write_text("x")
+    with pytest.raises(CheckinError, match=r"must end in \.parquet or \.csv"):
+        read_checkins(other)
+    with pytest.raises(CheckinError, match=r"columns user, time, loc, got user, time; name the column 'loc'"):
+        read_checkins(csv_file(tmp_path, "user,time\nu,1\n"))
+    with pytest.raises(CheckinError, match="got an empty file"):
+        read_checkins(csv_file(tmp_path, ""))
+    with pytest.raises(CheckinError, match="columns user, time, loc"):
+        read_checkins(parquet_file(tmp_path, user=["u"], loc=["x"]))
+    with pytest.raises(CheckinError, match=r"column 'time' .* must be Unix seconds"):
+        read_checkins(parquet_file(tmp_path, user=["u"], time=["noon"], loc=["x"]))
+    torn = tmp_path / "torn.parquet"
+    torn.write_bytes(b"PAR1 and no more")
+    with pytest.raises(CheckinError, match="must be a Parquet file"):
+        read_checkins(torn)
+    with pytest.raises(CheckinError, match="on_bad_row must be 'fail' or 'reject'"):
+        read_checkins(csv_file(tmp_path, "user,time,loc\n"), on_bad_row="ignore")

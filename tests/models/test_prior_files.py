@@ -1,0 +1,272 @@
+"""Priors files: what is written comes back bit for bit, and every error names the place."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+
+from models.exceptions import PriorError, PriorFileError
+from models.population import Population
+from models.prior import MovementPrior
+from models.prior_files import load_population, save_population
+from models.prior_record import chain_to_record, prior_from_record
+from tests.models.chains import equal, populations
+
+MATRIX = [[0.5, 0.5], [1, 0]]
+HALVES = {"row": [3, 3, 7], "col": [3, 7, 3], "probability": [0.5, 0.5, 1]}
+
+
+def written(folder, document) -> Population:
+    path = folder / "priors.json"
+    path.write_text(document if isinstance(document, str) else json.dumps(document))
+    return load_population(path)
+
+
+def one(folder, **members) -> Population:
+    return written(folder, {"people": [{"person": "ann", **members}]})
+
+
+@pytest.mark.parametrize("format_", ["json", "parquet"])
+@settings(max_examples=25, deadline=None)
+@given(population=populations())
+def test_a_population_comes_back_bit_for_bit(tmp_path_factory, format_, population):
+    path = tmp_path_factory.mktemp("priors") / f"priors.{format_}"
+    save_population(population, path)
+    assert equal(population, load_population(path))
+    assert [entry.name for entry in path.parent.iterdir()] == [path.name]
+
+
+def test_several_batches_of_people_are_one_population(tmp_path, monkeypatch):
+    monkeypatch.setattr("models.prior_parquet._PEOPLE_A_BATCH", 3)
+    people = [MovementPrior.from_dense(f"p{i}", [[1.0]], [i]) for i in range(8)]
+    population = Population.pack(people, [f"L{i}" for i in range(9)])
+    save_population(population, tmp_path / "priors.parquet")
+    assert pq.ParquetFile(tmp_path / "priors.parquet").num_row_groups == 3
+    assert equal(population, load_population(tmp_path / "priors.parquet"))
+
+
+def test_long_values_are_read_across_chunks(tmp_path, monkeypatch):
+    monkeypatch.setattr("models.json_stream._CHUNK", 7)
+    population = written(
+        tmp_path,
+        {
+            "locations": ["long name", "x"],
+            "people": [{"person": "ann", "transition": [[0.25, 0.75], [1, 0]]}],
+        },
+    )
+    assert population.chain(0).value.tolist() == [0.25, 1.0, 0.75]
+
+
+def test_places_may_be_names_in_any_order_even_before_the_locations(tmp_path):
+    person = {
+        "person": "ann",
+        "places": ["roof", "gate"],
+        "initial": [0.9, 0.1],
+        "transition": [[0.5, 0.5], [1, 0]],
+    }
+    for order in (("locations", "people"), ("people", "locations")):
+        members = {"locations": ["gate", "hall", "roof"], "people": [person]}
+        population = written(tmp_path, {key: members[key] for key in order})
+        prior = population.prior(0)
+        assert prior.places.tolist() == [0, 2]
+        assert prior.transitions[0].toarray().tolist() == [[0, 1], [0.5, 0.5]]
+        assert prior.initial.tolist() == [0.1, 0.9]
+
+
+def test_triplets_without_places_speak_of_locations(tmp_path):
+    population = one(tmp_path, transition=HALVES)
+    assert population.chain(0).places.tolist() == [3, 7]
+    assert population.location_names == tuple("01234567")
+    started = one(tmp_path, transition=HALVES, initial=[0, 0, 0, 0.25, 0, 0, 0, 0.75])
+    assert started.initial(0).tolist() == [0.25, 0.75]
+    with pytest.raises(PriorFileError, match="must cover the locations of the matrix and no others"):
+        one(tmp_path, transition=HALVES, initial=[0.5, 0, 0, 0.25, 0, 0, 0, 0.25])
+
+
+def test_a_cycle_may_mix_dense_and_sparse_matrices(tmp_path):
+    local = {"row": [0, 1], "col": [1, 0], "probability": [1, 1]}
+    population = one(tmp_path, places=[2, 5], transitions=[local, [[0.5, 0.5], [0, 1]]])
+    assert population.arrays.slots.tolist() == [2]
+    assert population.prior(0).transitions[1].toarray().tolist() == [[0.5, 0.5], [0, 1]]
+
+
+def test_a_person_record_is_a_prior_and_back():
+    prior = MovementPrior.from_dense("ann", np.eye(5)[[1, 2, 3, 4, 0]], [1, 3, 4, 6, 9])
+    record = chain_to_record("ann", prior.chain())
+    assert record["transition"]["row"]  # less than half full: triplets
+    again = prior_from_record(json.loads(json.dumps(record)))
+    assert (again.transitions[0] != prior.transitions[0]).nnz == 0
+    assert again.places.tolist() == [1, 3, 4, 6, 9]
+    with pytest.raises(PriorFileError, match=r"message 7 \(person 'ann'\)"):
+        prior_from_record({"person": "ann"}, source="message 7")
+    with pytest.raises(PriorError, match="below 2"):
+        prior_from_record(record, ["a", "b"])
+
+
+BAD_PEOPLE = {
+    "no matrix": ({}, "must have 'transition' or 'transitions', got neither"),
+    "two matrices": ({"transition": MATRIX, "transitions": [MATRIX]}, "got both"),
+    "a misspelt member": ({"transitoin": MATRIX}, "got 'transitoin'; did you mean 'transition'?"),
+    "a row too short": ({"transition": [[1], [0.5, 0.5]]}, "must be numbers in rows of equal length"),
+    "words": ({"transition": [["half"]]}, "must be numbers"),
+    "not square": ({"transition": [[0.5, 0.5]]}, "must be a square list of rows"),
+    "no slots": ({"transitions": []}, "must be a list of matrices, one a slot, got []"),
+    "a bad slot": ({"transitions": [MATRIX, [[1]], 3]}, "'transitions[2]' of people[0]"),
+    "places of another number": ({"places": [1], "transition": MATRIX}, "one row a place (1), got 2 rows"),
+    "a place that is no index": ({"places": [0.5, 1], "transition": MATRIX}, "'places' of people[0]"),
+    "a place twice": ({"places": [4, 4], "transition": MATRIX}, "must be increasing location indices"),
+    "an unknown place": (
+        {"places": ["x", "y"], "transition": MATRIX},
+        "the file's 'locations', got 'x'",
+    ),
+    "an index too large": ({"places": [0, 2**40], "transition": MATRIX}, "whole numbers below 2^31"),
+    "triplets of unequal length": (
+        {"transition": {"row": [0], "col": [0, 1], "probability": [1]}},
+        "must be equally long, got 1, 2 and 1",
+    ),
+    "triplets without col": ({"transition": {"row": [0], "probability": [1]}}, "must have 'col', got none"),
+    "triplets with more": ({"transition": {**HALVES, "value": []}}, "got 'value'"),
+    "a move twice": (
+        {"transition": {"row": [0, 0], "col": [0, 0], "probability": [0.5, 0.5]}},
+        "must be given once",
+    ),
+    "a move outside the places": (
+        {"places": [4], "transition": {"row": [0, 1], "col": [0, 0], "probability": [1, 1]}},
+        "got row 1, column 0, slot 0",
+    ),
+    "a row that misses one": (
+        {"places": [4, 6], "transition": [[0.5, 0.4], [1, 0]]},
+        "transition row 0 (location '4') of person 'ann' must sum to 1, got 0.9",
+    ),
+    "an empty start": ({"transition": MATRIX, "initial": []}, "a list of probabilities or null"),
+    "a start of words": ({"transition": MATRIX, "initial": ["x"]}, "'initial' of people[0]"),
+    "a start too long": ({"transition": MATRIX, "initial": [0.5, 0.25, 0.25]}, "must be 2 probabilities"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_PEOPLE)
+def test_a_bad_person_is_refused_with_file_person_and_place(tmp_path, case):
+    members, words = BAD_PEOPLE[case]
+    with pytest.raises(PriorFileError) as caught:
+        one(tmp_path, **members)
+    message = str(caught.value)
+    assert words in message
+    assert "priors.json" in message
+    assert "'ann'" in message
+
+
+BAD_DOCUMENTS = {
+    "": "line 1: '{' was expected",
+    "[]": "line 1: '{' was expected",
+    '{"people": {}}': "'people' in",
+    '{"people": [],\n "poeple": []}': "did you mean 'people'?",
+    '{"people": [\n{"person": "a"\n"transition": [[1]]}]}': "line 3: Expecting ',' delimiter",
+    '{"people": [\n{"person": "a", "transition": [[1]]}': "line 2: ',' was expected",
+    '{"people": []} x': "the end of the document was expected",
+    "{people: []}": "a name in double quotes was expected",
+    '{"people": [3]}': "people[0] in",
+    '{"people": [{"transition": [[1]]}]}': "'person' of people[0]",
+    '{"people": [{"person": 5, "transition": [[1]]}]}': "must be a text, got 5",
+    '{"locations": [1], "people": []}': "must be a list of names",
+    '{"locations": ["a", "b", "a"], "people": []}': "must be unique, got 'a' twice",
+}
+
+
+@pytest.mark.parametrize("text", BAD_DOCUMENTS)
+def test_a_bad_document_is_refused_with_its_place(tmp_path, text):
+    with pytest.raises(PriorFileError) as caught:
+        written(tmp_path, text)
+    assert BAD_DOCUMENTS[text] in str(caught.value)
+    assert "priors.json" in str(caught.value)
+
+
+def test_one_person_twice_is_refused(tmp_path):
+    person = {"person": "ann", "transition": [[1]]}
+    with pytest.raises(PriorFileError, match=r"in .*priors.json, each person must have one prior"):
+        written(tmp_path, {"people": [person, person]})
+
+
+def parquet(folder, **changes) -> Population:
+    columns = {
+        "person": pa.array(["ann", "bob"]),
+        "places": pa.array([[1, 4], [2]]),
+        "row": pa.array([[0, 1], [0]]),
+        "col": pa.array([[1, 0], [0]]),
+        "probability": pa.array([[1.0, 1.0], [1.0]]),
+        **changes,
+    }
+    path = folder / "priors.parquet"
+    pq.write_table(pa.table({name: values for name, values in columns.items() if values is not None}), path)
+    return load_population(path)
+
+
+def test_optional_parquet_columns_may_be_missing(tmp_path):
+    population = parquet(tmp_path)
+    assert population.location_names == ("0", "1", "2", "3", "4")
+    assert population.arrays.slots.tolist() == [1, 1]
+    assert population.chain(0).start.tolist() == [[0.5, 0.5]]
+
+
+BAD_COLUMNS = {
+    "missing": ({"col": None}, "missing ['col']"),
+    "unknown": ({"weights": pa.array([1, 2])}, "unknown ['weights']"),
+    "null": ({"row": pa.array([[0, 1], None])}, "column 'row' of"),
+    "null inside": ({"row": pa.array([[0, None], [0]])}, "must have the documented types"),
+    "words": ({"row": pa.array([["x", "y"], ["z"]])}, "must have the documented types"),
+    "unequal": ({"col": pa.array([[1], [0]])}, "of person 'ann' in"),
+    "slot too short": (
+        {"slots": pa.array([1, 2], pa.int32()), "slot": pa.array([None, [0, 1]])},
+        "of person 'bob' in",
+    ),
+    "row sum": (
+        {"probability": pa.array([[1.0, 1.0], [0.5]])},
+        "row 0 (location '2') of person 'bob'",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BAD_COLUMNS)
+def test_a_bad_parquet_file_is_refused_with_column_and_person(tmp_path, case):
+    changes, words = BAD_COLUMNS[case]
+    with pytest.raises(PriorFileError) as caught:
+        parquet(tmp_path, **changes)
+    assert words in str(caught.value)
+    assert "priors.parquet" in str(caught.value)
+
+
+def test_files_that_are_no_priors_are_refused(tmp_path):
+    with pytest.raises(PriorFileError, match="must exist"):
+        load_population(tmp_path / "none.json")
+    other = tmp_path / "priors.txt"
+    other.write_text("{}")
+    with pytest.raises(PriorFileError, match=r"must end in \.json or \.parquet"):
+        load_population(other)
+    torn = tmp_path / "torn.parquet"
+    torn.write_bytes(b"PAR1 and no more")
+    with pytest.raises(PriorFileError, match="must be a Parquet file"):
+        load_population(torn)
+    latin = tmp_path / "latin.json"
+    latin.write_bytes('{"people": [{"person": "Zoë"}]}'.encode("latin-1"))
+    with pytest.raises(PriorFileError, match="must be UTF-8"):
+        load_population(latin)
+
+
+def test_a_failed_write_leaves_the_old_file_and_no_rubbish(tmp_path, monkeypatch):
+    path = tmp_path / "priors.json"
+    population = Population.pack([MovementPrior.from_dense("ann", [[1.0]])])
+    save_population(population, path)
+    before = path.read_bytes()
+
+    def torn(*_):
+        raise OSError("disk full")
+
+    monkeypatch.setattr("models.prior_json.chain_to_record", torn)
+    with pytest.raises(OSError, match="disk full"):
+        save_population(population, path)
+    assert path.read_bytes() == before
+    assert [entry.name for entry in tmp_path.iterdir()] == ["priors.json"]
