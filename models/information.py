@@ -32,7 +32,7 @@ class InformationTable(NamedTuple):
 
 def binary_entropy(probability: NDArray[np.float64]) -> NDArray[np.float64]:
     """``h(p) = -p ln p - (1-p) ln(1-p)`` nats, any shape; exactly 0 at 0 and 1."""
-    p = np.asarray(probability, dtype=np.float64)
+    p = np.clip(probability, 0.0, 1.0)  # a sum of probabilities may round to just above one
     own = np.where(p > 0, p, 1.0)
     rest = np.where(p < 1, p, 0.0)
     entropy: NDArray[np.float64] = -p * np.log(own) - (1.0 - p) * np.log1p(-rest)
@@ -60,7 +60,8 @@ def large_sigma_information_table(sigma: float, truncated_mass: float) -> Inform
     """Table of ``p (1 - p) / (2 sigma^2)``, an upper bound for discrete and continuous Gaussian noise.
 
     Information is the smallest expected divergence to any law, and the noise centred at ``p`` is one:
-    ``E (B - p)^2 / (2 sigma^2)`` plus a log-ratio of normalisers that is at most 0 (Canonne et al., fact 18).
+    ``E (B - p)^2 / (2 sigma^2)`` plus the log-ratio of the normalisers, which is at most 0: by Poisson's
+    summation ``sum_k exp(-(k - p)^2 / (2 sigma^2))`` is a cosine series with positive terms, largest at 0.
     """
     grid = _grid()
     own = grid[1:]

@@ -147,7 +147,24 @@ def noise_message(
     ``sensor_id`` is the sensor's permanent id, ``start_seconds`` and ``end_seconds`` its step's absolute
     interval (unix, UTC): numbering steps anew or renaming a place for display repeats no noise.
     """
+    batch = batch_message(deployment, start_seconds, end_seconds, mechanism, parameters, epoch)
+    return reading_message(batch, sensor_id, count)
+
+
+def batch_message(
+    deployment: str,
+    start_seconds: int,
+    end_seconds: int,
+    mechanism: str,
+    parameters: Mapping[str, float],
+    epoch: int,
+) -> bytes:
+    """The part of :func:`noise_message` that all readings of one step and one mechanism share."""
     interval = integer_bytes(start_seconds) + integer_bytes(end_seconds)
-    reading = integer_bytes(count) + integer_bytes(epoch)
-    names = text_bytes(deployment) + text_bytes(sensor_id)
-    return _NOISE + names + interval + text_bytes(mechanism) + parameter_bytes(parameters) + reading
+    law = text_bytes(mechanism) + parameter_bytes(parameters)
+    return _NOISE + integer_bytes(epoch) + text_bytes(deployment) + interval + law
+
+
+def reading_message(batch: bytes, sensor_id: str, count: int) -> bytes:
+    """The whole message of one reading, ``batch`` being what :func:`batch_message` gave."""
+    return batch + text_bytes(sensor_id) + integer_bytes(count)

@@ -69,7 +69,7 @@ class Gaussian:
         return min(1.0, nextafter(float(exact), inf))
 
     def divergence(self) -> float:
-        """``1 / (2 sigma^2)`` nats, exactly, at shift one, of the ideal law (Canonne et al., proposition 5).
+        """``1 / (2 sigma^2)`` nats, exactly, at shift one, of the ideal law: its log-ratio is linear.
 
         The table's ends make the sampler's own divergence infinite; what that is worth is charged through
         ``noise_law().truncated_mass`` (:func:`models.information.truncation_information_nats`).
@@ -85,7 +85,8 @@ class Gaussian:
 
         Of the discrete law itself, at most 1e-4 relative above it; never above the entropy ``h(p)``.
         """
-        smaller = np.minimum(probability, 1.0 - np.asarray(probability))
+        p = np.clip(probability, 0.0, 1.0)
+        smaller = np.minimum(p, 1.0 - p)
         table = self.information_table()
         above = np.interp(smaller, table.grid, table.information_nats)
         return np.minimum(above, binary_entropy(smaller))

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from models.exceptions import MechanismError, SensorError
 from models.mechanisms.base import Mechanism
-from models.noise_key import NoiseKey, noise_message
+from models.noise_key import NoiseKey, batch_message, reading_message
 
 MAX_COUNT = 2**53  # what every JSON reader takes as an integer; noise on top of it fits in 64 bits
 
@@ -109,17 +109,14 @@ def _words(
     """128 keyed uniform bits for each count; zeros where the mechanism draws no noise."""
     if mechanism.is_exact or not mechanism.is_released:
         return np.zeros((len(batch), 2), dtype=np.uint64)
-    messages = [
-        noise_message(
-            deployment=deployment,
-            sensor_id=item.sensor_id,
-            start_seconds=interval.start_seconds,
-            end_seconds=interval.end_seconds,
-            mechanism=mechanism.name,
-            parameters=mechanism.parameters,
-            count=int(item.count or 0),
-            epoch=key.epoch,
-        )
-        for item in batch
-    ]
-    return key.uniform_words(messages)
+    shared = batch_message(
+        deployment,
+        interval.start_seconds,
+        interval.end_seconds,
+        mechanism.name,
+        mechanism.parameters,
+        key.epoch,
+    )
+    return key.uniform_words(
+        [reading_message(shared, item.sensor_id, item.count) for item in batch if item.count is not None]
+    )

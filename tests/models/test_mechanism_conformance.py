@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from models.exceptions import MechanismError
-from models.information import binary_entropy
+from models.information import binary_entropy, table_information
 from models.mechanisms import MECHANISMS, Gaussian, Mechanism, Raw, Suppressed, parse
 
 MECHANISMS_TO_TEST: list[Mechanism] = [
@@ -169,6 +169,8 @@ def test_information_lies_between_nothing_and_the_entropy(mechanism: Mechanism) 
     half = found[4:53]
     assert np.all(np.diff(half) >= 0.0)
     assert mechanism.information(PROBABILITIES[:100].reshape(4, 25)).shape == (4, 25)
+    beyond = mechanism.information(np.array([-1e-16, 1.0 + 2.3e-16]))  # sums of probabilities, rounded
+    assert np.array_equal(beyond, [0.0, 0.0])
 
 
 def test_information_is_the_one_of_the_noise_law(mechanism: Mechanism) -> None:
@@ -188,6 +190,18 @@ def test_information_is_the_one_of_the_noise_law(mechanism: Mechanism) -> None:
         )
         found = float(mechanism.information(np.array([p]))[0])
         assert plain * (1 - 1e-9) - 1e-12 <= found <= plain * (1 + 1e-4) + 1e-12
+
+
+def test_a_table_for_kernels_agrees_with_the_verb(mechanism: Mechanism) -> None:
+    """Who offers ``information_table`` offers it on the common grid, and never below ``information``."""
+    if not hasattr(mechanism, "information_table"):
+        assert mechanism.is_exact or not mechanism.is_released
+        return
+    table = mechanism.information_table()
+    assert np.array_equal(table.grid, Gaussian(1.0).information_table().grid)
+    assert table.information_nats.shape == table.grid.shape
+    looked_up = np.array([table_information(table, p) for p in PROBABILITIES])
+    assert np.all(looked_up >= mechanism.information(PROBABILITIES) * (1 - 1e-15))
 
 
 def test_error_and_variance_are_those_of_the_noise_law(mechanism: Mechanism) -> None:

@@ -60,7 +60,7 @@ def test_divergence_and_zcdp_are_exactly_half_the_inverse_variance_scale() -> No
 
 
 def test_discrete_noise_never_has_a_larger_variance_than_sigma_squared() -> None:
-    """Canonne, Kamath and Steinke, corollary 9: small sigmas lose variance, large ones do not."""
+    """Canonne, Kamath and Steinke (2020): small sigmas lose variance, large ones do not."""
     assert Gaussian(0.3).variance() < 0.5 * 0.3**2
     for sigma in (1.0, 3.0, 250.0):
         assert Gaussian(sigma).variance() == pytest.approx(sigma**2, rel=1e-6)
