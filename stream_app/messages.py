@@ -68,8 +68,8 @@ class _Message(BaseModel):
     v: Version = 1
 
     def line(self) -> bytes:
-        """The message as one line of JSON, fields without a value left out."""
-        return self.model_dump_json(exclude_none=True).encode() + b"\n"
+        """The message as one line of ASCII JSON (no separator a reader could take for a line end)."""
+        return self.model_dump_json(exclude_none=True, ensure_ascii=True).encode() + b"\n"
 
 
 class Activation(_Message):

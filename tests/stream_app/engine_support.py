@@ -144,11 +144,13 @@ def settings(**changed: object) -> Settings:
 def run_on(output: Path, chunks: Sequence[bytes], **options: object) -> RunReport:
     """One embedded run on bytes from memory."""
     changed = options.pop("settings", {})
+    observer = options.pop("observer", None)
     assert isinstance(changed, dict)
     return run(
         settings(**changed),
         RunOptions(output, **options),  # type: ignore[arg-type]
         population(),
+        observer=observer,  # type: ignore[arg-type]
         clock=TickingClock(),
         chunks=chunks,
     )
