@@ -21,7 +21,7 @@ from models.exceptions import MechanismError
 from models.jit import jit
 
 MIN_SIGMA = 0.05  # below it the noise is zero in all but 2^-287 of the draws: say raw instead
-MAX_SIGMA = 10_000.0  # 264 002 table entries, 4 MB, half a second to compute
+MAX_SIGMA = 10_000.0  # 251 851 table entries, 4 MB, a fifth of a second to compute
 
 UNIT_BITS = 128  # probabilities are multiples of 2^-128: as many bits as one draw gets
 TOTAL = 1 << UNIT_BITS
