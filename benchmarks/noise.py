@@ -1,6 +1,6 @@
 """Claim: keyed, exact noise for a step of 10 000 sensors costs less than drawing it from OpenDP's sampler.
 
-``python -m benchmarks.noise`` prints one table of medians and ratios measured in one run, repeats interleaved.
+``python -m benchmarks.noise`` prints one table of medians and ratios of one run, repeats interleaved.
 """
 
 from __future__ import annotations
