@@ -80,7 +80,7 @@ class MovementPrior:
                 raise _shape_error(person, matrix.shape)
         own = np.arange(matrices[0].shape[0] if matrices else 0) if places is None else places
         start = None if initial is None else np.asarray(initial, dtype=np.float64)
-        return cls(person, np.asarray(own, dtype=np.int32), tuple(matrices), start)
+        return cls(person, _whole(person, "places", own), tuple(matrices), start)
 
     @classmethod
     def from_triplets(
@@ -96,14 +96,14 @@ class MovementPrior:
         initial: ArrayLike | None = None,
     ) -> MovementPrior:
         """A prior from moves between local places (positions in ``places``), each given once."""
-        rows = np.asarray(row, dtype=np.int32)
+        rows = _whole(person, "rows", row)
         moves = Moves(
-            np.zeros_like(rows) if slot is None else np.asarray(slot, dtype=np.int32),
+            np.zeros_like(rows) if slot is None else _whole(person, "slots", slot),
             rows,
-            np.asarray(column, dtype=np.int32),
+            _whole(person, "columns", column),
             np.asarray(probability, dtype=np.float64),
         )
-        own = np.asarray(places, dtype=np.int32)
+        own = _whole(person, "places", places)
         start = None if initial is None else np.asarray(initial, dtype=np.float64)
         columns = _columns(_one(own, slots, moves, start), person)
         return cls(person, columns.places, transition_matrices(columns.view), columns.initial)
@@ -206,6 +206,18 @@ def _columns(flat: FlatChains, person: str) -> _Columns:
         raise explain(person, flat, faults, 0)
     view = ChainView(flat.places, np.zeros((slots, size)), column_start, row, value)
     return _Columns(view, initial if initial.size else None)
+
+
+def _whole(person: str, what: str, values: ArrayLike) -> NDArray[np.int32]:
+    """Indices as an array of their own; anything but whole numbers is refused, never rounded."""
+    found = np.asarray(values)
+    if found.size and found.dtype.kind not in "iu":
+        raise PriorError(
+            f"{what} of person {person!r} must be whole numbers",
+            found.dtype,
+            "give positions, counted from 0",
+        )
+    return found.astype(np.int32)
 
 
 def _shape_error(person: str, shape: tuple[int, ...], size: int | None = None) -> PriorError:

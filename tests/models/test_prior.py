@@ -137,6 +137,21 @@ def test_what_is_refused_names_person_row_and_remedy(case):
     assert caught.value.remedy
 
 
+def test_indices_that_are_no_whole_numbers_are_refused_rather_than_rounded():
+    with pytest.raises(PriorError, match="places of person 'ann' must be whole numbers, got float64"):
+        MovementPrior.from_dense("ann", [[1.0]], [0.5])
+    with pytest.raises(PriorError, match="columns of person 'ann' must be whole numbers"):
+        MovementPrior.from_triplets("ann", [0], [0], [0.5], [1])
+
+
+def test_a_prior_does_not_change_with_the_arrays_it_was_made_from():
+    places, dense = np.array([3, 5], dtype=np.int32), np.array([[0.5, 0.5], [1, 0]])
+    prior = MovementPrior.from_dense("ann", dense, places)
+    places[0], dense[0, 0] = 0, 7
+    assert prior.places.tolist() == [3, 5]
+    assert dense_of(prior)[0].tolist() == [[0.5, 0.5], [1, 0]]
+
+
 def test_a_move_given_twice_or_outside_is_refused():
     with pytest.raises(PriorError, match=r"row 0 \(location 4\) to column 0 .* must be given once"):
         MovementPrior.from_triplets("ann", [4, 9], [0, 0, 1], [0, 0, 1], [0.5, 0.5, 1])
