@@ -107,9 +107,7 @@ def _csv_rows(path: Path) -> Iterator[_Batch]:
         times: list[int] = []
         locations: list[str] = []
         rejected: list[RejectedRow] = []
-        for fields in reader:
-            if not fields:
-                continue
+        for fields in _records(path, reader):
             reason = _fault(fields, len(header), at)
             if reason:
                 rejected.append(RejectedRow(reader.line_num, reason))
@@ -118,6 +116,15 @@ def _csv_rows(path: Path) -> Iterator[_Batch]:
             times.append(int(float(fields[at[1]])))
             locations.append(fields[at[2]].strip())
     yield _Batch(users, np.array(times, dtype=np.int64), locations, rejected)
+
+
+def _records(path: Path, reader: Any) -> Iterator[list[str]]:
+    """The records of a CSV file that are not empty lines."""
+    try:
+        yield from filter(None, reader)
+    except csv.Error as error:
+        place = f"line {reader.line_num} of {path}"
+        raise CheckinError(f"{place} must be CSV", error, "look for a quote that is not closed") from None
 
 
 def _fault(fields: list[str], width: int, at: tuple[int, int, int]) -> str:
