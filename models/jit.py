@@ -24,3 +24,8 @@ def pjit(function: F) -> F:
 
 
 prange = numba.prange
+
+
+def inline(function: F) -> F:
+    """Compile a kernel into its callers: a call would copy the descriptors of dozens of arrays."""
+    return cast(F, numba.njit(inline="always", nogil=True)(function))

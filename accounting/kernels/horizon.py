@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from accounting.kernels.contraction import GAPS
 from accounting.kernels.step_terms import Scratch, StepView, step_terms
 from models.chain import PopulationArrays, chain_view
-from models.jit import jit, pjit, prange
+from models.jit import inline, jit, pjit, prange
 
 UNITS_PER_NAT = float(2**40)
 _SLACK_UNITS = 2  # covers the rounding of a term's sums, which stay below 1e-12 nat
@@ -70,21 +70,20 @@ class OwnStarts(NamedTuple):
     now: NDArray[np.float64]  # at the last step
 
 
+class Rows(NamedTuple):
+    """Rows of the rings, for one step."""
+
+    now: int  # of unconditioned: the step itself
+    enters: int  # of conditional: the step itself
+    leaves: int  # of conditional: the horizon's first step, whose term is the unconditioned one
+    told: NDArray[np.int64]  # (MEMORY + 1,) of unconditioned: g steps before the horizon's first
+    remembered: NDArray[np.int64]  # (MEMORY + 1,) of remembered: likewise
+
+
 @jit
 def to_units(nats: float) -> int:
     """A non-negative amount in units, rounded up; exact zero stays zero."""
     return int(np.ceil(nats * UNITS_PER_NAT)) + _SLACK_UNITS if nats > 0.0 else 0
-
-
-@jit
-def binary_divergence(p: float, q: float) -> float:
-    """``d(p||q)`` in nats for ``0 < q < 1``."""
-    value = 0.0
-    if p > 0.0:
-        value += p * np.log(p / q)
-    if p < 1.0:
-        value += (1.0 - p) * (np.log1p(-p) - np.log1p(-q))
-    return value
 
 
 @jit
@@ -104,9 +103,11 @@ def divergence_root(information: float, guess: float) -> float:
         guess + information + np.sqrt(information * (information + 2.0 * guess)),
     )
     p = min(p, 1.0 - 1e-16)
+    log_missed = np.log1p(-guess)
     for _ in range(60):
-        slope = np.log(p / guess) - (np.log1p(-p) - np.log1p(-guess))
-        excess = binary_divergence(p, guess) - information
+        outside = np.log1p(-p) - log_missed
+        slope = np.log(p / guess) - outside
+        excess = p * slope + outside - information  # d(p||q) - I
         if slope <= 0.0 or excess <= 1e-13 * information:
             break
         p -= excess / slope
@@ -114,53 +115,56 @@ def divergence_root(information: float, guess: float) -> float:
 
 
 @jit
-def remember(
-    state: HorizonState, constants: Constants, person: int, phase: int, first: int, entropy_units: int
-) -> int:
-    """``J`` of the horizon that starts with step ``first``, in units; see the module's formula."""
-    rows = state.unconditioned.shape[0]
-    carried = state.remembered.shape[0]
-    best = entropy_units
+def ring_rows(step: int, horizon: int) -> Rows:
+    """Where the rings keep what the horizon that ends with ``step`` needs; the same for everybody."""
+    first = step - horizon + 1
+    unconditioned = np.empty(MEMORY + 1, dtype=np.int64)
+    remembered = np.empty(MEMORY + 1, dtype=np.int64)
+    for gap in range(MEMORY + 1):
+        unconditioned[gap] = (first - gap) % (horizon + MEMORY)
+        remembered[gap] = (first - gap) % (MEMORY + 1)
+    return Rows(step % (horizon + MEMORY), step % horizon, first % horizon, unconditioned, remembered)
+
+
+@inline
+def remember(state: HorizonState, constants: Constants, rows: Rows, person: int, phase: int) -> int:
+    """``J`` of the horizon, in units and not yet capped by ``H(X_w)``; see the module's formula."""
+    best = np.inf
     between = 0.0  # sum of eta_g u_{w-g} over the steps after the one that is carried
     gap = 1
     for j in range(len(GAPS)):
         while gap < GAPS[j]:
             # The coefficient of a gap between two kept ones is at most that of the smaller.
-            between += constants.contraction[phase, j - 1] * state.unconditioned[(first - gap) % rows, person]
+            between += constants.contraction[phase, j - 1] * state.unconditioned[rows.told[gap], person]
             gap += 1
-        older = (
-            state.remembered[(first - gap) % carried, person]
-            + state.unconditioned[(first - gap) % rows, person]
-        )
-        total = constants.contraction[phase, j] * older + between
-        best = min(best, int(np.ceil(total)) + (1 if total > 0.0 else 0))
-    return best
+        older = state.remembered[rows.remembered[gap], person] + state.unconditioned[rows.told[gap], person]
+        best = min(best, constants.contraction[phase, j] * older + between)
+        if best == 0.0:
+            return 0
+    return int(np.ceil(best)) + 1
 
 
-@jit
+@inline
 def slide(
     state: HorizonState,
     constants: Constants,
+    rows: Rows,
     person: int,
     phase: int,
-    step: int,
     unconditioned: int,
     conditional: int,
 ) -> int:
-    """Move one person's horizon on to ``step``; the information bound in units."""
-    rows = state.unconditioned.shape[0]
-    horizon = state.conditional.shape[0]
-    first = step - horizon + 1
-    state.running[person] += conditional - state.conditional[first % horizon, person]
-    if horizon == 1:
-        state.running[person] = 0
-    state.conditional[step % horizon, person] = conditional
-    state.unconditioned[step % rows, person] = unconditioned
+    """Move one person's horizon on by a step; the information bound in units."""
+    running = state.running[person] + conditional - state.conditional[rows.leaves, person]
+    state.conditional[rows.enters, person] = conditional
+    state.unconditioned[rows.now, person] = unconditioned
+    if state.conditional.shape[0] == 1:
+        running = 0  # the horizon is its own first step
+    state.running[person] = running
     entropy_units = constants.entropy_units[phase]
-    carried = remember(state, constants, person, phase, first, entropy_units)
-    state.remembered[first % state.remembered.shape[0], person] = carried
-    at_start = min(entropy_units, carried + state.unconditioned[first % rows, person])
-    return at_start + state.running[person]
+    carried = min(entropy_units, remember(state, constants, rows, person, phase))
+    state.remembered[rows.remembered[0], person] = carried
+    return min(entropy_units, carried + state.unconditioned[rows.told[0], person]) + running
 
 
 @jit
@@ -190,12 +194,22 @@ def new_scratch(step_before: StepView, step: StepView) -> Scratch:
     )
 
 
-@jit
+@inline
+def is_in_reach(population: PopulationArrays, person: int, labels: NDArray[np.int32]) -> bool:
+    """Whether any sensor of a step counts at one of the person's places."""
+    for k in range(population.places_start[person], population.places_start[person + 1]):
+        if labels[population.places[k]] > 0:
+            return True
+    return False
+
+
+@inline
 def advance_person(
     population: PopulationArrays,
     constants: Constants,
     own: OwnStarts,
     state: HorizonState,
+    rows: Rows,
     since: int,
     first_slot: int,
     step_number: int,
@@ -206,21 +220,23 @@ def advance_person(
 ) -> None:
     """Account one step for one person: terms, horizon, bound."""
     slots = population.slots[person]
-    slot = (first_slot + step_number) % slots
-    slot_before = (slot - 1) % slots
     unconditioned = 0
     conditional = 0
-    if step_number >= since and step.overlap.shape[0] > 1:
+    if step_number >= since and is_in_reach(population, person, step.labels):
+        slot = (first_slot + step_number) % slots
+        slot_before = (slot - 1) % slots
         chain = chain_view(population, person)
         before, now = beliefs(population, own, person, slot_before, slot)
         terms = step_terms(chain, slot_before, before, now, step_before, step, scratch)
         unconditioned = to_units(terms.unconditioned)
         conditional = to_units(terms.conditional) if step_number > since else unconditioned
-    first = step_number - state.conditional.shape[0] + 1
-    has_own_start = population.initial_start[person] < population.initial_start[person + 1]
-    start = max(first, since) if has_own_start else first
-    phase = constants.phase_start[person] + (first_slot + start) % slots
-    information = slide(state, constants, person, phase, step_number, unconditioned, conditional)
+    phase = constants.phase_start[person]
+    if slots > 1:
+        start = step_number - state.conditional.shape[0] + 1
+        if population.initial_start[person] < population.initial_start[person + 1]:
+            start = max(start, since)
+        phase += (first_slot + start) % slots
+    information = slide(state, constants, rows, person, phase, unconditioned, conditional)
     guess = constants.guess[phase]
     if information != state.information[person] or guess != state.guess[person]:
         state.information[person] = information
@@ -246,12 +262,14 @@ def advance(
     people = since.size
     for task in prange((people + PEOPLE_PER_TASK - 1) // PEOPLE_PER_TASK):
         scratch = new_scratch(step_before, step)
+        rows = ring_rows(step_number, state.conditional.shape[0])
         for person in range(task * PEOPLE_PER_TASK, min(people, (task + 1) * PEOPLE_PER_TASK)):
             advance_person(
                 population,
                 constants,
                 own,
                 state,
+                rows,
                 since[person],
                 first_slot,
                 step_number,
