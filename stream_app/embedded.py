@@ -43,7 +43,7 @@ logger = logging.getLogger(__name__)
 class RunOptions:
     """What one run reads and writes.
 
-    ``input`` None is standard input. ``is_csv`` None goes by the file's extension. ``schedule`` is a
+    ``input`` None or ``-`` is standard input. ``is_csv`` None goes by the file's extension. ``schedule`` is a
     schedule (JSON) or activations (CSV) known beforehand. With ``keep_open`` the end of the input closes
     nothing. ``accept_changes`` lets release policy, schedule and noise key differ from the earlier run's.
     """
@@ -58,11 +58,16 @@ class RunOptions:
     accept_changes: bool = False
 
     @property
+    def file(self) -> Path | None:
+        """The input file; None for standard input."""
+        return None if self.input is None or str(self.input) == "-" else self.input
+
+    @property
     def reads_csv(self) -> bool:
         """Whether the input is CSV."""
         if self.is_csv is not None:
             return self.is_csv
-        return self.input is not None and self.input.suffix.lower() == ".csv"
+        return self.file is not None and self.file.suffix.lower() == ".csv"
 
 
 @dataclass(frozen=True)
@@ -229,10 +234,10 @@ def _open(
     """The bytes of the input."""
     if chunks is not None:
         yield chunks
-    elif options.input is None:
+    elif options.file is None:
         yield FileChunks(sys.stdin.fileno(), request.wake)
     else:
-        descriptor = open_input(options.input)
+        descriptor = open_input(options.file)
         try:
             yield FileChunks(descriptor, request.wake)
         finally:
@@ -242,7 +247,7 @@ def _open(
 def _reader(options: RunOptions, journal: Journal, chunks: Chunks | Iterable[bytes]) -> LineReader:
     """The lines of the input from where the journal's last commit left it."""
     return LineReader(
-        "stdin" if options.input is None else options.input.name,
+        "stdin" if options.file is None else options.file.name,
         chunks,
         journal.last_commit.position or None,
         head_lines=2 if options.reads_csv else 1,

@@ -73,15 +73,23 @@ def load_settings(path: Path | None = None, flags: Mapping[str, object] | None =
 
 def check_environment(environment: Mapping[str, str]) -> None:
     """Refuse a variable with our prefix that is no setting: it was meant to do something."""
-    known = {row.variable for row in describe()} | {
-        ENVIRONMENT_PREFIX + name.upper() for name in Settings.model_fields
-    }
+    sections = {ENVIRONMENT_PREFIX + name.upper() for name in Settings.model_fields}
+    known = {row.variable for row in describe()} | sections | _NOT_SETTINGS
     for variable in sorted(environment):
         name = variable.upper()
-        if name.startswith(ENVIRONMENT_PREFIX) and name not in known | _NOT_SETTINGS:
-            close = get_close_matches(name, sorted(known | {CONFIG_VARIABLE}), n=1, cutoff=0.5)
-            remedy = f"did you mean {close[0]}?" if close else "unset it or see `tallyguard config show`"
-            raise SettingsError(f"every {ENVIRONMENT_PREFIX} variable must be a setting", variable, remedy)
+        if name.startswith(ENVIRONMENT_PREFIX) and name not in known:
+            raise SettingsError(
+                f"every {ENVIRONMENT_PREFIX} variable must be a setting", variable, _closest(name, known)
+            )
+
+
+def _closest(name: str, known: set[str]) -> str:
+    """The variable that was probably meant; the prefix all share does not count as likeness."""
+    ours = [variable.removeprefix(ENVIRONMENT_PREFIX) for variable in sorted(known)]
+    close = get_close_matches(name.removeprefix(ENVIRONMENT_PREFIX), ours, n=1)
+    if close:
+        return f"did you mean {ENVIRONMENT_PREFIX}{close[0]}?"
+    return "unset it or see `tallyguard config show`"
 
 
 def describe() -> tuple[SettingDescription, ...]:

@@ -1,0 +1,119 @@
+"""Killed and started again: the same releases and the same risks as if nothing had happened."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.stream_app.engine_support import json_lines, lines_of, messages_of_a_day, outputs_of, run_on
+
+ROOT = Path(__file__).resolve().parents[2]
+STEPS = 400
+PATIENCE_SECONDS = 120
+
+
+def start(output: Path, source: Path | None = None) -> subprocess.Popen[bytes]:
+    """A run as a process of its own."""
+    arguments = [str(output)] + ([] if source is None else [str(source)])
+    return subprocess.Popen(
+        [sys.executable, "-m", "tests.stream_app.run_once", *arguments],
+        cwd=ROOT,
+        stdin=subprocess.PIPE if source is None else subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        env={**os.environ, "NUMBA_NUM_THREADS": "1"},
+    )
+
+
+def released(output: Path) -> int:
+    """How many steps are published so far."""
+    path = output / "releases.jsonl"
+    return path.read_bytes().count(b"\n") if path.exists() else 0
+
+
+def wait_for_steps(process: subprocess.Popen[bytes], output: Path, steps: int) -> None:
+    """Until so many steps are published, or the process has ended."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while process.poll() is None and released(output) < steps:
+        assert time.monotonic() < deadline, "the run does not get on"
+        time.sleep(0.001)
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    path = tmp_path / "messages.jsonl"
+    path.write_bytes(lines_of(messages_of_a_day(STEPS, 21, faults=True)) + b"no message\n")
+    return path
+
+
+def kill_and_restart(tmp_path: Path, source: Path, kills: int, seed: int) -> int:
+    """Kill a run at random moments, let the last one finish, compare; the number of kills that hit."""
+    run_on(tmp_path / "whole", [source.read_bytes()], input=source)
+    random = np.random.default_rng(seed)
+    output, hits = tmp_path / "killed", 0
+    for target in np.sort(random.integers(0, STEPS, size=kills)):
+        process = start(output, source)
+        wait_for_steps(process, output, int(target))
+        time.sleep(float(random.uniform(0, 0.003)))
+        process.kill()
+        hits += process.wait(PATIENCE_SECONDS) == -signal.SIGKILL
+    assert start(output, source).wait(PATIENCE_SECONDS) == 0
+    assert outputs_of(output) == outputs_of(tmp_path / "whole"), f"seed {seed}"
+    return hits
+
+
+def test_a_run_killed_at_ten_random_moments_ends_with_the_same_files(tmp_path: Path, source: Path) -> None:
+    """Releases, decisions, risks and dead letters, byte for byte."""
+    assert kill_and_restart(tmp_path, source, kills=10, seed=int.from_bytes(os.urandom(4))) >= 5
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(4))
+def test_a_run_killed_at_many_random_moments_ends_with_the_same_files(
+    tmp_path: Path, source: Path, seed: int
+) -> None:
+    assert kill_and_restart(tmp_path, source, kills=20, seed=seed) >= 10
+
+
+def test_sigterm_finishes_the_step_and_loses_nothing(tmp_path: Path, source: Path) -> None:
+    """Exit status 0, a commit at the line that was reached, and the same files in the end."""
+    run_on(tmp_path / "whole", [source.read_bytes()], input=source)
+    output = tmp_path / "stopped"
+    process = start(output, source)
+    wait_for_steps(process, output, STEPS // 3)
+    process.terminate()
+    said, _ = process.communicate(timeout=PATIENCE_SECONDS)
+    assert process.returncode == 0
+    assert said.strip() == b"signal"
+    assert 0 < released(output) < STEPS
+    assert start(output, source).wait(PATIENCE_SECONDS) == 0
+    assert outputs_of(output) == outputs_of(tmp_path / "whole")
+
+
+def test_sigint_ends_a_run_that_waits_for_input(tmp_path: Path) -> None:
+    """What came before is released; nothing that is still open is given up."""
+    output = tmp_path / "piped"
+    process = start(output)
+    assert process.stdin is not None
+    process.stdin.write(
+        b'{"v":1,"type":"activation","step":0,"sensors":["B"]}\n'
+        b'{"v":1,"type":"reading","step":0,"sensor":"B","count":4}\n'
+        b'{"v":1,"type":"activation","step":1,"sensors":["B"]}\n'
+    )
+    process.stdin.flush()
+    wait_for_steps(process, output, 1)
+    process.send_signal(signal.SIGINT)
+    assert process.wait(PATIENCE_SECONDS) == 0
+    process.stdin.close()
+    rest = b'{"v":1,"type":"reading","step":1,"sensor":"B","count":9}\n'
+    again = start(output)
+    again.communicate(rest, timeout=PATIENCE_SECONDS)
+    assert again.returncode == 0
+    values = [line["releases"] for line in json_lines(output / "releases.jsonl")]
+    assert values == [[{"sensor": "B", "mechanism": "raw", "value": count}] for count in (4, 9)]
