@@ -8,12 +8,13 @@ from pydantic import BaseModel, ConfigDict
 
 from accounting.bounds.divergence import divergence_bound
 from accounting.bounds.effort import Effort
+from accounting.bounds.erasure import erasure
 from accounting.bounds.exact import exact_bound
 from accounting.bounds.loose import loose_bound
 from accounting.bounds.moment import moment_bound
 from accounting.bounds.tight import tight_bound
 from accounting.exposure import Exposure
-from accounting.information import Information
+from accounting.information import Information, renewal_terms
 from accounting.prior_guess import PriorGuess
 
 
@@ -60,16 +61,25 @@ def compute_bounds(
 ) -> ComputedBounds:
     """Every bound that applies to the exposure."""
     paper_guess = guess.best if guess.koga is None else guess.koga
+    moment = moment_bound(exposure, mistakes, effort)
+    exact = exact_bound(exposure, mistakes)
+    raw_nats = float(renewal_terms(exposure).sum())
+    raw_success = min(
+        bound for bound in (moment, exact, divergence_bound(raw_nats, guess.best)) if bound is not None
+    )
+    erased = erasure(exposure, mistakes, guess.best, raw_success, raw_nats, effort)
+    nats = information.best if erased is None else min(information.best, erased.information_nats)
+    loose = loose_bound(entropy_nats, information.paper, exposure.place_count, exposure.steps, mistakes)
     return ComputedBounds(
         Bounds(
-            loose=loose_bound(
-                entropy_nats, information.paper, exposure.place_count, exposure.steps, mistakes
-            ),
+            loose=loose,
             tight=tight_bound(information.paper, paper_guess),
-            divergence=divergence_bound(information.best, guess.best),
-            moment=moment_bound(exposure, mistakes, effort),
-            exact=exact_bound(exposure, mistakes),
-        )
+            divergence=divergence_bound(nats, guess.best),
+            moment=moment,
+            exact=exact,
+            erasure=None if erased is None else erased.success,
+        ),
+        None if erased is None else erased.sampled,
     )
 
 

@@ -8,9 +8,14 @@ from accounting.bounds.roots import bracket
 
 
 def binary_divergence_nats(p: float, q: float) -> float:
-    """``d(p||q) = p ln(p/q) + (1-p) ln((1-p)/(1-q))`` for ``0 < q < 1``."""
-    inside = p * log(p / q) if p > 0.0 else 0.0
-    outside = (1.0 - p) * (log1p(-p) - log1p(-q)) if p < 1.0 else 0.0
+    """``d(p||q) = p ln(p/q) + (1-p) ln((1-p)/(1-q))`` for ``0 < q < 1``.
+
+    Written with ``p - q`` so that it keeps its digits where the two nearly agree and ``d`` goes like
+    ``(p - q)^2``.
+    """
+    excess = p - q
+    inside = p * log1p(excess / q) if p > 0.0 else 0.0
+    outside = (1.0 - p) * log1p(-excess / (1.0 - q)) if p < 1.0 else 0.0
     return inside + outside
 
 

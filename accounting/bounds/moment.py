@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import comb
 
 import numpy as np
@@ -17,34 +18,55 @@ MOST_ENTRIES = 1 << 25  # 256 MiB
 LEAST_PATTERN = 1e-9  # patterns less likely than this are counted as success
 
 
-def operations(order: int, steps: int, places: int, moves: int, hits: int) -> float:
-    """Estimated multiplications of the segment polynomials and of their products."""
-    nodes = hits + 2
-    vectors = 2.0 * nodes * steps * moves
-    subsets = nodes / steps * sum(comb(steps + 1, size + 1) for size in range(2, order + 1))
-    readings = nodes * nodes / steps * sum(comb(steps + 1, size + 1) for size in range(1, order + 1)) / 2
-    products = 0.5 * steps**2 * moves * places if order > 1 else 0.0
-    recursion = 0.5 * nodes * nodes * steps * order**2
-    return vectors + products + subsets * places**2 + readings * places + recursion
+@dataclass(frozen=True, slots=True)
+class Size:
+    """What the work depends on: steps, own places, entries of one matrix, possible hits."""
 
+    steps: int
+    places: int
+    moves: int
+    hits: int
+    has_cycle: bool
 
-def affordable_order(wanted: int, steps: int, places: int, moves: int, hits: int, most: float) -> int:
-    """The largest order up to ``wanted`` within ``most`` operations and the memory; 0 if there is none."""
-    if 2 * (hits + 2) * steps * places > MOST_ENTRIES:
+    @classmethod
+    def of(cls, exposure: Exposure) -> Size:
+        """The size of an exposure."""
+        slots = exposure.chain.start.shape[0]
+        moves = exposure.chain.value.size // slots
+        hits = int(exposure.hits.sum())
+        return cls(exposure.steps, exposure.place_count, moves, hits, slots > 1)
+
+    def operations(self, order: int) -> float:
+        """Estimated multiplications of the segment polynomials and of their products."""
+        steps, places, nodes = self.steps, self.places, self.hits + 2
+        subsets = sum(comb(steps + 1, size + 1) for size in range(2, order + 1))
+        readings = 0.5 * nodes * nodes / steps * (subsets + comb(steps + 1, 2))
+        products = self._products() if order > 1 else 0.0
+        recursion = 0.5 * nodes * nodes * steps * order**2
+        vectors = 2.0 * nodes * steps * self.moves
+        return vectors + products + nodes / steps * subsets * places**2 + readings * places + recursion
+
+    def _products(self) -> float:
+        """Forming the moves between all pairs of times."""
+        if self.has_cycle or self.hits >= 3 * self.steps or 2 * self.moves <= self.places**2:
+            return 0.5 * self.steps**2 * self.moves * self.places
+        return self.steps * self.moves * self.places + self.steps**3 / 6 * self.places**2
+
+    def affordable_order(self, wanted: int, most: float) -> int:
+        """The largest order up to ``wanted`` within ``most`` operations and the memory, else 0."""
+        if 2 * (self.hits + 2) * self.steps * self.places > MOST_ENTRIES:
+            return 0
+        for order in range(wanted, 0, -1):
+            fits = order == 1 or (self.steps * self.places) ** 2 <= MOST_ENTRIES
+            if fits and self.operations(order) <= most:
+                return order
         return 0
-    for order in range(wanted, 0, -1):
-        fits = order == 1 or (steps * places) ** 2 <= MOST_ENTRIES
-        if fits and operations(order, steps, places, moves, hits) <= most:
-            return order
-    return 0
 
 
 def usable_order(exposure: Exposure, mistakes: int, effort: Effort, most: float = MOST_OPERATIONS) -> int:
     """The order for this exposure: at most ``T - s``, lowered where the work would be too much."""
     wanted = min(effort.order, exposure.steps - mistakes)
-    moves = exposure.chain.value.size // exposure.chain.start.shape[0]
-    hits = int(exposure.hits.sum())
-    return affordable_order(wanted, exposure.steps, exposure.place_count, moves, hits, most)
+    return Size.of(exposure).affordable_order(wanted, most)
 
 
 def pattern_count(hits: NDArray[np.bool_]) -> float:

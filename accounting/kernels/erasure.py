@@ -1,0 +1,82 @@
+"""Raw quantities for many sets of kept sensors at once: what the erasure bound averages."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accounting.kernels.horizon import divergence_root
+from accounting.kernels.patterns import bound_by_hits, bound_by_pattern, moments_by_hits
+from accounting.kernels.renewal import renewal_information, renewal_optimum
+from accounting.kernels.segments import find_nodes, no_hit_weight, segment_polynomials
+from models.chain import ChainView
+from models.jit import jit, pjit, prange
+
+
+@jit
+def kept_hits(
+    always: NDArray[np.bool_],
+    step: NDArray[np.int64],
+    cover: NDArray[np.bool_],
+    kept: NDArray[np.bool_],
+) -> NDArray[np.bool_]:
+    """Where a hit is seen when only some sensor-steps are kept; ``always`` (T, K) is seen in any case."""
+    hits = always.copy()
+    for sensor in range(step.size):
+        if kept[sensor]:
+            hits[step[sensor]] |= cover[sensor]
+    return hits
+
+
+@jit
+def raw_success(
+    chain: ChainView,
+    start: NDArray[np.float64],
+    first_slot: int,
+    hits: NDArray[np.bool_],
+    mistakes: int,
+    order: int,
+    least_pattern: float,
+) -> float:
+    """Success against a raw schedule: exact at ``s = 0``, else the moment bound; 1 for order 0."""
+    if mistakes == 0:
+        return min(1.0, np.exp(renewal_optimum(chain, start, first_slot, hits)))
+    if order == 0:
+        return 1.0
+    nodes = find_nodes(hits)
+    polynomials = segment_polynomials(chain, start, first_slot, no_hit_weight(hits), nodes, order, False)
+    bound = bound_by_hits(moments_by_hits(polynomials, nodes, hits.shape[0]), mistakes)
+    if order > 1:
+        by_pattern = bound_by_pattern(polynomials, nodes, hits.shape[0], mistakes, least_pattern)
+        bound = min(bound, by_pattern.value)
+    return bound
+
+
+@pjit
+def kept_sets(
+    chain: ChainView,
+    start: NDArray[np.float64],
+    first_slot: int,
+    marginal: NDArray[np.float64],
+    always: NDArray[np.bool_],
+    step: NDArray[np.int64],
+    cover: NDArray[np.bool_],
+    kept: NDArray[np.bool_],
+    mistakes: int,
+    order: int,
+    least_pattern: float,
+    guess: float,
+) -> NDArray[np.float64]:
+    """Success bound and exact information (nats) of each kept set, shape (sets, 2).
+
+    ``kept`` (sets, n) says which of the ``n`` noised sensor-steps survive; ``step`` (n,) and ``cover`` (n, K)
+    say when and where they see the person.
+    """
+    values = np.empty((kept.shape[0], 2))
+    for i in prange(kept.shape[0]):
+        hits = kept_hits(always, step, cover, kept[i])
+        information = renewal_information(chain, start, first_slot, hits, marginal).sum()
+        success = raw_success(chain, start, first_slot, hits, mistakes, order, least_pattern)
+        values[i, 0] = min(success, divergence_root(information, guess))
+        values[i, 1] = information
+    return values

@@ -1,0 +1,228 @@
+"""Best attack <= true optimum <= every bound, against enumeration of every trajectory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import combinations, pairwise
+from math import comb, log
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from accounting.audit import Audit, audit_exposure
+from accounting.bounds.divergence import binary_divergence_nats, divergence_bound
+from accounting.bounds.effort import Effort
+from accounting.bounds.loose import loose_bound
+from accounting.bounds.moment import moment_bound
+from accounting.bounds.tight import tight_bound
+from accounting.kernels.patterns import bound_by_hits, bound_by_pattern, moments_by_hits
+from accounting.kernels.segments import find_nodes, no_hit_weight, segment_polynomials
+from tests.accounting.chains import Case, random_case
+from tests.accounting.enumeration import all_paths, joint_law, optimum, raw_channels, subset_maximum, within
+from tests.accounting.exposures import case_exposure, koga_chain, raw_exposure
+
+seeds = st.integers(0, 2**32 - 1)
+ROUNDING = 1e-10
+
+
+def bounds_of(audit: Audit) -> dict[str, float]:
+    """Those that apply."""
+    return {name: value for name, value in audit.bounds.model_dump().items() if value is not None}
+
+
+def assert_sandwich(case: Case, mistakes: int) -> float:
+    """Baseline <= optimum <= each bound; the certified bound."""
+    everything = all_paths(case.start, case.matrices, len(case.labels), case.first_slot)
+    truth = optimum(everything, raw_channels(case.labels), mistakes)
+    audit = audit_exposure(case_exposure(case), mistakes)
+    for name, bound in bounds_of(audit).items():
+        assert truth <= bound + ROUNDING, f"{name}: {bound} below the optimum {truth}"
+        assert bound <= 1.0
+    assert audit.baseline <= truth + ROUNDING
+    assert audit.baseline <= audit.certified <= 1.0
+    if mistakes == 0:
+        assert audit.bounds.exact is not None
+        assert abs(audit.bounds.exact - truth) < ROUNDING
+    return audit.certified
+
+
+@settings(max_examples=60, deadline=None)
+@given(seeds)
+def test_no_bound_is_below_the_optimum(seed: int) -> None:
+    case = random_case(np.random.default_rng(seed))
+    for mistakes in range(len(case.labels)):
+        assert_sandwich(case, mistakes)
+
+
+@pytest.mark.slow
+def test_ten_thousand_chains_without_a_violation_and_half_of_them_bounded_below_nine_tenths() -> None:
+    """All kinds of chains, 0 to 3 sensors a step, 1 to 3 slots, every number of mistakes."""
+    seed, chains, below = 20_240_601, 10_000, 0
+    rng = np.random.default_rng(seed)
+    for _ in range(chains):
+        case = random_case(rng)
+        certified = [assert_sandwich(case, mistakes) for mistakes in range(len(case.labels))]
+        below += min(certified) < 0.9
+    print(f"seed {seed}: {chains} chains, no violation, {below} with a bound below 0.9")
+    assert below >= chains / 2
+
+
+@dataclass(frozen=True)
+class MomentTruth:
+    """What the moment bound is made of, by enumeration of patterns and trajectories."""
+
+    by_pattern: float
+    by_hits: float
+
+
+def moment_truth(case: Case, mistakes: int, order: int) -> MomentTruth:
+    """The bound's definition, pattern by pattern."""
+    steps = len(case.labels)
+    everything = all_paths(case.start, case.matrices, steps, case.first_slot)
+    joint = joint_law(everything, raw_channels(case.labels))
+    by_pattern = 0.0
+    sums = np.zeros((steps + 1, order + 1))
+    for column in joint.T:
+        hit = case.labels[np.arange(steps), everything.paths[column.argmax()]] > 0
+        k, free = int(hit.sum()), np.flatnonzero(~hit)
+        moments = np.zeros(order + 1)
+        moments[0] = column.sum()
+        for size in range(1, order + 1):
+            for chosen in combinations(free, size):
+                codes = everything.paths[:, list(chosen)] @ (everything.places ** np.arange(size))
+                moments[size] += np.bincount(codes, weights=column).max()
+        sums[k] += moments
+        rest = steps - mistakes - k
+        by_pattern += min([moments[0], *(moments[j] / comb(rest, j) for j in range(1, min(rest, order) + 1))])
+    by_hits = sum(
+        min([sums[k, 0], *(sums[k, j] / comb(rest, j) for j in range(1, min(rest, order) + 1))])
+        for k in range(steps + 1)
+        for rest in [steps - mistakes - k]
+    )
+    return MomentTruth(by_pattern, by_hits)
+
+
+@settings(max_examples=25, deadline=None)
+@given(seeds, st.integers(1, 4))
+def test_moment_bound_equals_its_definition_over_all_patterns(seed: int, order: int) -> None:
+    case = random_case(np.random.default_rng(seed))
+    exposure = case_exposure(case)
+    for mistakes in range(exposure.steps):
+        usable = min(order, exposure.steps - mistakes)
+        truth = moment_truth(case, mistakes, usable)
+        nodes = find_nodes(exposure.hits)
+        polynomials = segment_polynomials(
+            exposure.chain,
+            exposure.start,
+            exposure.first_slot,
+            no_hit_weight(exposure.hits),
+            nodes,
+            usable,
+            False,
+        )
+        by_hits = bound_by_hits(moments_by_hits(polynomials, nodes, exposure.steps), mistakes)
+        by_pattern = bound_by_pattern(polynomials, nodes, exposure.steps, mistakes, 0.0)
+        assert abs(by_hits - truth.by_hits) < 1e-11
+        assert abs(by_pattern.value - truth.by_pattern) < 1e-11
+        assert by_pattern.skipped == 0.0
+
+
+def test_two_ways_to_the_moves_between_hits_agree_and_the_quick_one_is_never_smaller() -> None:
+    """Powers less the paths through a hit, and products of moves that avoid it."""
+    from accounting.kernels.segments import avoiding_moves
+
+    start, matrix = koga_chain(12, 0.2)
+    exposure = raw_exposure(start, matrix, [[3], [], [5], [3], [11], [0]])
+    nodes, weight = find_nodes(exposure.hits), no_hit_weight(exposure.hits)
+    quick = avoiding_moves(exposure.chain, 0, weight, nodes, False)
+    plain = avoiding_moves(exposure.chain, 0, weight, nodes, True)
+    for t in range(5):
+        for g in range(5 - t):
+            assert np.all(quick[t, g] >= plain[t, g])
+            assert np.allclose(quick[t, g], plain[t, g], rtol=1e-12, atol=1e-15)
+
+
+def orders() -> Iterator[Effort]:
+    """Rising order."""
+    return (Effort(order=order, patterns=0) for order in (1, 2, 3, 4))
+
+
+def test_higher_order_is_never_weaker() -> None:
+    start, matrix = koga_chain(30, 0.1)
+    exposure = raw_exposure(start, matrix, [[14], [15], [22], [28], [1], [4], [24], [28]])
+    bounds = [moment_bound(exposure, 3, effort) for effort in orders()]
+    assert all(a is not None and b is not None and b <= a for a, b in pairwise(bounds))
+
+
+def test_patterns_not_enumerated_count_as_success() -> None:
+    """A small effort gives a valid, weaker bound; never less than with all patterns."""
+    start, matrix = koga_chain(10, 0.1)
+    exposure = raw_exposure(start, matrix, [[4], [5], [7], [9], [0], [1], [8], [9]])
+    everything = moment_bound(exposure, 3, Effort())
+    few = moment_bound(exposure, 3, Effort(patterns=20))
+    assert everything is not None
+    assert few is not None
+    assert everything - 1e-8 <= few < 1.0
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.floats(1e-12, 1 - 1e-9), st.floats(0, 5))
+def test_divergence_root_is_on_the_safe_side_and_never_above_the_papers(guess: float, nats: float) -> None:
+    root = divergence_bound(nats, guess)
+    assert guess <= root <= 1.0
+    if root < 1.0:
+        assert binary_divergence_nats(min(1.0, root * (1 + 1e-9) + 1e-12), guess) > nats
+    assert root <= tight_bound(nats, guess) + 1e-12
+    if nats >= -log(guess):
+        assert root == tight_bound(nats, guess) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("places", "steps", "mistakes"), [(1, 5, 0), (2, 1, 0), (300, 1000, 10), (5000, 1000, 0)]
+)
+def test_paper_bounds_stay_probabilities_at_the_edges(places: int, steps: int, mistakes: int) -> None:
+    entropy = steps * log(places)
+    assert 0.0 < loose_bound(entropy, 0.0, places, steps, mistakes) <= 1.0
+    assert loose_bound(entropy, entropy, places, steps, mistakes) == 1.0
+    assert tight_bound(0.0, 1.0) == divergence_bound(0.0, 1.0) == 1.0
+    assert divergence_bound(0.0, 0.25) == 0.25
+
+
+def test_raw_sensor_added_never_lowers_the_exact_optimum() -> None:
+    start, matrix = koga_chain(6, 0.2)
+    steps: list[list[int]] = [[] for _ in range(5)]
+    before = 0.0
+    for t, location in [(0, 2), (3, 1), (3, 4), (4, 0), (1, 5)]:
+        steps[t].append(location)
+        exact = audit_exposure(raw_exposure(start, matrix, steps), 0).bounds.exact
+        assert exact is not None
+        assert exact >= before - 1e-12
+        before = exact
+
+
+def test_moment_bound_is_close_to_the_optimum_on_small_chains() -> None:
+    """On average within 15 % of the truth: the bound is worth its work."""
+    rng = np.random.default_rng(5)
+    ratios = []
+    while len(ratios) < 60:
+        case = random_case(rng)
+        steps = len(case.labels)
+        everything = all_paths(case.start, case.matrices, steps, case.first_slot)
+        if steps < 3 or subset_maximum(everything, 1) > 0.8:
+            continue
+        truth = optimum(everything, raw_channels(case.labels), 1)
+        bound = moment_bound(case_exposure(case), 1, Effort())
+        assert bound is not None
+        ratios.append(bound / truth)
+    assert np.mean(ratios) < 1.15
+
+
+def test_enumeration_finds_the_optimum_of_a_coin() -> None:
+    """The oracle itself, where the answer is known: three fair coins, one seen, one mistake allowed."""
+    everything = all_paths(np.array([0.5, 0.5]), np.full((1, 2, 2), 0.5), 3)
+    labels = np.array([[1, 0], [0, 0], [0, 0]], dtype=np.int32)
+    assert abs(optimum(everything, raw_channels(labels), 1) - 0.75) < 1e-15
+    assert within(everything.paths[:1], everything.paths, 0).sum() == 1

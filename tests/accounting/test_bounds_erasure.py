@@ -1,0 +1,124 @@
+"""The erasure bound against its reference, against the true loss under discrete noise, and its edges."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from accounting.audit import audit_exposure
+from accounting.bounds.bernstein import upper_mean
+from accounting.bounds.effort import Effort
+from accounting.bounds.erasure import erasure, likeliest_sets, sensor_steps
+from models.mechanisms import Suppressed
+from tests.accounting.chains import random_case
+from tests.accounting.enumeration import all_paths, joint_law, optimum
+from tests.accounting.exposures import RAW, exposure_to, gaussian, koga_chain, raw_exposure, step_of
+from tests.shared_files import shared
+
+seeds = st.integers(0, 2**32 - 1)
+
+
+def test_erasure_bound_gives_the_reference_by_enumeration() -> None:
+    for row in json.loads(shared("reference/gaussian_erasure.json").read_text())["cases"]:
+        schedule = [step_of(s["sensors"], [gaussian(s["sigma"])] * len(s["sensors"])) for s in row["steps"]]
+        exposure = exposure_to(np.array(row["initial"]), np.array(row["transition"]), schedule)
+        # A guess of 1 switches the divergence bound off: the reference has the exact optimum inside.
+        bound = erasure(exposure, 0, 1.0, 1.0, 100.0, Effort())
+        assert bound is not None
+        assert abs(bound.success / row["erasure_bound"] - 1) < 1e-8
+        assert abs(bound.information_nats / row["erasure_information"] - 1) < 1e-8
+        audit = audit_exposure(exposure, 0)
+        assert audit.bounds.exact is not None
+        assert abs(audit.bounds.exact / row["raw_optimum"] - 1) < 1e-8
+        assert abs(audit.baseline / row["baseline"] - 1) < 1e-8
+        assert audit.certified <= row["erasure_bound"] * (1 + 1e-8)
+
+
+@settings(max_examples=25, deadline=None)
+@given(seeds, st.lists(st.sampled_from([0.3, 0.5, 0.8, 1.5, None]), min_size=3, max_size=3))
+def test_no_bound_is_below_the_optimum_under_discrete_noise(seed: int, sigmas: list[float | None]) -> None:
+    """All published values are enumerated; None is a raw step. Every bound holds, erasure included."""
+    case = random_case(np.random.default_rng(seed), largest=3, longest=3)
+    schedule, channels = [], []
+    for row, sigma in zip(case.labels, sigmas, strict=False):
+        where = np.flatnonzero(row)[:1].tolist()
+        mechanism = RAW if sigma is None else gaussian(sigma)
+        schedule.append(step_of(where, [mechanism] * len(where)))
+        law = mechanism.noise_law().probabilities
+        channel = np.zeros((len(row), law.size + 1))
+        channel[:, :-1] = law
+        channel[where] = np.roll(channel[where], 1, axis=1)
+        # Values this unlikely are merged; the adversary loses less than 1e-9 by it.
+        likely = channel.max(axis=0) > 1e-10
+        rare = channel[:, ~likely].sum(axis=1, keepdims=True)
+        channels.append(np.hstack([channel[:, likely], rare]) if where else np.ones((len(row), 1)))
+    everything = all_paths(case.start, case.matrices, len(case.labels), case.first_slot)
+    joint = joint_law(everything, channels)
+    assert abs(joint.sum() - 1) < 1e-9
+    for mistakes in range(len(case.labels)):
+        truth = optimum(everything, channels, mistakes)
+        audit = audit_exposure(exposure_to(case.start, case.matrices, schedule, case.first_slot), mistakes)
+        for name, bound in audit.bounds.model_dump().items():
+            assert bound is None or truth <= bound + 1e-8, f"{name}: {bound} below the optimum {truth}"
+
+
+def test_erasure_bound_falls_from_the_raw_bound_to_the_baseline() -> None:
+    """In sigma: never rising, equal to the raw optimum without noise, to the baseline with a lot of it."""
+    start, matrix = koga_chain(6, 0.2)
+    values = []
+    for sigma in (0.1, 0.4, 0.8, 1.6, 5.0, 500.0):
+        audit = audit_exposure(exposure_to(start, matrix, [step_of([2], [gaussian(sigma)])] * 4), 0)
+        assert audit.bounds.erasure is not None
+        values.append(audit.bounds.erasure)
+    raw = audit_exposure(raw_exposure(start, matrix, [[2]] * 4), 0)
+    assert raw.bounds.exact is not None
+    assert all(later <= earlier + 1e-12 for earlier, later in pairwise(values))
+    assert abs(values[0] - raw.bounds.exact) < 1e-9
+    assert values[-1] < raw.baseline * 1.02
+    assert raw.bounds.erasure is None
+
+
+def test_suppressed_sensors_and_places_never_visited_do_not_count() -> None:
+    start = np.array([1.0, 0.0, 0.0])
+    ring = np.roll(np.eye(3), 1, axis=1)
+    schedule = [
+        step_of([0, 1], [gaussian(1.0), gaussian(1.0)]),
+        step_of([1, 2], [Suppressed(), gaussian(1.0)]),
+    ]
+    sensors = sensor_steps(exposure_to(start, ring, schedule))
+    assert sensors.step.tolist() == [0]
+
+
+def test_likeliest_sets_are_the_likeliest_and_all_of_them_when_few() -> None:
+    reveal = np.array([0.1, 0.7, 0.5, 0.93, 0.02])
+    every = likeliest_sets(reveal, 32)
+    assert len(every.probability) == 32
+    assert abs(every.probability.sum() - 1) < 1e-15
+    for set_of_kept, probability in zip(every.kept, every.probability, strict=True):
+        assert abs(np.where(set_of_kept, reveal, 1 - reveal).prod() - probability) < 1e-15
+    few = likeliest_sets(reveal, 5)
+    assert np.allclose(np.sort(few.probability), np.sort(every.probability)[-5:], rtol=1e-14)
+
+
+def test_sets_not_enumerated_are_charged_at_the_raw_bound() -> None:
+    start, matrix = koga_chain(6, 0.2)
+    exposure = exposure_to(start, matrix, [step_of([2], [gaussian(1.0)])] * 8)
+    full = audit_exposure(exposure, 1)
+    few = audit_exposure(exposure, 1, effort=Effort(patterns=12))
+    assert full.bounds.erasure is not None
+    assert few.bounds.erasure is not None
+    assert few.bounds.moment is not None
+    assert full.bounds.erasure <= few.bounds.erasure <= few.bounds.moment + 1e-12
+
+
+def test_sampled_mean_covers_the_truth_as_often_as_it_promises() -> None:
+    """2 000 repetitions of 50 draws of a skewed variable with mean 0.1; at most 10 % may fail."""
+    rng = np.random.default_rng(8)
+    fails = sum(upper_mean((rng.random(50) < 0.1).astype(float), 0.1) < 0.1 for _ in range(2000))
+    assert fails <= 200
+    assert upper_mean(np.full(100_000, 0.25), 0.05) < 0.2502
+    assert upper_mean(np.array([0.0]), 0.05) == 1.0
