@@ -1,7 +1,7 @@
 """Sensors files: name, locations and group of each device, in JSON or CSV.
 
-JSON: ``{"sensors": [{"name": "s1", "locations": [3, "harbour"], "group": "centre"}]}``. CSV: columns ``name``,
-``locations`` (several with ``;`` between) and optionally ``group``. Locations by index or by name.
+JSON: ``{"sensors": [{"name": "s1", "locations": [3, "harbour"], "group": "centre"}]}``. CSV: columns
+``name``, ``locations`` (several with ``;`` between) and optionally ``group``. Locations by index or by name.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ def in_a_hundred(probability: float) -> str:
     for whole in _WHOLES:
         if probability * whole >= 0.95:
             return f"{round(probability * whole):,} in {whole:,}"
-    return f"under 1 in {_WHOLES[-1]:,}"
+    return "under 1 in 10⁶"
 
 
 def duration(seconds: float) -> str:

@@ -44,15 +44,14 @@ def audit(
     attacks: Annotated[bool, typer.Option(help="Try the attacks too.")] = True,
     json: JsonOption = False,
 ) -> None:
-    """Bound how much of each person's movements a schedule of releases gives away.
+    """Bound what a schedule gives away about each person.
 
     Prints the guaranteed ceiling for any adversary, the best guess without releases, and what the paper's
     attacks achieve. With --json a list with one object per person.
 
+    \b
     Examples:
-
       tallyguard audit priors.json --schedule schedule.json --mistakes 5
-
       tallyguard audit priors.parquet --schedule schedule.json --mistakes 2 --person p1 --json
     """
     from accounting.audit import AttackSettings
@@ -113,35 +112,36 @@ def _audit(
 
 
 def _print_table(audits: list[Audit]) -> None:
+    if not audits:
+        return
+    from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
+    right = audits[0].steps - audits[0].mistakes
+    console = stdout()
+    console.print(f"Chance of telling where a person was in at least {right} of {audits[0].steps} steps:")
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    table.add_column("Person")
+    for name in ("Guess", "Best attack", "Ceiling", "Paper's ceiling"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("Ceiling by", no_wrap=True)
+    for each in audits:
+        table.add_row(each.person, *_chances(each), each.certified_by)
+    console.print(table)
+    console.print(
+        "Guess: the best guess without any release, exact. Ceiling: no method does better, under this prior."
+    )
+
+
+def _chances(audit: Audit) -> tuple[str, str, str, str]:
+    """Guess, best attack, certified ceiling and the paper's tight one, in words."""
     from stream_app.wording import in_a_hundred
 
-    table = Table(
-        "Person",
-        "Without releases",
-        "Best attack",
-        "Guaranteed ceiling",
-        "by",
-        "Added at most",
-        "Paper's ceiling",
+    best = max((attack.success for attack in (audit.attacks or {}).values()), default=None)
+    paper = audit.bounds.tight
+    return (
+        in_a_hundred(audit.baseline),
+        "not tried" if best is None else in_a_hundred(best),
+        in_a_hundred(audit.certified),
+        "none" if paper is None else in_a_hundred(paper),
     )
-    for each in audits:
-        best = max((attack.success for attack in (each.attacks or {}).values()), default=None)
-        added = max(0.0, each.certified - each.baseline)
-        paper = each.bounds.tight
-        table.add_row(
-            each.person,
-            in_a_hundred(each.baseline),
-            "not tried" if best is None else in_a_hundred(best),
-            in_a_hundred(each.certified),
-            each.certified_by,
-            in_a_hundred(added),
-            "" if paper is None else in_a_hundred(paper),
-        )
-    console = stdout()
-    if audits:
-        first = audits[0]
-        right = first.steps - first.mistakes
-        console.print(f"Chance of telling a person's place in at least {right} of {first.steps} steps:")
-    console.print(table)

@@ -28,14 +28,13 @@ def check(
     config: ConfigOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Check files and settings before a run, and explain each finding.
+    """Check files and settings before a run.
 
-    Exits with 1 when something is wrong. Warnings alone exit with 0.
+    Explains each finding. Exits with 1 when something is wrong. Warnings alone exit with 0.
 
+    \b
     Examples:
-
       tallyguard check --config tallyguard.toml --priors priors.json
-
       tallyguard check --priors priors.parquet --sensors sensors.csv --schedule tomorrow.json --json
     """
     from stream_app.preflight import check_files

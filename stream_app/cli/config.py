@@ -26,10 +26,9 @@ def show(config_file: ConfigOption = None, json: JsonOption = False) -> None:
 
     Settings come from a TOML file, then the environment (TALLYGUARD_HORIZON=12), then flags.
 
+    \b
     Examples:
-
       tallyguard config show
-
       TALLYGUARD_RELEASE__SIGMA=2 tallyguard config show --config tallyguard.toml --json
     """
     from stream_app.settings_sources import load_settings
@@ -46,10 +45,12 @@ def _print_table(settings: Settings) -> None:
 
     from stream_app.settings_sources import describe
 
-    table = Table("Setting", "Value", "Environment variable", "Meaning", box=None, pad_edge=False)
+    table = Table("Setting", "Value", "Meaning", box=None, pad_edge=False)
     for row in describe():
         value: object = settings.masked()
         for part in row.name.split("."):
             value = value[part] if isinstance(value, dict) else value
-        table.add_row(row.name, "" if value is None else str(value), row.variable, row.description)
-    stdout().print(table)
+        table.add_row(row.name, "" if value is None else str(value), row.description)
+    console = stdout()
+    console.print(table)
+    console.print("\nAs environment variables: TALLYGUARD_ and the name in capitals, __ for a dot.")

@@ -33,14 +33,13 @@ def demo(
     ] = "127.0.0.1:0",
     json: JsonOption = False,
 ) -> None:
-    """Run the engine on a simulated city and show who is exposed, and what noise would do.
+    """Show the whole engine on a simulated city.
 
-    Needs no data, no broker and no network. Ends by itself.
+    Needs no data, no broker and no network. Ends by itself, with who is most exposed and what noise would do.
 
+    \b
     Examples:
-
       tallyguard demo
-
       tallyguard demo --people 20000 --steps 72 --seconds-per-step 0
     """
     from stream_app.demo import DemoOptions

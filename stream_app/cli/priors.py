@@ -60,7 +60,9 @@ def fit(
     shrinkage_weight: Annotated[
         float, typer.Option(help="Moves that a slot's cycle-free row is worth.")
     ] = 5.0,
-    reject_bad_rows: Annotated[bool, typer.Option(help="Leave out bad rows and count them.")] = False,
+    reject_bad_rows: Annotated[
+        bool, typer.Option("--reject-bad-rows", help="Leave out bad rows and count them.")
+    ] = False,
     json: JsonOption = False,
 ) -> None:
     """Fit a movement prior for each person from check-ins.
@@ -68,10 +70,9 @@ def fit(
     The defaults are the preprocessing of Koga, Meehan and Chaudhuri, "Measuring Privacy Loss in Distributed
     Spatio-Temporal Data"; each choice it leaves open is an option.
 
+    \b
     Examples:
-
       tallyguard priors fit checkins.parquet --output priors.json
-
       tallyguard priors fit checkins.csv --output priors.parquet --window-seconds 3600 --slots 24
         --origin epoch --held-out-windows 0
     """
@@ -99,7 +100,7 @@ def _fit(checkins: Path, output: Path, given: dict[str, Any], reject_bad_rows: b
     with stderr().status("fitting"):
         result = fit_priors(rows, options)
         save_population(result.population, output)
-    return {**result.summary(), "rejected rows": len(rows.rejected)}
+    return result.summary()
 
 
 def _print_summary(summary: dict[str, Any], output: Path) -> None:

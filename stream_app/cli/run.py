@@ -54,26 +54,29 @@ def run(
         typer.Option("--csv/--jsonl", help="Input format; by file name if left out.", show_default=False),
     ] = None,
     keep_open: Annotated[
-        bool, typer.Option(help="Leave unfinished steps open at the end of the input.")
+        bool, typer.Option("--keep-open", help="Leave unfinished steps open at the end of the input.")
     ] = False,
-    create_keys: Annotated[bool, typer.Option(help="Make missing secret keys (mode 0600).")] = False,
+    create_keys: Annotated[
+        bool, typer.Option("--create-keys", help="Make missing secret keys (mode 0600).")
+    ] = False,
     accept_changes: Annotated[
-        bool, typer.Option(help="Continue although release policy, schedule or noise key changed.")
+        bool,
+        typer.Option(
+            "--accept-changes", help="Continue although release policy, schedule or noise key changed."
+        ),
     ] = False,
     json: JsonOption = False,
 ) -> None:
-    """Publish counts step by step and account every person's risk.
+    """Publish counts and account every person's risk.
 
     Reads activations and readings, writes releases.jsonl, risks.jsonl and rejected.jsonl to the output
     folder. Stop it with Ctrl-C, or kill it: started again on the same output it continues where it stopped,
     and publishes nothing twice.
 
+    \b
     Examples:
-
       tallyguard run --priors priors.json --input day.jsonl --output out --create-keys
-
       producer | tallyguard run --priors priors.parquet --output out --config tallyguard.toml
-
       tallyguard run --priors priors.json --input counts.csv --schedule schedule.json --output out
     """
     from stream_app.embedded import RunOptions

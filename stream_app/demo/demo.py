@@ -31,7 +31,9 @@ MOST_EXPOSED = 5
 HIGH_RISK = 0.5
 HIGH_ADDED = 0.1
 RELEASED = "as it was"
-ALTERNATIVES = (  # what the same schedule would cost under other noise
+ALTERNATIVES: tuple[
+    tuple[str, str, dict[str, float]], ...
+] = (  # what the same schedule would cost under other noise
     ("all raw", "raw", {}),
     ("all sigma 1", "gaussian", {"sigma": 1.0}),
     ("all sigma 3", "gaussian", {"sigma": 3.0}),

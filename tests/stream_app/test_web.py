@@ -145,7 +145,7 @@ def test_an_address_that_cannot_be_used_is_an_error_with_a_remedy(
     ("probability", "words"),
     [
         (0.0, "0 in 100"),
-        (1e-9, "under 1 in 1,000,000"),
+        (1e-9, "under 1 in 10⁶"),
         (0.00031, "3 in 10,000"),
         (0.0042, "4 in 1,000"),
         (0.031, "3 in 100"),

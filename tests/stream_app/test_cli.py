@@ -1,0 +1,284 @@
+"""The command line: results on stdout, everything else on stderr, exit codes that scripts can rely on."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stream_app.cli import main
+
+COMMANDS = (["demo"], ["run"], ["audit"], ["check"], ["priors", "fit"], ["config", "show"])
+AUDIT_FIELDS = [
+    *("person", "steps", "mistakes", "entropy", "information", "prior_guess", "bounds"),
+    *("certified", "certified_by", "confidence", "baseline", "baseline_bound", "attacks"),
+]
+TWO_PEOPLE = {
+    "locations": ["home", "work", "park"],
+    "people": [
+        {"person": "ann", "initial": None, "transition": [[0.8, 0.1, 0.1], [0.3, 0.6, 0.1], [0.5, 0.2, 0.3]]},
+        {"person": "bob", "initial": None, "transition": [[1, 0, 0], [1, 0, 0], [1, 0, 0]]},
+    ],
+}
+SCHEDULE = {"first_slot": 0, "steps": [{"sensors": ["work"], "mechanism": "raw"}] * 3}
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a command left behind."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def document(self) -> Any:
+        """The one JSON document on stdout."""
+        return json.loads(self.out)
+
+
+Tallyguard = Callable[..., Result]
+
+
+@pytest.fixture
+def tallyguard(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Tallyguard:
+    """Runs the command as the shell would, within this process."""
+
+    def run(*arguments: str) -> Result:
+        monkeypatch.setattr(sys, "argv", ["tallyguard", *arguments])
+        code = 0
+        try:
+            main()
+        except SystemExit as stop:
+            code = int(stop.code or 0)
+        return Result(code, *capsys.readouterr())
+
+    return run
+
+
+@pytest.fixture
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with priors and a schedule, which is the current one."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "priors.json").write_text(json.dumps(TWO_PEOPLE))
+    (tmp_path / "schedule.json").write_text(json.dumps(SCHEDULE))
+    return tmp_path
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_each_help_has_examples_of_the_command_itself(tallyguard: Tallyguard, command: list[str]) -> None:
+    """`--help` shows how the command is typed."""
+    result = tallyguard(*command, "--help")
+    assert result.code == 0
+    assert re.search(rf"Examples:\n\s+.*tallyguard {' '.join(command)}", result.out)
+
+
+def test_help_answers_at_once(tallyguard: Tallyguard) -> None:
+    """Generous here, as other tests run beside it; `test_help_loads_nothing_heavy` holds the reason."""
+    started = time.perf_counter()
+    assert "demo" in tallyguard("--help").out
+    assert time.perf_counter() - started < 0.5
+
+
+def test_wrong_usage_exits_with_2_and_says_so_on_stderr(tallyguard: Tallyguard) -> None:
+    """An unknown option or a missing argument is not a problem found, but a command not understood."""
+    for arguments in (["run"], ["audit", "--nonsense"], ["frobnicate"], ["demo", "--steps", "many"]):
+        result = tallyguard(*arguments)
+        assert result.code == 2
+        assert "Error" in result.err
+        assert result.out == ""
+
+
+def test_a_misspelled_environment_variable_is_an_error_with_a_suggestion(
+    tallyguard: Tallyguard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not silence: it was meant to do something."""
+    monkeypatch.setenv("TALLYGUARD_HORIZN", "3")
+    result = tallyguard("config", "show")
+    assert result.code == 1
+    assert result.out == ""
+    assert "did you mean TALLYGUARD_HORIZON?" in result.err
+    assert "Traceback" not in result.err
+
+
+def test_config_show_masks_secrets_and_follows_precedence(
+    tallyguard: Tallyguard, files: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The environment overrides the file, and a secret never reaches any output."""
+    (files / "t.toml").write_text('deployment = "north"\nhorizon = 7\n')
+    secret = "ab" * 32
+    monkeypatch.setenv("TALLYGUARD_NOISE_KEY_SECRET", secret)
+    monkeypatch.setenv("TALLYGUARD_HORIZON", "9")
+    as_json, as_table = (
+        tallyguard("config", "show", "--config", "t.toml", *more) for more in (["--json"], [])
+    )
+    assert as_json.document["deployment"] == "north"
+    assert as_json.document["horizon"] == 9
+    assert "noise_key_secret" in as_json.document
+    for result in (as_json, as_table):
+        assert secret not in result.out + result.err
+
+
+def test_audit_prints_one_object_a_person_with_the_documented_fields(
+    tallyguard: Tallyguard, files: Path
+) -> None:
+    """The fields of the interface, in a list; `--person` picks."""
+    result = tallyguard("audit", "priors.json", "--schedule", "schedule.json", "--mistakes", "1", "--json")
+    assert result.code == 0
+    assert [item["person"] for item in result.document] == ["ann", "bob"]
+    assert list(result.document[0]) == AUDIT_FIELDS
+    assert set(result.document[0]["bounds"]) == {"loose", "tight", "divergence", "moment", "exact", "erasure"}
+    assert set(result.document[0]["attacks"]) == {"map", "prior", "constant", "marginal"}
+    assert result.document[1]["certified"] == 1.0
+    only = tallyguard(
+        "audit", "priors.json", "--schedule", "schedule.json", "--mistakes", "1", "--person", "bob", "--json"
+    )
+    assert only.document == result.document[1:]
+
+
+def test_audit_says_chances_as_people_do(tallyguard: Tallyguard, files: Path) -> None:
+    """The table for people who do not read JSON."""
+    result = tallyguard(
+        "audit", "priors.json", "--schedule", "schedule.json", "--mistakes", "0", "--no-attacks"
+    )
+    assert result.code == 0
+    assert "in at least 3 of 3 steps" in result.out
+    assert re.search(r"bob\s+100 in 100", result.out)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["audit", "none.json", "--schedule", "schedule.json", "--mistakes", "1"], "must exist"),
+        (
+            ["audit", "priors.json", "--schedule", "none.json", "--mistakes", "1"],
+            "none.json must be readable",
+        ),
+        (["audit", "priors.json", "--schedule", "schedule.json", "--mistakes", "3"], "got 3"),
+        (
+            ["audit", "priors.json", "--schedule", "schedule.json", "--mistakes", "1", "--person", "eve"],
+            "'eve'",
+        ),
+        (
+            ["run", "--priors", "priors.json", "--output", "out", "--input", "none.jsonl", "--create-keys"],
+            "none.jsonl",
+        ),
+        (["run", "--priors", "priors.json", "--output", "out", "--listen", "here"], "host:port"),
+        (["priors", "fit", "none.csv", "--output", "p.json"], "check-ins file must exist"),
+        (["demo", "--output", "."], "must be new or its own"),
+        (["demo", "--steps", "0", "--output", "d"], "at least 1"),
+    ],
+)
+def test_what_a_person_can_mend_is_one_sentence_and_exit_1(
+    tallyguard: Tallyguard, files: Path, arguments: list[str], message: str
+) -> None:
+    """Never a traceback: what must hold, what was found, what to do."""
+    result = tallyguard(*arguments)
+    assert result.code == 1
+    last = result.err.strip().splitlines()[-1]
+    assert last.startswith("tallyguard: ")
+    assert message in last
+    assert "Traceback" not in result.err
+    assert result.out == ""
+
+
+def test_run_publishes_and_continues_without_publishing_twice(tallyguard: Tallyguard, files: Path) -> None:
+    """Two runs on one output: the second has nothing left to do, and the releases stand."""
+    lines = []
+    for step in range(3):
+        lines.append({"v": 1, "type": "activation", "step": step, "sensors": ["work"]})
+        lines.append({"v": 1, "type": "reading", "step": step, "sensor": "work", "count": 5 + step})
+    lines.append({"v": 1, "type": "reading", "step": 9, "sensor": "work", "count": -1})
+    (files / "day.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    arguments = [
+        *("run", "--priors", "priors.json", "--input", "day.jsonl", "--output", "out"),
+        *("--create-keys", "--listen", "127.0.0.1:0", "--json"),
+    ]
+    first = tallyguard(*arguments)
+    assert first.code == 0
+    assert first.document["steps"] == 3
+    assert first.document["rejected"] == {"negative_count": 1}
+    assert "watch it at http://127.0.0.1:" in first.err
+    releases = (files / "out" / "releases.jsonl").read_bytes()
+    assert len(releases.splitlines()) == 3
+    again = tallyguard(*arguments)
+    assert again.document["steps"] == 0
+    assert (files / "out" / "releases.jsonl").read_bytes() == releases
+    assert "ann" not in first.out + first.err + (files / "out" / "risks.jsonl").read_text()
+
+
+def test_check_finds_nothing_wrong_with_good_files(tallyguard: Tallyguard, files: Path) -> None:
+    """Exit 0; a person who never moves is a warning, as a missing key is."""
+    result = tallyguard("check", "--priors", "priors.json", "--schedule", "schedule.json", "--json")
+    assert result.code == 0
+    levels = [(finding["level"], finding["subject"]) for finding in result.document]
+    assert ("ok", "priors.json") in levels
+    assert ("ok", "schedule.json") in levels
+    assert ("warning", "noise_key") in levels
+    still = [finding for finding in result.document if "at one place" in finding["sentence"]]
+    assert still[0]["sentence"].startswith("1 people")
+
+
+def test_check_explains_every_file_that_is_wrong_and_exits_with_1(
+    tallyguard: Tallyguard, files: Path
+) -> None:
+    """Settings, sensors and schedule are all looked at, not only the first that is wrong."""
+    (files / "t.toml").write_text("horizn = 7\n")
+    (files / "schedule.json").write_text('{"steps": [{"sensors": ["wrok"], "mechanism": "raw"}]}')
+    arguments = ["check", "--config", "t.toml", "--priors", "priors.json", "--schedule", "schedule.json"]
+    result = tallyguard(*arguments, "--json")
+    assert result.code == 1
+    problems = {item["subject"]: item["remedy"] for item in result.document if item["level"] == "problem"}
+    assert problems == {"t.toml": "did you mean 'horizon'?", "schedule.json": "did you mean 'work'?"}
+    shown = tallyguard(*arguments)
+    assert shown.code == 1
+    assert "did you mean 'work'?" in shown.out
+
+
+def test_check_says_what_it_could_not_look_at(tallyguard: Tallyguard, files: Path) -> None:
+    """A schedule without priors, and with priors that cannot be read."""
+    assert "no priors were given" in tallyguard("check", "--schedule", "schedule.json").out
+    (files / "priors.json").write_text('{"people": [{"person": "p", "transition": [[0.5]]}]}')
+    result = tallyguard("check", "--priors", "priors.json", "--sensors", "s.json", "--json")
+    assert result.code == 1
+    sentences = " ".join(finding["sentence"] for finding in result.document)
+    assert "must sum to 1" in sentences
+    assert "the priors could not be read" in sentences
+
+
+def test_priors_fit_writes_a_file_that_check_accepts(tallyguard: Tallyguard, files: Path) -> None:
+    """From check-ins to priors with options by name; the summary says what was dropped."""
+    rows = ["user,time,loc"]
+    rows += [
+        f"u{user},{100 * window + user},{'abc'[(window + user) % 3]}"
+        for user in range(4)
+        for window in range(12)
+    ]
+    (files / "checkins.csv").write_text("\n".join(rows) + "\n")
+    result = tallyguard(
+        *("priors", "fit", "checkins.csv", "--output", "fitted.json", "--window-seconds", "100", "--json"),
+        *("--top-places", "3", "--min-windows", "3", "--held-out-windows", "2"),
+    )
+    assert result.code == 0
+    assert result.document["people"] == 4
+    assert result.document["held-out windows"] == 2
+    assert tallyguard("check", "--priors", "fitted.json").code == 0
+    shown = tallyguard("priors", "fit", "checkins.csv", "--output", "p.json", "--ranking", "alphabet")
+    assert shown.code == 1
+    assert "ranking must be one of rows, users, training_rows" in shown.err
+
+
+def test_every_choice_of_fitting_is_an_option_with_the_documented_default(tallyguard: Tallyguard) -> None:
+    """An option added to the fitting cannot be forgotten on the command line."""
+    from models.fit_options import OPTION_NAMES
+
+    help_text = tallyguard("priors", "fit", "--help").out
+    missing = [name for name in OPTION_NAMES if f"--{name.replace('_', '-')}" not in help_text]
+    assert not missing

@@ -1,0 +1,135 @@
+"""The demo: ends by itself, repeats with its seed, and its tables follow from the run's own log."""
+
+from __future__ import annotations
+
+import urllib.request
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from stream_app.cli.demo import _print_report, report_json
+from stream_app.cli.output import stdout
+from stream_app.demo import DemoOptions, DemoReport, run_demo
+from stream_app.events import Observer, StepClosed
+from stream_app.exceptions import OutputError
+from stream_app.messages import parse_any
+
+
+class Visitor(Observer):
+    """Looks at the page and the metrics after each step, as somebody watching would."""
+
+    def __init__(self) -> None:
+        self.said: list[str] = []
+        self.address = ""
+        self.metrics = ""
+        self.events: list[StepClosed] = []
+
+    def announce(self, text: str) -> None:
+        """Keep what the demo says."""
+        self.said.append(text)
+        if text.startswith("page "):
+            self.address = text.split()[1]
+
+    def closed(self, event: StepClosed) -> None:
+        """Visit the server while the engine runs."""
+        self.events.append(event)
+        with urllib.request.urlopen(f"{self.address}metrics", timeout=10) as answer:
+            self.metrics = answer.read().decode()
+
+
+@pytest.fixture(scope="module")
+def visit(tmp_path_factory: pytest.TempPathFactory) -> tuple[DemoReport, Visitor, list[float]]:
+    """One short demo, watched."""
+    visitor, pauses = Visitor(), []
+    options = DemoOptions(steps=14, people=150, output=tmp_path_factory.mktemp("demo") / "out")
+    report = run_demo(options, announce=visitor.announce, observer=visitor, sleep=pauses.append)
+    return report, visitor, pauses
+
+
+Visit = tuple[DemoReport, Visitor, list[float]]
+
+
+def test_the_page_and_metrics_are_up_while_it_runs_and_gone_after(visit: Visit) -> None:
+    """The address is printed before the first step; afterwards nothing listens there."""
+    report, visitor, pauses = visit
+    assert len(visitor.events) == report.steps == 14
+    assert "tallyguard_steps_closed_total 14.0" in visitor.metrics
+    assert 'tallyguard_dp_rho{group="all"} +Inf' in visitor.metrics
+    assert len(pauses) == 14
+    with pytest.raises(OSError, match="refused"):
+        urllib.request.urlopen(visitor.address, timeout=5)
+
+
+def test_the_same_seed_gives_the_same_demo(visit: Visit, tmp_path: Path) -> None:
+    """Releases, risks and tables repeat, noise and pseudonyms included."""
+    report, _, _ = visit
+    options = DemoOptions(steps=14, people=150, seconds_per_step=0, output=tmp_path / "o", listen="")
+    again = run_demo(options, announce=lambda text: None)
+    assert again.exposed == report.exposed
+    assert again.alternatives == report.alternatives
+    for name in ("releases.jsonl", "risks.jsonl"):
+        assert (again.scenario.output / name).read_bytes() == (report.scenario.output / name).read_bytes()
+
+
+def test_accounting_the_log_again_gives_the_risks_the_engine_showed(visit: Visit) -> None:
+    """The mean over the steps of the live summaries is the table's first row."""
+    report, visitor, _ = visit
+    means = [event.summary.mean_risk for event in visitor.events if event.summary is not None]
+    assert report.alternatives[0].mean_risk == pytest.approx(sum(means) / len(means), rel=1e-12)
+    assert report.run.rejected == {}
+
+
+def test_more_noise_costs_less_and_nothing_published_adds_nothing(visit: Visit) -> None:
+    """The table of what noise would do is in the order a newcomer expects."""
+    report, _, _ = visit
+    _, raw, low, high, nothing = report.alternatives
+    assert raw.mean_risk > low.mean_risk > high.mean_risk > nothing.mean_risk
+    assert nothing.people_added == 0
+    assert nothing.mean_error is None
+    assert raw.mean_error == 0 < (low.mean_error or 0) < (high.mean_error or 0)
+    assert nothing.mean_risk == pytest.approx(report.mean_baseline, rel=1e-9)
+
+
+def test_the_most_exposed_come_first_and_only_by_pseudonym(visit: Visit) -> None:
+    """Sorted by what the releases added; no id in any file of the engine's output."""
+    report, _, _ = visit
+    added = [person.added for person in report.exposed]
+    assert added == sorted(added, reverse=True)
+    assert added[0] > 0.1
+    assert all(person.added == pytest.approx(person.risk - person.baseline) for person in report.exposed)
+    for path in report.scenario.output.iterdir():
+        assert b"resident-" not in path.read_bytes()
+    risks = (report.scenario.output / "risks.jsonl").read_bytes().splitlines()
+    known = {message.person for message in map(parse_any, risks) if message.type == "risk"}
+    assert {person.pseudonym for person in report.exposed} <= known
+
+
+def test_people_are_counted_once_in_the_table_of_ways_of_life(visit: Visit) -> None:
+    """The groups add up to the city."""
+    report, _, _ = visit
+    assert sum(row.people for row in report.ways_of_life) == report.people == 150
+
+
+def test_the_summary_fits_a_terminal_of_80_columns(visit: Visit, capsys: pytest.CaptureFixture[str]) -> None:
+    """Tables are not broken; only commands to copy may be longer."""
+    report, _, _ = visit
+    _print_report(stdout(), report)
+    lines = capsys.readouterr().out.splitlines()
+    prose = [line for line in lines if str(report.scenario.folder) not in line]
+    assert max(map(len, prose)) <= 80
+    assert any("Who is most exposed" in line for line in lines)
+    assert any(line.strip().startswith(report.exposed[0].pseudonym[:8]) for line in lines)
+    assert report_json(report)["exposed"][0]["pseudonym"] == report.exposed[0].pseudonym
+
+
+def test_an_own_folder_is_replaced_and_any_other_left_alone(visit: Visit, tmp_path: Path) -> None:
+    """Somebody's files are never removed."""
+    (tmp_path / "thesis.txt").write_text("three years of work")
+    options = DemoOptions(steps=2, people=20, seconds_per_step=0, output=tmp_path, listen="")
+    with pytest.raises(OutputError, match="must be new or its own"):
+        run_demo(options, announce=lambda text: None)
+    assert (tmp_path / "thesis.txt").read_text() == "three years of work"
+    own = replace(options, output=tmp_path / "fresh")
+    first, second = (run_demo(own, announce=lambda text: None) for _ in range(2))
+    assert first.steps == second.steps == 2
