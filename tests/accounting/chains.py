@@ -48,7 +48,7 @@ def chain_of(matrices: Floats, start: Floats | None = None) -> ChainView:
 
 def random_matrix(rng: np.random.Generator, places: int, kind: str) -> Floats:
     """One stochastic matrix: full, with zeros, absorbing, periodic, reducible or sticky."""
-    matrix = rng.dirichlet(np.full(places, 0.5), size=places)
+    matrix = rng.dirichlet(np.full(places, 1.5), size=places)
     if kind == "zeros":
         matrix = (
             matrix * (rng.random((places, places)) < 0.5) + 1e-3 * np.eye(places)[rng.permutation(places)]
@@ -65,24 +65,28 @@ def random_matrix(rng: np.random.Generator, places: int, kind: str) -> Floats:
         matrix[cut:, :cut] = 0.0
         matrix += 1e-6 * np.eye(places)
     elif kind == "sticky":
-        matrix = 0.03 * matrix + 0.97 * np.eye(places)
+        matrix = 0.1 * matrix + 0.9 * np.eye(places)
     return np.asarray(matrix / matrix.sum(1, keepdims=True))
 
 
 KINDS = ("full", "zeros", "absorbing", "periodic", "reducible", "sticky")
+KIND_SHARES = (0.3, 0.2, 0.1, 0.1, 0.15, 0.15)
 
 
 def random_case(rng: np.random.Generator, largest: int = 4, longest: int = 4, cycles: int = 3) -> Case:
     """A random chain with 0 to 3 raw sensors a step, each at one place; C of 1 to ``cycles`` slots."""
-    places, steps = int(rng.integers(1, largest + 1)), int(rng.integers(1, longest + 1))
+    # The largest and longest are as likely as all others together: the small ones are soon known by heart.
+    places = max(int(rng.integers(1, largest + 1)), int(rng.integers(1, largest + 1)))
+    steps = max(int(rng.integers(1, longest + 1)), int(rng.integers(1, longest + 1)))
     cycle = int(rng.integers(1, cycles + 1))
-    kinds = rng.choice(KINDS, size=cycle)
+    kinds = rng.choice(KINDS, size=cycle, p=KIND_SHARES)
     matrices = np.stack([random_matrix(rng, places, kind) for kind in kinds])
-    start = rng.dirichlet(np.full(places, 0.7))
-    if rng.random() < 0.3:
+    start = rng.dirichlet(np.full(places, 1.5))
+    if rng.random() < 0.15:
         start = np.eye(places)[rng.integers(places)]
     labels = np.zeros((steps, places), dtype=np.int32)
     for t in range(steps):
-        seen = rng.permutation(places)[: rng.integers(0, min(3, places) + 1)]
+        sensors = int(rng.choice(4, p=[0.35, 0.4, 0.15, 0.1]))
+        seen = rng.permutation(places)[:sensors]
         labels[t, seen] = np.arange(1, len(seen) + 1)
     return Case(start, matrices, labels, int(rng.integers(cycle)))
