@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import logging
 import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping
@@ -22,6 +21,7 @@ from stream_app.csv_messages import load_activations
 from stream_app.decisions import schedule_of
 from stream_app.engine import Accountant, Publisher, StepEngine, StoredStep
 from stream_app.events import Observer
+from stream_app.exceptions import SettingsError
 from stream_app.inputs import Chunks, FileChunks, LineReader, open_input
 from stream_app.intake import Intake
 from stream_app.journal import Journal
@@ -35,8 +35,6 @@ from stream_app.sensor_files import load_registry
 from stream_app.settings import Settings
 from stream_app.signals import StopRequest, stop_on_signals
 from stream_app.steps import StepWindow
-
-logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -72,11 +70,12 @@ class RunOptions:
 
 @dataclass(frozen=True)
 class Plan:
-    """What is known before any count: sensors, announcements and how they are released."""
+    """What is known before any count: sensors, announcements, mechanisms, the slot of step 0."""
 
     registry: SensorRegistry
     announced: Mapping[int, tuple[str, ...]]
     policy: Policy
+    first_slot: int
 
 
 _REPLACEABLE = frozenset({"release", "schedule", "noise_key"})
@@ -127,11 +126,24 @@ def make_plan(settings: Settings, options: RunOptions, population: Population) -
     registry = load_registry(settings.sensors, population.location_names)
     policy: Policy = policy_from(settings.release, registry)
     if options.schedule is None:
-        return Plan(registry, {}, policy)
+        return Plan(registry, {}, policy, settings.first_slot)
     if options.schedule.suffix.lower() == ".csv":
-        return Plan(registry, load_activations(options.schedule, registry), policy)
-    schedule: Schedule = load_schedule(options.schedule, registry)
-    return Plan(registry, announced_sensors(schedule), ScheduledPolicy(schedule, policy))
+        return Plan(registry, load_activations(options.schedule, registry), policy, settings.first_slot)
+    schedule = load_schedule(options.schedule, registry)
+    first_slot = _first_slot(settings, schedule)
+    return Plan(registry, announced_sensors(schedule), ScheduledPolicy(schedule, policy), first_slot)
+
+
+def _first_slot(settings: Settings, schedule: Schedule) -> int:
+    """The slot of step 0: said by the settings or by the schedule; 0 stands for nothing said."""
+    said = {settings.first_slot, schedule.first_slot} - {0}
+    if len(said) > 1:
+        raise SettingsError(
+            "first_slot must be the same in settings and schedule",
+            f"{settings.first_slot} and {schedule.first_slot}",
+            "correct one of them",
+        )
+    return said.pop() if said else 0
 
 
 def restore_accountant(
@@ -140,7 +152,7 @@ def restore_accountant(
     """The accountant after the steps before the journal's last commit: their decisions are applied again."""
     accountant = ContinuousAccountant(
         population,
-        HorizonSettings(settings.horizon, settings.mistakes, settings.thresholds, settings.first_slot),
+        HorizonSettings(settings.horizon, settings.mistakes, settings.thresholds, plan.first_slot),
     )
     for decision in journal.accounted():
         schedule = schedule_of(decision, plan.registry)
@@ -184,7 +196,6 @@ def make_manifest(
             "deployment",
             "step_seconds",
             "origin",
-            "first_slot",
             "horizon",
             "mistakes",
             "thresholds",
@@ -195,6 +206,7 @@ def make_manifest(
     schedule = None if options.schedule is None else _digest(options.schedule.read_bytes())
     return {
         **fixed,
+        "first_slot": plan.first_slot,
         "people": len(population),
         "priors": population_fingerprint(population),
         "sensors": _digest(json.dumps(sensors).encode()),

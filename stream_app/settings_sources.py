@@ -6,6 +6,7 @@ import os
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, cast
@@ -97,6 +98,23 @@ def describe() -> tuple[SettingDescription, ...]:
     return tuple(_describe(Settings, ()))
 
 
+def _shown(default: object) -> str:
+    """A default as the documentation shows it."""
+    if isinstance(default, datetime):
+        return default.isoformat().replace("+00:00", "Z")
+    if isinstance(default, tuple):
+        return ", ".join(map(str, default)) or "none"
+    return "none" if default in (None, "", {}) else str(default)
+
+
+def markdown_table() -> str:
+    """The settings as the table of ``docs/operations.md``."""
+    rows = [
+        f"| `{row.name}` | `{row.variable}` | `{row.default}` | {row.description} |" for row in describe()
+    ]
+    return "\n".join(["| setting | variable | default | meaning |", "|---|---|---|---|", *rows, ""])
+
+
 def _describe(model: type[BaseModel], above: tuple[str, ...]) -> Iterator[SettingDescription]:
     """The settings of one section and of the sections in it."""
     for name, field in model.model_fields.items():
@@ -108,7 +126,7 @@ def _describe(model: type[BaseModel], above: tuple[str, ...]) -> Iterator[Settin
         yield SettingDescription(
             name=".".join(path),
             variable=ENVIRONMENT_PREFIX + "__".join(path).upper(),
-            default="none" if default is None else str(default),
+            default=_shown(default),
             description=field.description or "",
             is_secret=SecretStr in getattr(field.annotation, "__args__", ()),
         )
@@ -159,3 +177,7 @@ def _explain(error: ValidationError) -> SettingsError:
     return SettingsError(
         f"setting {name} must be valid" if name else "settings must fit together", message, "correct it"
     )
+
+
+if __name__ == "__main__":
+    print(markdown_table(), end="")

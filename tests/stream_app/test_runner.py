@@ -140,6 +140,16 @@ def test_a_schedule_file_gives_sensors_and_mechanisms(tmp_path: Path) -> None:
     assert report.rejected == {Reason.LATE_READING: 1}
 
 
+def test_the_slot_of_the_first_step_is_said_once(tmp_path: Path) -> None:
+    """By the settings or by the schedule; two different answers are refused."""
+    schedule = tmp_path / "schedule.json"
+    schedule.write_text('{"first_slot": 3, "steps": []}')
+    run_on(tmp_path / "one", [b""], schedule=schedule)
+    assert json.loads((tmp_path / "one" / "run.json").read_text())["first_slot"] == 3
+    with pytest.raises(SettingsError, match="3"):
+        run_on(tmp_path / "two", [b""], schedule=schedule, settings={"first_slot": 4})
+
+
 def malformed(random: np.random.Generator) -> bytes:
     """A line that is no valid message: a good one with something broken, or noise."""
     good = {"v": 1, "type": "reading", "step": 0, "sensor": "A", "count": 3}

@@ -12,7 +12,7 @@ from stream_app.exceptions import SettingsError
 from stream_app.keys import load_keys
 from stream_app.policy import policy_from
 from stream_app.settings import Settings
-from stream_app.settings_sources import check_environment, describe, load_settings
+from stream_app.settings_sources import check_environment, describe, load_settings, markdown_table
 from tests.stream_app.engine_support import NOISE_SECRET, REGISTRY
 
 
@@ -175,3 +175,9 @@ def test_a_key_given_twice_and_a_named_file_that_is_missing_are_errors(tmp_path:
         load_keys(both, tmp_path)
     with pytest.raises(NoiseKeyError, match="must be readable"):
         load_keys(Settings.model_validate({"noise_key": tmp_path / "none"}), tmp_path)
+
+
+def test_the_documentation_has_the_table_of_settings() -> None:
+    """``python -m stream_app.settings_sources`` makes it."""
+    operations = Path(__file__).resolve().parents[2] / "docs" / "operations.md"
+    assert operations.read_text().endswith(markdown_table())

@@ -1,0 +1,129 @@
+"""Claim: one machine accounts 100 000 people, each with a matrix of its own, over 1 000 steps of 20 sensors.
+
+``python -m benchmarks.engine_run [--people N] [--steps N] [--places K] [--format jsonl|parquet]`` runs the
+embedded engine from a JSONL file to an output folder and prints wall time, peak memory, bytes a person and
+bytes written.
+"""
+
+from __future__ import annotations
+
+import argparse
+import resource
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import NDArray
+
+from models.packing import FlatChains
+from models.population import Population
+from stream_app.embedded import RunOptions, run
+from stream_app.messages import Activation, Reading
+from stream_app.risk_output import RiskFormat
+from stream_app.runner import RunReport
+from stream_app.settings import Settings
+
+LOCATIONS, NEXT_PLACES = (
+    1000,
+    3,
+)  # each row keeps the place and has this many moves in all, one doubled at times
+SEED = 2026
+
+
+def draw_places(random: Generator, people: int, size: int) -> NDArray[np.int32]:
+    """Each person's own places (N, K), popular ones more often: location m with weight 1 / (m + 10)."""
+    weight = 1.0 / (np.arange(LOCATIONS) + 10.0)
+    places = np.empty((people, size), dtype=np.int32)
+    for first in range(0, people, 1000):  # the largest of Gumbel draws is a sample without replacement
+        rows = places[first : first + 1000]
+        score = np.log(weight) + random.gumbel(size=(len(rows), LOCATIONS))
+        rows[:] = np.sort(np.argpartition(-score, size, axis=1)[:, :size], axis=1)
+    return places
+
+
+def draw_population(random: Generator, people: int, size: int) -> Population:
+    """Everybody with a sparse matrix of its own: stay, go on to the next place, or jump to one other."""
+    row = np.repeat(np.arange(size), NEXT_PLACES)
+    shift = np.tile([0, 1, 0], (people, size, 1))
+    shift[:, :, 2] = random.integers(2, size, size=(people, size))
+    column = (np.arange(size)[:, None] + shift) % size
+    probability = random.dirichlet([4.0, 1.0, 1.0], size=(people, size))
+    entries = np.arange(people + 1) * size * NEXT_PLACES
+    flat = FlatChains(
+        slots=np.ones(people, dtype=np.int32),
+        places_start=np.arange(people + 1) * size,
+        places=draw_places(random, people, size).ravel(),
+        entry_start=entries,
+        slot=np.zeros(entries[-1], dtype=np.int32),
+        row=np.tile(row, people).astype(np.int32),
+        column=column.ravel().astype(np.int32),
+        probability=probability.ravel(),
+        initial_start=np.zeros(people + 1, dtype=np.int64),
+        initial=np.empty(0),
+    )
+    names = [f"place {index}" for index in range(LOCATIONS)]
+    return Population.from_flat([f"person {index}" for index in range(people)], flat, names)
+
+
+def write_messages(random: Generator, path: Path, steps: int, sensors: int) -> None:
+    """Each step announces its sensors and has a count from each."""
+    names = tuple(f"place {index}" for index in range(sensors))
+    with path.open("wb") as file:
+        for step in range(steps):
+            file.write(Activation(v=1, step=step, sensors=names).line())
+            counts = random.integers(0, 3000, size=sensors).tolist()
+            file.writelines(
+                Reading(v=1, step=step, sensor=name, count=count).line()
+                for name, count in zip(names, counts, strict=True)
+            )
+
+
+def peak_bytes() -> int:
+    """Largest resident memory of this process so far."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def show(population: Population, report: RunReport, seconds: dict[str, float], before: int) -> None:
+    """One table."""
+    people = len(population)
+    person_steps = people * report.steps
+    print(f"people x steps            {people:,} x {report.steps:,}")
+    print(f"priors packed in          {seconds['pack']:.1f} s")
+    print(f"priors                    {population.bytes_per_person:,.0f} bytes a person")
+    print(f"run                       {seconds['run']:.1f} s wall, {report.seconds:.1f} s of it stepping")
+    print(f"person-steps              {person_steps / report.seconds / 1e6:.1f} M a second")
+    print(f"messages                  {report.lines / report.seconds:,.0f} a second")
+    print(f"peak memory               {peak_bytes() / 1e6:,.0f} MB ({before / 1e6:,.0f} MB before the run)")
+    for name, size in report.bytes_written.items():
+        print(f"written, {name:<16} {size / 1e6:,.1f} MB")
+
+
+def main() -> None:
+    arguments = argparse.ArgumentParser(description=__doc__)
+    arguments.add_argument("--people", type=int, default=100_000)
+    arguments.add_argument("--steps", type=int, default=1000)
+    arguments.add_argument("--places", type=int, default=10)
+    arguments.add_argument("--sensors", type=int, default=20)
+    arguments.add_argument("--format", type=RiskFormat, default=RiskFormat.JSONL)
+    given = arguments.parse_args()
+    random = np.random.default_rng(SEED)
+    started = time.perf_counter()
+    population = draw_population(random, given.people, given.places)
+    seconds = {"pack": time.perf_counter() - started}
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(folder) / "messages.jsonl"
+        write_messages(random, source, given.steps, given.sensors)
+        before, started = peak_bytes(), time.perf_counter()
+        options = RunOptions(Path(folder) / "out", source, risk_format=given.format, create_keys=True)
+        report = run(Settings.model_validate({"release": {"sigma": 2.0}}), options, population)
+        seconds["run"] = time.perf_counter() - started
+        show(population, report, seconds, before)
+        extra = sum(file.stat().st_size for file in Path(folder).glob("out/risks/*"))
+        if extra:
+            print(f"written, {'risks (parquet)':<16} {extra / 1e6:,.1f} MB")
+
+
+if __name__ == "__main__":
+    main()
