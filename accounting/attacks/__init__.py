@@ -1,0 +1,7 @@
+"""What a named adversary achieves: a lower bound on the risk, beside the certified upper one."""
+
+from accounting.attacks.person import attack_person
+from accounting.attacks.recorded import attack_recorded
+from accounting.attacks.results import AttackResult, RecordedResult
+
+__all__ = ["AttackResult", "RecordedResult", "attack_person", "attack_recorded"]

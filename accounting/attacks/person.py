@@ -1,0 +1,158 @@
+"""The four attacks on one person under one schedule, on trajectories from the person's own prior.
+
+Raw counts: the law of each attack's Hamming distance is computed exactly, or sampled with looked-up guesses
+where that would take longer. Noised, mixed and blurred ones: sampled. MAP, prior and constant are the
+attacks of Koga, Meehan, Chaudhuri, section 3.2; posterior marginals and the exact laws go beyond it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accounting.attacks.guesses import blind_attacks
+from accounting.attacks.releases import released_steps
+from accounting.attacks.results import MAP, MARGINAL, AttackResult
+from accounting.attacks.simulation import Kernel, count_successes
+from accounting.exceptions import SettingsError
+from accounting.exposure import Exposure, check_mistakes
+from accounting.kernels.attack_law import attack_law, law_work
+from accounting.kernels.forward_viterbi import smallest_entry
+from accounting.kernels.hit_tables import HitTables, hit_tables, likeliest_between
+from accounting.kernels.noised_draws import graph_successes, stepwise_successes
+from accounting.kernels.random_draws import new_walker
+from accounting.kernels.raw_draws import raw_successes
+from accounting.observation import StepObservation
+from models.chain import ChainView
+
+MOST_LAW_WORK = 1e9
+"""Multiplications up to which an exact law is computed instead of sampled: about half a second."""
+
+MOST_TABLE_ENTRIES = 1 << 26
+"""Entries of the tables between hits: half a gigabyte."""
+
+
+def attack_person(
+    chain: ChainView,
+    start: NDArray[np.float64],
+    observations: Sequence[StepObservation],
+    first_slot: int,
+    mistakes: int,
+    draws: int = 10_000,
+    seed: int = 0,
+    *,
+    confidence: float = 0.95,
+) -> dict[str, AttackResult]:
+    """Success of ``"map"``, ``"prior"``, ``"constant"`` and ``"marginal"`` within ``mistakes`` of ``T``
+    steps.
+
+    ``start`` (K,) is the law of the first step's place, in slot ``first_slot``. The same seed gives the same
+    results on any number of threads. :class:`~accounting.exceptions.HorizonError` unless ``0 <= s < T``,
+    :class:`~accounting.exceptions.SettingsError` for fewer than one draw or a negative seed.
+    """
+    exposure = Exposure(chain, start, first_slot, tuple(observations))
+    check_mistakes(mistakes, exposure.steps)
+    check_draws(draws, seed)
+    sighted = _sighted_attacks(exposure, mistakes, draws, seed, confidence)
+    return {MAP: sighted[0], **blind_attacks(exposure, mistakes), MARGINAL: sighted[1]}
+
+
+def check_draws(draws: int, seed: int) -> None:
+    """:class:`SettingsError` unless there is a draw and the seed is not negative."""
+    if draws < 1:
+        raise SettingsError("draws must be 1 or more", draws, "use 10000, say")
+    if seed < 0:
+        raise SettingsError("a seed must be 0 or more", seed, "use any other number")
+
+
+def exact_attacks(exposure: Exposure, mistakes: int, tables: HitTables) -> list[AttackResult]:
+    """MAP and marginals on raw counts that reveal the place, by the exact law of their mistakes."""
+    results = []
+    for guess in (tables.best_path, likeliest_between(tables)):
+        law = attack_law(
+            exposure.chain, exposure.start, exposure.first_slot, exposure.hits, tables, guess, mistakes
+        )
+        results.append(AttackResult.exact(float(law.sum())))
+    return results
+
+
+def sampled_raw_attacks(
+    exposure: Exposure, mistakes: int, tables: HitTables, draws: int, seed: int, confidence: float
+) -> list[AttackResult]:
+    """The same by simulation, the guesses between two hits looked up."""
+    guesses = np.stack([tables.best_path, likeliest_between(tables)])
+    walker = new_walker(exposure.chain, exposure.start)
+    arguments = (walker, exposure.first_slot, tables, guesses, mistakes)
+    return _sampled(raw_successes, arguments, draws, seed, confidence)
+
+
+def sampled_on_graph(
+    exposure: Exposure, mistakes: int, tables: HitTables, draws: int, seed: int, confidence: float
+) -> list[AttackResult]:
+    """MAP and marginals on any releases by simulation, each draw decoded on the graph of hits."""
+    arguments = (
+        new_walker(exposure.chain, exposure.start),
+        exposure.first_slot,
+        released_steps(exposure.observations),
+        exposure.labels,
+        tables,
+        mistakes,
+    )
+    return _sampled(graph_successes, arguments, draws, seed, confidence)
+
+
+def sampled_stepwise(
+    exposure: Exposure, mistakes: int, draws: int, seed: int, confidence: float
+) -> list[AttackResult]:
+    """MAP and marginals on any releases by simulation, each draw decoded step by step."""
+    arguments = (
+        new_walker(exposure.chain, exposure.start),
+        local(exposure.chain),
+        exposure.start,
+        exposure.first_slot,
+        smallest_entry(exposure.chain.value),
+        released_steps(exposure.observations),
+        exposure.labels,
+        mistakes,
+    )
+    return _sampled(stepwise_successes, arguments, draws, seed, confidence)
+
+
+def _sampled(
+    kernel: Kernel, arguments: tuple[object, ...], draws: int, seed: int, confidence: float
+) -> list[AttackResult]:
+    successes = count_successes(kernel, arguments, draws, seed)
+    return [AttackResult.sampled(int(count), draws, confidence) for count in successes]
+
+
+def local(chain: ChainView) -> ChainView:
+    """The chain with its own places as the locations, for labels of the shape (T, K)."""
+    return chain._replace(places=np.arange(chain.places.size, dtype=np.int32))
+
+
+def _sighted_attacks(
+    exposure: Exposure, mistakes: int, draws: int, seed: int, confidence: float
+) -> list[AttackResult]:
+    """MAP and marginals in the way that is exact if affordable, else fastest."""
+    nodes = int(exposure.hits.sum()) + 2
+    if nodes * (nodes + 2 * exposure.place_count) * exposure.steps > MOST_TABLE_ENTRIES:
+        return sampled_stepwise(exposure, mistakes, draws, seed, confidence)
+    reveals = exposure.is_raw and not exposure.is_refined
+    if not reveals and not _graph_is_smaller(exposure, nodes):
+        return sampled_stepwise(exposure, mistakes, draws, seed, confidence)
+    tables = hit_tables(exposure.chain, exposure.start, exposure.first_slot, exposure.hits)
+    if not reveals:
+        return sampled_on_graph(exposure, mistakes, tables, draws, seed, confidence)
+    entries = exposure.chain.value.size // exposure.chain.start.shape[0]
+    if law_work(tables, entries, mistakes) <= MOST_LAW_WORK:
+        return exact_attacks(exposure, mistakes, tables)
+    return sampled_raw_attacks(exposure, mistakes, tables, draws, seed, confidence)
+
+
+def _graph_is_smaller(exposure: Exposure, nodes: int) -> bool:
+    """Whether a draw costs less on the graph (n^2 and T n K) than in the chain (about four visits to P)."""
+    entries = exposure.chain.value.size // exposure.chain.start.shape[0]
+    on_graph = nodes * nodes * 2 + exposure.steps * nodes * exposure.place_count
+    return bool(on_graph <= 4 * exposure.steps * entries)

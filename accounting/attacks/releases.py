@@ -1,0 +1,61 @@
+"""Observations in the form the simulating kernels want."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accounting.kernels.noised_steps import ReleasedSteps
+from accounting.kernels.random_draws import alias_tables
+from accounting.observation import StepObservation
+from models.mechanisms import Mechanism, NoiseLaw
+
+
+def released_steps(observations: Sequence[StepObservation]) -> ReleasedSteps:
+    """Pack the observations of ``T`` steps; equal mechanisms share one table of their noise's law."""
+    laws: dict[Mechanism, int] = {}
+    for observation in observations:
+        for mechanism in observation.mechanisms:
+            laws.setdefault(mechanism, len(laws))
+    most_releases = max(1, *(len(observation.mechanisms) for observation in observations))
+    most_outcomes = max(len(observation.outcomes) for observation in observations)
+    law = np.zeros((len(observations), most_releases), np.int64)
+    counted = np.zeros((len(observations), most_outcomes, most_releases), np.int64)
+    for t, observation in enumerate(observations):
+        law[t, : len(observation.mechanisms)] = [laws[mechanism] for mechanism in observation.mechanisms]
+        for outcome, sensors in enumerate(observation.outcomes):
+            counted[t, outcome, list(sensors)] = 1
+    return _with_laws(
+        np.array([len(observation.mechanisms) for observation in observations]),
+        np.array([len(observation.outcomes) for observation in observations]),
+        law,
+        counted,
+        [_law(mechanism) for mechanism in laws],
+    )
+
+
+def _with_laws(
+    releases: NDArray[np.int64],
+    outcomes: NDArray[np.int64],
+    law: NDArray[np.int64],
+    counted: NDArray[np.int64],
+    laws: Sequence[NoiseLaw],
+) -> ReleasedSteps:
+    """Join the laws into flat tables; without any release there is one law that is never drawn."""
+    probabilities = [found.probabilities for found in laws] or [np.ones(1)]
+    starts = np.array([found.first for found in laws] or [0], np.int64)
+    first = np.concatenate([[0], np.cumsum([len(each) for each in probabilities])]).astype(np.int64)
+    value = np.concatenate([np.arange(len(each)) for each in probabilities])
+    weight = np.concatenate(probabilities)
+    with np.errstate(divide="ignore"):  # a value that is never drawn has log-probability -inf
+        log_probability = np.log(weight)
+    tables = alias_tables(first, value, weight)
+    return ReleasedSteps(releases, outcomes, law, counted, starts, log_probability, tables)
+
+
+def _law(mechanism: Mechanism) -> NoiseLaw:
+    law = mechanism.noise_law()
+    assert law is not None, "observations leave suppressed sensors out"
+    return law
