@@ -73,6 +73,27 @@ def large_sigma_information_table(sigma: float, truncated_mass: float) -> Inform
     )
 
 
+def binary_channel_information_table(crossover: float, truncated_mass: float) -> InformationTable:
+    """Table for a channel that turns its one bit around with probability ``crossover`` in (0, 1/2).
+
+    Two-sided geometric noise is one: whether the published value lies above the others' count or not is all
+    that it tells about a person, every value on one side having the same likelihood ratio.
+    """
+    grid = _grid()
+    own = grid[1:]
+    ratio_up, ratio_down = (1.0 - crossover) / crossover, crossover / (1.0 - crossover)
+    absent, counted = np.empty_like(own), np.empty_like(own)
+    for i, p in enumerate(own):
+        absent[i] = (1.0 - crossover) * _log_excess(1.0 - p, p, ratio_down)
+        absent[i] += crossover * _log_excess(1.0 - p, p, ratio_up)
+        counted[i] = (1.0 - crossover) * _log_excess(p, 1.0 - p, ratio_down)
+        counted[i] += crossover * _log_excess(p, 1.0 - p, ratio_up)
+    table = _upper_table(grid, own * counted + (1.0 - own) * absent, counted - absent)
+    return table._replace(
+        information_nats=table.information_nats + truncation_information_nats(truncated_mass)
+    )
+
+
 def truncation_information_nats(truncated_mass: float) -> float:
     """What cutting and rounding a noise's table can add to the information, at most.
 

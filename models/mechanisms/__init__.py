@@ -13,13 +13,15 @@ from models.mechanisms.gaussian import Gaussian
 from models.mechanisms.parameters import suggest
 from models.mechanisms.raw import Raw
 from models.mechanisms.suppressed import Suppressed
+from models.mechanisms.tiered import Tiered
 
-__all__ = ["MECHANISMS", "Gaussian", "Mechanism", "NoiseLaw", "Raw", "Suppressed", "parse"]
+__all__ = ["MECHANISMS", "Gaussian", "Mechanism", "NoiseLaw", "Raw", "Suppressed", "Tiered", "parse"]
 
 _TYPES: tuple[MechanismType, ...] = (
     Raw,
     Gaussian,
     Suppressed,
+    Tiered,
 )
 MECHANISMS: Mapping[str, MechanismType] = {kind.name: kind for kind in _TYPES}
 

@@ -12,13 +12,14 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from models.discrete_gaussian import TOTAL, check_sigma, discrete_gaussian_table
+from models.discrete_gaussian import check_sigma, discrete_gaussian_table
 from models.information import (
     InformationTable,
     binary_entropy,
     large_sigma_information_table,
     noise_information_table,
 )
+from models.integer_table import TOTAL
 from models.mechanisms.base import NoiseLaw
 from models.mechanisms.parameters import number, refuse_unknown
 

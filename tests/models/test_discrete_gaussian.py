@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy import stats
 
-from models.discrete_gaussian import MAX_SIGMA, MIN_SIGMA, TOTAL, discrete_gaussian_table
+from models.discrete_gaussian import MAX_SIGMA, MIN_SIGMA, discrete_gaussian_table
 from models.exceptions import MechanismError
+from models.integer_table import TOTAL
 from models.mechanisms import Gaussian
 from tests.shared_files import shared
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from models.continuous_gaussian import continuous_gaussian_information
-from models.discrete_gaussian import TOTAL, discrete_gaussian_table
+from models.discrete_gaussian import discrete_gaussian_table
 from models.exceptions import MechanismError
 from models.information import (
     binary_entropy,
@@ -19,6 +19,7 @@ from models.information import (
     table_information,
     truncation_information_nats,
 )
+from models.integer_table import TOTAL
 from models.mechanisms import Gaussian
 
 TABLE_SLACK = 1e-4  # relative; documented at Gaussian.information

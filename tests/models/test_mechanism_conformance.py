@@ -13,12 +13,13 @@ from scipy import stats
 
 from models.exceptions import MechanismError
 from models.information import binary_entropy, table_information
-from models.mechanisms import MECHANISMS, Gaussian, Mechanism, Raw, Suppressed, parse
+from models.mechanisms import MECHANISMS, Gaussian, Mechanism, Raw, Suppressed, Tiered, parse
 
 MECHANISMS_TO_TEST: list[Mechanism] = [
     Raw(),
     *(Gaussian(sigma) for sigma in (0.05, 0.4, 1.0, 25.0, 2000.0)),
     Suppressed(),
+    *(Tiered((("public", epsilon / 3), ("partner", epsilon))) for epsilon in (0.01, 0.6, 5.0)),
 ]
 PROBABILITIES = np.concatenate(
     ([0.0, 1e-300, 1e-17, 1e-12], np.linspace(0.001, 0.999, 97), [1.0 - 1e-12, 1.0])

@@ -1,0 +1,146 @@
+"""Tiered release: one chain of two-sided geometric noise a count, read at each tier's privacy level."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from math import exp, inf, nextafter, tanh
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models.exceptions import MechanismError
+from models.information import InformationTable, binary_channel_information_table, binary_entropy
+from models.integer_table import TOTAL
+from models.mechanisms.base import NoiseLaw
+from models.mechanisms.parameters import number, suggest
+from models.tiers.geometric import check_epsilon, geometric_table
+from models.tiers.integer_chain import chain_noise, check_levels
+from models.word_expansion import expand_words
+
+_PREFIX = "epsilon_"
+_TIER_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,31}")
+
+
+@dataclass(frozen=True, slots=True)
+class Tiered:
+    """The same count for several tiers of recipients: ``tiers`` are pairs of name and epsilon (nats), rising.
+
+    Everything an accountant asks is answered for the best-informed tier: by the chain, all tiers together
+    tell no more than that one does.
+    """
+
+    tiers: tuple[tuple[str, float], ...]
+    name: ClassVar[str] = "tiered"
+    is_released: ClassVar[bool] = True
+    is_exact: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        """:class:`MechanismError` for names or levels that cannot be; equal tiers make equal mechanisms."""
+        ordered = sorted(((name, float(epsilon)) for name, epsilon in self.tiers), key=lambda tier: tier[1])
+        for name, epsilon in ordered:
+            check_epsilon(epsilon)
+            if not _TIER_NAME.fullmatch(name):
+                raise MechanismError(
+                    "a tier's name must be small letters, digits and hyphens", repr(name), "rename the tier"
+                )
+        check_levels([epsilon for _, epsilon in ordered])
+        object.__setattr__(self, "tiers", tuple(ordered))
+
+    @classmethod
+    def from_parameters(cls, parameters: Mapping[str, object]) -> Tiered:
+        """From ``{"epsilon_public": 0.3, "epsilon_partner": 1.0}``; :class:`MechanismError` otherwise."""
+        for key in parameters:
+            if not key.startswith(_PREFIX):
+                raise MechanismError(
+                    f"parameters of mechanism {cls.name!r} must be {_PREFIX}<tier>",
+                    repr(key),
+                    suggest(key, [f"{_PREFIX}public"]),
+                )
+        return cls(
+            tuple((key.removeprefix(_PREFIX), number(cls.name, parameters, key)) for key in parameters)
+        )
+
+    @property
+    def parameters(self) -> Mapping[str, float]:
+        """``{"epsilon_<tier>": epsilon}`` of every tier, rising."""
+        return {f"{_PREFIX}{name}": epsilon for name, epsilon in self.tiers}
+
+    @property
+    def epsilon(self) -> float:
+        """The best-informed tier's level, nats: what any coalition learns about one count, at most."""
+        return self.tiers[-1][1]
+
+    def publish(self, counts: NDArray[np.int64], words: NDArray[np.uint64]) -> NDArray[np.int64]:
+        """The best-informed tier's values (n,) of counts (n,) for uniform bits ``words`` (n, 2)."""
+        return self.publish_tiers(counts, words)[:, -1].copy()
+
+    def publish_tiers(self, counts: NDArray[np.int64], words: NDArray[np.uint64]) -> NDArray[np.int64]:
+        """Every tier's values (n, tiers) of counts (n,), in the order of ``tiers``; one chain a count."""
+        levels = [epsilon for _, epsilon in self.tiers]
+        return counts[:, None] + chain_noise(levels, expand_words(words, len(levels)))
+
+    def noise_law(self) -> NoiseLaw:
+        """The best-informed tier's table; the other tiers' noise is this plus independent noise."""
+        table = geometric_table(self.epsilon)
+        return NoiseLaw(-table.last, table.probabilities, table.truncated_mass)
+
+    def reveal_probability(self) -> float:
+        """The probability of zero, ``tanh(epsilon / 2)``: unimodal noise's total variation at shift one."""
+        table = geometric_table(self.epsilon)
+        exact = Fraction(table.units[0], TOTAL) + Fraction(table.truncated_mass)
+        return min(1.0, nextafter(float(exact), inf))
+
+    def divergence(self) -> float:
+        """``epsilon tanh(epsilon / 2)`` nats at shift one, of the ideal law: its log-ratio is +-epsilon."""
+        return self.epsilon * tanh(self.epsilon / 2.0)
+
+    def information_table(self) -> InformationTable:
+        """Upper bounds of :meth:`information` on a grid of [0, 1/2], for look-up in kernels."""
+        return _information_table(self.epsilon)
+
+    def information(self, probability: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Information (nats) between being counted, with ``probability``, and all tiers' values; any shape.
+
+        At most 1e-4 relative above the exact one, never above the entropy ``h(p)``.
+        """
+        p = np.clip(probability, 0.0, 1.0)
+        smaller = np.minimum(p, 1.0 - p)
+        table = self.information_table()
+        above = np.interp(smaller, table.grid, table.information_nats)
+        return np.minimum(above, binary_entropy(smaller))
+
+    def expected_absolute_error(self) -> float:
+        """Expected size of the best-informed tier's noise, in people."""
+        return tier_error(self.epsilon)
+
+    def variance(self) -> float:
+        """Variance of the best-informed tier's noise, ``2 q / (1 - q)^2``."""
+        q = exp(-self.epsilon)
+        return 2.0 * q / (1.0 - q) ** 2
+
+    def zcdp_rho(self) -> float:
+        """``epsilon tanh(epsilon / 2)``, which is attained.
+
+        The noise tells what randomised response of the same epsilon does, whose Renyi divergence over its
+        order ``a`` is ``(g(u^2) - g(1/4)) / (u^2 - 1/4)`` with ``u = a - 1/2`` and the concave
+        ``g(t) = ln cosh(epsilon sqrt(t))``: largest at ``a = 1``, where it is the divergence. Sharper than
+        ``epsilon^2 / 2`` (Bun, Steinke, "Concentrated Differential Privacy", 2016, proposition 1.4).
+        """
+        return self.divergence()
+
+
+def tier_error(epsilon: float) -> float:
+    """Expected absolute noise of a tier, in people: ``2 q / (1 - q^2)``, ``q = exp(-epsilon)``."""
+    q = exp(-epsilon)
+    return 2.0 * q / (1.0 - q * q)
+
+
+@lru_cache(maxsize=64)
+def _information_table(epsilon: float) -> InformationTable:
+    crossover = exp(-epsilon) / (1.0 + exp(-epsilon))
+    return binary_channel_information_table(crossover, geometric_table(epsilon).truncated_mass)

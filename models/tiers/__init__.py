@@ -1,0 +1,1 @@
+"""Tiered release: recipients get one value at different privacy levels, and pooling them helps nobody."""
