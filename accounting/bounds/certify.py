@@ -12,6 +12,7 @@ from accounting.bounds.erasure import erasure
 from accounting.bounds.exact import exact_bound
 from accounting.bounds.loose import loose_bound
 from accounting.bounds.moment import moment_bound
+from accounting.bounds.sampled import sampled_bound
 from accounting.bounds.tight import tight_bound
 from accounting.exposure import Exposure
 from accounting.information import Information, renewal_terms
@@ -79,8 +80,15 @@ def compute_bounds(
             exact=exact,
             erasure=None if erased is None else erased.success,
         ),
-        None if erased is None else erased.sampled,
+        _smallest(sampled_bound(exposure, mistakes, effort), None if erased is None else erased.sampled),
     )
+
+
+def _smallest(first: float | None, second: float | None) -> float | None:
+    """The smaller of two bounds that may be missing."""
+    if first is None or second is None:
+        return second if first is None else first
+    return min(first, second)
 
 
 def certify(computed: ComputedBounds, baseline: float, effort: Effort) -> Certified:

@@ -33,3 +33,8 @@ class Effort:
             raise EffortError("draws must not be negative", self.draws, "use 0 to sample nothing")
         if not 0.0 < self.confidence < 1.0:
             raise EffortError("confidence must lie in (0, 1)", self.confidence, "use 0.95")
+
+    @property
+    def failure_probability(self) -> float:
+        """What each of the two bounds by sampling may fail with, so that both hold with ``confidence``."""
+        return (1.0 - self.confidence) / 2.0

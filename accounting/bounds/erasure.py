@@ -77,7 +77,7 @@ def sensor_steps(exposure: Exposure) -> SensorSteps:
                 steps.append(t)
                 covers.append(cover)
                 reveal.append(mechanism.reveal_probability())
-    stacked = np.array(covers).reshape(len(covers), exposure.place_count)
+    stacked = np.array(covers, dtype=np.bool_).reshape(len(covers), exposure.place_count)
     return SensorSteps(np.array(steps, dtype=np.int64), stacked, np.array(reveal, dtype=np.float64), always)
 
 
@@ -165,4 +165,4 @@ def _sampled(
     generator = np.random.Generator(np.random.Philox(effort.seed))
     kept = generator.random((effort.draws, sensors.reveal.size)) < sensors.reveal
     values = np.minimum(_evaluate(exposure, sensors, kept, mistakes, guess, effort)[:, 0], raw_success)
-    return upper_mean(values, 1.0 - effort.confidence)
+    return upper_mean(values, effort.failure_probability)

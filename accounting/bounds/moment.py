@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from accounting.bounds.effort import Effort
 from accounting.exposure import Exposure
 from accounting.kernels.patterns import bound_by_hits, bound_by_pattern, moments_by_hits
-from accounting.kernels.segments import find_nodes, no_hit_weight, segment_polynomials
+from accounting.kernels.segments import find_nodes, no_hit_weight, segment_polynomials, shared_powers
 
 MOST_OPERATIONS = 4e9  # a few seconds of one core
 MOST_ENTRIES = 1 << 25  # 256 MiB
@@ -93,7 +93,7 @@ def moment_bound(exposure: Exposure, mistakes: int, effort: Effort) -> float | N
         no_hit_weight(exposure.hits),
         nodes,
         order,
-        False,
+        shared_powers(exposure.chain, exposure.steps - 1 if order > 1 else 0),
     )
     by_hits = float(bound_by_hits(moments_by_hits(polynomials, nodes, exposure.steps), mistakes))
     if order == 1 or effort.patterns == 0:

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from accounting.kernels.horizon import divergence_root
 from accounting.kernels.patterns import bound_by_hits, bound_by_pattern, moments_by_hits
 from accounting.kernels.renewal import renewal_information, renewal_optimum
-from accounting.kernels.segments import find_nodes, no_hit_weight, segment_polynomials
+from accounting.kernels.segments import find_nodes, no_hit_weight, segment_polynomials, shared_powers
 from models.chain import ChainView
 from models.jit import jit, pjit, prange
 
@@ -39,14 +39,30 @@ def raw_success(
     least_pattern: float,
 ) -> float:
     """Success against a raw schedule: exact at ``s = 0``, else the moment bound; 1 for order 0."""
+    powers = shared_powers(chain, hits.shape[0] - 1 if order > 1 and mistakes > 0 else 0)
+    return raw_success_from_powers(chain, start, first_slot, hits, mistakes, order, least_pattern, powers)
+
+
+@jit
+def raw_success_from_powers(
+    chain: ChainView,
+    start: NDArray[np.float64],
+    first_slot: int,
+    hits: NDArray[np.bool_],
+    mistakes: int,
+    order: int,
+    least_pattern: float,
+    powers: NDArray[np.float64],
+) -> float:
+    """The same with the powers of the matrix at hand; empty where they do not help."""
     if mistakes == 0:
         return min(1.0, np.exp(renewal_optimum(chain, start, first_slot, hits)))
     if order == 0:
         return 1.0
     nodes = find_nodes(hits)
-    polynomials = segment_polynomials(chain, start, first_slot, no_hit_weight(hits), nodes, order, False)
+    polynomials = segment_polynomials(chain, start, first_slot, no_hit_weight(hits), nodes, order, powers)
     bound = bound_by_hits(moments_by_hits(polynomials, nodes, hits.shape[0]), mistakes)
-    if order > 1:
+    if order > 1 and least_pattern <= 1.0:
         by_pattern = bound_by_pattern(polynomials, nodes, hits.shape[0], mistakes, least_pattern)
         bound = min(bound, by_pattern.value)
     return bound
@@ -73,10 +89,13 @@ def kept_sets(
     say when and where they see the person.
     """
     values = np.empty((kept.shape[0], 2))
+    powers = shared_powers(chain, always.shape[0] - 1 if order > 1 else 0)
     for i in prange(kept.shape[0]):
         hits = kept_hits(always, step, cover, kept[i])
         information = renewal_information(chain, start, first_slot, hits, marginal).sum()
-        success = raw_success(chain, start, first_slot, hits, mistakes, order, least_pattern)
+        success = raw_success_from_powers(
+            chain, start, first_slot, hits, mistakes, order, least_pattern, powers
+        )
         values[i, 0] = min(success, divergence_root(information, guess))
         values[i, 1] = information
     return values

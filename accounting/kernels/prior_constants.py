@@ -187,11 +187,27 @@ def prior_constants(
 ) -> PriorConstants:
     """``q`` and the baseline of one person; ``start`` is the law of the place in the horizon's first step."""
     slots, place_count = chain.start.shape
-    marginal = marginals(chain, start, first_slot, steps)
     if gaps_affordable(place_count, slots, steps, mistakes):
         gaps = gap_matrices(chain, first_slot, min(slots, steps), mistakes + 1)
-        bounds = guess_bounds(gaps, marginal, mistakes, with_koga)
     else:
         gaps = np.empty((0, 1, 1, 1))
+    return constants_from_gaps(chain, start, first_slot, steps, mistakes, with_koga, gaps)
+
+
+@jit
+def constants_from_gaps(
+    chain: ChainView,
+    start: NDArray[np.float64],
+    first_slot: int,
+    steps: int,
+    mistakes: int,
+    with_koga: bool,
+    gaps: NDArray[np.float64],
+) -> PriorConstants:
+    """The same with the products of moves at hand, ``s + 1`` of them or more; none at all if too dear."""
+    marginal = marginals(chain, start, first_slot, steps)
+    if gaps.shape[0] > 0:
+        bounds = guess_bounds(gaps, marginal, mistakes, with_koga)
+    else:
         bounds = GuessBounds(np.inf, np.inf, markov_guess(marginal, mistakes))
     return PriorConstants(bounds, best_baseline(chain, start, first_slot, marginal, mistakes, gaps))

@@ -118,17 +118,35 @@ def multiply(left: NDArray[np.float64], right: NDArray[np.float64], result: NDAr
 
 
 @jit
+def shared_powers(chain: ChainView, longest: int) -> NDArray[np.float64]:
+    """Powers ``[g - 1, y, x]`` of one full matrix, ``g <= longest``; empty for sparse chains and cycles.
+
+    They do not depend on what is seen, so one set serves every schedule of a person.
+    """
+    slots, place_count = chain.start.shape
+    if slots > 1 or 2 * chain.value.size <= place_count * place_count or longest < 1:
+        return np.empty((0, place_count, place_count))
+    return gap_matrices(chain, 0, 1, longest)[0]
+
+
+@jit
 def avoiding_moves(
-    chain: ChainView, first_slot: int, weight: NDArray[np.float64], nodes: Nodes, is_evidence: bool
+    chain: ChainView,
+    first_slot: int,
+    weight: NDArray[np.float64],
+    nodes: Nodes,
+    powers: NDArray[np.float64],
 ) -> NDArray[np.float64]:
-    """``[t, g - 1, y, x] = Pr[X_{t+g} = y, no hit strictly between | X_t = x]``, for all ``t + g < T``."""
+    """``[t, g - 1, y, x] = Pr[X_{t+g} = y, no hit strictly between | X_t = x]``, for all ``t + g < T``.
+
+    With ``powers`` (:func:`shared_powers`) weights must be 0 at the nodes and 1 elsewhere.
+    """
     steps, place_count = weight.shape
     slots = chain.start.shape[0]
     longest = max(steps - 1, 0)
     moves = np.empty((longest, longest, place_count, place_count))
-    few_hits = nodes.time.size < 3 * steps and not is_evidence
-    if slots == 1 and few_hits and 2 * chain.value.size > place_count * place_count:
-        subtract_hits(gap_matrices(chain, 0, 1, max(longest, 1))[0], nodes, moves)
+    if powers.shape[0] >= longest and nodes.time.size < 3 * steps:
+        subtract_hits(powers, nodes, moves)
         return moves
     for t in range(longest):
         transposed(chain, (first_slot + t) % slots, moves[t, 0])
@@ -238,20 +256,18 @@ def segment_polynomials(
     weight: NDArray[np.float64],
     nodes: Nodes,
     order: int,
-    is_evidence: bool,
+    powers: NDArray[np.float64],
 ) -> NDArray[np.float64]:
     """``e[b, a, j]`` for ``j = 0..order``, shape (N, N, order + 1); zero unless ``a`` is before ``b``.
 
-    ``is_evidence`` says that weights other than 0 and 1 occur.
+    ``powers`` as for :func:`avoiding_moves`, empty where weights are other evidence than hits.
     """
     steps, place_count = weight.shape
     count = nodes.time.size
     forward = forward_vectors(chain, start, first_slot, weight, nodes)
     backward = backward_vectors(chain, first_slot, weight, nodes)
-    if order > 1:
-        moves = avoiding_moves(chain, first_slot, weight, nodes, is_evidence)
-    else:
-        moves = np.empty((0, 0, 0, 0))
+    reach = steps if order > 1 else 1  # order 1 looks at one time alone
+    moves = avoiding_moves(chain, first_slot, weight[:reach], nodes, powers)
     suffix = np.empty((order + 1, place_count))
     polynomials = np.zeros((count, count, order + 1))
     for b in range(1, count):

@@ -19,7 +19,13 @@ from accounting.bounds.loose import loose_bound
 from accounting.bounds.moment import moment_bound
 from accounting.bounds.tight import tight_bound
 from accounting.kernels.patterns import bound_by_hits, bound_by_pattern, moments_by_hits
-from accounting.kernels.segments import find_nodes, no_hit_weight, segment_polynomials
+from accounting.kernels.segments import (
+    avoiding_moves,
+    find_nodes,
+    no_hit_weight,
+    segment_polynomials,
+    shared_powers,
+)
 from tests.accounting.chains import Case, random_case
 from tests.accounting.enumeration import all_paths, joint_law, optimum, raw_channels, subset_maximum, within
 from tests.accounting.exposures import case_exposure, koga_chain, raw_exposure
@@ -121,7 +127,7 @@ def test_moment_bound_equals_its_definition_over_all_patterns(seed: int, order: 
             no_hit_weight(exposure.hits),
             nodes,
             usable,
-            False,
+            shared_powers(exposure.chain, exposure.steps - 1),
         )
         by_hits = bound_by_hits(moments_by_hits(polynomials, nodes, exposure.steps), mistakes)
         by_pattern = bound_by_pattern(polynomials, nodes, exposure.steps, mistakes, 0.0)
@@ -132,13 +138,11 @@ def test_moment_bound_equals_its_definition_over_all_patterns(seed: int, order: 
 
 def test_two_ways_to_the_moves_between_hits_agree_and_the_quick_one_is_never_smaller() -> None:
     """Powers less the paths through a hit, and products of moves that avoid it."""
-    from accounting.kernels.segments import avoiding_moves
-
     start, matrix = koga_chain(12, 0.2)
     exposure = raw_exposure(start, matrix, [[3], [], [5], [3], [11], [0]])
     nodes, weight = find_nodes(exposure.hits), no_hit_weight(exposure.hits)
-    quick = avoiding_moves(exposure.chain, 0, weight, nodes, False)
-    plain = avoiding_moves(exposure.chain, 0, weight, nodes, True)
+    quick = avoiding_moves(exposure.chain, 0, weight, nodes, shared_powers(exposure.chain, 5))
+    plain = avoiding_moves(exposure.chain, 0, weight, nodes, np.empty((0, 12, 12)))
     for t in range(5):
         for g in range(5 - t):
             assert np.all(quick[t, g] >= plain[t, g])
