@@ -14,7 +14,7 @@ CODE := models accounting stream_app tests benchmarks experiments
 PYTHON ?= $(shell for candidate in python3 python3.11 python3.12 python3.13; do \
 	$$candidate -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$candidate && break; done)
 
-.PHONY: help demo test test-fast lint format bench held-out picture lock install install-dev clean
+.PHONY: help demo test test-fast lint format bench held-out readme lock install install-dev clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -43,8 +43,8 @@ bench: install-dev ## each speed claim as a table of ratios measured in one run
 held-out: install-dev ## the paper's summary on real check-ins (DATA=folder with the Parquet files)
 	@$(BIN)/python -m experiments.held_out $(if $(DATA),--data $(DATA)) --results docs/results
 
-picture: install-dev ## draw the README's picture from a run of the demo
-	@$(BIN)/python -m experiments.readme_picture
+readme: install-dev ## refresh the README's picture and example from a run of the demo
+	@$(BIN)/python -m experiments.readme
 
 install: $(VENV)/installed-runtime
 install-dev: $(VENV)/installed-dev

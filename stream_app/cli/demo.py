@@ -49,7 +49,7 @@ def demo(
     if json:
         print_json(report_json(report))
     else:
-        _print_report(stdout(), report)
+        print_report(stdout(), report)
 
 
 def _run(options: DemoOptions) -> DemoReport:
@@ -75,7 +75,8 @@ def report_json(report: DemoReport) -> dict[str, Any]:
     return document
 
 
-def _print_report(console: Console, report: DemoReport) -> None:
+def print_report(console: Console, report: DemoReport) -> None:
+    """The summary for people, in 80 columns."""
     _print_question(console, report)
     _print_exposed(console, report)
     _print_ways_of_life(console, report)

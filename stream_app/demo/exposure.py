@@ -34,8 +34,18 @@ class Account:
 
     worst: WorstMoment
     highest_risk: NDArray[np.float64]  # (N,) over all steps
-    mean_risk: float  # over people and steps
-    mean_baseline: float
+    risk_by_step: NDArray[np.float64]  # (T,) mean over people
+    baseline_by_step: NDArray[np.float64]  # (T,) mean over people
+
+    @property
+    def mean_risk(self) -> float:
+        """Mean risk over people and steps."""
+        return float(self.risk_by_step.mean())
+
+    @property
+    def mean_baseline(self) -> float:
+        """Mean baseline over people and steps."""
+        return float(self.baseline_by_step.mean())
 
     def people_at_risk(self, threshold: float) -> int:
         """People whose risk reached the threshold at some step."""
@@ -66,7 +76,7 @@ def account(population: Population, steps: Iterable[StepSchedule], settings: Hor
         np.zeros(people, np.int64), accountant.risk(), accountant.baseline(), np.full(people, -1.0)
     )
     highest = np.zeros(people)
-    means: list[tuple[float, float]] = []
+    risk_by_step, baseline_by_step = [], []
     for step in steps:
         accountant.apply(step)
         risk, baseline, added = accountant.risk(), accountant.baseline(), accountant.added()
@@ -78,9 +88,9 @@ def account(population: Population, steps: Iterable[StepSchedule], settings: Hor
             added[worse],
         )
         np.maximum(highest, risk, out=highest)
-        means.append((float(risk.mean()), float(baseline.mean())))
-    mean_risk, mean_baseline = (float(np.mean(column)) for column in zip(*means, strict=True))
-    return Account(worst, highest, mean_risk, mean_baseline)
+        risk_by_step.append(risk.mean())
+        baseline_by_step.append(baseline.mean())
+    return Account(worst, highest, np.array(risk_by_step), np.array(baseline_by_step))
 
 
 def mean_error(steps: Sequence[StepSchedule]) -> float | None:

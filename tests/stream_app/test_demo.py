@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from stream_app.cli.demo import _print_report, report_json
+from stream_app.cli.demo import print_report, report_json
 from stream_app.cli.output import stdout
 from stream_app.demo import DemoOptions, DemoReport, run_demo
 from stream_app.events import Observer, StepClosed
@@ -114,7 +114,7 @@ def test_people_are_counted_once_in_the_table_of_ways_of_life(visit: Visit) -> N
 def test_the_summary_fits_a_terminal_of_80_columns(visit: Visit, capsys: pytest.CaptureFixture[str]) -> None:
     """Tables are not broken; only commands to copy may be longer."""
     report, _, _ = visit
-    _print_report(stdout(), report)
+    print_report(stdout(), report)
     lines = capsys.readouterr().out.splitlines()
     prose = [line for line in lines if str(report.scenario.folder) not in line]
     assert max(map(len, prose)) <= 80
