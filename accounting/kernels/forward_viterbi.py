@@ -30,7 +30,10 @@ POSSIBLE = -1
 
 
 class Scale(NamedTuple):
-    """What one step's conditioning divided by, and the smallest positive number it left."""
+    """What one step's conditioning divided by.
+
+    No positive number it left is below ``lowest``, which is 0 when a product underflowed.
+    """
 
     total: float
     best: float
@@ -123,26 +126,26 @@ def condition(
     """
     total = 0.0
     best = 0.0
-    lowest = 1.0
+    lowest = np.inf
     for y in range(places.size):
         weight = likelihood[step, labels[step, places[y]]]
-        if weight != 1.0:
-            least = min(work.next_belief[y], work.next_score[y])
-            if weight > 0.0 and work.next_belief[y] > 0.0 and least * weight < SAFE_PRODUCT:
-                lowest = 0.0
-            work.next_belief[y] *= weight
-            work.next_score[y] *= weight
-        total += work.next_belief[y]
-        best = max(best, work.next_score[y])
+        belief = work.next_belief[y] * weight
+        score = work.next_score[y] * weight
+        if belief > 0.0:
+            lowest = min(lowest, belief, score)
+        elif weight > 0.0 and work.next_belief[y] > 0.0:
+            lowest = 0.0
+        work.next_belief[y] = belief
+        work.next_score[y] = score
+        total += belief
+        best = max(best, score)
     if total == 0.0 or best == 0.0:
         return Scale(0.0, 0.0, lowest)
     inverse = 1.0 / total
     for y in range(places.size):
         work.belief[y] = work.next_belief[y] * inverse
         work.scores[step, y] = work.next_score[y] / best
-        if work.belief[y] > 0.0:
-            lowest = min(lowest, work.belief[y], work.scores[step, y])
-    return Scale(total, best, lowest)
+    return Scale(total, best, lowest / max(total, best))
 
 
 @jit

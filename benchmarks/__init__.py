@@ -1,0 +1,1 @@
+"""Small scripts, each of which proves one claim about speed and prints one table."""

@@ -1,0 +1,153 @@
+"""Claim: forward + Viterbi for everybody is limited by memory where matrices are full, and hundreds of times
+hmmlearn's rate where people visit few places.
+
+A person-step is one forward and one Viterbi update of one person; paths are decoded where the whole trace is
+visited at once. ``python -m benchmarks.forward_viterbi``
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from accounting.kernels.population_decoding import (
+    DecodedArrays,
+    FilterArrays,
+    begin_filter,
+    decode_people,
+    filter_people,
+    smallest_entries,
+)
+from accounting.kernels.shared_matrix import decode_shared
+from benchmarks.harness import Contestant, measure, rate, show, times
+from benchmarks.peers import PROCESSES, Problem, hmmlearn_run, start_pool
+from benchmarks.roofline import CHUNK, read_all
+from models.packing import FlatChains
+from models.population import Population
+
+LOCATIONS = 100
+STEPS = 10
+
+
+def random_population(people: int, places: int, exits: int, seed: int = 0) -> Population:
+    """Everybody on own places of 100, each row with ``exits`` entries (all of them if there are no more)."""
+    rng = np.random.default_rng(seed)
+    own = rng.random((people, LOCATIONS)).argsort(axis=1)[:, :places]
+    own.sort(axis=1)
+    columns = rng.random((people, places, places)).argsort(axis=2)[:, :, :exits]
+    rows = np.broadcast_to(np.arange(places)[None, :, None], columns.shape)
+    weight = rng.dirichlet(np.ones(exits), size=(people, places))
+    entries = places * exits
+    flat = FlatChains(
+        np.ones(people, np.int32),
+        np.arange(people + 1) * places,
+        own.ravel().astype(np.int32),
+        np.arange(people + 1) * entries,
+        np.zeros(people * entries, np.int32),
+        rows.ravel().astype(np.int32),
+        columns.ravel().astype(np.int32),
+        weight.ravel(),
+        np.arange(people + 1) * places,
+        np.full(people * places, 1 / places),
+    )
+    names = [str(location) for location in range(LOCATIONS)]
+    return Population.from_flat([str(i) for i in range(people)], flat, names)
+
+
+def observed(people: int) -> tuple[np.ndarray, np.ndarray]:
+    """One sensor a step and a likelihood of every outcome for everybody."""
+    rng = np.random.default_rng(1)
+    labels = np.zeros((STEPS, LOCATIONS), np.int32)
+    labels[np.arange(STEPS), rng.integers(LOCATIONS, size=STEPS)] = 1
+    return labels, np.where(rng.random((people, STEPS, 1)) < 0.3, [0.3, 0.7], [0.7, 0.3])
+
+
+def empty_decoded(people: int) -> DecodedArrays:
+    return DecodedArrays(
+        np.empty(people, np.int32), np.empty(people), np.empty(people), np.empty((people, STEPS), np.int32)
+    )
+
+
+def one_visit_per_trace(population: Population) -> Callable[[], None]:
+    arrays, people = population.arrays, len(population)
+    smallest, decoded = smallest_entries(arrays), empty_decoded(people)
+    labels, likelihood = observed(people)
+    return lambda: decode_people(arrays, smallest, 0, labels, likelihood, decoded)
+
+
+def one_visit_per_step(population: Population) -> Callable[[], None]:
+    arrays, people = population.arrays, len(population)
+    smallest, size = smallest_entries(arrays), arrays.places.size
+    labels, likelihood = observed(people)
+    now = np.ascontiguousarray(likelihood[:, :1])
+    state = FilterArrays(
+        *np.empty((2, size)), *np.empty((2, people)), np.empty(people, np.int32), np.empty(people, bool)
+    )
+    begin_filter(arrays, 0, state)
+    return lambda: filter_people(arrays, smallest, 1, 0, labels[:1], now, state)
+
+
+def shared_matrix(people: int, places: int) -> Callable[[], None]:
+    rng = np.random.default_rng(2)
+    columns = np.ascontiguousarray(rng.dirichlet(np.ones(places), size=places).T)
+    labels, likelihood = observed(people)
+    decoded, exact, start = empty_decoded(people), np.empty(people, bool), np.full(places, 1 / places)
+    labels = np.ascontiguousarray(labels[:, :places])
+    return lambda: decode_shared(columns, start, labels, likelihood, decoded, exact)
+
+
+def read_memory(megabytes: int) -> tuple[Callable[[], None], float]:
+    """Reading far more than the cache holds, and how many bytes that is."""
+    chunks = megabytes * (1 << 20) // (8 * CHUNK)
+    values, ones, found = np.ones(chunks * CHUNK), np.ones(CHUNK), np.empty(chunks)
+    return lambda: read_all(values, ones, found), float(values.nbytes)
+
+
+def main() -> None:
+    sparse, medium, full = (
+        random_population(40_000, 10, 3),
+        random_population(10_000, 40, 5),
+        random_population(6_000, 100, 100),
+    )
+    read, read_bytes = read_memory(480)
+    with start_pool() as pool:
+        peers = {
+            f"hmmlearn, {kind}, {places} places": Contestant(
+                hmmlearn_run(pool, Problem(places, STEPS, count, is_shared)), PROCESSES * count * STEPS
+            )
+            for kind, is_shared, counts in (
+                ("own matrices", False, {100: 150, 10: 150}),
+                ("one matrix", True, {100: 1_000, 10: 5_000}),
+            )
+            for places, count in counts.items()
+        }
+        ours = {
+            "own sparse, 10 places, 3 exits": Contestant(one_visit_per_trace(sparse), 40_000 * STEPS),
+            "  one visit per step": Contestant(one_visit_per_step(sparse), 40_000),
+            "own sparse, 40 places, 5 exits": Contestant(one_visit_per_trace(medium), 10_000 * STEPS),
+            "own full, 100 places": Contestant(one_visit_per_trace(full), 6_000 * STEPS),
+            "  one visit per step ": Contestant(one_visit_per_step(full), 6_000),
+            "one full matrix for all, 100 places": Contestant(shared_matrix(12_800, 100), 12_800 * STEPS),
+            "one full matrix for all, 10 places": Contestant(shared_matrix(64_000, 10), 64_000 * STEPS),
+        }
+        found = measure(peers | ours | {"read": Contestant(read, read_bytes)}, repeats=7)
+    rows = [
+        [name, rate(found[name]), *(times(found[name], found[peer]) for peer in peers)]
+        for name in (*ours, *peers)
+    ]
+    share = found["  one visit per step "] * 8e4 / found["read"]
+    note = (
+        f"person-steps/s, traces of {STEPS} steps; memory is read at {found['read'] / 1e9:.1f} GB/s, "
+        f"full matrices once a step at {share:.0%} of that"
+    )
+    show(
+        "Forward + Viterbi",
+        ["", "person-steps/s", *(peer.removeprefix("hmmlearn, ") for peer in peers)],
+        rows,
+        note,
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,61 @@
+"""Measuring rates side by side: warm-up, then repeats of all contestants in turn, medians, one table."""
+
+from __future__ import annotations
+
+import os
+import statistics
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from rich.console import Console
+from rich.table import Table
+
+
+@dataclass(frozen=True)
+class Contestant:
+    """Something that does ``work`` units when called; ``seconds`` it returns replaces the clock outside."""
+
+    run: Callable[[], float | None]
+    work: float
+
+
+def measure(contestants: Mapping[str, Contestant], repeats: int = 5) -> dict[str, float]:
+    """Median units per second of each contestant; they take turns, so that all meet the same weather."""
+    for contestant in contestants.values():
+        contestant.run()
+    seconds: dict[str, list[float]] = {name: [] for name in contestants}
+    for _ in range(repeats):
+        for name, contestant in contestants.items():
+            began = time.perf_counter()
+            own = contestant.run()
+            seconds[name].append(time.perf_counter() - began if own is None else own)
+    return {name: contestants[name].work / statistics.median(times) for name, times in seconds.items()}
+
+
+def show(title: str, columns: list[str], rows: list[list[str]], note: str = "") -> None:
+    """Print one table; the load of the machine goes under it, for it explains odd figures."""
+    table = Table(title=title, title_justify="left", caption_justify="left", caption=_caption(note))
+    for position, column in enumerate(columns):
+        table.add_column(column, justify="left" if position == 0 else "right")
+    for row in rows:
+        table.add_row(*row)
+    Console(width=None if os.isatty(1) else 150).print(table)
+
+
+def rate(value: float) -> str:
+    """A rate with three digits: 12.3 M, 456 k, 78.9."""
+    for unit, size in (("M", 1e6), ("k", 1e3)):
+        if value >= size:
+            return f"{value / size:.3g} {unit}"
+    return f"{value:.3g}"
+
+
+def times(ours: float, theirs: float) -> str:
+    """A ratio as it is said: 312 x."""
+    return f"{ours / theirs:.3g} x"
+
+
+def _caption(note: str) -> str:
+    load = ", ".join(f"{value:.1f}" for value in os.getloadavg())
+    return f"{note}\n{os.cpu_count()} cores; load of the last 1, 5, 15 minutes {load}".strip()

@@ -1,0 +1,19 @@
+"""How fast this machine reads memory: the limit of everything that looks at a matrix once."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accounting.kernels.lanes import sum_and_max_of_products
+from models.jit import pjit, prange
+
+CHUNK = 1 << 16
+
+
+@pjit
+def read_all(values: NDArray[np.float64], ones: NDArray[np.float64], found: NDArray[np.float64]) -> None:
+    """Read every value once, in all threads; ``ones`` (CHUNK,) stays in the cache."""
+    for chunk in prange(found.size):
+        part = values[chunk * CHUNK : (chunk + 1) * CHUNK]
+        found[chunk], _ = sum_and_max_of_products(part, ones, ones)
