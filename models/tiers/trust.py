@@ -1,0 +1,142 @@
+"""Who is told how much: distances over the recipients' graph, and privacy levels that fall with distance.
+
+Koufogiannis and Pappas, "Diffusing Private Data over Networks", section II: shortest-path distance counts
+the handshakes; resistance distance also counts how many ways lead there. Neither looks at any data.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csgraph
+
+from models.exceptions import MechanismError
+
+Measure = Literal["shortest-path", "resistance"]
+
+
+@dataclass(frozen=True)
+class TrustGraph:
+    """Who trusts whom: undirected edges with a length above 0 (1 = direct acquaintance)."""
+
+    members: tuple[str, ...]
+    edges: Mapping[tuple[str, str], float]
+
+    def __post_init__(self) -> None:
+        """:class:`MechanismError` for an edge to nobody or one without a length."""
+        for pair, length in self.edges.items():
+            if not set(pair) <= set(self.members) or pair[0] == pair[1]:
+                raise MechanismError("an edge must join two members", pair, "add the member or drop the edge")
+            if not (math.isfinite(length) and length > 0):
+                raise MechanismError(f"the length of edge {pair} must be positive", length, "e.g. 1")
+
+    def distances(self, owner: str, measure: Measure = "shortest-path") -> dict[str, float]:
+        """Distance of every member from ``owner``; inf where no path leads."""
+        if owner not in self.members:
+            raise MechanismError("the owner must be a member", repr(owner), "add it to the graph")
+        found = shortest_path_distances if measure == "shortest-path" else resistance_distances
+        values = found(self._lengths(), self.members.index(owner))
+        return dict(zip(self.members, values.tolist(), strict=True))
+
+    def _lengths(self) -> NDArray[np.float64]:
+        """Symmetric matrix (members, members) of edge lengths, 0 where there is none."""
+        position = {name: index for index, name in enumerate(self.members)}
+        matrix = np.zeros((len(self.members), len(self.members)))
+        for (first, second), length in self.edges.items():
+            matrix[position[first], position[second]] = matrix[position[second], position[first]] = length
+        return matrix
+
+
+def shortest_path_distances(lengths: NDArray[np.float64], owner: int) -> NDArray[np.float64]:
+    """Length of the shortest path from ``owner`` to each member (n,), inf without one (Dijkstra)."""
+    from_owner = csgraph.shortest_path(lengths, method="D", directed=False, indices=np.array([owner]))
+    return np.asarray(from_owner, dtype=np.float64).reshape(-1)
+
+
+def resistance_distances(lengths: NDArray[np.float64], owner: int) -> NDArray[np.float64]:
+    """Electrical resistance between ``owner`` and each member (n,), an edge resisting as its length.
+
+    inf where no path leads. ``R_ij = G_ii + G_jj - 2 G_ij`` with ``G`` the pseudo-inverse of the Laplacian of
+    the conductances (Klein, Randic, "Resistance distance", 1993). Grounding the owner instead gives
+    ``R_oj = (L_oo^-1)_jj``.
+    """
+    edges = lengths > 0.0
+    conductances = np.where(edges, 1.0 / np.where(edges, lengths, 1.0), 0.0)
+    component = csgraph.connected_components(conductances, directed=False)[1]
+    distances = np.full(lengths.shape[0], math.inf)
+    distances[owner] = 0.0
+    others = np.flatnonzero((component == component[owner]) & (np.arange(distances.size) != owner))
+    if others.size:
+        laplacian = np.diag(conductances.sum(axis=1)) - conductances
+        distances[others] = np.diag(np.linalg.inv(laplacian[np.ix_(others, others)]))
+    return distances
+
+
+Level = Callable[[float], float]
+
+
+def reciprocal_level(at_one: float) -> Level:
+    """``epsilon(d) = at_one / d``; no limit at distance 0, so cap it with :func:`assign_tiers`."""
+    return lambda distance: math.inf if distance == 0.0 else at_one / distance
+
+
+def exponential_level(at_zero: float, length: float) -> Level:
+    """``epsilon(d) = at_zero exp(-d / length)``."""
+    return lambda distance: at_zero * math.exp(-distance / length)
+
+
+def stepwise_level(steps: Sequence[tuple[float, float]]) -> Level:
+    """The epsilon of the first of ``steps`` (largest distance, epsilon) that reaches; 0 beyond the last."""
+    return lambda distance: next((epsilon for most, epsilon in steps if distance <= most), 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class TierAssignment:
+    """``tiers``: name and epsilon (nats), rising; ``tier_of``: each recipient's tier, None for nothing."""
+
+    tiers: tuple[tuple[str, float], ...]
+    tier_of: Mapping[str, str | None]
+
+
+def assign_tiers(
+    distances: Mapping[str, float], level: Level, allowed: Iterable[float], names: Sequence[str] | None = None
+) -> TierAssignment:
+    """Each recipient's tier: the largest of the ``allowed`` epsilons that its distance permits.
+
+    Rounding down to few levels keeps the number of published files small and nobody above
+    ``level(distance)``. ``names`` of the levels, rising (default ``tier-1`` for the least informed).
+    :class:`MechanismError` when the level rises with the distance somewhere, or is not a number.
+    """
+    levels = sorted(set(allowed))
+    called = [f"tier-{index + 1}" for index in range(len(levels))] if names is None else list(names)
+    if not levels or len(called) != len(levels):
+        raise MechanismError(
+            "each allowed epsilon must have one name", f"{levels} and {called}", "give as many as levels"
+        )
+    permitted = {name: level(distance) for name, distance in distances.items()}
+    _check_falling(sorted((distances[name], value) for name, value in permitted.items()))
+    tier_of = {name: _highest_below(value, levels, called) for name, value in permitted.items()}
+    return TierAssignment(tuple(zip(called, levels, strict=True)), tier_of)
+
+
+def _highest_below(permitted: float, levels: Sequence[float], names: Sequence[str]) -> str | None:
+    below = [name for name, epsilon in zip(names, levels, strict=True) if epsilon <= permitted]
+    return below[-1] if below else None
+
+
+def _check_falling(pairs: Sequence[tuple[float, float]]) -> None:
+    """Who is farther away must not be told more."""
+    highest = math.inf
+    for distance, epsilon in pairs:
+        if math.isnan(epsilon) or epsilon < 0.0 or epsilon > highest:
+            raise MechanismError(
+                "epsilon must not rise with distance, and be 0 or more",
+                f"{epsilon} at distance {distance}",
+                "choose a falling function of the distance",
+            )
+        highest = epsilon
