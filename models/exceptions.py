@@ -47,3 +47,11 @@ class NoiseKeyError(TallyguardError):
 
 class PseudonymKeyError(TallyguardError):
     """The secret pseudonym key is missing or too short."""
+
+
+class GaussianProcessError(TallyguardError):
+    """A kernel, its times or the values it is fitted to are out of range."""
+
+
+class NoiseDesignError(TallyguardError):
+    """A noise design was asked for something it cannot be, or a solver's answer did not stand the check."""

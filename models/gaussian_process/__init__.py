@@ -1,0 +1,34 @@
+"""Gaussian-process priors: what is believed about a trace or a count series before anything is released."""
+
+from __future__ import annotations
+
+from models.gaussian_process.conditional import Conditional, condition_on
+from models.gaussian_process.dimensions import IndependentDimensions
+from models.gaussian_process.fitting import KernelFit, effective_length_scale, fit_kernel
+from models.gaussian_process.kernels import RBF, Kernel, Matern, Periodic, Product, Sum, White
+from models.gaussian_process.posterior import (
+    posterior_covariance,
+    posterior_interval,
+    posterior_mean,
+)
+from models.gaussian_process.prior import GaussianProcessPrior
+
+__all__ = [
+    "RBF",
+    "Conditional",
+    "GaussianProcessPrior",
+    "IndependentDimensions",
+    "Kernel",
+    "KernelFit",
+    "Matern",
+    "Periodic",
+    "Product",
+    "Sum",
+    "White",
+    "condition_on",
+    "effective_length_scale",
+    "fit_kernel",
+    "posterior_covariance",
+    "posterior_interval",
+    "posterior_mean",
+]
