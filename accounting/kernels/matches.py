@@ -17,15 +17,15 @@ def guess_success(
 ) -> float:
     """``Pr[d(X, guess) <= s]`` by the recursion over (mistakes so far, place)."""
     now = np.zeros((mistakes + 1, start.size))
-    after = np.empty_like(now)
+    after = np.zeros_like(now)
     now[0] = start
     for t in range(guess.size):
         if t > 0:
-            for m in range(mistakes + 1):
+            for m in range(min(t, mistakes) + 1):  # no more mistakes than steps so far
                 predict(chain, (first_slot + t - 1) % chain.start.shape[0], now[m], after[m])
             now, after = after, now
         right = guess[t]
-        for m in range(mistakes, -1, -1):
+        for m in range(min(t + 1, mistakes), -1, -1):
             # Whoever is elsewhere has made one mistake more; with s already made they are out.
             still_right = now[m, right]
             if m > 0:
