@@ -20,6 +20,7 @@ from accounting.exceptions import SettingsError
 from accounting.exposure import Exposure, check_mistakes
 from accounting.kernels.attack_law import attack_law, law_work
 from accounting.kernels.forward_viterbi import smallest_entry
+from accounting.kernels.hit_graph import walk_tables
 from accounting.kernels.hit_tables import HitTables, hit_tables, likeliest_between
 from accounting.kernels.noised_draws import graph_successes, stepwise_successes
 from accounting.kernels.random_draws import new_walker
@@ -98,6 +99,9 @@ def sampled_on_graph(
         released_steps(exposure.observations),
         exposure.labels,
         tables,
+        walk_tables(tables),
+        local(exposure.chain),
+        exposure.start,
         mistakes,
     )
     return _sampled(graph_successes, arguments, draws, seed, confidence)

@@ -16,25 +16,40 @@ from numpy.typing import NDArray
 from accounting.kernels.hit_tables import HitTables
 from models.jit import jit
 
+SAFE_SWING = 300.0
+"""Sums over walks stay within e^-600..e^300, far from the ends of the number range, below this (nats)."""
+
+
+class WalkTables(NamedTuple):
+    """The tables of sums, no longer logarithms, where ``is_safe``: no sum is below e^-SAFE_SWING."""
+
+    is_safe: bool
+    into: NDArray[np.float64]  # (n, n): [b, a] sum over paths from a to b
+    out_of: NDArray[np.float64]  # (n, n): [a, b] the same
+    forward: NDArray[np.float64]  # (n, T, K)
+    backward: NDArray[np.float64]  # (n, T, K)
+
 
 class GraphWork(NamedTuple):
     """Scratch for one trace: ``n`` nodes, ``T`` steps, ``K`` places."""
 
     evidence: NDArray[np.float64]  # (n,) log-likelihood of the node's outcome against none
+    gain: NDArray[np.float64]  # (n,) e^evidence
     reach: NDArray[np.int64]  # (n,) an edge into the node may not leave a node before this one
     score: NDArray[np.float64]  # (n,) best walk from the start, log
     origin: NDArray[np.int64]  # (n,) the node it comes from
-    ahead: NDArray[np.float64]  # (n,) sum over walks from the start, log
-    behind: NDArray[np.float64]  # (n,) sum over walks to the end, log
+    ahead: NDArray[np.float64]  # (n,) sum over walks from the start, the node's own gain included
+    behind: NDArray[np.float64]  # (n,) sum over walks to the end, without it
     left: NDArray[np.float64]  # (K,)
     right: NDArray[np.float64]  # (K,)
 
 
 @jit
 def new_graph_work(nodes: int, places: int) -> GraphWork:
-    """Scratch for :func:`decode_graph` and :func:`likeliest_graph`."""
+    """Scratch for decoding on the graph."""
     return GraphWork(
         np.zeros(nodes),
+        np.ones(nodes),
         np.zeros(nodes, np.int64),
         np.empty(nodes),
         np.empty(nodes, np.int64),
@@ -46,28 +61,60 @@ def new_graph_work(nodes: int, places: int) -> GraphWork:
 
 
 @jit
+def _lowest(logarithms: NDArray[np.float64]) -> float:
+    """The smallest finite one."""
+    lowest = 0.0
+    for value in logarithms.ravel():
+        if value > -np.inf:
+            lowest = min(lowest, value)
+    return lowest
+
+
+@jit
+def walk_tables(tables: HitTables) -> WalkTables:
+    """Take the tables of sums out of logarithms."""
+    forward = tables.forward.copy()
+    backward = tables.backward.copy()
+    for node in range(forward.shape[0]):
+        for step in range(forward.shape[1]):
+            forward[node, step] *= np.exp(tables.forward_scale[node, step])
+            backward[node, step] *= np.exp(tables.backward_scale[node, step])
+    lowest = min(_lowest(tables.log_sum), _lowest(tables.forward_scale), _lowest(tables.backward_scale))
+    into = np.exp(tables.log_sum)
+    return WalkTables(lowest > -SAFE_SWING, into, into.T.copy(), forward, backward)
+
+
+@jit
 def weigh_nodes(
     tables: HitTables, labels: NDArray[np.int32], log_likelihood: NDArray[np.float64], work: GraphWork
-) -> None:
-    """Fill evidence and reach from ``log_likelihood`` (T, O); ``labels`` (T, K) of the own places."""
+) -> float:
+    """Fill evidence, gain and reach from ``log_likelihood`` (T, O); ``labels`` (T, K) of the own places.
+
+    Returns by how many nats the evidence of a whole walk can swing.
+    """
     time, place = tables.nodes.time, tables.nodes.place
     end = time.size - 1
     reach = 0
     node = 1
+    swing = 0.0
     for step in range(labels.shape[0]):
         nowhere = log_likelihood[step, 0]
         forced = nowhere == -np.inf
         first = node
+        largest = 0.0
         while node < end and time[node] == step:
-            work.evidence[node] = log_likelihood[step, labels[step, place[node]]] - (
-                0.0 if forced else nowhere
-            )
+            evidence = log_likelihood[step, labels[step, place[node]]] - (0.0 if forced else nowhere)
+            work.evidence[node] = evidence
+            work.gain[node] = np.exp(evidence)
             work.reach[node] = reach
+            if evidence > -np.inf:
+                largest = max(largest, abs(evidence))
             node += 1
         if forced:
             reach = first
-    work.evidence[end] = 0.0
+        swing += largest
     work.reach[end] = reach
+    return swing
 
 
 @jit
@@ -102,114 +149,76 @@ def trace_walk(tables: HitTables, work: GraphWork, path: NDArray[np.int32]) -> N
 
 
 @jit
-def _log_sum_into(tables: HitTables, b: int, work: GraphWork) -> float:
-    """Log of the sum over walks that enter ``b`` last."""
-    top = -np.inf
-    for a in range(work.reach[b], b):
-        top = max(top, work.ahead[a] + tables.log_sum[b, a])
-    if top == -np.inf:
-        return top
-    total = 0.0
-    for a in range(work.reach[b], b):
-        total += np.exp(work.ahead[a] + tables.log_sum[b, a] - top)
-    return top + np.log(total)
-
-
-@jit
-def _log_sum_out_of(tables: HitTables, a: int, work: GraphWork) -> float:
-    """Log of the sum over walks that leave ``a`` first."""
-    top = -np.inf
-    for b in range(a + 1, work.behind.size):
-        if work.reach[b] <= a:
-            top = max(top, tables.log_sum[b, a] + work.evidence[b] + work.behind[b])
-    if top == -np.inf:
-        return top
-    total = 0.0
-    for b in range(a + 1, work.behind.size):
-        if work.reach[b] <= a:
-            total += np.exp(tables.log_sum[b, a] + work.evidence[b] + work.behind[b] - top)
-    return top + np.log(total)
-
-
-@jit
-def sum_walks(tables: HitTables, work: GraphWork) -> float:
-    """Sums over walks to and from every node; the log-likelihood of the trace against "counted nowhere"."""
+def sum_walks(walks: WalkTables, work: GraphWork) -> float:
+    """Sums over walks to and from every node; the likelihood of the trace against "counted nowhere"."""
     last = work.ahead.size - 1
-    work.ahead[0] = 0.0
+    work.ahead[0] = 1.0
     for b in range(1, last + 1):
-        work.ahead[b] = _log_sum_into(tables, b, work) + work.evidence[b]
-    work.behind[last] = 0.0
+        total = 0.0
+        for a in range(work.reach[b], b):
+            total += work.ahead[a] * walks.into[b, a]
+        work.ahead[b] = total * work.gain[b]
+    work.behind[last] = 1.0
     for a in range(last - 1, -1, -1):
-        work.behind[a] = _log_sum_out_of(tables, a, work)
+        total = 0.0
+        for b in range(a + 1, last + 1):
+            if work.reach[b] <= a:
+                total += walks.out_of[a, b] * work.gain[b] * work.behind[b]
+        work.behind[a] = total
     return work.ahead[last]
 
 
 @jit
-def _mix_left(tables: HitTables, step: int, node: int, reach: int, work: GraphWork) -> float:
-    """``sum_a ahead(a) forward[a, step]`` over nodes before ``step``, into ``left``; its log scale."""
-    top = -np.inf
-    for a in range(reach, node):
-        top = max(top, work.ahead[a] + tables.forward_scale[a, step])
+def _mix_left(walks: WalkTables, step: int, node: int, reach: int, work: GraphWork) -> None:
+    """``left[x] = sum_a ahead(a) forward[a, step, x]`` over the nodes before ``step``."""
     work.left[:] = 0.0
-    if top == -np.inf:
-        return top
     for a in range(reach, node):
-        weight = np.exp(work.ahead[a] + tables.forward_scale[a, step] - top)
+        weight = work.ahead[a]
         if weight > 0.0:
             for x in range(work.left.size):
-                work.left[x] += weight * tables.forward[a, step, x]
-    return top
+                work.left[x] += weight * walks.forward[a, step, x]
 
 
 @jit
-def _mix_right(tables: HitTables, step: int, node: int, work: GraphWork) -> float:
-    """``sum_b backward[b, step] behind(b)`` over nodes from ``node`` on, into ``right``; its log scale."""
-    top = -np.inf
-    for b in range(node, work.behind.size):
-        if work.reach[b] < node:
-            top = max(top, tables.backward_scale[b, step] + work.evidence[b] + work.behind[b])
+def _mix_right(walks: WalkTables, step: int, node: int, first: int, work: GraphWork) -> None:
+    """``right[x] = sum_b backward[b, step, x] gain(b) behind(b)`` over nodes from ``first`` on.
+
+    Only nodes that an edge from before ``node`` may enter.
+    """
     work.right[:] = 0.0
-    if top == -np.inf:
-        return top
-    for b in range(node, work.behind.size):
-        if work.reach[b] < node:
-            weight = np.exp(tables.backward_scale[b, step] + work.evidence[b] + work.behind[b] - top)
-            if weight > 0.0:
-                for x in range(work.right.size):
-                    work.right[x] += weight * tables.backward[b, step, x]
-    return top
+    for b in range(first, work.behind.size):
+        weight = work.gain[b] * work.behind[b]
+        if weight > 0.0 and work.reach[b] < node:
+            for x in range(work.right.size):
+                work.right[x] += weight * walks.backward[b, step, x]
 
 
 @jit
-def _largest_product(left: NDArray[np.float64], right: NDArray[np.float64]) -> tuple[int, float]:
-    best = 0.0
-    chosen = 0
-    for x in range(left.size):
-        if left[x] * right[x] > best:
-            best = left[x] * right[x]
-            chosen = x
-    return chosen, best
-
-
-@jit
-def likeliest_graph(tables: HitTables, work: GraphWork, guess: NDArray[np.int32]) -> None:
+def likeliest_graph(tables: HitTables, walks: WalkTables, work: GraphWork, guess: NDArray[np.int32]) -> None:
     """The posterior's most likely place of every step, after :func:`sum_walks`; ties at the lowest index."""
     time, place = tables.nodes.time, tables.nodes.place
     end = time.size - 1
     node = 1  # the first node of this step or later
     reach = 0  # the first node an edge over this step may leave from
     for step in range(guess.size):
-        next_node = node
-        while next_node < end and time[next_node] == step:
-            next_node += 1
-        scale = _mix_left(tables, step, node, reach, work) + _mix_right(tables, step, next_node, work)
-        chosen, product = _largest_product(work.left, work.right)
-        best = scale + np.log(product) if product > 0.0 and work.reach[next_node] < node else -np.inf
-        for b in range(node, next_node):
-            weight = work.ahead[b] + work.behind[b]
+        later = node
+        while later < end and time[later] == step:
+            later += 1
+        best = 0.0
+        chosen = 0
+        if work.reach[later] < node:  # else the person must have been counted in this step
+            _mix_left(walks, step, node, reach, work)
+            _mix_right(walks, step, node, later, work)
+            for x in range(work.left.size):
+                product = work.left[x] * work.right[x]
+                if product > best:
+                    best = product
+                    chosen = x
+        for b in range(node, later):
+            weight = work.ahead[b] * work.behind[b]
             if weight > best or (weight == best and place[b] < chosen):
                 best = weight
                 chosen = place[b]
         guess[step] = chosen
-        reach = work.reach[next_node]
-        node = next_node
+        reach = work.reach[later]
+        node = later

@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 
 from accounting.kernels.forward_viterbi import POSSIBLE, new_recursion
 from accounting.kernels.hit_graph import (
+    SAFE_SWING,
+    WalkTables,
     best_walk,
     likeliest_graph,
     new_graph_work,
@@ -65,26 +67,38 @@ def graph_successes(
     steps: ReleasedSteps,
     labels: NDArray[np.int32],
     tables: HitTables,
+    walks: WalkTables,
+    chain: ChainView,
+    start: NDArray[np.float64],
     mistakes: int,
     seed: int,
     block: int,
     draws: int,
 ) -> NDArray[np.int64]:
-    """Successes (2,) of both attacks in ``draws`` simulated traces, decoded on the graph of hits."""
+    """Successes (2,) of both attacks in ``draws`` simulated traces, decoded on the graph of hits.
+
+    Marginals of the few traces whose sums might leave the number range are taken step by step.
+    """
     count, places = labels.shape
     stream = new_stream(seed, block)
     successes = np.zeros(2, np.int64)
     work = new_graph_work(tables.nodes.time.size, places)
+    forward = np.empty((count, places))
     log_likelihood = np.empty((count, steps.counted.shape[1]))
+    likelihood = np.empty_like(log_likelihood)
     trace, outcome, guess = np.empty((3, count), np.int32)
     for _ in range(draws):
         _see(walker, first_slot, steps, labels, stream, trace, outcome, log_likelihood)
-        weigh_nodes(tables, labels, log_likelihood, work)
+        swing = weigh_nodes(tables, labels, log_likelihood, work)
         best_walk(tables, work)
         trace_walk(tables, work, guess)
         successes[MAP] += wrong_steps(guess, trace) <= mistakes
-        sum_walks(tables, work)
-        likeliest_graph(tables, work, guess)
+        if walks.is_safe and swing < SAFE_SWING:
+            sum_walks(walks, work)
+            likeliest_graph(tables, walks, work, guess)
+        else:
+            relative_likelihoods(log_likelihood, steps.outcomes, likelihood)
+            likeliest_places(chain, start, first_slot, labels, likelihood, forward, guess)
         successes[MARGINAL] += wrong_steps(guess, trace) <= mistakes
     return successes
 
