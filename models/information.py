@@ -18,6 +18,9 @@ from models.jit import jit
 OCTAVES = 60
 CELLS_PER_OCTAVE = 64
 _NUMERIC_MARGIN = 1e-11  # relative; the float sums are good to 1e-12 for sigma up to 64
+_EXACT_INTEGRALS_UP_TO_SIGMA = 64.0
+_REACH = 13.0  # standard deviations: what lies beyond has mass below 1e-37
+_NODES_PER_SIGMA = 16
 
 
 class InformationTable(NamedTuple):
@@ -79,15 +82,34 @@ def binary_channel_information_table(crossover: float, truncated_mass: float) ->
     Two-sided geometric noise is one: whether the published value lies above the others' count or not is all
     that it tells about a person, every value on one side having the same likelihood ratio.
     """
+    probability = np.array([1.0 - crossover, crossover])
+    return _likelihood_table(probability, probability[::-1] / probability, truncated_mass)
+
+
+def continuous_gaussian_information_table(sigma: float, truncated_mass: float) -> InformationTable:
+    """Table for *continuous* Gaussian noise of ``sigma`` people, 0.05 or more.
+
+    The integral over outputs by the trapezoidal rule, whose error for so smooth an integrand falls off as
+    ``exp(-32 pi^2 sigma)``: below the margin of the tables.
+    """
+    if sigma > _EXACT_INTEGRALS_UP_TO_SIGMA:
+        return large_sigma_information_table(sigma, truncated_mass)
+    places = np.arange(-_REACH, _REACH + 1.0 / sigma, 1.0 / _NODES_PER_SIGMA)
+    probability = np.exp(-0.5 * places**2)
+    ratio = np.exp((places - 0.5 / sigma) / sigma)
+    return _likelihood_table(probability / probability.sum(), ratio, truncated_mass)
+
+
+def _likelihood_table(
+    probability: NDArray[np.float64], ratio: NDArray[np.float64], truncated_mass: float
+) -> InformationTable:
+    """Table for a channel with the output probabilities (n,) of who is absent, and their ratios when counted.
+
+    The channel treats the two alike: what ``p`` does to one, ``1 - p`` does to the other.
+    """
     grid = _grid()
     own = grid[1:]
-    ratio_up, ratio_down = (1.0 - crossover) / crossover, crossover / (1.0 - crossover)
-    absent, counted = np.empty_like(own), np.empty_like(own)
-    for i, p in enumerate(own):
-        absent[i] = (1.0 - crossover) * _log_excess(1.0 - p, p, ratio_down)
-        absent[i] += crossover * _log_excess(1.0 - p, p, ratio_up)
-        counted[i] = (1.0 - crossover) * _log_excess(p, 1.0 - p, ratio_down)
-        counted[i] += crossover * _log_excess(p, 1.0 - p, ratio_up)
+    absent, counted = _likelihood_divergences(probability, ratio, own)
     table = _upper_table(grid, own * counted + (1.0 - own) * absent, counted - absent)
     return table._replace(
         information_nats=table.information_nats + truncation_information_nats(truncated_mass)
@@ -184,4 +206,18 @@ def _divergences(
     for i in range(probability.size):
         absent[i] = _divergence(noise, 1.0 - probability[i], probability[i])
         counted[i] = _divergence(noise, probability[i], 1.0 - probability[i])
+    return absent, counted
+
+
+@jit
+def _likelihood_divergences(
+    outputs: NDArray[np.float64], ratio: NDArray[np.float64], probability: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """As :func:`_divergences`, for outputs given by their probabilities and likelihood ratios."""
+    absent, counted = np.zeros_like(probability), np.zeros_like(probability)
+    for i in range(probability.size):
+        p = probability[i]
+        for k in range(outputs.size):
+            absent[i] += outputs[k] * _log_excess(1.0 - p, p, ratio[k])
+            counted[i] += outputs[k] * _log_excess(p, 1.0 - p, ratio[k])
     return absent, counted

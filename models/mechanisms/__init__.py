@@ -9,19 +9,31 @@ from collections.abc import Mapping
 
 from models.exceptions import MechanismError
 from models.mechanisms.base import Mechanism, MechanismType, NoiseLaw
+from models.mechanisms.correlated import Correlated
 from models.mechanisms.gaussian import Gaussian
 from models.mechanisms.parameters import suggest
 from models.mechanisms.raw import Raw
 from models.mechanisms.suppressed import Suppressed
 from models.mechanisms.tiered import Tiered
 
-__all__ = ["MECHANISMS", "Gaussian", "Mechanism", "NoiseLaw", "Raw", "Suppressed", "Tiered", "parse"]
+__all__ = [
+    "MECHANISMS",
+    "Correlated",
+    "Gaussian",
+    "Mechanism",
+    "NoiseLaw",
+    "Raw",
+    "Suppressed",
+    "Tiered",
+    "parse",
+]
 
 _TYPES: tuple[MechanismType, ...] = (
     Raw,
     Gaussian,
     Suppressed,
     Tiered,
+    Correlated,
 )
 MECHANISMS: Mapping[str, MechanismType] = {kind.name: kind for kind in _TYPES}
 

@@ -24,6 +24,31 @@ class NoiseLaw:
     truncated_mass: float
 
 
+@dataclass(frozen=True)
+class NoiseWindow:
+    """Steps that share one noise vector: ``position`` of this step in a window of ``steps`` steps.
+
+    ``parameters`` are those of the window, the same at all its steps.
+    """
+
+    position: int
+    steps: int
+    parameters: Mapping[str, float]
+
+
+@runtime_checkable
+class DrawnPerWindow(Protocol):
+    """A mechanism whose uniform bits belong to a sensor's noise window instead of to one reading.
+
+    They cannot depend on the count then: that a reading is released once is what keeps a correction from
+    being an exact difference.
+    """
+
+    @property
+    def noise_window(self) -> NoiseWindow:
+        """Which window, and where in it the step is."""
+
+
 @runtime_checkable
 class Mechanism(Protocol):
     """How one sensor's count becomes public.

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.exceptions import MechanismError, SensorError
-from models.mechanisms.base import Mechanism
+from models.mechanisms.base import DrawnPerWindow, Mechanism, NoiseWindow
 from models.noise_key import NoiseKey, batch_message, reading_message
 
 MAX_COUNT = 2**53  # what every JSON reader takes as an integer; noise on top of it fits in 64 bits
@@ -109,6 +109,8 @@ def _words(
     """128 keyed uniform bits for each count; zeros where the mechanism draws no noise."""
     if mechanism.is_exact or not mechanism.is_released:
         return np.zeros((len(batch), 2), dtype=np.uint64)
+    if isinstance(mechanism, DrawnPerWindow):
+        return _window_words(key, deployment, interval, mechanism.name, mechanism.noise_window, batch)
     shared = batch_message(
         deployment,
         interval.start_seconds,
@@ -120,3 +122,19 @@ def _words(
     return key.uniform_words(
         [reading_message(shared, item.sensor_id, item.count) for item in batch if item.count is not None]
     )
+
+
+def _window_words(
+    key: NoiseKey,
+    deployment: str,
+    interval: StepInterval,
+    mechanism: str,
+    window: NoiseWindow,
+    batch: Sequence[CountToPublish],
+) -> NDArray[np.uint64]:
+    """128 keyed uniform bits for each sensor's noise window, the same at every step of it."""
+    step_seconds = interval.end_seconds - interval.start_seconds
+    start = interval.start_seconds - window.position * step_seconds
+    end = start + window.steps * step_seconds
+    shared = batch_message(deployment, start, end, mechanism, window.parameters, key.epoch)
+    return key.uniform_words([reading_message(shared, item.sensor_id, 0) for item in batch])

@@ -11,19 +11,28 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
+from models.correlated_noise import CorrelatedNoise
 from models.exceptions import MechanismError
 from models.information import binary_entropy, table_information
-from models.mechanisms import MECHANISMS, Gaussian, Mechanism, Raw, Suppressed, Tiered, parse
+from models.mechanisms import MECHANISMS, Correlated, Gaussian, Mechanism, Raw, Suppressed, Tiered, parse
+
+STEPS = np.arange(6)
+FADING = CorrelatedNoise.of_covariance(9.0 * 0.5 ** np.abs(np.subtract.outer(STEPS, STEPS)))
+ONE_DRAW = CorrelatedNoise.of_covariance(np.full((6, 6), 4.0))
 
 MECHANISMS_TO_TEST: list[Mechanism] = [
     Raw(),
     *(Gaussian(sigma) for sigma in (0.05, 0.4, 1.0, 25.0, 2000.0)),
     Suppressed(),
     *(Tiered((("public", epsilon / 3), ("partner", epsilon))) for epsilon in (0.01, 0.6, 5.0)),
+    *(Correlated.of(noise, step) for noise, step in ((FADING, 0), (FADING, 5), (ONE_DRAW, 2))),
 ]
 PROBABILITIES = np.concatenate(
     ([0.0, 1e-300, 1e-17, 1e-12], np.linspace(0.001, 0.999, 97), [1.0 - 1e-12, 1.0])
 )
+
+FLOATING_POINT = (Correlated,)  # drawn in floating point; all others from tables of exact integers
+BOUNDED = (Correlated,)  # accounted by a bound on its whole noise window, not by one step's law
 
 pytestmark = pytest.mark.parametrize("mechanism", MECHANISMS_TO_TEST, ids=repr)
 
@@ -94,7 +103,7 @@ def test_the_noise_law_is_a_law_and_exact_means_none(mechanism: Mechanism) -> No
     assert math.fsum(law.probabilities) == pytest.approx(1.0, abs=1e-13)
     assert law.first == -(law.probabilities.size // 2)
     assert np.array_equal(law.probabilities, law.probabilities[::-1])
-    assert 0.0 <= law.truncated_mass < 2.0**-100
+    assert 0.0 <= law.truncated_mass < 2.0 ** (-40 if isinstance(mechanism, FLOATING_POINT) else -100)
     if mechanism.is_exact:
         assert (law.first, law.probabilities.tolist(), law.truncated_mass) == (0, [1.0], 0.0)
 
@@ -123,12 +132,14 @@ def test_the_reveal_probability_is_the_total_variation_at_shift_one(mechanism: M
         assert reveal == 0.0
         return
     steps = np.diff(np.concatenate(([0.0], law.probabilities, [0.0])))
-    assert reveal == pytest.approx(0.5 * math.fsum(np.abs(steps)), rel=1e-12)
+    variation = 0.5 * math.fsum(np.abs(steps))
+    assert reveal >= variation * (1 - 1e-12)
+    assert isinstance(mechanism, BOUNDED) or reveal == pytest.approx(variation, rel=1e-12)
     assert law.probabilities.max() <= reveal <= 1.0
 
 
 def test_the_divergence_is_that_of_the_noise_law(mechanism: Mechanism) -> None:
-    """Kullback-Leibler at shift one, the ideal law's: agrees where the law has mass on both sides."""
+    """Kullback-Leibler at shift one, the ideal law's, where the law has mass on both sides; never below."""
     law = mechanism.noise_law()
     if law is None:
         assert mechanism.divergence() == 0.0
@@ -138,7 +149,8 @@ def test_the_divergence_is_that_of_the_noise_law(mechanism: Mechanism) -> None:
         inner, shifted = law.probabilities[1:], law.probabilities[:-1]
         found = math.fsum(inner * np.log(inner / shifted))
         # The float logarithms of 10^4 nearly equal neighbours leave an error around 1e-12.
-        assert mechanism.divergence() == pytest.approx(found, rel=1e-9, abs=1e-11)
+        assert mechanism.divergence() >= found * (1 - 1e-9) - 1e-11
+        assert isinstance(mechanism, BOUNDED) or mechanism.divergence() <= found * (1 + 1e-9) + 1e-11
 
 
 @pytest.mark.parametrize("order", [1.5, 2.0, 8.0])
@@ -190,7 +202,8 @@ def test_information_is_the_one_of_the_noise_law(mechanism: Mechanism) -> None:
             if value > 0.0
         )
         found = float(mechanism.information(np.array([p]))[0])
-        assert plain * (1 - 1e-9) - 1e-12 <= found <= plain * (1 + 1e-4) + 1e-12
+        assert plain * (1 - 1e-9) - 1e-12 <= found
+        assert isinstance(mechanism, BOUNDED) or found <= plain * (1 + 1e-4) + 1e-12
 
 
 def test_a_table_for_kernels_agrees_with_the_verb(mechanism: Mechanism) -> None:
