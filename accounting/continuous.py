@@ -6,7 +6,7 @@ the release log gives the same state, bit for bit, and what it shows tells nothi
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from io import BytesIO
 from typing import Any
@@ -16,65 +16,31 @@ from numpy.typing import NDArray
 
 from accounting.constants import population_constants
 from accounting.exceptions import SettingsError, SnapshotError, StepOrderError
-from accounting.kernels.horizon import MEMORY, UNITS_PER_NAT, HorizonState, OwnStarts, advance
+from accounting.horizon_settings import HorizonSettings
+from accounting.kernels.horizon import (
+    BY_BASELINE,
+    BY_DIVERGENCE,
+    MEMORY,
+    UNITS_PER_NAT,
+    HorizonState,
+    OwnStarts,
+    advance,
+)
 from accounting.kernels.own_start import carry_all, refresh_all
+from accounting.kernels.sharpen import sharpen
 from accounting.kernels.step_terms import StepView
 from accounting.observation import observe
+from accounting.risk_summary import RiskSummary, summarise
 from accounting.step_view import empty_view, step_view
 from models.population import Population
 from models.schedule import StepSchedule
 
-QUANTILES = (0.5, 0.9, 0.99, 1.0)
+__all__ = ["ContinuousAccountant", "HorizonSettings", "RiskSummary"]
 
+NEGLIGIBLE = 1e-6
+"""Relative excess of the cheap bound over the guess below which the dear bounds are not asked."""
 
-@dataclass(frozen=True, slots=True)
-class HorizonSettings:
-    """What the adversary tries: the last ``horizon`` steps with at most ``mistakes`` of them wrong.
-
-    ``thresholds`` are the levels of risk and of added risk that are counted; ``first_slot`` is the slot of
-    step 0 in the priors' cycle; ``first_step`` the first step that will be applied.
-    """
-
-    horizon: int = 10
-    mistakes: int = 5
-    thresholds: tuple[float, ...] = (0.01, 0.05, 0.1, 0.25, 0.5)
-    first_slot: int = 0
-    first_step: int = 0
-
-    def __post_init__(self) -> None:
-        """Check the ranges."""
-        if self.horizon < 1:
-            raise SettingsError("horizon must be at least 1 step", self.horizon, "set it to, say, 10")
-        if not 0 <= self.mistakes < self.horizon:
-            raise SettingsError(
-                f"mistakes must lie in 0..{self.horizon - 1} (below the horizon)",
-                self.mistakes,
-                "lower mistakes or lengthen the horizon",
-            )
-        if any(not 0 < level <= 1 for level in self.thresholds) or list(self.thresholds) != sorted(
-            set(self.thresholds)
-        ):
-            raise SettingsError(
-                "thresholds must be increasing probabilities in (0, 1]",
-                list(self.thresholds),
-                "sort and correct them",
-            )
-
-
-@dataclass(frozen=True, slots=True)
-class RiskSummary:
-    """Everybody's risk at one step as a few numbers; no person can be read from it but the extremes."""
-
-    step: int
-    people: int
-    at_risk: Mapping[float, int]
-    at_added_risk: Mapping[float, int]
-    risk_quantiles: Mapping[float, float]
-    added_quantiles: Mapping[float, float]
-    baseline_quantiles: Mapping[float, float]
-    mean_risk: float
-    mean_added: float
-    mean_baseline: float
+DECIDED_BY = {BY_BASELINE: "baseline", BY_DIVERGENCE: "divergence"}
 
 
 @dataclass
@@ -110,6 +76,7 @@ class ContinuousAccountant:
         self._own_people = np.flatnonzero(np.diff(self._arrays.initial_start))
         self._state = _empty_state(people, horizon)
         self._view_before = empty_view(len(self.population.location_names))
+        self._labels = np.zeros((horizon, len(self.population.location_names)), dtype=np.int32)
         self._next_step = first_step
         self._reached_before = np.zeros(people, dtype=np.int64)
         self._reached = np.zeros(people, dtype=np.int64)
@@ -143,6 +110,8 @@ class ContinuousAccountant:
             view,
         )
         self._view_before = view
+        self._labels = np.concatenate((self._labels[1:], view.labels[np.newaxis]))
+        self._sharpen(step.step)
         self._next_step = step.step + 1
         self._reached_before = self._reached
         self._reached = self._threshold_index()
@@ -170,7 +139,8 @@ class ContinuousAccountant:
 
     def decided_by(self, person: int) -> str:
         """Which bound gave a person's risk."""
-        return "divergence" if self._state.bound[person] > self._state.baseline[person] else "baseline"
+        dear = "exact" if self.settings.mistakes == 0 else "moment"
+        return DECIDED_BY.get(int(self._state.decided_by[person]), dear)
 
     def crossings(self) -> NDArray[np.int64]:
         """People whose highest reached threshold changed in the last step, increasing."""
@@ -178,22 +148,8 @@ class ContinuousAccountant:
 
     def summary(self) -> RiskSummary:
         """The last step in a few numbers."""
-        risk, baseline = self._state.risk, self._state.baseline
-        added = risk - baseline
-        return RiskSummary(
-            step=self._next_step - 1,
-            people=len(self.population),
-            at_risk={level: int(np.count_nonzero(risk >= level)) for level in self.settings.thresholds},
-            at_added_risk={
-                level: int(np.count_nonzero(added >= level)) for level in self.settings.thresholds
-            },
-            risk_quantiles=_quantiles(risk),
-            added_quantiles=_quantiles(added),
-            baseline_quantiles=_quantiles(baseline),
-            mean_risk=_mean(risk),
-            mean_added=_mean(added),
-            mean_baseline=_mean(baseline),
-        )
+        state = self._state
+        return summarise(self._next_step - 1, state.risk, state.baseline, self.settings.thresholds)
 
     def snapshot(self) -> bytes:
         """The state as bytes, equal for equal histories; a cache, the release log remains the truth."""
@@ -201,7 +157,7 @@ class ContinuousAccountant:
         state = {f"state_{name}": value for name, value in self._state._asdict().items()}
         own = {f"own_{name}": value for name, value in self._own._asdict().items()}
         view = {f"view_{name}": np.asarray(value) for name, value in self._view_before._asdict().items()}
-        reached = {"reached": self._reached, "reached_before": self._reached_before}
+        reached = {"reached": self._reached, "reached_before": self._reached_before, "labels": self._labels}
         np.savez(buffer, next_step=self._next_step, **state, **own, **view, **reached)  # type: ignore[arg-type]
         return buffer.getvalue()
 
@@ -221,7 +177,19 @@ class ContinuousAccountant:
             self._view_before = StepView(**{**fields, "is_raw": bool(fields["is_raw"])})
             self._next_step = int(stored["next_step"])
             self._reached, self._reached_before = stored["reached"], stored["reached_before"]
+            self._labels = stored["labels"]
         refresh_all(*self._own_start_arguments(self._next_step - 1))
+
+    def _sharpen(self, step: int) -> None:
+        """Look again, with the dear bounds, at those whose cheap bound is high."""
+        state, settings = self._state, self.settings
+        # Where next to nothing was told, the cheap bound is the guess from the prior: nothing to gain.
+        is_told = state.risk > np.maximum(state.baseline, state.guess * (1.0 + NEGLIGIBLE))
+        high = np.flatnonzero(is_told & (state.risk >= settings.sharpened_from))
+        if settings.sharpen and high.size:
+            bounded = (self._arrays, self._constants, self._own, state, high, self._since)
+            what = (settings.first_slot, step, self._labels, settings.mistakes, settings.order)
+            sharpen(*bounded, *what)
 
     def _own_start_arguments(self, step: int) -> tuple[Any, ...]:
         settings = self.settings
@@ -255,16 +223,5 @@ def _empty_state(people: int, horizon: int) -> HorizonState:
         bound=np.zeros(people),
         baseline=np.zeros(people),
         risk=np.zeros(people),
+        decided_by=np.zeros(people, dtype=np.int8),
     )
-
-
-def _quantiles(values: NDArray[np.float64]) -> dict[float, float]:
-    """Order statistics (no interpolation, so every figure is some person's)."""
-    if values.size == 0:
-        return dict.fromkeys(QUANTILES, 0.0)
-    found = np.quantile(values, QUANTILES, method="higher")
-    return {level: float(value) for level, value in zip(QUANTILES, found, strict=True)}
-
-
-def _mean(values: NDArray[np.float64]) -> float:
-    return float(values.mean()) if values.size else 0.0

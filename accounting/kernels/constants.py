@@ -6,17 +6,34 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accounting.kernels.contraction import GAPS, gap_contractions
+from accounting.kernels.erasure import raw_success
 from accounting.kernels.horizon import Constants, to_units
 from accounting.kernels.prior_constants import GuessBounds, prior_constants
 from accounting.kernels.renewal import surprise
 from models.chain import ChainView, PopulationArrays, chain_view
 from models.jit import jit, pjit, prange
 
+_ORDER = 3  # of the moment bound; higher orders hardly lower it when nothing is released
+_MOST_MOVES = 1 << 22  # entries of its table of moves
+_LEAST_GUESS = 1e-300  # ln q stays finite
+
 
 @jit
 def smallest_guess(bounds: GuessBounds) -> float:
     """``q``: the least of the bounds on a guess from the prior alone, at most 1."""
     return min(1.0, bounds.koga, bounds.subsets, bounds.markov)
+
+
+@jit
+def moment_guess(
+    chain: ChainView, start: NDArray[np.float64], slot: int, horizon: int, mistakes: int
+) -> float:
+    """The moment bound with nothing released, another bound on ``q``; 1 where it would be too dear."""
+    if (horizon * start.size) ** 2 > _MOST_MOVES:
+        return 1.0
+    nothing = np.zeros((horizon, start.size), np.bool_)
+    order = min(_ORDER, horizon - mistakes)
+    return raw_success(chain, start, slot, nothing, mistakes, order, 0.0)
 
 
 @jit
@@ -31,7 +48,8 @@ def fill_phase(
 ) -> None:
     """``q``, baseline and ``H(X_w)`` of a horizon that starts in ``slot`` with the law ``start``."""
     known = prior_constants(chain, start, slot, horizon, mistakes, False)
-    constants.guess[row] = smallest_guess(known.guess)
+    moment = moment_guess(chain, start, slot, horizon, mistakes)
+    constants.guess[row] = min(smallest_guess(known.guess), max(moment, known.baseline.success, _LEAST_GUESS))
     constants.baseline[row] = known.baseline.success
     entropy = 0.0
     for x in range(start.size):

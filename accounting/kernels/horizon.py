@@ -34,6 +34,9 @@ MEMORY = GAPS[-1]
 
 PEOPLE_PER_TASK = 512
 
+BY_BASELINE, BY_DIVERGENCE, BY_SUCCESS = range(3)
+"""Which bound gave a person's risk: the last is the moment bound, or the exact optimum where s = 0."""
+
 
 class Constants(NamedTuple):
     """What does not change with the releases, per person and slot in which the horizon starts.
@@ -60,6 +63,7 @@ class HorizonState(NamedTuple):
     bound: NDArray[np.float64]  # (N,) root of the binary divergence at `information`
     baseline: NDArray[np.float64]  # (N,) of the horizon of the last step
     risk: NDArray[np.float64]  # (N,) certified bound of the last step: the larger of bound and baseline
+    decided_by: NDArray[np.int8]  # (N,) BY_ codes
 
 
 class OwnStarts(NamedTuple):
@@ -242,8 +246,43 @@ def advance_person(
         state.information[person] = information
         state.guess[person] = guess
         state.bound[person] = divergence_root(information / UNITS_PER_NAT, guess)
-    state.baseline[person] = constants.baseline[phase]
-    state.risk[person] = max(state.bound[person], constants.baseline[phase])
+    baseline = constants.baseline[phase]
+    state.baseline[person] = baseline
+    state.risk[person] = max(state.bound[person], baseline)
+    state.decided_by[person] = BY_DIVERGENCE if state.bound[person] > baseline else BY_BASELINE
+
+
+@jit
+def advance_task(
+    population: PopulationArrays,
+    constants: Constants,
+    own: OwnStarts,
+    state: HorizonState,
+    since: NDArray[np.int64],
+    first_slot: int,
+    step_number: int,
+    step_before: StepView,
+    step: StepView,
+    task: int,
+) -> None:
+    """Account one step for the people of one task, one after the other."""
+    scratch = new_scratch(step_before, step)
+    rows = ring_rows(step_number, state.conditional.shape[0])
+    for person in range(task * PEOPLE_PER_TASK, min(since.size, (task + 1) * PEOPLE_PER_TASK)):
+        advance_person(
+            population,
+            constants,
+            own,
+            state,
+            rows,
+            since[person],
+            first_slot,
+            step_number,
+            step_before,
+            step,
+            scratch,
+            person,
+        )
 
 
 @pjit
@@ -259,22 +298,7 @@ def advance(
     step: StepView,
 ) -> None:
     """Account one step for everybody; people are independent, so threads do not change a bit."""
-    people = since.size
-    for task in prange((people + PEOPLE_PER_TASK - 1) // PEOPLE_PER_TASK):
-        scratch = new_scratch(step_before, step)
-        rows = ring_rows(step_number, state.conditional.shape[0])
-        for person in range(task * PEOPLE_PER_TASK, min(people, (task + 1) * PEOPLE_PER_TASK)):
-            advance_person(
-                population,
-                constants,
-                own,
-                state,
-                rows,
-                since[person],
-                first_slot,
-                step_number,
-                step_before,
-                step,
-                scratch,
-                person,
-            )
+    for task in prange((since.size + PEOPLE_PER_TASK - 1) // PEOPLE_PER_TASK):
+        advance_task(
+            population, constants, own, state, since, first_slot, step_number, step_before, step, task
+        )

@@ -88,6 +88,23 @@ def refresh_all(
         refresh(population, constants, own, person, since[person], first_slot, horizon, mistakes, step_number)
 
 
+@jit
+def carry_and_refresh(
+    population: PopulationArrays,
+    constants: Constants,
+    own: OwnStarts,
+    person: int,
+    since: int,
+    first_slot: int,
+    horizon: int,
+    mistakes: int,
+    step_number: int,
+) -> None:
+    """Move one person on; recompute the constants if the law of the horizon's first step changed."""
+    if carry(population, own, person, since, first_slot, horizon, step_number):
+        refresh(population, constants, own, person, since, first_slot, horizon, mistakes, step_number)
+
+
 @pjit
 def carry_all(
     population: PopulationArrays,
@@ -103,6 +120,6 @@ def carry_all(
     """Move the marginals of these people on to ``step_number``, and the constants that hang on them."""
     for k in prange(people.size):
         person = people[k]
-        start = since[person]
-        if carry(population, own, person, start, first_slot, horizon, step_number):
-            refresh(population, constants, own, person, start, first_slot, horizon, mistakes, step_number)
+        carry_and_refresh(
+            population, constants, own, person, since[person], first_slot, horizon, mistakes, step_number
+        )

@@ -90,14 +90,18 @@ def start_of(population: Population, first_slot: int) -> np.ndarray:
     return chain.start[first_slot % chain.start.shape[0]] if own is None else own
 
 
-def check_against_truth(rng: np.random.Generator, mechanisms, longest: int) -> tuple[int, int]:
+def check_against_truth(
+    rng: np.random.Generator, mechanisms, longest: int, above: float = 0.0
+) -> tuple[int, int]:
     """One random person and schedule; how many horizons were checked and how many bounds said something."""
     case = random_case(rng, largest=4, longest=longest)
     places, steps = case.matrices.shape[1], len(case.labels)
     population = population_of(case, own_start=rng.random() < 0.5)
     horizon = int(rng.integers(1, steps + 1))
     accountants = [
-        ContinuousAccountant(population, HorizonSettings(horizon, s, first_slot=case.first_slot))
+        ContinuousAccountant(
+            population, HorizonSettings(horizon, s, first_slot=case.first_slot, sharpen_above=above)
+        )
         for s in range(horizon)
     ]
     channels: list[np.ndarray] = []

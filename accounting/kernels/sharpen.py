@@ -1,0 +1,187 @@
+"""The dear bounds on a horizon with a history, for the few people whose cheap bound is not low enough.
+
+Noised releases are treated as raw ones, which tell more. What was released before the horizon enters in one
+of two ways, and the smaller bound counts:
+
+- *told*: the adversary is told ``X_w``. Given that, the past says nothing about the horizon. This is the raw
+  schedule in which every place is seen in the first step.
+- *shifted*: the past moves the law of ``X_w`` by ``TV`` in total variation, and with it the success by at
+  most as much. By Pinsker's and Jensen's inequalities ``E TV <= sqrt(J_w / 2)`` with ``J_w >= I(X_w; past)``.
+
+Information adds: ``I(X_w..X_t; everything) <= J_w + H(Y_w..Y_t)``, the second exact by renewals.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accounting.kernels.erasure import raw_success
+from accounting.kernels.horizon import (
+    BY_BASELINE,
+    BY_DIVERGENCE,
+    BY_SUCCESS,
+    UNITS_PER_NAT,
+    Constants,
+    HorizonState,
+    OwnStarts,
+    divergence_root,
+)
+from accounting.kernels.propagation import marginals
+from accounting.kernels.renewal import renewal_information
+from models.chain import ChainView, PopulationArrays, chain_view
+from models.jit import jit, pjit, prange
+
+_LEAST_PATTERN = 1e-3  # patterns less likely are not told apart: a few hundred per person at most
+
+
+class Sharpened(NamedTuple):
+    """The dear bounds of one person's horizon."""
+
+    success: float  # moment bound, or the exact optimum for s = 0
+    divergence: float  # binary divergence at the exact information
+
+
+@jit
+def with_history(
+    chain: ChainView,
+    start: NDArray[np.float64],
+    slot: int,
+    hits: NDArray[np.bool_],
+    marginal: NDArray[np.float64],
+    remembered: float,
+    guess: float,
+    mistakes: int,
+    order: int,
+) -> Sharpened:
+    """Both dear bounds; ``hits`` (T, K), ``remembered`` is ``J_w`` in nats, ``guess`` the person's ``q``."""
+    information = renewal_information(chain, start, slot, hits, marginal).sum() + remembered
+    divergence = divergence_root(information * (1.0 + 1e-12), guess)
+    shift = np.sqrt(0.5 * remembered)
+    success = 1.0
+    if shift < 1.0:
+        success = min(1.0, raw_success(chain, start, slot, hits, mistakes, order, _LEAST_PATTERN) + shift)
+    if remembered > 0.0 and success > shift:
+        told = hits.copy()
+        told[0] = marginal[0] > 0.0
+        success = min(success, raw_success(chain, start, slot, told, mistakes, order, _LEAST_PATTERN))
+    return Sharpened(success, divergence)
+
+
+@jit
+def horizon_hits(
+    places: NDArray[np.int32],
+    labels: NDArray[np.int32],
+    marginal: NDArray[np.float64],
+    first_row: int,
+    since_row: int,
+) -> NDArray[np.bool_]:
+    """Where a sensor sees the person, (T, K).
+
+    The horizon begins at row ``first_row`` of ``labels`` (T, M). Rows before ``since_row`` are not the
+    person's; beyond the last row nothing is released yet.
+    """
+    hits = np.zeros(marginal.shape, np.bool_)
+    for row in range(max(first_row, since_row), labels.shape[0]):
+        for x in range(places.size):
+            hits[row - first_row, x] = labels[row, places[x]] > 0 and marginal[row - first_row, x] > 0.0
+    return hits
+
+
+@jit
+def sharpen_person(
+    population: PopulationArrays,
+    constants: Constants,
+    own: OwnStarts,
+    state: HorizonState,
+    since: int,
+    first_slot: int,
+    step_number: int,
+    labels: NDArray[np.int32],
+    mistakes: int,
+    order: int,
+    person: int,
+) -> Sharpened:
+    """The dear bounds on the horizon that ends with ``step_number``; ``labels`` (T, M) of its steps."""
+    chain = chain_view(population, person)
+    horizon = labels.shape[0]
+    first = step_number - horizon + 1
+    begin, end = population.initial_start[person], population.initial_start[person + 1]
+    first_row = max(since - first, 0) if begin < end else 0
+    slot = (first_slot + first + first_row) % population.slots[person]
+    start = own.first[begin:end] if begin < end else chain.start[slot]
+    marginal = marginals(chain, start, slot, horizon)
+    hits = horizon_hits(chain.places, labels, marginal, first_row, since - first)
+    remembered = state.remembered[first % state.remembered.shape[0], person] / UNITS_PER_NAT
+    guess = constants.guess[constants.phase_start[person] + slot]
+    return with_history(chain, start, slot, hits, marginal, remembered, guess, mistakes, order)
+
+
+@jit
+def sharpen_into(
+    population: PopulationArrays,
+    constants: Constants,
+    own: OwnStarts,
+    state: HorizonState,
+    since: int,
+    first_slot: int,
+    step_number: int,
+    labels: NDArray[np.int32],
+    mistakes: int,
+    order: int,
+    person: int,
+) -> None:
+    """Lower one person's risk to the smallest bound, never below the baseline, and say which it was."""
+    dear = sharpen_person(
+        population,
+        constants,
+        own,
+        state,
+        since,
+        first_slot,
+        step_number,
+        labels,
+        mistakes,
+        order,
+        person,
+    )
+    lowest = min(dear.success, dear.divergence)
+    if lowest < state.risk[person]:
+        by = BY_SUCCESS if dear.success <= dear.divergence else BY_DIVERGENCE
+        baseline = state.baseline[person]
+        state.decided_by[person] = by if lowest > baseline else BY_BASELINE
+        state.risk[person] = max(lowest, baseline)
+
+
+@pjit
+def sharpen(
+    population: PopulationArrays,
+    constants: Constants,
+    own: OwnStarts,
+    state: HorizonState,
+    people: NDArray[np.int64],
+    since: NDArray[np.int64],
+    first_slot: int,
+    step_number: int,
+    labels: NDArray[np.int32],
+    mistakes: int,
+    order: int,
+) -> None:
+    """Lower the risk of these people, each on its own."""
+    for k in prange(people.size):
+        person = people[k]
+        sharpen_into(
+            population,
+            constants,
+            own,
+            state,
+            since[person],
+            first_slot,
+            step_number,
+            labels,
+            mistakes,
+            order,
+            person,
+        )
