@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from accounting.audit import Audit, audit_exposure
+from accounting.audit import AttackSettings, Audit, audit_exposure
 from accounting.bounds.divergence import binary_divergence_nats, divergence_bound
 from accounting.bounds.effort import Effort
 from accounting.bounds.loose import loose_bound
@@ -40,10 +40,14 @@ def bounds_of(audit: Audit) -> dict[str, float]:
 
 
 def assert_sandwich(case: Case, mistakes: int) -> float:
-    """Baseline <= optimum <= each bound; the certified bound."""
+    """Baseline and every attack <= optimum <= each bound; the certified bound."""
     everything = all_paths(case.start, case.matrices, len(case.labels), case.first_slot)
     truth = optimum(everything, raw_channels(case.labels), mistakes)
-    audit = audit_exposure(case_exposure(case), mistakes)
+    audit = audit_exposure(case_exposure(case), mistakes, attacks=AttackSettings(draws=1))
+    assert audit.attacks is not None
+    for name, attack in audit.attacks.items():
+        assert attack.low == attack.high, "attacks on raw counts are exact"
+        assert attack.success <= truth + ROUNDING, f"{name}: {attack.success} above the optimum {truth}"
     for name, bound in bounds_of(audit).items():
         assert truth <= bound + ROUNDING, f"{name}: {bound} below the optimum {truth}"
         assert bound <= 1.0
