@@ -34,6 +34,7 @@ from stream_app.schedule_files import load_schedule
 from stream_app.sensor_files import load_registry
 from stream_app.settings import Settings
 from stream_app.signals import StopRequest, stop_on_signals
+from stream_app.snapshots import SnapshotCache
 from stream_app.steps import StepWindow
 
 
@@ -101,7 +102,12 @@ def run(
     manifest = make_manifest(settings, options, population, plan, keys)
     journal = Journal(options.output, manifest, _REPLACEABLE if options.accept_changes else frozenset())
     try:
-        accountant = restore_accountant(settings, plan, population, journal, observer or Observer())
+        basis = {key: value for key, value in manifest.items() if key not in _REPLACEABLE}
+        snapshots = SnapshotCache(options.output, basis, settings.snapshot_seconds)
+        accountant = new_accountant(settings, plan, population)
+        if not snapshots.restore(accountant, journal.last_commit.next_step):
+            accountant = new_accountant(settings, plan, population)
+        apply_again(accountant, plan, journal, observer or Observer())
         engine = restore_engine(settings, plan, accountant, KeyedPublisher.of(settings, keys.noise), journal)
         risks = _risk_writer(options, keys, population)
         with stop_on_signals() as request, _open(options, request, chunks) as opened:
@@ -115,6 +121,7 @@ def run(
                 observer=observer,
                 people=len(population),
                 is_csv=options.reads_csv,
+                snapshot=lambda now: snapshots.save_sometimes(accountant, now),
             )
             return runner.run(lambda: request.is_set, keep_open=options.keep_open)
     finally:
@@ -146,19 +153,21 @@ def _first_slot(settings: Settings, schedule: Schedule) -> int:
     return said.pop() if said else 0
 
 
-def restore_accountant(
-    settings: Settings, plan: Plan, population: Population, journal: Journal, observer: Observer
-) -> ContinuousAccountant:
-    """The accountant after the steps before the journal's last commit: their decisions are applied again."""
-    accountant = ContinuousAccountant(
+def new_accountant(settings: Settings, plan: Plan, population: Population) -> ContinuousAccountant:
+    """The accountant before the first step."""
+    return ContinuousAccountant(
         population,
         HorizonSettings(settings.horizon, settings.mistakes, settings.thresholds, plan.first_slot),
     )
+
+
+def apply_again(accountant: Accountant, plan: Plan, journal: Journal, observer: Observer) -> None:
+    """Bring the accountant to the journal's last commit: decisions it does not know yet are applied again."""
     for decision in journal.accounted():
         schedule = schedule_of(decision, plan.registry)
-        accountant.apply(schedule)
+        if decision.step >= accountant.next_step:
+            accountant.apply(schedule)
         observer.restored(schedule)
-    return accountant
 
 
 def restore_engine(

@@ -82,6 +82,7 @@ class EmbeddedRunner:
         observer: Observer | None = None,
         people: int = 0,
         is_csv: bool = False,
+        snapshot: Callable[[float], None] | None = None,
     ) -> None:
         self._engine = engine
         self._journal = journal
@@ -92,6 +93,7 @@ class EmbeddedRunner:
         self._observer = observer or Observer()
         self._people = people
         self._is_csv = is_csv
+        self._snapshot = snapshot
         self._parser: LineParser | None = None if is_csv else parse
         self._rejected: Counter[str] = Counter()
         self._steps = self._lines = 0
@@ -242,3 +244,5 @@ class EmbeddedRunner:
         self._committed_at = self._clock.monotonic_seconds()
         position = vars(self._reader.position)
         self._journal.commit(self._engine.next_step, position, self._engine.intake.window.save())
+        if self._snapshot is not None:
+            self._snapshot(self._committed_at)

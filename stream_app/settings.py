@@ -110,6 +110,11 @@ class Settings(BaseSettings):
         default=(0.01, 0.05, 0.1, 0.25, 0.5), description="risks at which people are counted and reported"
     )
     risk_every: int = Field(default=100, ge=1, description="steps between records of every person's risk")
+    snapshot_seconds: float = Field(
+        default=300.0,
+        ge=0,
+        description="time between snapshots of the accounts for a quick restart; 0 = none",
+    )
     delta: float = Field(default=1e-6, gt=0, lt=1, description="delta of the differential-privacy account")
     confidence: float = Field(
         default=0.95, gt=0, lt=1, description="confidence of intervals and sampled bounds"
