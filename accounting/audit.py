@@ -96,6 +96,7 @@ def audit_exposure(
     computed = compute_bounds(exposure, mistakes, entropy, information, guess, effort)
     without = baseline(exposure, mistakes).success
     certified = certify(computed, without, effort)
+    silent = baseline_bound(exposure, mistakes, entropy, guess, effort)
     return Audit(
         person=person,
         steps=exposure.steps,
@@ -110,7 +111,8 @@ def audit_exposure(
         certified_by=certified.by,
         confidence=certified.confidence,
         baseline=without,
-        baseline_bound=max(without, baseline_bound(exposure, mistakes, guess, effort)),
+        # Who sees nothing does no better than who sees the releases: the certified bound holds for them too.
+        baseline_bound=max(without, min(silent, certified.value)),
         attacks=_attacks(exposure, mistakes, attacks),
     )
 

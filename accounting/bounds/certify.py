@@ -101,7 +101,12 @@ def certify(computed: ComputedBounds, baseline: float, effort: Effort) -> Certif
     return Certified(min(1.0, max(values[name], baseline)), name, confidence)
 
 
-def baseline_bound(exposure: Exposure, mistakes: int, guess: PriorGuess, effort: Effort) -> float:
-    """The bounds with nothing released: the prior guess, and the moment bound without hits."""
-    moment = moment_bound(exposure.nothing_released, mistakes, effort)
-    return guess.best if moment is None else min(guess.best, moment)
+def baseline_bound(
+    exposure: Exposure, mistakes: int, entropy_nats: float, guess: PriorGuess, effort: Effort
+) -> float:
+    """The smallest bound with nothing released: what of a certified bound is the bounds' own slack."""
+    nothing = exposure.nothing_released
+    moment = moment_bound(nothing, mistakes, effort)
+    exact = exact_bound(nothing, mistakes)
+    loose = loose_bound(entropy_nats, 0.0, exposure.place_count, exposure.steps, mistakes)
+    return min(bound for bound in (loose, guess.best, moment, exact) if bound is not None)

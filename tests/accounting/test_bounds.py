@@ -27,7 +27,15 @@ from accounting.kernels.segments import (
     shared_powers,
 )
 from tests.accounting.chains import Case, random_case
-from tests.accounting.enumeration import all_paths, joint_law, optimum, raw_channels, subset_maximum, within
+from tests.accounting.enumeration import (
+    all_paths,
+    joint_law,
+    optimum,
+    prior_optimum,
+    raw_channels,
+    subset_maximum,
+    within,
+)
 from tests.accounting.exposures import case_exposure, koga_chain, raw_exposure
 
 seeds = st.integers(0, 2**32 - 1)
@@ -52,6 +60,7 @@ def assert_sandwich(case: Case, mistakes: int) -> float:
         assert truth <= bound + ROUNDING, f"{name}: {bound} below the optimum {truth}"
         assert bound <= 1.0
     assert audit.baseline <= truth + ROUNDING
+    assert prior_optimum(everything, mistakes) <= audit.baseline_bound + ROUNDING
     assert audit.baseline <= audit.certified <= 1.0
     if mistakes == 0:
         assert audit.bounds.exact is not None
