@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict
 from accounting.bounds.divergence import divergence_bound
 from accounting.bounds.effort import Effort
 from accounting.bounds.erasure import erasure
-from accounting.bounds.exact import exact_bound
+from accounting.bounds.exact import exact_bound, trajectories
 from accounting.bounds.loose import loose_bound
 from accounting.bounds.moment import moment_bound
 from accounting.bounds.sampled import sampled_bound
@@ -63,12 +63,13 @@ def compute_bounds(
     """Every bound that applies to the exposure."""
     paper_guess = guess.best if guess.koga is None else guess.koga
     moment = moment_bound(exposure, mistakes, effort)
-    exact = exact_bound(exposure, mistakes)
+    everything = trajectories(exposure, mistakes) if effort.patterns > 0 else None
+    exact = exact_bound(exposure, mistakes, everything)
     raw_nats = float(renewal_terms(exposure).sum())
     raw_success = min(
         bound for bound in (moment, exact, divergence_bound(raw_nats, guess.best)) if bound is not None
     )
-    erased = erasure(exposure, mistakes, guess.best, raw_success, raw_nats, effort)
+    erased = erasure(exposure, mistakes, guess.best, raw_success, raw_nats, effort, everything)
     nats = information.best if erased is None else min(information.best, erased.information_nats)
     loose = loose_bound(entropy_nats, information.paper, exposure.place_count, exposure.steps, mistakes)
     return ComputedBounds(
@@ -107,6 +108,7 @@ def baseline_bound(
     """The smallest bound with nothing released: what of a certified bound is the bounds' own slack."""
     nothing = exposure.nothing_released
     moment = moment_bound(nothing, mistakes, effort)
-    exact = exact_bound(nothing, mistakes)
+    everything = trajectories(nothing, mistakes) if effort.patterns > 0 else None
+    exact = exact_bound(nothing, mistakes, everything)
     loose = loose_bound(entropy_nats, 0.0, exposure.place_count, exposure.steps, mistakes)
     return min(bound for bound in (loose, guess.best, moment, exact) if bound is not None)

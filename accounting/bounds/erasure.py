@@ -16,14 +16,16 @@ from numpy.typing import NDArray
 
 from accounting.bounds.bernstein import upper_mean
 from accounting.bounds.effort import Effort
+from accounting.bounds.exact import Trajectories
 from accounting.bounds.moment import LEAST_PATTERN, usable_order
 from accounting.exposure import Exposure
-from accounting.kernels.erasure import kept_sets
+from accounting.kernels.erasure import kept_hits, kept_sets
 
 MOST_ENUMERATED = 16
 """Noised sensor-steps beyond which kept sets are sampled too, where draws are allowed."""
 
 _MOST_OPERATIONS = 2e10  # over all kept sets; some ten seconds of one core
+_MOST_ENUMERATION = 1e9  # over all kept sets; two seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,12 +103,19 @@ def likeliest_sets(reveal: NDArray[np.float64], most: int) -> KeptSets:
 
 
 def erasure(
-    exposure: Exposure, mistakes: int, guess: float, raw_success: float, raw_nats: float, effort: Effort
+    exposure: Exposure,
+    mistakes: int,
+    guess: float,
+    raw_success: float,
+    raw_nats: float,
+    effort: Effort,
+    everything: Trajectories | None = None,
 ) -> Erasure | None:
     """The erasure bound of one person's horizon; None when nothing noised can see the person.
 
     Kept sets that are not enumerated are charged at ``raw_success`` and ``raw_nats``, any valid bounds for
-    the raw version of the whole schedule. ``guess`` is ``q``.
+    the raw version of the whole schedule. ``guess`` is ``q``; with ``everything`` at hand the true optimum of
+    each kept set is used where that is affordable.
     """
     sensors = sensor_steps(exposure)
     count = sensors.reveal.size
@@ -114,6 +123,8 @@ def erasure(
         return None
     sets = likeliest_sets(sensors.reveal, effort.patterns)
     values = _evaluate(exposure, sensors, sets.kept, mistakes, guess, effort)
+    if everything is not None and everything.operations * len(sets.kept) <= _MOST_ENUMERATION:
+        values[:, 0] = np.minimum(values[:, 0], _optima(everything, sensors, sets.kept))
     rest = max(0.0, 1.0 - float(sets.probability.sum()))
     if len(sets.probability) == 2**count:
         rest = 0.0
@@ -123,6 +134,17 @@ def erasure(
     if count > MOST_ENUMERATED and effort.draws > 0:
         sampled = _sampled(exposure, sensors, mistakes, guess, raw_success, effort)
     return Erasure(min(1.0, success), information, sampled)
+
+
+def _optima(everything: Trajectories, sensors: SensorSteps, kept: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """The true optimum of each kept set, (S,)."""
+    own_label = np.arange(1, everything.places + 1)
+    return np.array(
+        [
+            everything.optimum(kept_hits(sensors.always, sensors.step, sensors.cover, which) * own_label)
+            for which in kept
+        ]
+    )
 
 
 def _evaluate(

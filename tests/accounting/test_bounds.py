@@ -62,9 +62,8 @@ def assert_sandwich(case: Case, mistakes: int) -> float:
     assert audit.baseline <= truth + ROUNDING
     assert prior_optimum(everything, mistakes) <= audit.baseline_bound + ROUNDING
     assert audit.baseline <= audit.certified <= 1.0
-    if mistakes == 0:
-        assert audit.bounds.exact is not None
-        assert abs(audit.bounds.exact - truth) < ROUNDING
+    assert audit.bounds.exact is not None
+    assert abs(audit.bounds.exact - truth) < ROUNDING
     return audit.certified
 
 
