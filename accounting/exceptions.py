@@ -27,3 +27,15 @@ class SnapshotError(TallyguardError):
 
 class ImpossibleObservationError(TallyguardError):
     """An observation has probability zero under the prior of the person it is about."""
+
+
+class UnknownReleaseError(TallyguardError):
+    """A ledger met a release whose cost it does not know."""
+
+
+class CompositionError(TallyguardError):
+    """A rule for adding up privacy losses was asked for where its condition does not hold."""
+
+
+class LedgerError(TallyguardError):
+    """A ledger's question does not fit the log, or is too large to answer exactly."""

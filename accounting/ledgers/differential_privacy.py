@@ -1,0 +1,103 @@
+"""The differential-privacy reader: what the whole log costs anybody who was there at every step.
+
+Discrete Gaussian noise is certified by zCDP, tiers by their own epsilon or by zCDP, whichever is smaller;
+continuous noise (correlated releases) has an exact curve besides. Sums are exact rationals.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from accounting.differential_privacy import ZcdpSpend
+from accounting.exceptions import LedgerError
+from accounting.ledgers.gaussian_curve import gaussian_epsilon, paper_epsilon
+from accounting.ledgers.log import ReleaseLog, refuse
+from accounting.ledgers.neighbours import Cost, Neighbours, step_cost
+from models.mechanisms import Correlated, Gaussian, Mechanism, Raw, Suppressed, Tiered
+
+_NAME = "differential-privacy"
+
+
+@dataclass(frozen=True, slots=True)
+class DpStatement:
+    """What the log guarantees for two data sets that are ``neighbours``; epsilons in nats at ``delta``.
+
+    ``epsilon`` is certified, ``certified_by`` says how: "zcdp" from ``rho``, "pure" from ``pure_epsilon``
+    (inf where some noise has none), "gaussian" by the exact curve where all noise is continuous
+    (``exact_epsilon``, else None). ``paper_epsilon`` is the classical formula, no guarantee; None where it
+    does not apply. ``truncated_mass`` is charged to delta.
+    """
+
+    neighbours: Neighbours
+    delta: float
+    rho: Cost
+    pure_epsilon: Cost
+    zcdp_epsilon: float
+    exact_epsilon: float | None
+    paper_epsilon: float | None
+    truncated_mass: float
+    epsilon: float
+    certified_by: str
+
+
+def read_differential_privacy(
+    log: ReleaseLog, delta: float, neighbours: Neighbours = Neighbours.ADD_REMOVE
+) -> DpStatement:
+    """The statement for a log; :class:`UnknownReleaseError` for a mechanism whose cost is not known."""
+    if not 0.0 < delta < 1.0:
+        raise LedgerError(
+            "delta must lie in (0, 1)", delta, "e.g. 1e-6, far below one over the people counted"
+        )
+    rho = _total(log, zcdp_cost, neighbours)
+    pure = _total(log, pure_cost, neighbours)
+    mass = float(_total(log, truncated_mass_cost, neighbours))
+    zcdp = ZcdpSpend(rho.amount, rho.is_infinite, mass).epsilon(delta)
+    kinds = {type(release.mechanism) for step in log.steps for release in step.releases} - {Suppressed}
+    mu = math.sqrt(2.0 * float(rho)) if not rho.is_infinite else math.inf
+    exact = gaussian_epsilon(delta - mass, mu) if kinds == {Correlated} and mass < delta else None
+    paper = paper_epsilon(delta, mu) if kinds in ({Gaussian}, {Correlated}) else None
+    candidates = {"zcdp": zcdp, "pure": _charged(float(pure), mass, delta)}
+    if exact is not None:
+        candidates["gaussian"] = exact
+    best = min(candidates, key=lambda name: candidates[name])
+    return DpStatement(
+        neighbours, delta, rho, pure, zcdp, exact, paper, mass, candidates[best], certified_by=best
+    )
+
+
+def zcdp_cost(mechanism: Mechanism) -> Cost:
+    """zCDP of one count changed by one; inf for a raw one."""
+    if not isinstance(mechanism, Raw | Gaussian | Suppressed | Tiered | Correlated):
+        raise refuse(_NAME, mechanism)
+    return Cost.of(mechanism.zcdp_rho())
+
+
+def pure_cost(mechanism: Mechanism) -> Cost:
+    """Pure epsilon (nats) of one count changed by one: a tiered one's largest; inf for Gaussian and raw."""
+    if isinstance(mechanism, Suppressed):
+        return Cost()
+    if isinstance(mechanism, Tiered):
+        return Cost.of(mechanism.epsilon)
+    if isinstance(mechanism, Raw | Gaussian | Correlated):
+        return Cost(is_infinite=True)
+    raise refuse(_NAME, mechanism)
+
+
+def truncated_mass_cost(mechanism: Mechanism) -> Cost:
+    """Total variation between a sampler and its ideal noise; charged for the counts a person can change."""
+    law = mechanism.noise_law()
+    return Cost() if law is None else Cost.of(law.truncated_mass)
+
+
+def _total(log: ReleaseLog, cost: Callable[[Mechanism], Cost], neighbours: Neighbours) -> Cost:
+    """Sum over the steps: a person is there at all of them."""
+    return sum((step_cost(step.releases, cost, neighbours) for step in log.steps), Cost())
+
+
+def _charged(epsilon: float, mass: float, delta: float) -> float:
+    """A pure epsilon whose samplers miss the ideal by ``mass``: ``(1 + e^epsilon) mass`` of delta, or inf."""
+    if mass == 0.0:
+        return epsilon
+    return epsilon if (1.0 + math.exp(min(epsilon, 700.0))) * mass <= delta else math.inf
