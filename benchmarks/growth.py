@@ -117,7 +117,7 @@ WORK: dict[str, tuple[Callable[[Case], Callable[[], object]], tuple[str, ...]]] 
 
 
 def seconds(run: Callable[[], object]) -> float:
-    """The least disturbed of some calls after a warm-up: the claim is about the work, not the machine's load."""
+    """The least disturbed of some calls after a warm-up: this is about the work, not the load."""
     run()
     measured = []
     for _ in range(REPEATS):
