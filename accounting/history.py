@@ -7,8 +7,8 @@ trace, so
     I(X_w..X_u; Y_1..Y_L) = J_w + sum_{k=w..L} H(Y_k | Y_1..Y_{k-1}) - H(Y_{u+1}..Y_L | X_u)
 
 with ``J_w = I(X_w; Y_1..Y_{w-1}) = H(X_w) - E H(X_w | Y_1..Y_{w-1})`` from the renewals of the history.
-Noised releases tell no more than raw ones; for them the carried terms of the strong data-processing inequality are
-computed too, and the smaller amount counts.
+Noised releases tell no more than raw ones; for them the carried terms of the strong data-processing
+inequality are computed too, and the smaller amount counts.
 """
 
 from __future__ import annotations

@@ -34,6 +34,7 @@ from accounting.kernels.renewal import renewal_information
 from models.chain import ChainView, PopulationArrays, chain_view
 from models.jit import jit, pjit, prange
 
+_MOST_ENTRIES = 1 << 22  # 32 MiB a table
 _LEAST_PATTERN = 1e-3  # patterns less likely are not told apart: a few hundred per person at most
 
 
@@ -42,6 +43,25 @@ class Sharpened(NamedTuple):
 
     success: float  # moment bound, or the exact optimum for s = 0
     divergence: float  # binary divergence at the exact information
+
+
+@jit
+def affordable_success(
+    chain: ChainView,
+    start: NDArray[np.float64],
+    slot: int,
+    hits: NDArray[np.bool_],
+    mistakes: int,
+    order: int,
+) -> float:
+    """The raw bound of a horizon, of a lower order or 1 where its tables would be too large."""
+    steps, place_count = hits.shape
+    nodes = hits.sum() + 2
+    if nodes * max(nodes, 2 * steps * place_count) > _MOST_ENTRIES:
+        return 1.0
+    if (steps * place_count) ** 2 > _MOST_ENTRIES:
+        order = 1
+    return raw_success(chain, start, slot, hits, mistakes, min(order, steps - mistakes), _LEAST_PATTERN)
 
 
 @jit
@@ -62,11 +82,11 @@ def with_history(
     shift = np.sqrt(0.5 * remembered)
     success = 1.0
     if shift < 1.0:
-        success = min(1.0, raw_success(chain, start, slot, hits, mistakes, order, _LEAST_PATTERN) + shift)
+        success = min(1.0, affordable_success(chain, start, slot, hits, mistakes, order) + shift)
     if remembered > 0.0 and success > shift:
         told = hits.copy()
         told[0] = marginal[0] > 0.0
-        success = min(success, raw_success(chain, start, slot, told, mistakes, order, _LEAST_PATTERN))
+        success = min(success, affordable_success(chain, start, slot, told, mistakes, order))
     return Sharpened(success, divergence)
 
 
