@@ -1,0 +1,32 @@
+"""Designed noise: which Gaussian noise of a given trace hides a secret best from a Gaussian-process prior.
+
+One method is one file; :func:`design_noise` finds it by name and checks the result.
+"""
+
+from __future__ import annotations
+
+from models.noise_design.design import AUTO, METHODS, NoiseDesign, design_noise, worst_information
+from models.noise_design.loss import (
+    SecretInformation,
+    conditional_information,
+    indirect_information,
+    loss_nats,
+    posterior_half_width,
+    secret_information,
+)
+from models.noise_design.problem import DesignProblem
+
+__all__ = [
+    "AUTO",
+    "METHODS",
+    "DesignProblem",
+    "NoiseDesign",
+    "SecretInformation",
+    "conditional_information",
+    "design_noise",
+    "indirect_information",
+    "loss_nats",
+    "posterior_half_width",
+    "secret_information",
+    "worst_information",
+]
