@@ -1,6 +1,7 @@
-"""Claim: a full audit of a person under a raw schedule takes about a millisecond.
+"""Claim: a full audit of a person under a raw schedule takes milliseconds, one where people visit few places.
 
-Every bound, the moment bound to order 1, 2 and 4. One thread, one person after the other, without attacks. ``python -m benchmarks.bounds``
+Every bound, the moment bound to order 1, 2 and 4. One thread, one person after the other, without attacks.
+``python -m benchmarks.bounds``
 """
 
 from __future__ import annotations
