@@ -46,6 +46,10 @@ held-out: install-dev ## the paper's summary on real check-ins (DATA=folder with
 readme: install-dev ## refresh the README's picture and example from a run of the demo
 	@$(BIN)/python -m experiments.readme
 
+# A failure here is shown by the demo and the tests in a better place.
+WARM_UP = echo "compiling the kernels for this machine (once, a minute or two)"; \
+	$(BIN)/python -m stream_app.warm_up >/dev/null 2>&1 || true
+
 install: $(VENV)/installed-runtime
 install-dev: $(VENV)/installed-dev
 
@@ -60,12 +64,14 @@ $(VENV)/installed-runtime: requirements.lock pyproject.toml | $(VENV)/bin/python
 	@echo "installing tallyguard (once)"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@$(WARM_UP)
 	@touch $@
 
 $(VENV)/installed-dev: requirements-dev.lock pyproject.toml | $(VENV)/bin/python
 	@echo "installing tallyguard with its development tools (once)"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.lock
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@$(WARM_UP)
 	@touch $@ $(VENV)/installed-runtime
 
 UV_COMPILE := uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes \

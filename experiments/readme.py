@@ -27,11 +27,13 @@ from stream_app.demo.exposure import account, released_with
 from stream_app.demo.scenario import HORIZON_STEPS, MISTAKES
 
 STEPS = 72
+PEOPLE = 1000
 SHOWN = 48  # the first day fills the horizon
 WAYS = (  # name, mechanism, parameters, colour (Okabe and Ito's, distinct for the colour-blind)
     ("raw counts", "raw", {}, "#D55E00"),
     ("noise, sigma 1", "gaussian", {"sigma": 1.0}, "#E69F00"),
     ("noise, sigma 3", "gaussian", {"sigma": 3.0}, "#0072B2"),
+    ("noise, sigma 10", "gaussian", {"sigma": 10.0}, "#56B4E9"),
 )
 GUESS_COLOUR = "#777777"
 BEGIN = "<!-- demo: written by make readme -->"
@@ -114,7 +116,7 @@ def main() -> None:
     parser.add_argument("--picture", type=Path, default=Path("docs/pictures/demo.svg"))
     parser.add_argument("--readme", type=Path, default=Path("README.md"))
     arguments = parser.parse_args()
-    draw(curves(DemoOptions().people), arguments.picture)
+    draw(curves(PEOPLE), arguments.picture)
     arguments.readme.write_text(refreshed(arguments.readme.read_text(), demo_summary()))
     print(f"wrote {arguments.picture} and the demo's summary in {arguments.readme}")
 

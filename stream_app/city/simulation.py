@@ -30,7 +30,7 @@ class CityOptions:
 
     people: int = 2000
     sensors: int = 32
-    active: int = 4
+    active: int = 8
     slots: int = 24
     seed: int = 20260
 

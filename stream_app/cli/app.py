@@ -8,6 +8,7 @@ from stream_app.cli.audit import audit
 from stream_app.cli.check import check
 from stream_app.cli.config import config
 from stream_app.cli.demo import demo
+from stream_app.cli.ledger import ledger
 from stream_app.cli.priors import priors
 from stream_app.cli.run import run
 
@@ -25,6 +26,7 @@ app = typer.Typer(
 app.command()(demo)
 app.command()(run)
 app.command()(audit)
+app.command()(ledger)
 app.command()(check)
 app.add_typer(priors)
 app.add_typer(config)

@@ -128,11 +128,16 @@ def _print_alternatives(console: Console, report: DemoReport) -> None:
     from stream_app.wording import in_a_hundred
 
     names = ("Mean ceiling", "Ceiling 50+", "Added 10+", "A count errs by")
-    table = _table("What noise would do (people who ever get there, of 100)", ("Published",), names)
+    table = _table(
+        f"What noise would do to {report.compared_people:,} of them (who ever gets there, of 100)",
+        ("Published",),
+        names,
+    )
     for row in report.alternatives:
         error = "no count" if row.mean_error is None else f"{row.mean_error:.1f} people"
         at_risk, added = (
-            f"{100 * number / report.people:.0f}" for number in (row.people_at_risk, row.people_added)
+            f"{100 * number / report.compared_people:.0f}"
+            for number in (row.people_at_risk, row.people_added)
         )
         table.add_row(row.name, in_a_hundred(row.mean_risk), at_risk, added, error)
     console.print(table)

@@ -1,0 +1,164 @@
+"""``tallyguard ledger``: one release log, read as several kinds of privacy."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from stream_app.cli.options import ConfigOption, HorizonOption, JsonOption, MistakesOption
+from stream_app.cli.output import print_json, progress, stdout
+
+if TYPE_CHECKING:
+    from accounting.ledgers.inferential import SecretQuestion
+
+
+def ledger(
+    log: Annotated[
+        Path, typer.Argument(help="Output folder of a run, or a schedule (JSON).", show_default=False)
+    ],
+    priors: Annotated[Path, typer.Option(help="Movement priors, .json or .parquet.", show_default=False)],
+    config: ConfigOption = None,
+    delta: Annotated[
+        float | None, typer.Option(help="Delta of differential privacy.", show_default="1e-06")
+    ] = None,
+    horizon: HorizonOption = None,
+    mistakes: MistakesOption = None,
+    independent_people: Annotated[
+        bool,
+        typer.Option("--independent-people", help="Vouch that nobody's movements tell about another's."),
+    ] = False,
+    covariance: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="Covariance (.npy) of correlated releases in the log; may be repeated.", show_default=False
+        ),
+    ] = None,
+    secret: Annotated[
+        str | None,
+        typer.Option(help="Ask what a sensor's series tells about these steps: 24,25.", show_default=False),
+    ] = None,
+    sensor: Annotated[str | None, typer.Option(help="The sensor of --secret.", show_default=False)] = None,
+    length_scale: Annotated[float, typer.Option(help="Of the RBF prior of its counts, in steps.")] = 8.0,
+    variance: Annotated[float, typer.Option(help="Of that prior, in people squared.")] = 1.0,
+    order: Annotated[float, typer.Option(help="Rényi order of the loss about --secret.")] = 5.0,
+    radius: Annotated[float, typer.Option(help="People by which two secrets may differ.")] = 1.0,
+    oracle: Annotated[
+        bool, typer.Option("--oracle", help="Ask dp_accounting too, where it is installed.")
+    ] = False,
+    json: JsonOption = False,
+) -> None:
+    """Read a log of releases as differential, Bayesian, inferential and reconstruction privacy.
+
+    Each guarantee is computed where it holds and refused with the reason where it does not.
+
+    \b
+    Examples:
+      tallyguard ledger out --priors priors.json
+      tallyguard ledger schedule.json --priors priors.json --delta 1e-8 --json
+      tallyguard ledger out --priors priors.json --sensor s3 --secret 24,25 --length-scale 6
+    """
+    from accounting.continuous import HorizonSettings
+    from models.correlated_noise import CorrelatedNoise
+    from models.mechanisms.correlated import know_design
+    from models.prior_files import load_population
+    from stream_app.ledger_document import LedgerQuestions, ledger_document
+    from stream_app.ledger_log import load_log
+    from stream_app.sensor_files import load_registry
+    from stream_app.settings_sources import load_settings
+
+    settings = load_settings(config, {"delta": delta, "horizon": horizon, "mistakes": mistakes})
+    for path in covariance or []:
+        know_design(CorrelatedNoise.load(path))
+    population = load_population(priors)
+    releases = load_log(log, load_registry(settings.sensors, population.location_names))
+    questions = LedgerQuestions(
+        delta=settings.delta,
+        horizon=HorizonSettings(
+            settings.horizon, settings.mistakes, settings.thresholds, settings.first_slot
+        ),
+        independent_people=independent_people,
+        secret=_secret(secret, sensor, length_scale, variance, order, radius),
+        oracle=oracle,
+    )
+    with progress() as bar:
+        task = bar.add_task("reading the log", total=len(releases.steps))
+        document = ledger_document(
+            releases, population, questions, lambda done: bar.update(task, completed=done)
+        )
+    if json:
+        print_json(document)
+    else:
+        _print(document)
+
+
+def _secret(
+    steps: str | None, sensor: str | None, length_scale: float, variance: float, order: float, radius: float
+) -> SecretQuestion | None:
+    """The question about a series; None if none was asked."""
+    from accounting.ledgers.inferential import SecretQuestion
+    from models.gaussian_process.kernels import RBF
+
+    if steps is None and sensor is None:
+        return None
+    if steps is None or sensor is None:
+        raise typer.BadParameter("--secret and --sensor belong together")
+    if not all(part.strip().isdecimal() for part in steps.split(",")):
+        raise typer.BadParameter("--secret must be steps with commas between, e.g. 24,25")
+    numbers = tuple(sorted({int(part) for part in steps.split(",")}))
+    return SecretQuestion(sensor, numbers, RBF(length_scale, variance), order, radius)
+
+
+def _print(document: dict[str, Any]) -> None:
+    console = stdout()
+    counts = ", ".join(f"{count:,} {name}" for name, count in document["releases"].items()) or "none"
+    console.print(f"{document['steps']:,} steps; sensor-steps released: {counts}")
+    for statement in document["differential_privacy"]:
+        console.print(_dp_sentence(statement), soft_wrap=True)
+    console.print(_sentence("Bayesian privacy of whole traces", document["bayesian"]), soft_wrap=True)
+    console.print(_reconstruction_sentence(document["reconstruction"]), soft_wrap=True)
+    for name in ("inferential", "oracle"):
+        if name in document:
+            console.print(_sentence(name.capitalize(), document[name]), soft_wrap=True)
+
+
+def _dp_sentence(statement: dict[str, Any]) -> str:
+    if "refused" in statement:
+        return _sentence("Differential privacy", statement)
+    what = f"Differential privacy, {statement['neighbours']}"
+    if statement["epsilon"] is None:
+        return f"{what}: none (a count was released raw, or the noise is spent)"
+    paper = statement["paper_epsilon"]
+    shown = "" if paper is None else f"; the paper's formula says {paper:.3g}, which is no guarantee"
+    return (
+        f"{what}: epsilon {statement['epsilon']:.4g} at delta {statement['delta']:g} "
+        f"(by {statement['certified_by']}{shown})"
+    )
+
+
+def _reconstruction_sentence(statement: dict[str, Any]) -> str:
+    from stream_app.wording import in_a_hundred
+
+    if "refused" in statement:
+        return _sentence("Reconstruction", statement)
+    right = statement["horizon"] - statement["mistakes"]
+    return (
+        f"Reconstruction of {right} of the last {statement['horizon']} steps: most exposed person "
+        f"{in_a_hundred(statement['risk']['1'])}, half of the people at most "
+        f"{in_a_hundred(statement['risk']['0.5'])}; ever: {in_a_hundred(statement['highest_ever']['1'])}"
+    )
+
+
+def _sentence(name: str, statement: dict[str, Any]) -> str:
+    """Numbers of a statement in one line, or why there is none."""
+    if "refused" in statement:
+        return f"{name}: no guarantee. {statement['refused']}; {statement['remedy']}"
+    numbers = (f"{key.replace('_', ' ')} {_shown(value)}" for key, value in statement.items())
+    return f"{name}: {', '.join(numbers)}"
+
+
+def _shown(value: object) -> str:
+    if value is None:
+        return "unbounded"
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
