@@ -11,6 +11,7 @@ import argparse
 import resource
 import tempfile
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +21,7 @@ from numpy.typing import NDArray
 from models.packing import FlatChains
 from models.population import Population
 from stream_app.embedded import RunOptions, run
+from stream_app.events import Observer, StepClosed
 from stream_app.messages import Activation, Reading
 from stream_app.risk_output import RiskFormat
 from stream_app.runner import RunReport
@@ -80,24 +82,61 @@ def write_messages(random: Generator, path: Path, steps: int, sensors: int) -> N
             )
 
 
+def resident_bytes() -> int:
+    """Memory of this process now."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
+
+
 def peak_bytes() -> int:
     """Largest resident memory of this process so far."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
-def show(population: Population, report: RunReport, seconds: dict[str, float], before: int) -> None:
+class MemoryWatch(Observer):
+    """The most memory in use at the end of a step."""
+
+    def __init__(self) -> None:
+        self.most_bytes = 0
+
+    def closed(self, event: StepClosed) -> None:
+        """Look at every step."""
+        self.most_bytes = max(self.most_bytes, resident_bytes())
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One run and what it took."""
+
+    report: RunReport
+    wall_seconds: float
+    most_bytes: int
+    parquet_bytes: int
+
+
+def measure(population: Population, source: Path, output: Path, risk_format: RiskFormat) -> Measured:
+    """Run the engine on a file."""
+    watch, started = MemoryWatch(), time.perf_counter()
+    options = RunOptions(output, source, risk_format=risk_format, create_keys=True)
+    settings = Settings.model_validate({"release": {"sigma": 2.0}})
+    report = run(settings, options, population, observer=watch)
+    seconds = time.perf_counter() - started
+    parquet_bytes = sum(file.stat().st_size for file in output.glob("risks/*"))
+    return Measured(report, seconds, watch.most_bytes, parquet_bytes)
+
+
+def show(population: Population, measured: Measured, idle_bytes: int) -> None:
     """One table."""
-    people = len(population)
-    person_steps = people * report.steps
+    people, report = len(population), measured.report
+    rate = people * report.steps / report.seconds
     print(f"people x steps            {people:,} x {report.steps:,}")
-    print(f"priors packed in          {seconds['pack']:.1f} s")
+    print(f"wall                      {measured.wall_seconds:.1f} s, {report.seconds:.1f} s of it stepping")
+    print(f"person-steps              {rate / 1e6:.2f} M a second")
     print(f"priors                    {population.bytes_per_person:,.0f} bytes a person")
-    print(f"run                       {seconds['run']:.1f} s wall, {report.seconds:.1f} s of it stepping")
-    print(f"person-steps              {person_steps / report.seconds / 1e6:.1f} M a second")
-    print(f"messages                  {report.lines / report.seconds:,.0f} a second")
-    print(f"peak memory               {peak_bytes() / 1e6:,.0f} MB ({before / 1e6:,.0f} MB before the run)")
+    print(f"all memory over idle      {(measured.most_bytes - idle_bytes) / people:,.0f} bytes a person")
+    print(f"peak, generator included  {peak_bytes() / 1e6:,.0f} MB (idle {idle_bytes / 1e6:,.0f} MB)")
     for name, size in report.bytes_written.items():
         print(f"written, {name:<16} {size / 1e6:,.1f} MB")
+    print(f"written, risks/*.parquet  {measured.parquet_bytes / 1e6:,.1f} MB")
 
 
 def main() -> None:
@@ -109,20 +148,16 @@ def main() -> None:
     arguments.add_argument("--format", type=RiskFormat, default=RiskFormat.JSONL)
     given = arguments.parse_args()
     random = np.random.default_rng(SEED)
-    started = time.perf_counter()
-    population = draw_population(random, given.people, given.places)
-    seconds = {"pack": time.perf_counter() - started}
-    with tempfile.TemporaryDirectory() as folder:
-        source = Path(folder) / "messages.jsonl"
-        write_messages(random, source, given.steps, given.sensors)
-        before, started = peak_bytes(), time.perf_counter()
-        options = RunOptions(Path(folder) / "out", source, risk_format=given.format, create_keys=True)
-        report = run(Settings.model_validate({"release": {"sigma": 2.0}}), options, population)
-        seconds["run"] = time.perf_counter() - started
-        show(population, report, seconds, before)
-        extra = sum(file.stat().st_size for file in Path(folder).glob("out/risks/*"))
-        if extra:
-            print(f"written, {'risks (parquet)':<16} {extra / 1e6:,.1f} MB")
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        write_messages(random, folder / "few.jsonl", 20, given.sensors)
+        few = draw_population(random, 100, given.places)
+        measure(few, folder / "few.jsonl", folder / "few", given.format)  # compiles, imports, warms up
+        write_messages(random, folder / "messages.jsonl", given.steps, given.sensors)
+        idle_bytes = resident_bytes()
+        population = draw_population(random, given.people, given.places)
+        measured = measure(population, folder / "messages.jsonl", folder / "out", given.format)
+    show(population, measured, idle_bytes)
 
 
 if __name__ == "__main__":
