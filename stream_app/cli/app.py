@@ -9,6 +9,7 @@ from stream_app.cli.check import check
 from stream_app.cli.config import config
 from stream_app.cli.demo import demo
 from stream_app.cli.ledger import ledger
+from stream_app.cli.noise import noise
 from stream_app.cli.priors import priors
 from stream_app.cli.run import run
 
@@ -29,4 +30,5 @@ app.command()(audit)
 app.command()(ledger)
 app.command()(check)
 app.add_typer(priors)
+app.add_typer(noise)
 app.add_typer(config)
