@@ -39,3 +39,7 @@ class CompositionError(TallyguardError):
 
 class LedgerError(TallyguardError):
     """A ledger's question does not fit the log, or is too large to answer exactly."""
+
+
+class InferentialPrivacyError(TallyguardError):
+    """Order, radius or releases do not define a conditional inferential privacy loss."""

@@ -17,6 +17,7 @@ from models.gaussian_process.conditional import checked_covariance, condition_on
 Floats = NDArray[np.float64]
 
 _EPSILON = float(np.finfo(np.float64).eps)
+_LEAST = 1e-300  # so that a matrix of zeros can be factorised too
 
 
 def posterior_covariance(prior: Floats, noise: Floats) -> Floats:
@@ -52,5 +53,5 @@ def lift(matrix: Floats, times: float = 1.0) -> Floats:
     about it anyway.
     """
     points = len(matrix)
-    nugget = 4.0 * points * _EPSILON * float(np.linalg.norm(matrix, 2))
+    nugget = max(4.0 * points * _EPSILON * float(np.linalg.norm(matrix, 2)), _LEAST)
     return matrix + times * nugget * np.eye(points)

@@ -54,9 +54,17 @@ def secret_information(prior: Floats, noise: Floats, secret: Sequence[int]) -> S
 
 def conditional_information(split: Conditional, noise: Floats) -> SecretInformation:
     """:func:`secret_information` for a prior that is split already."""
-    spread = split.lifted_residual() + checked_noise(noise, split.points)
-    lifted = split.lifted_effect()
-    once, more = _precision(lifted, lift(spread)), _precision(lifted, lift(spread, 100.0))
+    return information_through(
+        split.lifted_effect(), split.lifted_residual() + checked_noise(noise, split.points)
+    )
+
+
+def information_through(effect: Floats, spread: Floats) -> SecretInformation:
+    """``effect^T spread^-1 effect`` (k, k): of a Gaussian with covariance ``spread`` (n, n) about its mean.
+
+    ``effect`` (n, k) is how the mean moves with the secret.
+    """
+    once, more = _precision(effect, lift(spread)), _precision(effect, lift(spread, 100.0))
     change = float(np.linalg.norm(once - more, 2))
     return SecretInformation(once, change <= _SENSITIVE * float(np.linalg.norm(once, 2)))
 
@@ -67,15 +75,17 @@ def loss_nats(information: SecretInformation, order: float, radius: float) -> fl
     The largest Rényi divergence of ``order`` between releases of two secrets, each of whose ``k`` values
     differs by at most ``radius``; exact for one value.
     """
+    if radius == 0.0:
+        return 0.0
     return 0.5 * order * len(information.matrix) * radius**2 * information.largest
 
 
-def indirect_information(split: Conditional, noise: Floats) -> float:
-    """``alpha = maxeig(A^T (Sigma_{U|S} + G_UU)^-1 A)``: what the rest alone tells about the secret."""
+def indirect_information(split: Conditional, noise: Floats) -> SecretInformation:
+    """``A^T (Sigma_{U|S} + G_UU)^-1 A``: what the rest alone tells; its largest eigenvalue is ``alpha``."""
     if not split.rest.size:
-        return 0.0
-    spread = split.residual + checked_noise(noise, split.points)[np.ix_(split.rest, split.rest)]
-    return float(np.linalg.eigvalsh(_precision(split.effect, lift(spread)))[-1])
+        return SecretInformation(np.zeros((split.secret.size, split.secret.size)), True)
+    noise = checked_noise(noise, split.points)[np.ix_(split.rest, split.rest)]
+    return information_through(split.effect, split.residual + noise)
 
 
 def posterior_half_width(split: Conditional, information: SecretInformation) -> float:

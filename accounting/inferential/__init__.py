@@ -1,0 +1,39 @@
+"""Conditional inferential privacy: what noised releases of a trace tell about its values at secret times.
+
+Meehan, Chaudhuri, "Location Trace Privacy Under Conditional Priors". The secret is one person's trace or one
+series; the adversary knows a Gaussian-process prior of it up to its mean.
+"""
+
+from __future__ import annotations
+
+from accounting.inferential.composition import ReleasedSeries, Window
+from accounting.inferential.dimensions import (
+    euclidean_radius_loss,
+    papers_dimension_loss,
+    per_coordinate_radius_loss,
+)
+from accounting.inferential.divergence import gaussian_renyi_divergence, release_divergence
+from accounting.inferential.gap import prior_posterior_gap
+from accounting.inferential.loss import InferentialLoss, per_value_loss, release_loss
+from accounting.inferential.misspecified import (
+    conditional_divergence,
+    misspecified_loss,
+    misspecified_release_loss,
+)
+
+__all__ = [
+    "InferentialLoss",
+    "ReleasedSeries",
+    "Window",
+    "conditional_divergence",
+    "euclidean_radius_loss",
+    "gaussian_renyi_divergence",
+    "misspecified_loss",
+    "misspecified_release_loss",
+    "papers_dimension_loss",
+    "per_coordinate_radius_loss",
+    "per_value_loss",
+    "prior_posterior_gap",
+    "release_divergence",
+    "release_loss",
+]
