@@ -43,6 +43,14 @@ def test_every_link_in_the_documents_leads_somewhere(document: Path) -> None:
     assert not missing
 
 
+def test_every_page_of_the_documentation_is_in_its_index() -> None:
+    """Nobody has to guess that a page exists."""
+    index = (ROOT / "docs" / "README.md").read_text()
+    pages = [page.name for page in (ROOT / "docs").glob("*.md") if page.name != "README.md"]
+    assert pages
+    assert [page for page in pages if f"({page})" not in index] == []
+
+
 @pytest.mark.parametrize(
     ("lock", "extras"),
     [("requirements.lock", ("build",)), ("requirements-dev.lock", ("build", "plots", "dev"))],
