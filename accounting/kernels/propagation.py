@@ -144,6 +144,32 @@ def transposed(chain: ChainView, slot: int, result: NDArray[np.float64]) -> None
 
 
 @jit
+def full_product(left: NDArray[np.float64], right: NDArray[np.float64], result: NDArray[np.float64]) -> None:
+    """``left @ right`` in a fixed order of additions; two rows and four terms at a time stay in registers."""
+    size = left.shape[0]
+    whole = size - size % 4
+    for y in range(0, size, 2):
+        z = min(y + 1, size - 1)  # the last row of an odd size is computed alone, twice
+        upper, lower = result[y], result[z]
+        upper[:] = 0.0
+        lower[:] = 0.0
+        for i in range(0, whole, 4):
+            a, b, c, d = left[y, i], left[y, i + 1], left[y, i + 2], left[y, i + 3]
+            e, f, g, h = left[z, i], left[z, i + 1], left[z, i + 2], left[z, i + 3]
+            first, second, third, fourth = right[i], right[i + 1], right[i + 2], right[i + 3]
+            for x in range(size):
+                p, q, r, s = first[x], second[x], third[x], fourth[x]
+                above = upper[x] + ((a * p + b * q) + (c * r + d * s))
+                lower[x] += (e * p + f * q) + (g * r + h * s)
+                upper[x] = above
+        for i in range(whole, size):
+            for x in range(size):
+                above = upper[x] + left[y, i] * right[i, x]
+                lower[x] += left[z, i] * right[i, x]
+                upper[x] = above
+
+
+@jit
 def gap_matrices(chain: ChainView, first_slot: int, starts: int, longest: int) -> NDArray[np.float64]:
     """Products of ``1..longest`` consecutive moves, ``[i, g - 1, y, x]`` from ``x`` to ``y`` in ``g`` steps.
 
@@ -152,8 +178,12 @@ def gap_matrices(chain: ChainView, first_slot: int, starts: int, longest: int) -
     slots, place_count = chain.start.shape
     gaps = np.empty((starts, longest, place_count, place_count))
     anywhere = np.ones(place_count)
+    is_full = slots == 1 and chain.value.size == place_count * place_count
     for i in range(starts):
         transposed(chain, (first_slot + i) % slots, gaps[i, 0])
         for g in range(1, longest):
-            add_rows(chain, (first_slot + i + g) % slots, gaps[i, g - 1], anywhere, gaps[i, g])
+            if is_full:
+                full_product(gaps[0, 0], gaps[0, g - 1], gaps[0, g])
+            else:
+                add_rows(chain, (first_slot + i + g) % slots, gaps[i, g - 1], anywhere, gaps[i, g])
     return gaps
