@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 import urllib.request
 from dataclasses import replace
 from pathlib import Path
@@ -133,3 +134,14 @@ def test_an_own_folder_is_replaced_and_any_other_left_alone(visit: Visit, tmp_pa
     own = replace(options, output=tmp_path / "fresh")
     first, second = (run_demo(own, announce=lambda text: None) for _ in range(2))
     assert first.steps == second.steps == 2
+
+
+def test_warming_up_runs_the_whole_demo_and_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What installing does to compile the kernels: nothing stays behind but the compiled kernels."""
+    from stream_app import warm_up
+
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    warm_up.main()
+    assert list(tmp_path.iterdir()) == []
