@@ -26,6 +26,7 @@ from stream_app.inputs import Chunks, FileChunks, LineReader, open_input
 from stream_app.intake import Intake
 from stream_app.journal import Journal
 from stream_app.keys import Keys, load_keys
+from stream_app.people import PeopleView
 from stream_app.policy import Policy, ScheduledPolicy, announced_sensors, policy_from
 from stream_app.publisher import KeyedPublisher
 from stream_app.risk_output import JsonlRisks, ParquetRisks, RiskFormat, RiskWriter
@@ -120,6 +121,7 @@ def run(
                 step_clock=_step_clock(settings),
                 observer=observer,
                 people=len(population),
+                view=_people_view(population, accountant, keys),
                 is_csv=options.reads_csv,
                 snapshot=lambda now: snapshots.save_sometimes(accountant, now),
             )
@@ -158,6 +160,13 @@ def new_accountant(settings: Settings, plan: Plan, population: Population) -> Co
     return ContinuousAccountant(
         population,
         HorizonSettings(settings.horizon, settings.mistakes, settings.thresholds, plan.first_slot),
+    )
+
+
+def _people_view(population: Population, accountant: ContinuousAccountant, keys: Keys) -> PeopleView:
+    """What observers may ask about people."""
+    return PeopleView(
+        population, accountant, accountant.settings, keys.pseudonyms.pseudonyms(population.people)
     )
 
 

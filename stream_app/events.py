@@ -1,6 +1,8 @@
 """What the engine tells those who watch it: metrics, the page, progress bars.
 
-An observer hears of things after they are durable, and nothing it hears is secret: no count, no person.
+An observer hears of things after they are durable, and never of a count. Single people are reachable only
+through :class:`~stream_app.people.PeopleView`, by pseudonym: an observer that passes them on asks for an
+access token.
 Subclass :class:`Observer` and override what is of interest; every method does nothing by default.
 """
 
@@ -15,6 +17,7 @@ from stream_app.messages import Outcome, Reason
 
 if TYPE_CHECKING:
     from stream_app.messages import RiskSummary
+    from stream_app.people import PeopleView
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,11 +43,15 @@ class StepClosed:
 
 @dataclass(frozen=True, slots=True)
 class RunStarted:
-    """A run begins, or continues at ``next_step`` after an earlier one on the same output."""
+    """A run begins, or continues at ``next_step`` after an earlier one on the same output.
+
+    ``view`` answers questions about the people accounted for, where this process holds their priors.
+    """
 
     people: int
     next_step: int
     sensors: tuple[str, ...] = field(repr=False)
+    view: PeopleView | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

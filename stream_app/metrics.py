@@ -7,7 +7,8 @@ lists (outcomes, reasons, mechanisms, thresholds, quantiles) or the deployment's
 from __future__ import annotations
 
 import platform
-from collections.abc import Iterable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
@@ -16,8 +17,10 @@ from accounting.differential_privacy import ZcdpSpend
 from models.mechanisms import MECHANISMS
 from models.schedule import StepSchedule
 from models.sensors import Sensor
-from stream_app.events import Observer, RunStarted, StepClosed
+from stream_app.events import Observer, RunStarted, RunStopped, StepClosed
 from stream_app.messages import Outcome, Reason, RiskSummary
+from stream_app.people import PeopleView
+from stream_app.settings import Settings
 
 QUANTILES = (0.5, 0.9, 0.99, 1.0)
 LATENCY_BUCKETS_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
@@ -27,7 +30,8 @@ EVERY_GROUP = "all"
 class EngineMetrics(Observer):
     """The metrics of one engine, registered in ``registry``.
 
-    ``thresholds`` are the deployment's risk thresholds and ``delta`` the one its epsilon is reported at.
+    ``thresholds`` are the deployment's risk thresholds and ``delta`` the one its epsilon is reported at;
+    ``settings`` are shown as configuration where they are given. ``now_seconds`` is the clock.
     Steps walked over again after a restart bring gauges and the privacy account up to date, but are no new
     events: they are not counted.
     """
@@ -39,19 +43,20 @@ class EngineMetrics(Observer):
         thresholds: Iterable[float],
         delta: float,
         mechanisms: Iterable[str] = tuple(MECHANISMS),
+        *,
+        settings: Settings | None = None,
+        now_seconds: Callable[[], float] = time.time,
     ) -> None:
         self._delta = delta
+        self._now_seconds = now_seconds
+        self._view: PeopleView | None = None
         self._count_events(registry, mechanisms)
         self._show_state(registry)
         self._show_risks(registry, [label(level) for level in thresholds])
         self._show_noise(registry, sensors)
-        build = Gauge(
-            "tallyguard_build_info",
-            "Constant 1; the labels say what is running",
-            ["version", "python"],
-            registry=registry,
-        )
-        build.labels(_own_version(), platform.python_version()).set(1)
+        _show_build(registry)
+        if settings is not None:
+            _show_configuration(registry, settings)
 
     def _count_events(self, registry: CollectorRegistry, mechanisms: Iterable[str]) -> None:
         self._readings = Counter(
@@ -91,6 +96,14 @@ class EngineMetrics(Observer):
             registry=registry,
         )
         self._last_step = Gauge("tallyguard_last_step", "The last closed step", registry=registry)
+        self._running = Gauge(
+            "tallyguard_running", "1 while steps are being closed, 0 before and after", registry=registry
+        )
+        self._progress = Gauge(
+            "tallyguard_last_progress_timestamp_seconds",
+            "When the last step was closed, or the run started; unix seconds",
+            registry=registry,
+        )
 
     def _show_risks(self, registry: CollectorRegistry, levels: Sequence[str]) -> None:
         self._at_risk = Gauge(
@@ -123,6 +136,15 @@ class EngineMetrics(Observer):
             ["quantile"],
             registry=registry,
         )
+        self._means = {
+            "risk": Gauge("tallyguard_risk_mean", "Mean certified risk over people", registry=registry),
+            "added": Gauge(
+                "tallyguard_added_risk_mean", "Mean risk added by the releases", registry=registry
+            ),
+            "baseline": Gauge(
+                "tallyguard_baseline_mean", "Mean success of the best guess without us", registry=registry
+            ),
+        }
         for gauge in (self._at_risk, self._at_added):
             _at_zero(gauge, levels)
         for gauge in (self._risk, self._added, self._baseline):
@@ -147,16 +169,30 @@ class EngineMetrics(Observer):
             ["sensor"],
             registry=registry,
         )
+        self._told = Gauge(
+            "tallyguard_sensor_information_bits",
+            "What the sensor's last release, on its own, told about an average person",
+            ["sensor"],
+            registry=registry,
+        )
         self._spends = {
             group: ZcdpSpend() for group in sorted({sensor.group for sensor in sensors} | {EVERY_GROUP})
         }
         _at_zero(self._rho, self._spends)
         _at_zero(self._epsilon, self._spends)
         _at_zero(self._error, (sensor.name for sensor in sensors))
+        _at_zero(self._told, (sensor.name for sensor in sensors))
 
     def started(self, event: RunStarted) -> None:
         """People are loaded; the log continues after its last step."""
         self._people.set(event.people)
+        self._view = event.view
+        self._running.set(1)
+        self._progress.set(self._now_seconds())
+
+    def stopped(self, event: RunStopped) -> None:
+        """No more steps will be closed."""
+        self._running.set(0)
 
     def received(self, outcome: Outcome) -> None:
         """Count a reading."""
@@ -173,6 +209,7 @@ class EngineMetrics(Observer):
         self._people.set(event.people)
         self._charge(event.schedule)
         self._show_errors(event)
+        self._show_information(event.schedule)
         if event.summary is not None:
             self._show_summary(event.summary)
         if not event.is_replayed:
@@ -180,6 +217,7 @@ class EngineMetrics(Observer):
 
     def _count_step(self, event: StepClosed) -> None:
         self._steps.inc()
+        self._progress.set(self._now_seconds())
         self._latency.observe(event.latency_seconds)
         self._person_steps.inc(event.people)
         for release in event.schedule.releases:
@@ -191,6 +229,11 @@ class EngineMetrics(Observer):
             if release.mechanism.is_released and release.sensor.name not in event.missing:
                 error = release.mechanism.expected_absolute_error()
                 self._error.labels(release.sensor.name).set(error)
+
+    def _show_information(self, schedule: StepSchedule) -> None:
+        if self._view is not None:
+            for sensor, bits in self._view.sensor_information_bits(schedule).items():
+                self._told.labels(sensor).set(bits)
 
     def _charge(self, schedule: StepSchedule) -> None:
         for group, spend in self._spends.items():
@@ -206,6 +249,37 @@ class EngineMetrics(Observer):
         _set_all(self._risk, summary.risk)
         _set_all(self._added, summary.added)
         _set_all(self._baseline, summary.baseline)
+        self._means["risk"].set(summary.mean_risk)
+        self._means["added"].set(summary.mean_added)
+        self._means["baseline"].set(summary.mean_baseline)
+
+
+def _show_build(registry: CollectorRegistry) -> None:
+    build = Gauge(
+        "tallyguard_build_info",
+        "Constant 1; the labels say what is running",
+        ["version", "python"],
+        registry=registry,
+    )
+    build.labels(_own_version(), platform.python_version()).set(1)
+
+
+def _show_configuration(registry: CollectorRegistry, settings: Settings) -> None:
+    length = Gauge("tallyguard_step_seconds", "Configured length of a step", registry=registry)
+    length.set(settings.step_seconds)
+    shown = {
+        "deployment": settings.deployment,
+        "horizon": str(settings.horizon),
+        "mistakes": str(settings.mistakes),
+        "delta": f"{settings.delta:g}",
+    }
+    configuration = Gauge(
+        "tallyguard_config_info",
+        "Constant 1; the labels say what the risks refer to",
+        list(shown),
+        registry=registry,
+    )
+    configuration.labels(**shown).set(1)
 
 
 def label(number: float | str) -> str:

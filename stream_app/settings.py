@@ -134,6 +134,11 @@ class Settings(BaseSettings):
     listen: str = Field(
         default="127.0.0.1:9464", description="address of metrics, health and page; empty = none"
     )
+    page_token: SecretStr | None = Field(
+        default=None,
+        min_length=16,
+        description="access token to see people by pseudonym on the page; without it totals only",
+    )
     kafka: KafkaSettings = Field(default=KafkaSettings(), description="broker")
 
     @field_validator("origin")

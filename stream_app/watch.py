@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from prometheus_client import CollectorRegistry
+from prometheus_client import CollectorRegistry, ProcessCollector
 
 from models.sensors import Sensor
 from stream_app.events import Observer, Observers
@@ -31,7 +31,8 @@ def watching(
 ) -> Iterator[Watch]:
     """Serve metrics, probes and page at ``settings.listen`` while the block runs; nowhere if it is empty."""
     registry, board = CollectorRegistry(), StatusBoard()
-    metrics = EngineMetrics(registry, sensors, settings.thresholds, settings.delta)
+    ProcessCollector(registry=registry)
+    metrics = EngineMetrics(registry, sensors, settings.thresholds, settings.delta, settings=settings)
     observer = Observers([metrics, board, *others])
     if not settings.listen:
         yield Watch(observer, board, registry, None)

@@ -120,6 +120,7 @@ def test_the_description_covers_every_setting_once() -> None:
         "noise_key_secret",
         "pseudonym_key_secret",
         "kafka.password",
+        "page_token",
     }
 
 

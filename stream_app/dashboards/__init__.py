@@ -1,0 +1,1 @@
+"""What is generated from the code for those who watch: Grafana's dashboards and the table of metrics."""

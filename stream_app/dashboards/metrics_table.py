@@ -1,0 +1,82 @@
+"""The table of metrics in ``docs/metrics.md``, from the metrics themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.metrics_core import Metric
+
+from models.sensors import Sensor
+from stream_app.metrics import EngineMetrics
+from stream_app.settings import Settings
+
+_SAMPLE_SUFFIX = {"counter": "_total"}
+_BOUND = {  # where the values of a label come from, and so how many there can be
+    "outcome": "what became of a reading",
+    "reason": "why a message was rejected",
+    "mechanism": "release mechanisms",
+    "threshold": "setting `thresholds`",
+    "quantile": "0.5, 0.9, 0.99 and 1",
+    "sensor": "the deployment's sensors",
+    "group": "the sensors' groups and `all`",
+}
+_INTRODUCTION = """# Metrics
+
+Served at `/metrics`. Every series exists at 0 from the start, and no label ever names a person: the number of
+series depends on the settings and the sensors, not on the people. Risks come from priors and the released
+schedule, never from a count, so showing them releases nothing. `process_*` metrics (memory, CPU) come beside
+these on Linux.
+
+<!-- made by `python -m stream_app.dashboards`, checked by a test -->
+
+| metric | kind | labels | meaning |
+|---|---|---|---|
+"""
+_LABELS = """
+Values of the labels, all known when the engine starts:
+
+| label | values |
+|---|---|
+"""
+
+
+class MetricRow(NamedTuple):
+    """One metric as it is queried."""
+
+    name: str
+    kind: str
+    labels: tuple[str, ...]
+    meaning: str
+
+
+def metric_rows() -> Iterator[MetricRow]:
+    """Every metric of an engine, in the order of its name."""
+    registry = CollectorRegistry()
+    settings = Settings.model_construct()
+    sensors = [Sensor("sensor", (0,))]
+    EngineMetrics(registry, sensors, settings.thresholds, settings.delta, settings=settings)
+    for family in sorted(registry.collect(), key=lambda family: family.name):
+        yield MetricRow(
+            family.name + _SAMPLE_SUFFIX.get(family.type, ""),
+            family.type,
+            _label_names(family),
+            family.documentation,
+        )
+
+
+def metrics_page() -> str:
+    """The text of ``docs/metrics.md``."""
+    rows = [
+        f"| `{row.name}` | {row.kind} | {', '.join(f'`{label}`' for label in row.labels)} | {row.meaning} |\n"
+        for row in metric_rows()
+    ]
+    bounds = [f"| `{label}` | {values} |\n" for label, values in _BOUND.items()]
+    return _INTRODUCTION + "".join(rows) + _LABELS + "".join(bounds)
+
+
+def _label_names(family: Metric) -> tuple[str, ...]:
+    """Labels of a family's children; those the exposition format adds to histograms are left out."""
+    names = dict.fromkeys(name for sample in family.samples for name in sample.labels)
+    return tuple(name for name in names if name != "le")

@@ -1,0 +1,79 @@
+"""Programs the tests of this folder need, and how they are started and stopped: on loopback, by process."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+START_SECONDS = 60.0
+
+
+def program(*names: str) -> str:
+    """The first of these programs; skips by name where none is installed, fails where CI is set."""
+    for name in names:
+        found = shutil.which(name)
+        if found:
+            return found
+    reason = (
+        f"{names[0]} is not installed (on Debian: apt install {names[0].replace('promtool', 'prometheus')})"
+    )
+    if os.environ.get("CI") == "true":
+        pytest.fail(reason)
+    pytest.skip(reason)
+
+
+def free_port() -> int:
+    """A port of this machine that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@contextmanager
+def running(command: Sequence[str], log: Path, **options: object) -> Iterator[subprocess.Popen[bytes]]:
+    """A process while the block runs; its output goes to ``log``."""
+    with log.open("wb") as output:
+        process = subprocess.Popen(command, stdout=output, stderr=output, **options)  # type: ignore[call-overload]
+        try:
+            yield process
+        finally:
+            process.terminate()
+            try:
+                process.wait(20)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+def get(url: str, seconds: float = 5.0, **headers: str) -> tuple[int, str]:
+    """Status and text of a page."""
+    request = urllib.request.Request(url, headers=headers)
+    try:
+        with urllib.request.urlopen(request, timeout=seconds) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode()
+
+
+def wait_until(what: str, is_so: Callable[[], bool], seconds: float = START_SECONDS) -> None:
+    """Ask until it is so; fails with ``what`` when it takes too long."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        try:
+            if is_so():
+                return
+        except OSError:
+            pass
+        time.sleep(0.1)
+    pytest.fail(f"{what} did not happen within {seconds:.0f} s")

@@ -1,0 +1,105 @@
+"""Alerts fire when they should and not otherwise, each with a runbook that exists."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from typing import Any
+
+import pytest
+import yaml
+
+from stream_app.dashboards.metrics_table import metric_rows, metrics_page
+from tests.watching.services import ROOT, program
+
+FOLDER = ROOT / "deploy" / "prometheus"
+REQUIRED = {
+    "TallyguardRiskBudgetExceeded",
+    "TallyguardRiskRisingFast",
+    "TallyguardAccountantBehind",
+    "TallyguardNoReleases",
+    "TallyguardRejectedSpike",
+    "TallyguardWorkerStuck",
+}
+METRIC = re.compile(r"\b(?:tallyguard|process)_[a-z_]+")
+RUNBOOK_SECTIONS = ("## Meaning", "## Impact", "## Diagnosis", "## Action")
+
+
+def rules() -> list[dict[str, Any]]:
+    """All rules of the file."""
+    document = yaml.safe_load((FOLDER / "alerts.yml").read_text())
+    return [rule for group in document["groups"] for rule in group["rules"]]
+
+
+def alerts() -> list[dict[str, Any]]:
+    """All alerts of the file."""
+    return [rule for rule in rules() if "alert" in rule]
+
+
+def known_metrics() -> set[str]:
+    """Names a query may use."""
+    names = {row.name for row in metric_rows()}
+    names |= {f"{row.name}_bucket" for row in metric_rows() if row.kind == "histogram"}
+    return names | {"process_cpu_seconds_total", "process_resident_memory_bytes"}
+
+
+def promtool(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run promtool beside the rules."""
+    command = [program("promtool"), *arguments]
+    return subprocess.run(command, cwd=FOLDER, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize(
+    "arguments", [("check", "config", "prometheus.yml"), ("check", "rules", "alerts.yml")]
+)
+def test_prometheus_accepts_the_files(arguments: tuple[str, ...]) -> None:
+    done = promtool(*arguments)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "SUCCESS" in done.stdout + done.stderr
+
+
+def test_every_alert_fires_and_does_not_fire_as_promised() -> None:
+    """``promtool test rules`` on series that cross each limit and series that stay below."""
+    done = promtool("test", "rules", "alerts_test.yml")
+    assert done.returncode == 0, done.stdout + done.stderr
+    tested = yaml.safe_load((FOLDER / "alerts_test.yml").read_text())["tests"]
+    cases = [case for test in tested for case in test["alert_rule_test"]]
+    fired = {case["alertname"] for case in cases if case["exp_alerts"]}
+    assert fired == {alert["alert"] for alert in alerts()} >= REQUIRED
+
+
+@pytest.mark.parametrize("alert", alerts(), ids=lambda alert: alert["alert"])
+def test_an_alert_says_what_how_bad_and_what_to_do(alert: dict[str, Any]) -> None:
+    """Summary, description, severity, and a runbook that exists with all its sections."""
+    assert alert["labels"]["severity"] in {"warning", "critical"}
+    assert alert["for"]
+    notes = alert["annotations"]
+    assert len(notes["summary"]) > 20
+    assert "$labels.instance" in notes["description"]
+    runbook = (ROOT / notes["runbook_url"]).read_text()
+    assert alert["alert"] in runbook.splitlines()[0] or alert["alert"] == "TallyguardDown"
+    assert all(section in runbook for section in RUNBOOK_SECTIONS)
+
+
+def test_alerts_and_runbooks_ask_only_for_metrics_that_exist() -> None:
+    """A renamed metric would silence an alert, or send whoever is woken by it to an empty query."""
+    expressions = [rule["expr"] for rule in rules()]
+    books = [path.read_text() for path in (ROOT / "docs" / "runbooks").glob("*.md")]
+    asked = {name for text in [*expressions, *books] for name in METRIC.findall(text)}
+    assert len(asked) > 10
+    assert asked <= known_metrics()
+
+
+def test_runbooks_name_only_reasons_that_exist() -> None:
+    """The action list of the rejected spike uses the labels an operator sees."""
+    from stream_app.messages import Reason
+
+    text = (ROOT / "docs" / "runbooks" / "rejected-spike.md").read_text()
+    named = set(re.findall(r"`([a-z_]+)`:", text))
+    assert len(named) >= 4
+    assert named <= {reason.value for reason in Reason}
+
+
+def test_the_table_of_metrics_is_current() -> None:
+    """``python -m stream_app.dashboards`` makes it."""
+    assert (ROOT / "docs" / "metrics.md").read_text() == metrics_page()
