@@ -41,8 +41,8 @@ def conditional_divergence(
     """``D(order)``, nats, between two Gaussian-process priors as seen through the noise at the other times.
 
     The larger of the two Rényi divergences between ``Z_U | X_S = s`` under ``assumed`` and ``true`` (n, n),
-    for the worst secret at most ``secret_norm`` (0 or more) from its mean. The theorem has it for ``X_U``; its
-    proof needs it only for what is released, which is less. Means are taken equal, one choice of the class, so
+    for the worst secret at most ``secret_norm`` from its mean. The theorem has it for ``X_U``; its proof
+    needs it only for what is released, which is less. Means are taken equal, one choice of the class, so
     this bounds the infimum from above. Two priors that weigh the secret differently have no bound over all
     secrets.
     """
