@@ -7,7 +7,7 @@ and before it asks for the next. The same messages in the same order give the sa
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
@@ -15,11 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.exceptions import TallyguardError
-from models.mechanisms import Suppressed
+from models.mechanisms import Suppressed, Tiered
+from models.mechanisms.publish import PublishedValue
 from models.schedule import SensorRelease, StepSchedule
 from stream_app.exceptions import AccountingFailedError
 from stream_app.intake import Intake, Receipt, refuse_waiting
-from stream_app.messages import Activation, Reading, Rejected, SensorValue, StepRelease
+from stream_app.messages import Activation, Reading, Rejected, SensorValue, StepRelease, TierValue
 from stream_app.policy import Policy
 from stream_app.steps import ClosedCounts, Origin
 
@@ -61,7 +62,7 @@ class Accountant(Protocol):
 class Publisher(Protocol):
     """Turns counts into public values; see :mod:`stream_app.publisher`."""
 
-    def publish(self, schedule: StepSchedule, counts: Sequence[int | None]) -> list[int | None]:
+    def publish(self, schedule: StepSchedule, counts: Sequence[int | None]) -> Sequence[PublishedValue]:
         """One value per release of the schedule; None for a missing count and where nothing is published."""
 
 
@@ -202,10 +203,21 @@ class StepEngine:
         )
 
 
-def _sensor_value(release: SensorRelease, value: int | None) -> SensorValue:
+def _sensor_value(release: SensorRelease, value: PublishedValue) -> SensorValue:
     """What is said of one sensor; without a value it is released as nothing."""
-    name = release.sensor.name
+    name, mechanism = release.sensor.name, release.mechanism
     if value is None:
         return SensorValue(sensor=name, mechanism=_SUPPRESSED)
-    mechanism = release.mechanism
-    return SensorValue(sensor=name, mechanism=mechanism.name, **mechanism.parameters, value=value)
+    if isinstance(mechanism, Tiered) and isinstance(value, Mapping):
+        return _tiered_value(name, mechanism, value)
+    fields = {"sensor": name, "mechanism": mechanism.name, **mechanism.parameters, "value": value}
+    return SensorValue.model_validate(fields)
+
+
+def _tiered_value(sensor: str, mechanism: Tiered, values: Mapping[str, int]) -> SensorValue:
+    """Every tier's value; the one for everybody is that of the least informed."""
+    tiers = {name: TierValue(epsilon=epsilon, value=values[name]) for name, epsilon in mechanism.tiers}
+    least = next(iter(tiers.values()))
+    return SensorValue(
+        sensor=sensor, mechanism=mechanism.name, epsilon=least.epsilon, value=least.value, tiers=tiers
+    )

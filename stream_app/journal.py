@@ -4,6 +4,8 @@ In the output folder:
 
 - ``decisions.jsonl``: what was decided and accounted for each closed step, the internal twin of the releases
 - ``releases.jsonl``: the public messages. A complete line is a fact, never written again nor differently
+- ``releases-<tier>.jsonl``: with tiers, what each tier is told of them. ``releases.jsonl`` then holds all
+  tiers and is for the owner only; a tier's file is made from it, after a kill too
 - ``risks.jsonl``, ``rejected.jsonl``: as far as the last commit; a restart writes the rest again
 - ``progress.json``: the last commit: position in the input, open steps, length of each file
 - ``run.json``: what the run was started with (fingerprints only); ``lock``: held while a run writes
@@ -16,7 +18,7 @@ keep their stored decision and release. So a kill at any moment leads to the sam
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -27,6 +29,7 @@ from pydantic import ValidationError
 from stream_app.durable import SECRET_MODE, AppendFile, FolderLock, replace_file, sync_folder
 from stream_app.exceptions import OutputError, RunChangedError
 from stream_app.messages import StepDecision, StepRelease
+from stream_app.tiers import release_for_tier, tier_file
 
 FORMAT = 1
 
@@ -56,14 +59,20 @@ class PublishedStep:
 class Journal:
     """One output folder, locked, recovered to its last commit and open for appending.
 
-    ``manifest`` is what must not change between runs on the folder; keys in ``replaceable`` may.
+    ``manifest`` is what must not change between runs on the folder; keys in ``replaceable`` may. ``tiers``
+    names the tiers of recipients that get a file of their own.
     """
 
     def __init__(
-        self, folder: Path, manifest: Mapping[str, Any], replaceable: frozenset[str] = frozenset()
+        self,
+        folder: Path,
+        manifest: Mapping[str, Any],
+        replaceable: frozenset[str] = frozenset(),
+        tiers: Sequence[str] = (),
     ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.folder = folder
+        self._tiers = tuple(tiers)
         self._lock = FolderLock(folder)
         try:
             self._check_manifest(manifest, replaceable)
@@ -93,6 +102,7 @@ class Journal:
         self._decisions.sync()
         self._releases.append(release.line())
         self._releases.sync()
+        self._tell_tiers(release)
 
     def append_risks(self, lines: bytes) -> None:
         """Keep risk messages for the next commit."""
@@ -113,7 +123,7 @@ class Journal:
 
     def close(self) -> None:
         """Close the files and free the folder; what was not committed will be done again."""
-        for file in self._files.values():
+        for file in (*self._files.values(), *self._tier_files.values()):
             file.close()
         self._lock.release()
 
@@ -157,6 +167,8 @@ class Journal:
         """Open all files and cut what an interrupted run left half written."""
         self._decisions = AppendFile(self.folder / "decisions.jsonl")
         self._releases = AppendFile(self.folder / "releases.jsonl")
+        if self._tiers:
+            self._releases.path.chmod(SECRET_MODE)
         self._risks = AppendFile(self.folder / "risks.jsonl", SECRET_MODE)
         self._rejected = AppendFile(self.folder / "rejected.jsonl", SECRET_MODE)
         self._files = {file.path.stem: file for file in self._each_file()}
@@ -176,6 +188,24 @@ class Journal:
             )
         self._releases.truncate(releases.bytes)
         self._decisions.truncate(decisions.bytes)
+        self._tier_files = {tier: self._open_tier(tier) for tier in self._tiers}
+
+    def _open_tier(self, tier: str) -> AppendFile:
+        """A tier's file with a line for every release there is; what is missing is made from the log."""
+        file = AppendFile(self.folder / tier_file(tier), SECRET_MODE)
+        told = _LineCount.of(file.path, self._published)
+        file.truncate(told.bytes)
+        with (self.folder / "releases.jsonl").open("rb") as releases:
+            for line in islice(releases, told.lines, self._published):
+                file.append(release_for_tier(self._release(line), tier).line())
+        file.sync()
+        return file
+
+    def _tell_tiers(self, release: StepRelease) -> None:
+        """Each tier's own view of a release that is durable."""
+        for tier, file in self._tier_files.items():
+            file.append(release_for_tier(release, tier).line())
+            file.sync()
 
     def _each_file(self) -> tuple[AppendFile, ...]:
         """The four appended files."""

@@ -91,15 +91,33 @@ class Reading(_Message):
     count: Annotated[int, Field(ge=0, le=MAX_COUNT)]
 
 
+class TierValue(BaseModel):
+    """What one tier of recipients is told, at its privacy level (nats)."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    epsilon: float
+    value: int
+
+
 class SensorValue(BaseModel):
-    """What one sensor publishes in one step; ``value`` is absent where nothing is published."""
+    """What one sensor publishes in one step; ``value`` is absent where nothing is published.
+
+    A tiered release has ``tiers``, least informed first, in the log of the deployment, where ``value`` and
+    ``epsilon`` are those of the least informed; in a tier's own file it has that tier's and no ``tiers``.
+    ``design`` and ``position`` name correlated noise and the step's place in its noise window.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     sensor: Name
     mechanism: Name
     sigma: float | None = None
+    epsilon: float | None = None
+    design: int | None = None
+    position: int | None = None
     value: int | None = None
+    tiers: Mapping[str, TierValue] | None = None
 
 
 class StepRelease(_Message):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from models.mechanisms.publish import CountToPublish, StepInterval, publish_step
+from models.mechanisms.publish import CountToPublish, PublishedValue, StepInterval, publish_step
 from models.noise_key import NoiseKey
 from models.schedule import StepSchedule
 from stream_app.settings import Settings
@@ -32,8 +32,8 @@ class KeyedPublisher:
             settings.release.clamp_negative,
         )
 
-    def publish(self, schedule: StepSchedule, counts: Sequence[int | None]) -> list[int | None]:
-        """One value per release, all drawn in one batch; None for missing and for suppressed."""
+    def publish(self, schedule: StepSchedule, counts: Sequence[int | None]) -> list[PublishedValue]:
+        """One value (or one per tier) per release, drawn in one batch; None for missing and suppressed."""
         start = self.origin_seconds + schedule.step * self.step_seconds
         batch = [
             CountToPublish(release.sensor.name, release.mechanism, count)

@@ -165,6 +165,17 @@ class Correlated:
         return sigma if sigma >= _LEAST_SIGMA else 0.0
 
 
+@dataclass(frozen=True, eq=False)
+class CorrelatedSteps:
+    """One noise window after the other from step 0 on, whether or not a step is released."""
+
+    noise: CorrelatedNoise
+
+    def at_step(self, step: int) -> Correlated:
+        """The mechanism of a step."""
+        return Correlated.of(self.noise, step)
+
+
 @lru_cache(maxsize=1024)
 def _marginal_law(sigma: float, realisation_mass: float) -> NoiseLaw:
     """A rounded normal number: the mass of each unit interval."""

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from models.exceptions import MechanismError, SensorError
 from models.mechanisms.base import DrawnPerWindow, Mechanism, NoiseWindow
+from models.mechanisms.tiered import Tiered
 from models.noise_key import NoiseKey, batch_message, reading_message
 
 MAX_COUNT = 2**53  # what every JSON reader takes as an integer; noise on top of it fits in 64 bits
+
+
+PublishedValue: TypeAlias = int | Mapping[str, int] | None
+"""A value, the values of each tier (least informed first), or nothing."""
 
 
 class StepInterval(NamedTuple):
@@ -43,7 +48,7 @@ def publish_step(
     counts: Sequence[CountToPublish],
     *,
     clamp_negative: bool = False,
-) -> list[int | None]:
+) -> list[PublishedValue]:
     """The published value of each count, in order; None for a missing count and for a suppressed one.
 
     Deterministic in its arguments, and each value in its own count alone. ``clamp_negative`` raises negative
@@ -52,18 +57,31 @@ def publish_step(
     before anything is drawn.
     """
     _check_step(interval, counts)
-    values: list[int | None] = [None] * len(counts)
+    values: list[PublishedValue] = [None] * len(counts)
     for mechanism, positions in _by_mechanism(counts).items():
         batch = [counts[position] for position in positions]
         words = _words(key, deployment, interval, mechanism, batch)
         numbers = np.array([item.count for item in batch], dtype=np.int64)
-        published = mechanism.publish(numbers, words)
-        if published is None:
-            continue
-        if clamp_negative:
-            published = np.maximum(published, 0)
-        for position, value in zip(positions, published.tolist(), strict=True):
+        for position, value in zip(
+            positions, _published(mechanism, numbers, words, clamp_negative), strict=True
+        ):
             values[position] = value
+    return values
+
+
+def _published(
+    mechanism: Mechanism, counts: NDArray[np.int64], words: NDArray[np.uint64], clamp_negative: bool
+) -> Sequence[PublishedValue]:
+    """The values of a batch of counts with one mechanism."""
+    least = 0 if clamp_negative else np.iinfo(np.int64).min
+    if isinstance(mechanism, Tiered):
+        names = [name for name, _ in mechanism.tiers]
+        rows = np.maximum(mechanism.publish_tiers(counts, words), least).tolist()
+        return [dict(zip(names, row, strict=True)) for row in rows]
+    published = mechanism.publish(counts, words)
+    if published is None:
+        return [None] * counts.size
+    values: list[PublishedValue] = np.maximum(published, least).tolist()
     return values
 
 

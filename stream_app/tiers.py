@@ -1,0 +1,55 @@
+"""What each tier of recipients is told: projections of the one log that holds all tiers.
+
+The log keeps every tier's value of a reading, drawn once from one chain. A tier's file is made from it and
+can be made again: raising a recipient is handing over another file, and draws nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from models.mechanisms import Suppressed, Tiered
+from stream_app.exceptions import SettingsError
+from stream_app.messages import SensorValue, StepRelease
+
+_SUPPRESSED = Suppressed().name
+
+
+def tier_file(tier: str) -> str:
+    """Name of a tier's file in the output folder."""
+    return f"releases-{tier}.jsonl"
+
+
+def release_for_tier(release: StepRelease, tier: str) -> StepRelease:
+    """What one tier is told of a step: its own value of tiered readings, all others as they are."""
+    return release.model_copy(
+        update={"releases": tuple(_for_tier(entry, tier) for entry in release.releases)}
+    )
+
+
+def tier_names(mechanisms: Iterable[object]) -> tuple[str, ...]:
+    """Names of the tiers that mechanisms publish for, least informed first; empty without tiers.
+
+    :class:`SettingsError` when two mechanisms have different tiers: a recipient's file would have gaps.
+    """
+    found = {
+        tuple(name for name, _ in mechanism.tiers)
+        for mechanism in mechanisms
+        if isinstance(mechanism, Tiered)
+    }
+    if len(found) > 1:
+        raise SettingsError(
+            "all tiered releases must have the same tiers in the same order",
+            " and ".join(", ".join(names) for names in sorted(found)),
+            "name every tier wherever a release is tiered; the epsilons may differ",
+        )
+    return next(iter(found), ())
+
+
+def _for_tier(entry: SensorValue, tier: str) -> SensorValue:
+    if entry.tiers is None:
+        return entry
+    told = entry.tiers.get(tier)
+    if told is None:
+        return SensorValue(sensor=entry.sensor, mechanism=_SUPPRESSED)
+    return SensorValue(sensor=entry.sensor, mechanism=entry.mechanism, epsilon=told.epsilon, value=told.value)
