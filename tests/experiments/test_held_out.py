@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -73,6 +74,9 @@ def test_the_page_names_every_figure_and_what_looked_ahead(fit: FitResult) -> No
     assert "| d | raw | 3 | 0.100 | 0.900 | 0.800 | 50% | 0.400 | 5% | 0.410 | 0.200 | 0% |" in page
     assert "held-out windows included" in page
     assert "{" not in page
+    assert "understates" not in page
+    easier = replace(row, attacks={"map": 0.45})
+    assert "right on 0.450 of the real traces" in report([easier], (), 2)
 
 
 @pytest.mark.slow
