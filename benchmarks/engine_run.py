@@ -1,8 +1,8 @@
 """Claim: one machine accounts 100 000 people, each with a matrix of its own, over 1 000 steps of 20 sensors.
 
-``python -m benchmarks.engine_run [--people N] [--steps N] [--places K] [--format jsonl|parquet]`` runs the
-embedded engine from a JSONL file to an output folder and prints wall time, peak memory, bytes a person and
-bytes written.
+``python -m benchmarks.engine_run [--people N] [--steps N] [--places K] [--format jsonl|parquet] [--sharpen]``
+runs the embedded engine from a JSONL file to an output folder and prints wall time, peak memory, bytes a
+person and bytes written.
 """
 
 from __future__ import annotations
@@ -113,11 +113,11 @@ class Measured:
     parquet_bytes: int
 
 
-def measure(population: Population, source: Path, output: Path, risk_format: RiskFormat) -> Measured:
+def measure(population: Population, source: Path, output: Path, given: argparse.Namespace) -> Measured:
     """Run the engine on a file."""
     watch, started = MemoryWatch(), time.perf_counter()
-    options = RunOptions(output, source, risk_format=risk_format, create_keys=True)
-    settings = Settings.model_validate({"release": {"sigma": 2.0}})
+    options = RunOptions(output, source, risk_format=given.format, create_keys=True)
+    settings = Settings.model_validate({"sharpen": given.sharpen, "release": {"sigma": 2.0}})
     report = run(settings, options, population, observer=watch)
     seconds = time.perf_counter() - started
     parquet_bytes = sum(file.stat().st_size for file in output.glob("risks/*"))
@@ -146,17 +146,18 @@ def main() -> None:
     arguments.add_argument("--places", type=int, default=10)
     arguments.add_argument("--sensors", type=int, default=20)
     arguments.add_argument("--format", type=RiskFormat, default=RiskFormat.JSONL)
+    arguments.add_argument("--sharpen", action="store_true", help="dear bounds for people at high risk")
     given = arguments.parse_args()
     random = np.random.default_rng(SEED)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         write_messages(random, folder / "few.jsonl", 20, given.sensors)
         few = draw_population(random, 100, given.places)
-        measure(few, folder / "few.jsonl", folder / "few", given.format)  # compiles, imports, warms up
+        measure(few, folder / "few.jsonl", folder / "few", given)  # compiles, imports, warms up
         write_messages(random, folder / "messages.jsonl", given.steps, given.sensors)
         idle_bytes = resident_bytes()
         population = draw_population(random, given.people, given.places)
-        measured = measure(population, folder / "messages.jsonl", folder / "out", given.format)
+        measured = measure(population, folder / "messages.jsonl", folder / "out", given)
     show(population, measured, idle_bytes)
 
 

@@ -10,34 +10,46 @@ from stream_app.exceptions import OutputError, OutputLockedError
 
 SECRET_MODE = 0o600
 PUBLIC_MODE = 0o644
+_BUFFER_BYTES = 1 << 20
 
 
 class AppendFile:
-    """A file that only grows. Writes are buffered until :meth:`sync`, which makes them durable.
+    """A file that only grows. Writes are buffered; :meth:`sync` makes them durable.
 
-    ``length`` counts the bytes that are durable; a crash may leave more than that, never less.
+    ``length`` counts the bytes handed to the system, all of them durable after :meth:`sync`.
     """
 
     def __init__(self, path: Path, mode: int = PUBLIC_MODE) -> None:
         self.path = path
         self._descriptor = os.open(path, os.O_CREAT | os.O_RDWR | os.O_APPEND | os.O_CLOEXEC, mode)
         self._pending: list[bytes] = []
+        self._pending_bytes = 0
+        self._is_synced = True
         self.length = os.fstat(self._descriptor).st_size
 
     def append(self, data: bytes) -> None:
-        """Remember bytes for the next :meth:`sync`."""
+        """Take bytes to be durable after the next :meth:`sync`; much of them is written at once."""
         self._pending.append(data)
+        self._pending_bytes += len(data)
+        if self._pending_bytes >= _BUFFER_BYTES:
+            self._write()
 
     def sync(self) -> None:
-        """Write what is pending and wait until it is on disk."""
-        if not self._pending:
-            return
+        """Write what is pending and wait until all is on disk."""
+        self._write()
+        if not self._is_synced:
+            os.fsync(self._descriptor)
+            self._is_synced = True
+
+    def _write(self) -> None:
+        """Hand what is pending to the system."""
         data = memoryview(b"".join(self._pending))
         self._pending.clear()
+        self._pending_bytes = 0
         self.length += len(data)
         while data:
+            self._is_synced = False
             data = data[os.write(self._descriptor, data) :]
-        os.fsync(self._descriptor)
 
     def truncate(self, length: int) -> None:
         """Cut what an interrupted run wrote beyond ``length``; an error when the file is shorter."""

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
 from io import BytesIO
 from pathlib import Path
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
     from accounting.continuous import RiskSummary as AccountantSummary
 
 Value = TypeVar("Value", int, float)
+_BLOCK_PEOPLE = 4096  # lines made at once: everybody's would take half a kilobyte a person
 
 
 class RiskFormat(StrEnum):
@@ -31,8 +31,8 @@ class RiskFormat(StrEnum):
 class RiskWriter(Protocol):
     """Writes the records of single people at one step."""
 
-    def lines(self, step: int, records: RiskRecords) -> bytes:
-        """What goes into ``risks.jsonl``; a writer of other files returns nothing."""
+    def blocks(self, step: int, records: RiskRecords) -> Iterator[bytes]:
+        """What goes into ``risks.jsonl``, piece by piece; a writer of other files gives nothing."""
 
     def discard_from(self, step: int) -> None:
         """Remove what an interrupted run wrote for this step and later ones."""
@@ -59,18 +59,20 @@ class JsonlRisks:
     """Records as ``risk`` messages, written without a model each: there may be 100 000 a step."""
 
     def __init__(self, pseudonyms: Sequence[str]) -> None:
-        self._people = [json.dumps(pseudonym) for pseudonym in pseudonyms]
+        self._people = pseudonyms  # hexadecimal: nothing in them to escape
 
-    def lines(self, step: int, records: RiskRecords) -> bytes:
+    def blocks(self, step: int, records: RiskRecords) -> Iterator[bytes]:
         """One line a person; floats in the shortest form that reads back exactly."""
-        people = self._people
         start = f'{{"v":1,"type":"risk","step":{step},"person":'
         columns = (records.person, records.risk, records.baseline, records.added)
-        rows = zip(*(column.tolist() for column in columns), records.by, strict=True)
-        return "".join(
-            f'{start}{people[i]},"risk":{risk!r},"baseline":{baseline!r},"added":{added!r},"by":"{by}"}}\n'
-            for i, risk, baseline, added, by in rows
-        ).encode()
+        for first in range(0, records.person.size, _BLOCK_PEOPLE):
+            block = slice(first, first + _BLOCK_PEOPLE)
+            rows = zip(*(column[block].tolist() for column in columns), records.by[block], strict=True)
+            yield "".join(
+                f'{start}"{self._people[i]}","risk":{risk!r},"baseline":{baseline!r},"added":{added!r},'
+                f'"by":"{by}"}}\n'
+                for i, risk, baseline, added, by in rows
+            ).encode()
 
     def discard_from(self, step: int) -> None:
         """Nothing beside the journal's own file."""
@@ -86,13 +88,13 @@ class ParquetRisks:
         self._folder.mkdir(parents=True, exist_ok=True)
         self._people = pa.array(pseudonyms, type=pa.string())
 
-    def lines(self, step: int, records: RiskRecords) -> bytes:
+    def blocks(self, step: int, records: RiskRecords) -> Iterator[bytes]:
         """Write the step's file as a whole; nothing for ``risks.jsonl``."""
         import pyarrow as pa
         import pyarrow.parquet as pq
 
         if records.person.size == 0:
-            return b""
+            return iter(())
         columns: dict[str, Any] = {
             "step": np.full(records.person.size, step),
             "person": self._people.take(records.person),
@@ -104,7 +106,7 @@ class ParquetRisks:
         buffer = BytesIO()
         pq.write_table(pa.table(columns), buffer, compression="zstd")
         replace_file(self._folder / f"step-{step:012d}.parquet", buffer.getvalue(), SECRET_MODE)
-        return b""
+        return iter(())
 
     def discard_from(self, step: int) -> None:
         """Remove the files of this step and later ones, and drafts."""

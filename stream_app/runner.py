@@ -20,7 +20,6 @@ from stream_app.exceptions import SettingsError
 from stream_app.inputs import MAX_LINE_BYTES, Line, LineReader
 from stream_app.journal import Journal
 from stream_app.messages import Activation, Reading, Reason, Rejected, RiskSummary, parse, reject
-from stream_app.people import PeopleView
 from stream_app.risk_output import RiskWriter, summary_message
 from stream_app.steps import Origin
 
@@ -82,7 +81,6 @@ class EmbeddedRunner:
         step_clock: StepClock,
         observer: Observer | None = None,
         people: int = 0,
-        view: PeopleView | None = None,
         is_csv: bool = False,
         snapshot: Callable[[float], None] | None = None,
     ) -> None:
@@ -94,7 +92,6 @@ class EmbeddedRunner:
         self._step_clock = step_clock
         self._observer = observer or Observer()
         self._people = people
-        self._view = view
         self._is_csv = is_csv
         self._snapshot = snapshot
         self._parser: LineParser | None = None if is_csv else parse
@@ -144,7 +141,7 @@ class EmbeddedRunner:
         self._risks.discard_from(self._engine.next_step)
         registry = self._engine.intake.registry
         names = tuple(sensor.name for sensor in registry.sensors)
-        self._observer.started(RunStarted(self._people, self._engine.next_step, names, self._view))
+        self._observer.started(RunStarted(self._people, self._engine.next_step, names))
         logger.info("start at step %d with %d people", self._engine.next_step, self._people)
 
     def _take_lines(self, is_stopped: Callable[[], bool]) -> None:
@@ -206,7 +203,9 @@ class EmbeddedRunner:
         if not closed.is_replayed:
             self._journal.publish(decision_of(closed.schedule), closed.release)
         summary = summary_message(closed.summary)
-        self._journal.append_risks(summary.line() + self._risks.lines(closed.schedule.step, closed.records))
+        self._journal.append_risks(summary.line())
+        for block in self._risks.blocks(closed.schedule.step, closed.records):
+            self._journal.append_risks(block)
         for rejected in closed.rejected:
             self._reject(rejected)
         self._steps += 1

@@ -43,9 +43,7 @@ class _Section(BaseModel):
 class SensorPolicy(_Section):
     """How one sensor's counts are released."""
 
-    mechanism: str = Field(
-        default="gaussian", description="raw, gaussian, suppressed, tiered or correlated"
-    )
+    mechanism: str = Field(default="gaussian", description="raw, gaussian or suppressed")
     sigma: float | None = Field(
         default=None, description="standard deviation of the gaussian mechanism, in people"
     )
@@ -54,19 +52,9 @@ class SensorPolicy(_Section):
 class ReleaseSettings(_Section):
     """How counts are released where a schedule file does not say it."""
 
-    mechanism: str = Field(
-        default="gaussian", description="raw, gaussian, suppressed, tiered or correlated"
-    )
+    mechanism: str = Field(default="gaussian", description="raw, gaussian or suppressed")
     sigma: float | None = Field(
         default=None, description="standard deviation of the gaussian mechanism, in people; 1 if not given"
-    )
-    tiers: dict[str, float] = Field(
-        default_factory=dict,
-        description="epsilon of each tier of recipients, for tiered releases; one output file each",
-    )
-    covariance: Path | None = Field(
-        default=None,
-        description="covariance of correlated releases (.npy), one row a step of the noise window",
     )
     clamp_negative: bool = Field(default=False, description="publish 0 where noise made a count negative")
     sensors: dict[str, SensorPolicy] = Field(
@@ -121,6 +109,15 @@ class Settings(BaseSettings):
     thresholds: NumberList = Field(
         default=(0.01, 0.05, 0.1, 0.25, 0.5), description="risks at which people are counted and reported"
     )
+    sharpen: bool = Field(
+        default=True, description="look again with the dear bounds at people whose cheap bound is high"
+    )
+    sharpen_above: float | None = Field(
+        default=None,
+        ge=0,
+        le=1,
+        description="cheap risk from which to look again; none = the lowest threshold",
+    )
     risk_every: int = Field(default=100, ge=1, description="steps between records of every person's risk")
     snapshot_seconds: float = Field(
         default=300.0,
@@ -145,11 +142,6 @@ class Settings(BaseSettings):
     release: ReleaseSettings = Field(default=ReleaseSettings(), description="release policy")
     listen: str = Field(
         default="127.0.0.1:9464", description="address of metrics, health and page; empty = none"
-    )
-    page_token: SecretStr | None = Field(
-        default=None,
-        min_length=16,
-        description="access token to see people by pseudonym on the page; without it totals only",
     )
     kafka: KafkaSettings = Field(default=KafkaSettings(), description="broker")
 
