@@ -1,0 +1,182 @@
+"""The *Privacy* dashboard: for the officer. How many people, how it moves, what causes it, what is left."""
+
+from __future__ import annotations
+
+from stream_app.dashboards.panels import Dashboard, Panel, Query, Row
+
+_CAUTION = ((None, "blue"), (0.1, "yellow"), (0.25, "orange"))
+_BUDGET = ((None, "blue"), (0.75, "yellow"), (1.0, "orange"))
+
+_NOW = Row(
+    "Now",
+    (
+        Panel(
+            "People accounted",
+            "Everybody whose movement prior is loaded and whose risk is bounded at each step.",
+            "short",
+            (Query("sum(tallyguard_people{$SELECT})", "people"),),
+            kind="stat",
+            width=4,
+            height=6,
+        ),
+        Panel(
+            "Risk budget used",
+            "Added risk of the person at the 99th percentile, as a share of the limit recorded in the alert "
+            "rules. Above 100 % the alert TallyguardRiskBudgetExceeded fires.",
+            "percentunit",
+            (
+                Query(
+                    'max(tallyguard_added_risk_quantile{$SELECT, quantile="0.99"}) '
+                    "/ scalar(tallyguard:added_risk_limit)",
+                    "of the limit",
+                ),
+            ),
+            kind="stat",
+            width=4,
+            height=6,
+            limits=_BUDGET,
+        ),
+        Panel(
+            "Highest added risk",
+            "What the releases added, at most, to the risk of the most affected person.",
+            "percentunit",
+            (Query('max(tallyguard_added_risk_quantile{$SELECT, quantile="1"})', "added"),),
+            kind="stat",
+            width=4,
+            height=6,
+            limits=_CAUTION,
+            maximum=1.0,
+        ),
+        Panel(
+            "People at or above each risk",
+            "People whose guaranteed ceiling is at or above the threshold: nobody who knows their habits and "
+            "everyone else reconstructs their last steps more often than that.",
+            "short",
+            (Query("sum by (threshold) (tallyguard_people_at_risk{$SELECT})", "risk {{threshold}} or more"),),
+            kind="bargauge",
+            width=6,
+            height=6,
+        ),
+        Panel(
+            "People to whom we added at least",
+            "The same, counting only what the releases added to what habits alone give away.",
+            "short",
+            (
+                Query(
+                    "sum by (threshold) (tallyguard_people_added_risk{$SELECT})",
+                    "added {{threshold}} or more",
+                ),
+            ),
+            kind="bargauge",
+            width=6,
+            height=6,
+        ),
+    ),
+)
+
+_OVER_TIME = Row(
+    "Over time",
+    (
+        Panel(
+            "Mean risk, with and without our data",
+            "Ceiling: no method does better, given all releases. Baseline: the best guess from habits alone. "
+            "The distance between the two is at most what the releases added.",
+            "percentunit",
+            (
+                Query("avg(tallyguard_risk_mean{$SELECT})", "ceiling"),
+                Query("avg(tallyguard_baseline_mean{$SELECT})", "baseline"),
+                Query("avg(tallyguard_added_risk_mean{$SELECT})", "added"),
+            ),
+        ),
+        Panel(
+            "People at risk",
+            "People whose ceiling is at or above each threshold.",
+            "short",
+            (Query("sum by (threshold) (tallyguard_people_at_risk{$SELECT})", "{{threshold}} or more"),),
+        ),
+        Panel(
+            "How the added risk is spread",
+            "This share of people has at most this added risk; 1 is the most affected person.",
+            "percentunit",
+            (Query("max by (quantile) (tallyguard_added_risk_quantile{$SELECT})", "{{quantile}} of people"),),
+        ),
+        Panel(
+            "How the risk is spread",
+            "This share of people has at most this ceiling; 1 is the most exposed person.",
+            "percentunit",
+            (Query("max by (quantile) (tallyguard_risk_quantile{$SELECT})", "{{quantile}} of people"),),
+        ),
+    ),
+)
+
+_CAUSES = Row(
+    "What causes it",
+    (
+        Panel(
+            "Sensors that tell most",
+            "What each sensor's last release, on its own, told about an average person's place. Several "
+            "sensors may tell the same twice: use it to rank them.",
+            "short",
+            (Query("topk(10, max by (sensor) (tallyguard_sensor_information_bits{$SELECT}))", "{{sensor}}"),),
+            kind="bargauge",
+            height=10,
+        ),
+        Panel(
+            "Expected error of what is published",
+            "By how many people a published count is off on average, from the noise alone; 0 is published "
+            "as counted.",
+            "short",
+            (
+                Query(
+                    "topk(10, max by (sensor) (tallyguard_published_error_expected{$SELECT}))", "{{sensor}}"
+                ),
+            ),
+            kind="bargauge",
+            height=10,
+        ),
+        Panel(
+            "Releases by mechanism",
+            "Sensor-steps released each second. Suppressed ones publish nothing and cost nobody anything.",
+            "ops",
+            (
+                Query(
+                    "sum by (mechanism) (rate(tallyguard_releases_total{$SELECT}[$__rate_interval]))",
+                    "{{mechanism}}",
+                ),
+            ),
+        ),
+        Panel(
+            "Information by sensor",
+            "What the releases of each sensor told about an average person, bits, each on its own.",
+            "short",
+            (Query("topk(8, max by (sensor) (tallyguard_sensor_information_bits{$SELECT}))", "{{sensor}}"),),
+        ),
+    ),
+)
+
+_DIFFERENTIAL = Row(
+    "Differential privacy: the worst case, for any observer and any habits",
+    (
+        Panel(
+            "Epsilon spent",
+            "Epsilon at the configured delta since the log began, by sensor group. It only grows; a raw "
+            "count makes it infinite, which is why the risk above is the figure to steer by.",
+            "short",
+            (Query("max by (group) (tallyguard_dp_epsilon{$SELECT})", "{{group}}"),),
+        ),
+        Panel(
+            "zCDP rho spent",
+            "The same spend in zero-concentrated differential privacy; it adds up over releases.",
+            "short",
+            (Query("max by (group) (tallyguard_dp_rho{$SELECT})", "{{group}}"),),
+        ),
+    ),
+)
+
+PRIVACY = Dashboard(
+    "tallyguard-privacy",
+    "tallyguard / Privacy",
+    "How much of each person's movements could be reconstructed from what is published. Computed from priors "
+    "and the released schedule, never from a count.",
+    (_NOW, _OVER_TIME, _CAUSES, _DIFFERENTIAL),
+)

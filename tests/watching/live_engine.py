@@ -1,0 +1,66 @@
+"""A real engine in a process of its own, on a small simulated city, fed hour by hour."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from stream_app.city import City, CityOptions, build_city
+from stream_app.demo.scenario import Scenario, prepare
+from tests.watching.services import free_port, get, running, wait_until
+
+TOKEN = "a-token-for-the-tests-only"
+_COMMAND = [sys.executable, "-c", "from stream_app.cli import main; main()", "run", "--keep-open"]
+
+
+class LiveEngine:
+    """A running engine that waits for messages; :meth:`send` lets simulated hours pass."""
+
+    def __init__(self, process: subprocess.Popen[bytes], port: int, city: City, scenario: Scenario) -> None:
+        self.process, self.port, self.city, self.scenario = process, port, city, scenario
+        self.address = f"http://127.0.0.1:{port}/"
+        self._lines = [b"".join(message.line() for message in step.messages()) for step in city.steps(200)]
+        self._sent = 0
+
+    def send(self, hours: int) -> None:
+        """Let this many simulated hours pass, and one line that is no message."""
+        assert self.process.stdin is not None
+        for lines in self._lines[self._sent : self._sent + hours]:
+            self.process.stdin.write(lines)
+        self.process.stdin.write(b"no message\n")
+        self.process.stdin.flush()
+        self._sent += hours
+
+    def metric(self, name: str) -> float:
+        """The value of a metric without labels."""
+        for line in get(self.address + "metrics")[1].splitlines():
+            if line.startswith(f"{name} "):
+                return float(line.split()[1])
+        raise AssertionError(f"{name} is not exposed")
+
+    def wait_for_step(self, step: int) -> None:
+        """Until the step is closed."""
+        wait_until(f"step {step}", lambda: self.metric("tallyguard_last_step") >= step, 120.0)
+
+
+@contextmanager
+def live_engine(folder: Path, people: int = 120, token: str | None = TOKEN) -> Iterator[LiveEngine]:
+    """An engine that listens on loopback and has closed nothing yet."""
+    city = build_city(CityOptions(people=people))
+    scenario = prepare(folder, city)
+    port = free_port()
+    extra = [] if token is None else [f'page_token = "{token}"']
+    text = scenario.settings.read_text()
+    scenario.settings.write_text("\n".join([*extra, text]))
+    command = [
+        *_COMMAND,
+        *("--priors", str(scenario.priors), "--config", str(scenario.settings)),
+        *("--output", str(scenario.output), "--listen", f"127.0.0.1:{port}"),
+    ]
+    with running(command, folder / "engine.log", stdin=subprocess.PIPE) as process:
+        engine = LiveEngine(process, port, city, scenario)
+        wait_until("the engine's page", lambda: get(engine.address + "-/ready")[0] == 200, 120.0)
+        yield engine
