@@ -26,6 +26,7 @@ from stream_app.inputs import Chunks, FileChunks, LineReader, open_input
 from stream_app.intake import Intake
 from stream_app.journal import Journal
 from stream_app.keys import Keys, load_keys
+from stream_app.people import PeopleView
 from stream_app.policy import Policy, ScheduledPolicy, announced_sensors, policy_from
 from stream_app.publisher import KeyedPublisher
 from stream_app.risk_output import JsonlRisks, ParquetRisks, RiskFormat, RiskWriter
@@ -36,6 +37,7 @@ from stream_app.settings import Settings
 from stream_app.signals import StopRequest, stop_on_signals
 from stream_app.snapshots import SnapshotCache
 from stream_app.steps import StepWindow
+from stream_app.tiers import tier_names
 
 
 @dataclass(frozen=True)
@@ -71,12 +73,13 @@ class RunOptions:
 
 @dataclass(frozen=True)
 class Plan:
-    """What is known before any count: sensors, announcements, mechanisms, the slot of step 0."""
+    """What is known before any count: sensors, announcements, mechanisms, the slot of step 0, tiers."""
 
     registry: SensorRegistry
     announced: Mapping[int, tuple[str, ...]]
     policy: Policy
     first_slot: int
+    tiers: tuple[str, ...] = ()
 
 
 _REPLACEABLE = frozenset({"release", "schedule", "noise_key"})
@@ -100,7 +103,8 @@ def run(
     plan = make_plan(settings, options, population)
     keys = load_keys(settings, options.output, create=options.create_keys)
     manifest = make_manifest(settings, options, population, plan, keys)
-    journal = Journal(options.output, manifest, _REPLACEABLE if options.accept_changes else frozenset())
+    replaceable = _REPLACEABLE if options.accept_changes else frozenset()
+    journal = Journal(options.output, manifest, replaceable, plan.tiers)
     try:
         basis = {key: value for key, value in manifest.items() if key not in _REPLACEABLE}
         snapshots = SnapshotCache(options.output, basis, settings.snapshot_seconds)
@@ -120,6 +124,7 @@ def run(
                 step_clock=_step_clock(settings),
                 observer=observer,
                 people=len(population),
+                view=_people_view(population, accountant, keys),
                 is_csv=options.reads_csv,
                 snapshot=lambda now: snapshots.save_sometimes(accountant, now),
             )
@@ -131,14 +136,18 @@ def run(
 def make_plan(settings: Settings, options: RunOptions, population: Population) -> Plan:
     """Sensors, announcements and policy of a run."""
     registry = load_registry(settings.sensors, population.location_names)
-    policy: Policy = policy_from(settings.release, registry)
+    policy = policy_from(settings.release, registry)
+    tiers = tier_names(policy.mechanisms())
     if options.schedule is None:
-        return Plan(registry, {}, policy, settings.first_slot)
+        return Plan(registry, {}, policy, settings.first_slot, tiers)
     if options.schedule.suffix.lower() == ".csv":
-        return Plan(registry, load_activations(options.schedule, registry), policy, settings.first_slot)
+        announced = load_activations(options.schedule, registry)
+        return Plan(registry, announced, policy, settings.first_slot, tiers)
     schedule = load_schedule(options.schedule, registry)
+    scheduled = (release.mechanism for step in schedule.steps for release in step.releases)
+    tiers = tier_names([*policy.mechanisms(), *scheduled])
     first_slot = _first_slot(settings, schedule)
-    return Plan(registry, announced_sensors(schedule), ScheduledPolicy(schedule, policy), first_slot)
+    return Plan(registry, announced_sensors(schedule), ScheduledPolicy(schedule, policy), first_slot, tiers)
 
 
 def _first_slot(settings: Settings, schedule: Schedule) -> int:
@@ -165,6 +174,13 @@ def new_accountant(settings: Settings, plan: Plan, population: Population) -> Co
             sharpen=settings.sharpen,
             sharpen_above=settings.sharpen_above,
         ),
+    )
+
+
+def _people_view(population: Population, accountant: ContinuousAccountant, keys: Keys) -> PeopleView:
+    """What observers may ask about people."""
+    return PeopleView(
+        population, accountant, accountant.settings, keys.pseudonyms.pseudonyms(population.people)
     )
 
 

@@ -20,6 +20,7 @@ from stream_app.exceptions import SettingsError
 from stream_app.inputs import MAX_LINE_BYTES, Line, LineReader
 from stream_app.journal import Journal
 from stream_app.messages import Activation, Reading, Reason, Rejected, RiskSummary, parse, reject
+from stream_app.people import PeopleView
 from stream_app.risk_output import RiskWriter, summary_message
 from stream_app.steps import Origin
 
@@ -81,6 +82,7 @@ class EmbeddedRunner:
         step_clock: StepClock,
         observer: Observer | None = None,
         people: int = 0,
+        view: PeopleView | None = None,
         is_csv: bool = False,
         snapshot: Callable[[float], None] | None = None,
     ) -> None:
@@ -92,6 +94,7 @@ class EmbeddedRunner:
         self._step_clock = step_clock
         self._observer = observer or Observer()
         self._people = people
+        self._view = view
         self._is_csv = is_csv
         self._snapshot = snapshot
         self._parser: LineParser | None = None if is_csv else parse
@@ -141,7 +144,7 @@ class EmbeddedRunner:
         self._risks.discard_from(self._engine.next_step)
         registry = self._engine.intake.registry
         names = tuple(sensor.name for sensor in registry.sensors)
-        self._observer.started(RunStarted(self._people, self._engine.next_step, names))
+        self._observer.started(RunStarted(self._people, self._engine.next_step, names, self._view))
         logger.info("start at step %d with %d people", self._engine.next_step, self._people)
 
     def _take_lines(self, is_stopped: Callable[[], bool]) -> None:

@@ -43,7 +43,9 @@ class _Section(BaseModel):
 class SensorPolicy(_Section):
     """How one sensor's counts are released."""
 
-    mechanism: str = Field(default="gaussian", description="raw, gaussian or suppressed")
+    mechanism: str = Field(
+        default="gaussian", description="raw, gaussian, suppressed, tiered or correlated"
+    )
     sigma: float | None = Field(
         default=None, description="standard deviation of the gaussian mechanism, in people"
     )
@@ -52,9 +54,19 @@ class SensorPolicy(_Section):
 class ReleaseSettings(_Section):
     """How counts are released where a schedule file does not say it."""
 
-    mechanism: str = Field(default="gaussian", description="raw, gaussian or suppressed")
+    mechanism: str = Field(
+        default="gaussian", description="raw, gaussian, suppressed, tiered or correlated"
+    )
     sigma: float | None = Field(
         default=None, description="standard deviation of the gaussian mechanism, in people; 1 if not given"
+    )
+    tiers: dict[str, float] = Field(
+        default_factory=dict,
+        description="epsilon of each tier of recipients, for tiered releases; one output file each",
+    )
+    covariance: Path | None = Field(
+        default=None,
+        description="covariance of correlated releases (.npy), one row a step of the noise window",
     )
     clamp_negative: bool = Field(default=False, description="publish 0 where noise made a count negative")
     sensors: dict[str, SensorPolicy] = Field(
@@ -142,6 +154,11 @@ class Settings(BaseSettings):
     release: ReleaseSettings = Field(default=ReleaseSettings(), description="release policy")
     listen: str = Field(
         default="127.0.0.1:9464", description="address of metrics, health and page; empty = none"
+    )
+    page_token: SecretStr | None = Field(
+        default=None,
+        min_length=16,
+        description="access token to see people by pseudonym on the page; without it totals only",
     )
     kafka: KafkaSettings = Field(default=KafkaSettings(), description="broker")
 
