@@ -101,7 +101,8 @@ def _solved(problem: DesignProblem, method: str, solver: str) -> Floats:
     solved = within_budget(solution.covariance, problem.noise_budget)
     covariance = (1.0 - _EVEN_SHARE) * solved + _EVEN_SHARE * even
     true = worst_information(problem, covariance)
-    if not true <= (1.0 + _AGREEMENT) * solution.objective:
+    excess = true / solution.objective - 1.0
+    if not (excess <= _AGREEMENT and (solution.is_accurate or -excess <= _AGREEMENT)):
         raise NoiseDesignError(
             f"the noise must keep what {solver} claims, an information of {solution.objective:.6g}",
             f"{true:.6g}" + ("" if solution.is_accurate else " from an inaccurate solution"),

@@ -5,8 +5,8 @@
 
     maximise 2 tr (sum_i F_i Y_i F_i^T)^(1/2) - sum_i tr Y_i over Y_i >= 0,    G = (sum_i F_i Y_i F_i^T)^(1/2)
 
-a smooth concave problem in a few numbers per member, solved by L-BFGS over ``Y_i = C_i C_i^T``. Scaled until
-it is above every member, ``G`` is feasible, and the dual's value proves how far from optimal it can be.
+a smooth concave problem in a few numbers per member, solved by L-BFGS over ``Y_i = C_i C_i^T``. What the
+search leaves uncovered is added to ``G``, and the dual's value proves how far from optimal the sum can be.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy as np
 from scipy.optimize import minimize
 
 from models.exceptions import NoiseDesignError
-from models.noise_design.algebra import Floats
+from models.noise_design.algebra import Floats, positive_part
 
 SOLVER = "L-BFGS on the dual, gap certified"
 
@@ -54,17 +54,18 @@ def sdp_b(family: Sequence[Floats]) -> LeastCover:
         method="L-BFGS-B",
         options=_SEARCH,
     )
-    root, inverse = _roots(_spread(factors, found.x.reshape(members, rank, rank)))
-    shortfall = max(float(np.linalg.eigvalsh(each.T @ inverse @ each)[-1]) for each in factors)
-    trace = shortfall * float(np.trace(root))
-    gap = 1.0 + float(found.fun) / trace
+    root, _ = _roots(_spread(factors, found.x.reshape(members, rank, rank)))
+    cover = scale * root
+    for member in family:  # what the search left uncovered
+        cover = cover + positive_part(member - cover)
+    gap = 1.0 + scale * float(found.fun) / float(np.trace(cover))
     if not gap <= _LARGEST_GAP:
         raise NoiseDesignError(
             f"SDP_B must be solved to {_LARGEST_GAP}",
             gap,
             "leave times out, or take a shorter length scale",
         )
-    return LeastCover(shortfall * scale * root, max(gap, 0.0))
+    return LeastCover(cover, max(gap, 0.0))
 
 
 def _factors(family: Sequence[Floats]) -> Floats:
