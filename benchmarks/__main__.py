@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-NAMES = ("forward_viterbi", "attacks", "bounds", "continuous", "noise")
+NAMES = ("forward_viterbi", "attacks", "bounds", "continuous", "noise", "tiers")
 LONG = ("growth", "engine_run")
 """Run by name only: a figure, and minutes of work."""
 
