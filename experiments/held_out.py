@@ -71,21 +71,21 @@ class Row:
 def summarise(data_set: str, fit: FitResult, schedules: int, seed: int = 0) -> list[Row]:
     """The rows of one data set."""
     registry = SensorRegistry.one_per_location(fit.population.location_names)
-    drawn = [_draw_sensors(fit, registry, (seed, index)) for index in range(schedules)]
+    drawn = [draw_sensors(fit, registry, (seed, index)) for index in range(schedules)]
     return [
-        _summarise_way(data_set, fit, name, [_released(fit, sensors, mechanism) for sensors in drawn])
+        _summarise_way(data_set, fit, name, [released_from(fit, sensors, mechanism) for sensors in drawn])
         for name, mechanism in WAYS
     ]
 
 
-def _draw_sensors(fit: FitResult, registry: SensorRegistry, seed: tuple[int, int]) -> list[int]:
+def draw_sensors(fit: FitResult, registry: SensorRegistry, seed: tuple[int, int]) -> list[int]:
     """One sensor a step, uniformly among the places that can have one."""
     places = [i for i, name in enumerate(registry.location_names) if name != NOWHERE_SENSOR]
     random = np.random.default_rng(seed)
     return [int(random.choice(places)) for _ in range(fit.held_out.shape[1])]
 
 
-def _released(fit: FitResult, sensors: Sequence[int], mechanism: Mechanism) -> Schedule:
+def released_from(fit: FitResult, sensors: Sequence[int], mechanism: Mechanism) -> Schedule:
     registry = SensorRegistry.one_per_location(fit.population.location_names)
     steps = tuple(
         StepSchedule(step, (SensorRelease(registry.sensors[sensor], mechanism),))

@@ -1,0 +1,67 @@
+"""What every figure and table is made of: one audit a person and schedule, averaged."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from accounting.audit import Audit
+
+BOUNDS = ("loose", "tight", "moment", "certified")
+ATTACKS = ("map", "marginal", "prior", "constant")
+
+
+@dataclass(frozen=True)
+class Point:
+    """One value of one curve: the mean over schedules and people, and the range over the schedules."""
+
+    panel: str
+    x: float
+    series: str
+    mean: float
+    lowest: float
+    highest: float
+
+
+def series_of(audit: Audit) -> dict[str, float]:
+    """The curves' values of one audit; a moment bound too dear to compute is 1."""
+    bounds = audit.bounds
+    moment = 1.0 if bounds.moment is None else bounds.moment
+    values = {"loose": bounds.loose, "tight": bounds.tight, "moment": moment, "certified": audit.certified}
+    attacks = {name: audit.attacks[name].success for name in ATTACKS} if audit.attacks else {}
+    return {**values, **attacks}
+
+
+def mean_series(audits: Iterable[Audit]) -> dict[str, float]:
+    """The same, averaged over people."""
+    values = [series_of(audit) for audit in audits]
+    return {name: float(np.mean([value[name] for value in values])) for name in values[0]}
+
+
+def points(panel: str, x: float, by_schedule: Sequence[Mapping[str, float]]) -> list[Point]:
+    """One point a curve from its values, one mapping a schedule."""
+    found = []
+    for series in by_schedule[0]:
+        values = [value[series] for value in by_schedule]
+        found.append(Point(panel, x, series, float(np.mean(values)), min(values), max(values)))
+    return found
+
+
+def write_csv(rows: Sequence[Any], output: Path) -> None:
+    """Dataclass rows as CSV, numbers with six digits."""
+    output.parent.mkdir(parents=True, exist_ok=True)
+    with output.open("w", newline="") as file:
+        writer = csv.DictWriter(file, [field.name for field in fields(rows[0])], lineterminator="\n")
+        writer.writeheader()
+        for row in rows:
+            writer.writerow({name: _shown(value) for name, value in asdict(row).items()})
+
+
+def _shown(value: object) -> object:
+    """Floats with six digits: enough to draw from, and the same on every machine."""
+    return f"{value:.6g}" if isinstance(value, float) else value
