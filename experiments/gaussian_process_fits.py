@@ -1,10 +1,10 @@
 """Gaussian-process priors of real count series: how periodic and how smooth hourly counts are.
 
-``python -m experiments.gaussian_process_fits --data FOLDER --results docs/results`` fits hourly pedestrians of
-Melbourne (every sensor with a long record) and bicycles over the Fremont Bridge. Each series is four weeks of
-square roots of counts, cut into two days of 48 hours, each of mean 0 and variance 1: the preparation of Meehan
-and Chaudhuri (appendix 7.4). ``gp-fits`` holds the fits as CSV, and as PNG a week that is predicted from the
-four before it. For the fitted daily cycle it also says what noise of a given size would be worth.
+``python -m experiments.gaussian_process_fits --data FOLDER --results docs/results`` fits hourly pedestrians
+of Melbourne (every sensor with a long record) and bicycles over the Fremont Bridge. Each series is four weeks
+of square roots of counts, cut into pieces of two days of mean 0 and variance 1: the preparation of Meehan and
+Chaudhuri (appendix 7.4). ``gp-fits`` holds the fits as CSV, and as PNG a week that is predicted from the four
+before it. For the fitted daily cycle it also says what noise of a given size would be worth.
 """
 
 from __future__ import annotations
