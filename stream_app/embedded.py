@@ -298,6 +298,7 @@ def _reader(options: RunOptions, journal: Journal, chunks: Chunks | Iterable[byt
         journal.last_commit.position or None,
         head_lines=2 if options.reads_csv else 1,
         keep_torn=options.keep_open,
+        is_fleeting=options.file is None,
     )
 
 

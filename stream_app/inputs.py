@@ -61,7 +61,9 @@ class LineReader:
     """Lines of a stream of bytes, from where an earlier run left it.
 
     ``head_lines`` is how many first lines tell one input from another (2 for CSV, whose first is the header).
-    With ``keep_torn`` a last line without an end is left for later instead of being taken.
+    With ``keep_torn`` a last line without an end is left for later instead of being taken. Where the bytes
+    cannot be read a second time (``is_fleeting``: a pipe), one may stop only when all whole lines that were
+    read are taken: see :attr:`may_stop`.
     """
 
     def __init__(
@@ -72,6 +74,7 @@ class LineReader:
         *,
         head_lines: int = 1,
         keep_torn: bool = False,
+        is_fleeting: bool = False,
     ) -> None:
         self.name = name
         self.position = Position()
@@ -80,6 +83,8 @@ class LineReader:
         self._saved = Position(**saved) if saved else Position()
         self._head_lines = head_lines
         self._keep_torn = keep_torn
+        self._is_fleeting = is_fleeting
+        self._has_more = False
 
     def __iter__(self) -> Iterator[Line]:
         """Every line not yet taken, and those without input in between."""
@@ -99,6 +104,11 @@ class LineReader:
             yield from self._start(held)
         if self._is_behind():
             raise self._changed("it ends before the point that was reached")
+
+    @property
+    def may_stop(self) -> bool:
+        """Whether nothing is lost by asking for no further line."""
+        return not (self._is_fleeting and self._has_more)
 
     @property
     def _recognisable_lines(self) -> int:
@@ -154,12 +164,12 @@ class LineReader:
             if not chunk:
                 yield None
                 continue
-            lines = (rest + chunk).split(b"\n")
-            rest = lines.pop()
-            for line in lines:
-                yield from _pieces(line + b"\n")
+            *lines, rest = (rest + chunk).split(b"\n")
             *whole, rest = _pieces(rest) or [b""]
-            yield from whole
+            whole = [piece for line in lines for piece in _pieces(line + b"\n")] + whole
+            for number, line in enumerate(whole, start=1):
+                self._has_more = number < len(whole)
+                yield line
         if rest and not self._keep_torn:
             yield rest
 

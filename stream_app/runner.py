@@ -158,7 +158,7 @@ class EmbeddedRunner:
             self._close_due(is_stopped)
             if line.data is None or self._lines % _LINES_BETWEEN_LOOKS == 0:
                 self._commit_sometimes()
-            if is_stopped():
+            if is_stopped() and self._reader.may_stop:
                 return
 
     def _take(self, line: Line, data: bytes) -> None:

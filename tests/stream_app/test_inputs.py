@@ -99,6 +99,13 @@ def test_a_torn_last_line_can_be_left_for_later() -> None:
     assert reader.position.byte_count == 4
 
 
+def test_a_pipe_may_be_left_only_between_what_was_read(tmp_path: Path) -> None:
+    """The lines of a chunk cannot be read again from a pipe; a file can be left anywhere."""
+    for is_fleeting, expected in [(True, [False, False, True, True]), (False, [True] * 4)]:
+        reader = LineReader("test", [b"one\ntwo\nthree\nfo", b"ur\n"], is_fleeting=is_fleeting)
+        assert [reader.may_stop for _ in reader] == expected
+
+
 def test_a_silent_pipe_is_no_reason_to_wait_for_ever() -> None:
     """Nothing for a while gives an empty chunk; a request to stop ends the wait at once."""
     receiving, sending = os.pipe()
