@@ -65,7 +65,7 @@ class Audit(_Frozen):
     confidence: float
     baseline: float
     baseline_bound: float
-    attacks: Mapping[str, AttackReport] | None
+    attacks: Mapping[str, AttackReport | None] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,11 +154,12 @@ def audit_population(
 
 def _attacks(
     exposure: Exposure, mistakes: int, settings: AttackSettings | None
-) -> Mapping[str, AttackReport] | None:
-    """The adversaries' success, None when they are not tried."""
+) -> Mapping[str, AttackReport | None] | None:
+    """The adversaries' success, None when they are not tried, or one of them could not be."""
     if settings is None:
         return None
     from accounting.attacks import attack_person
+    from accounting.attacks.results import CONSTANT, MAP, MARGINAL, PRIOR
 
     results = attack_person(
         exposure.chain,
@@ -169,7 +170,8 @@ def _attacks(
         settings.draws,
         settings.seed,
     )
-    return {
+    tried = {
         name: AttackReport(success=result.success, low=result.low, high=result.high)
         for name, result in results.items()
     }
+    return {name: tried.get(name) for name in (MAP, PRIOR, CONSTANT, MARGINAL)}

@@ -58,6 +58,11 @@ class Exposure:
         return len(self.observations)
 
     @property
+    def has_independent_noise(self) -> bool:
+        """Whether no two steps share noise, so that what is published can be drawn step by step."""
+        return all(observation.has_independent_noise for observation in self.observations)
+
+    @property
     def place_count(self) -> int:
         """``K``, the person's own places."""
         return int(self.chain.places.size)

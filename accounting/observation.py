@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.mechanisms import Mechanism
+from models.mechanisms.base import DrawnPerWindow
 from models.schedule import StepSchedule
 
 
@@ -40,6 +41,15 @@ class StepObservation:
     def is_raw(self) -> bool:
         """Whether everything that is released is released exactly; true for an empty step."""
         return all(mechanism.is_exact for mechanism in self.mechanisms)
+
+    @property
+    def has_independent_noise(self) -> bool:
+        """Whether the noise of every release here is independent of that of other steps.
+
+        Divergence, information and reveal probability of a mechanism hold either way; its noise law is the
+        law of one step alone.
+        """
+        return not any(isinstance(own, DrawnPerWindow) and not own.is_exact for own in self.mechanisms)
 
     @cached_property
     def distances_nats(self) -> NDArray[np.float64]:

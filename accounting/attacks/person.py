@@ -49,13 +49,16 @@ def attack_person(
     """Success of ``"map"``, ``"prior"``, ``"constant"`` and ``"marginal"`` within ``mistakes`` of ``T``
     steps.
 
-    ``start`` (K,) is the law of the first step's place, in slot ``first_slot``. The same seed gives the same
-    results on any number of threads. :class:`~accounting.exceptions.HorizonError` unless ``0 <= s < T``,
-    :class:`~accounting.exceptions.SettingsError` for fewer than one draw or a negative seed.
+    Where steps share noise only the guesses that look at no release are tried: simulating the others needs
+    the joint law. ``start`` (K,) is the law of the first step's place, in slot ``first_slot``. The same seed
+    gives the same results on any number of threads. :class:`~accounting.exceptions.HorizonError` unless
+    ``0 <= s < T``, :class:`~accounting.exceptions.SettingsError` for fewer than one draw or a negative seed.
     """
     exposure = Exposure(chain, start, first_slot, tuple(observations))
     check_mistakes(mistakes, exposure.steps)
     check_draws(draws, seed)
+    if not exposure.has_independent_noise:
+        return blind_attacks(exposure, mistakes)
     sighted = _sighted_attacks(exposure, mistakes, draws, seed, confidence)
     return {MAP: sighted[0], **blind_attacks(exposure, mistakes), MARGINAL: sighted[1]}
 

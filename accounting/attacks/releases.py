@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from accounting.exceptions import UnknownReleaseError
 from accounting.kernels.noised_steps import ReleasedSteps
 from accounting.kernels.random_draws import alias_tables
 from accounting.observation import StepObservation
@@ -14,7 +15,16 @@ from models.mechanisms import Mechanism, NoiseLaw
 
 
 def released_steps(observations: Sequence[StepObservation]) -> ReleasedSteps:
-    """Pack the observations of ``T`` steps; equal mechanisms share one table of their noise's law."""
+    """Pack the observations of ``T`` steps; equal mechanisms share one table of their noise's law.
+
+    :class:`UnknownReleaseError` where steps share noise, which these tables cannot tell.
+    """
+    if not all(observation.has_independent_noise for observation in observations):
+        raise UnknownReleaseError(
+            "an attack must be tried on releases whose noise is independent from step to step",
+            "correlated noise",
+            "leave attacks out; bounds hold for correlated noise too",
+        )
     laws: dict[Mechanism, int] = {}
     for observation in observations:
         for mechanism in observation.mechanisms:

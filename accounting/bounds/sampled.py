@@ -16,14 +16,16 @@ _DRAWS_AT_ONCE = 1024
 
 
 def sampled_bound(exposure: Exposure, mistakes: int, effort: Effort) -> float | None:
-    """Success of any adversary, with the effort's confidence over its draws; None without draws.
+    """Success of any adversary, with the effort's confidence over its draws.
+
+    None without draws, and where steps share noise: drawing them one by one would show less than is told.
 
     ``E_y max_xhat Pr[d(X, xhat) <= s | y]`` is at most the mean of the moment bound on the posterior of each
     draw of ``y``; empirical Bernstein makes that mean an upper bound. Any mechanism, sensors of several
     places and overlapping ones included. Draws come from a counter generator that no publisher accepts.
     """
     order = _order(exposure, mistakes, effort)
-    if effort.draws == 0 or order == 0:
+    if effort.draws == 0 or order == 0 or not exposure.has_independent_noise:
         return None
     generator = np.random.Generator(np.random.Philox(effort.seed))
     bounds = np.concatenate(

@@ -137,7 +137,8 @@ def _chances(audit: Audit) -> tuple[str, str, str, str]:
     """Guess, best attack, certified ceiling and the paper's tight one, in words."""
     from stream_app.wording import in_a_hundred
 
-    best = max((attack.success for attack in (audit.attacks or {}).values()), default=None)
+    tried = (attack for attack in (audit.attacks or {}).values() if attack is not None)
+    best = max((attack.success for attack in tried), default=None)
     paper = audit.bounds.tight
     return (
         in_a_hundred(audit.baseline),
