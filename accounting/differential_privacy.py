@@ -36,15 +36,18 @@ class ZcdpSpend:
     def add(self, releases: Iterable[SensorRelease]) -> None:
         """Charge one step: a person is at one location, and counted by every sensor that covers it."""
         by_location: dict[int, Fraction] = {}
+        mass_by_location: dict[int, float] = {}
         for release in releases:
             cost = release.mechanism.zcdp_rho()
             if math.isinf(cost):
                 self.is_infinite = True
                 continue
-            self.truncated_mass += _truncated_mass(release.mechanism)
+            mass = _truncated_mass(release.mechanism)
             for location in release.sensor.locations:
+                mass_by_location[location] = mass_by_location.get(location, 0.0) + mass
                 by_location[location] = by_location.get(location, Fraction()) + Fraction(cost)
         self.rho += max(by_location.values(), default=Fraction())
+        self.truncated_mass += max(mass_by_location.values(), default=0.0)
 
     def rho_value(self) -> float:
         """rho as a number; inf once a raw count was released."""

@@ -15,7 +15,7 @@ import pytest
 
 from stream_app.cli import main
 
-COMMANDS = (["demo"], ["run"], ["audit"], ["check"], ["priors", "fit"], ["config", "show"])
+COMMANDS = (["demo"], ["run"], ["audit"], ["ledger"], ["check"], ["priors", "fit"], ["config", "show"])
 AUDIT_FIELDS = [
     *("person", "steps", "mistakes", "entropy", "information", "prior_guess", "bounds"),
     *("certified", "certified_by", "confidence", "baseline", "baseline_bound", "attacks"),
