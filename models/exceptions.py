@@ -6,8 +6,9 @@ from __future__ import annotations
 class TallyguardError(Exception):
     """Base of every error that a person can cause and mend.
 
-    ``must`` is the rule, ``got`` what was found, ``remedy`` what to do about it; the message is the three
-    in one sentence: ``transition row 3 of person 'p1' must sum to 1, got 0.97; renormalise it or drop the row``.
+    ``must`` is the rule, ``got`` what was found, ``remedy`` what to do about it; the message is the three in
+    one sentence: ``transition row 3 of person 'p1' must sum to 1, got 0.97; renormalise it or drop the
+    row``.
     """
 
     def __init__(self, must: str, got: object, remedy: str) -> None:

@@ -68,6 +68,19 @@ def test_adjacent_windows_tell_more_than_either_and_more_than_expected_of_one() 
     assert joint > 1.5 * alone
 
 
+def test_prior_shaped_noise_that_runs_on_across_windows_costs_nothing_more() -> None:
+    """Drawn anew per window the loss at the border doubles; as one process it stays, however long."""
+    kernel, times = RBF(4.0), np.arange(40.0)
+    shaped = 0.25 * kernel.covariance(times)
+    first, second = Window(times[:20], shaped[:20, :20]), Window(times[20:], shaped[20:, 20:])
+    alone = ReleasedSeries(kernel, (first,)).loss_nats([19.0], 5.0, 1.0)
+    assert alone == pytest.approx(2.5 / 0.25, rel=1e-6)
+    assert ReleasedSeries(kernel, (first, second)).loss_nats([19.0], 5.0, 1.0) > 1.9 * alone
+    assert ReleasedSeries(kernel, (Window(times, shaped),)).loss_nats([19.0], 5.0, 1.0) == pytest.approx(
+        alone, rel=1e-6
+    )
+
+
 def test_far_windows_of_a_decaying_kernel_do_not_matter_and_periodic_ones_do() -> None:
     """The paper's remark below corollary 3.4.1."""
     growth = {}
