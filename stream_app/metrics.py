@@ -190,6 +190,10 @@ class EngineMetrics(Observer):
         self._running.set(1)
         self._progress.set(self._now_seconds())
 
+    def restored(self, schedule: StepSchedule) -> None:
+        """An earlier run has spent this: the account does not begin anew with a restart."""
+        self._charge(schedule)
+
     def stopped(self, event: RunStopped) -> None:
         """No more steps will be closed."""
         self._running.set(0)

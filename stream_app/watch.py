@@ -12,7 +12,7 @@ from models.sensors import Sensor
 from stream_app.events import Observer, Observers
 from stream_app.metrics import EngineMetrics
 from stream_app.settings import Settings
-from stream_app.web import StatusBoard, serve
+from stream_app.web import PeopleBoard, StatusBoard, serve
 
 
 @dataclass(frozen=True)
@@ -30,12 +30,13 @@ def watching(
     settings: Settings, sensors: Sequence[Sensor], others: Sequence[Observer] = ()
 ) -> Iterator[Watch]:
     """Serve metrics, probes and page at ``settings.listen`` while the block runs; nowhere if it is empty."""
-    registry, board = CollectorRegistry(), StatusBoard()
+    registry, board = CollectorRegistry(), StatusBoard(tuple(sensors))
+    people = PeopleBoard(settings.page_token.get_secret_value()) if settings.page_token else None
     ProcessCollector(registry=registry)
     metrics = EngineMetrics(registry, sensors, settings.thresholds, settings.delta, settings=settings)
-    observer = Observers([metrics, board, *others])
+    observer = Observers([metrics, board, *([people] if people else []), *others])
     if not settings.listen:
         yield Watch(observer, board, registry, None)
         return
-    with serve(settings.listen, registry, board) as server:
+    with serve(settings.listen, registry, board, people, settings) as server:
         yield Watch(observer, board, registry, server.address)

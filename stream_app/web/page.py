@@ -1,4 +1,4 @@
-"""The plain page of a running engine: one screen, no script, no request to anywhere else."""
+"""The plain page at ``/plain``: tables only, for browsers without scripts and for reading aloud."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from stream_app.messages import RiskSummary
 from stream_app.web.status import Status, StepLine
 from stream_app.wording import in_a_hundred
 
+PLAIN_HISTORY = 48  # steps in the table
 _STYLE = """
 :root { color-scheme: light dark; font: 16px/1.5 system-ui, sans-serif; }
 body { max-width: 56rem; margin: 2rem auto; padding: 0 1rem; }
@@ -29,7 +30,7 @@ def render(status: Status) -> str:
         *(_risks(status.summary) if status.summary else []),
         *(_history(status.history) if status.history else []),
         "<p class=note>Risk is computed from movement priors and the released schedule, never from a count. "
-        '<a href="/metrics">metrics</a> · <a href="/-/ready">readiness</a></p>',
+        '<a href="/">live page</a> · <a href="/metrics">metrics</a> · <a href="/-/ready">readiness</a></p>',
     ]
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
@@ -73,7 +74,7 @@ def _tables(summary: RiskSummary) -> Mapping[str, Mapping[str, float]]:
     }
 
 
-def _history(history: Iterable[StepLine]) -> list[str]:
+def _history(history: tuple[StepLine, ...]) -> list[str]:
     rows = [
         (
             str(line.step),
@@ -82,7 +83,7 @@ def _history(history: Iterable[StepLine]) -> list[str]:
             in_a_hundred(line.mean_risk),
             in_a_hundred(line.mean_baseline),
         )
-        for line in reversed(tuple(history))
+        for line in reversed(history[-PLAIN_HISTORY:])
     ]
     return [
         "<h2>The last steps</h2>",

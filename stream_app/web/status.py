@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
+import numpy as np
+
+from models.schedule import SensorRelease
+from models.sensors import Sensor
 from stream_app.events import Observer, RunStarted, RunStopped, StepClosed
 from stream_app.messages import Outcome, Reason, RiskSummary
+from stream_app.people import PeopleView, Standing
 
 Phase = Literal["starting", "running", "stopped"]
-HISTORY = 48  # steps the page remembers
+HISTORY = 240  # steps the page remembers
+BINS = 20  # of the distribution of risk, equal widths over [0, 1]
 
 
 @dataclass(frozen=True)
 class StepLine:
-    """One closed step in the page's table: what was published and how the risk stood."""
+    """One closed step in the page's history: what was published and how the risk stood."""
 
     step: int
     published: int
@@ -23,6 +30,36 @@ class StepLine:
     median_risk: float
     mean_risk: float
     mean_baseline: float
+
+
+@dataclass(frozen=True)
+class Distribution:
+    """People by risk: ``risk[b]`` of them have a ceiling in bin ``b`` of equal bins over [0, 1]."""
+
+    risk: tuple[int, ...]
+    baseline: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class SensorLine:
+    """What one sensor's releases told so far; bits about an average person, each release on its own."""
+
+    name: str
+    group: str
+    releases: int = 0
+    last_bits: float = 0.0
+    total_bits: float = 0.0
+
+
+@dataclass(frozen=True)
+class ReleaseLine:
+    """One sensor in the last step; ``value`` is what the public saw, ``error`` expected from the noise."""
+
+    sensor: str
+    mechanism: str
+    parameters: Mapping[str, float]
+    value: int | None
+    error: float | None
 
 
 @dataclass(frozen=True)
@@ -37,6 +74,9 @@ class Status:
     rejected: int = 0
     summary: RiskSummary | None = None
     history: tuple[StepLine, ...] = ()
+    distribution: Distribution | None = None
+    sensors: Mapping[str, SensorLine] = field(default_factory=dict)
+    releases: tuple[ReleaseLine, ...] = ()
 
     @property
     def is_ready(self) -> bool:
@@ -50,19 +90,29 @@ class Status:
 
 
 class StatusBoard(Observer):
-    """Hears the engine's events on its thread; :meth:`read` may be called from any other."""
+    """Hears the engine's events on its thread; :meth:`read` and :meth:`wait` may be called from any other."""
 
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._status = Status()
+    def __init__(self, sensors: tuple[Sensor, ...] = ()) -> None:
+        self._changed = threading.Condition()
+        self._version = 0
+        self._view: PeopleView | None = None
+        lines = {sensor.name: SensorLine(sensor.name, sensor.group) for sensor in sensors}
+        self._status = Status(sensors=lines)
 
     def read(self) -> Status:
         """The present picture."""
-        with self._lock:
+        with self._changed:
             return self._status
+
+    def wait(self, seen: int, seconds: float) -> tuple[int, Status]:
+        """The present picture and its version, as soon as it is not the one ``seen``, or when time is up."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._version != seen, seconds)
+            return self._version, self._status
 
     def started(self, event: RunStarted) -> None:
         """The engine is ready."""
+        self._view = event.view
         self._change(phase="running", reason="closing steps", people=event.people, next_step=event.next_step)
 
     def received(self, outcome: Outcome) -> None:
@@ -84,6 +134,9 @@ class StatusBoard(Observer):
             lag_steps=event.lag_steps,
             summary=event.summary or status.summary,
             history=history,
+            distribution=_distribution(self._view.standing()) if self._view else None,
+            sensors=_told(status.sensors, event, self._view),
+            releases=tuple(_release(release, event) for release in event.schedule.releases),
         )
 
     def stopped(self, event: RunStopped) -> None:
@@ -91,8 +144,10 @@ class StatusBoard(Observer):
         self._change(phase="stopped", reason=event.reason, next_step=event.next_step)
 
     def _change(self, **fields: object) -> None:
-        with self._lock:
+        with self._changed:
             self._status = replace(self._status, **fields)  # type: ignore[arg-type]
+            self._version += 1
+            self._changed.notify_all()
 
 
 def _line(event: StepClosed, summary: RiskSummary) -> StepLine:
@@ -105,3 +160,35 @@ def _line(event: StepClosed, summary: RiskSummary) -> StepLine:
         mean_risk=summary.mean_risk,
         mean_baseline=summary.mean_baseline,
     )
+
+
+def _distribution(standing: Standing) -> Distribution:
+    counted = (
+        np.histogram(values, BINS, (0.0, 1.0))[0].tolist() for values in (standing.risk, standing.baseline)
+    )
+    return Distribution(*map(tuple, counted))
+
+
+def _told(
+    lines: Mapping[str, SensorLine], event: StepClosed, view: PeopleView | None
+) -> Mapping[str, SensorLine]:
+    """The sensors' lines after a step."""
+    bits = view.sensor_information_bits(event.schedule) if view else {}
+    told = dict(lines)
+    for release in event.schedule.releases:
+        sensor = release.sensor
+        line = told.get(sensor.name) or SensorLine(sensor.name, sensor.group)
+        last = bits.get(sensor.name, 0.0)
+        told[sensor.name] = replace(
+            line, releases=line.releases + 1, last_bits=last, total_bits=line.total_bits + last
+        )
+    return told
+
+
+def _release(release: SensorRelease, event: StepClosed) -> ReleaseLine:
+    """What the public saw of one sensor."""
+    name, mechanism = release.sensor.name, release.mechanism
+    value = event.published.get(name)
+    shown = mechanism.name if value is not None else "suppressed"
+    error = mechanism.expected_absolute_error() if value is not None else None
+    return ReleaseLine(name, shown, dict(mechanism.parameters), value, error)

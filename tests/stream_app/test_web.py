@@ -89,13 +89,13 @@ class Reader(HTMLParser):
             self.loads += [value or "" for name, value in attrs if name in {"src", "href"}] or [tag]
 
 
-def test_the_page_shows_step_people_at_risk_and_history(server: WebServer, board: StatusBoard) -> None:
+def test_the_plain_page_shows_step_people_at_risk_and_history(server: WebServer, board: StatusBoard) -> None:
     """The figures of the summary are on the page in words, newest step first, refreshing while it runs."""
     board.started(RunStarted(people=200, next_step=0, sensors=()))
     board.closed(closed(0))
     board.closed(closed(1))
     board.rejected(Reason.NOT_JSON)
-    status, page = get(server, "/")
+    status, page = get(server, "/plain")
     words = Reader(page).words
     assert status == 200
     assert 'http-equiv="refresh"' in page
@@ -107,14 +107,14 @@ def test_the_page_shows_step_people_at_risk_and_history(server: WebServer, board
     assert words[words.index("Guaranteed ceiling") + 1] == "5 in 100"
     assert words.index("Mean ceiling") < words.index("11 in 100")
     board.stopped(RunStopped(next_step=2, reason="end of input"))
-    assert 'http-equiv="refresh"' not in get(server, "/")[1]
+    assert 'http-equiv="refresh"' not in get(server, "/plain")[1]
 
 
-def test_the_page_loads_nothing_from_anywhere(server: WebServer, board: StatusBoard) -> None:
+def test_the_plain_page_loads_nothing_from_anywhere(server: WebServer, board: StatusBoard) -> None:
     """No script, font, picture or style from another address; the browser is told to refuse them."""
     board.closed(closed(0))
-    assert Reader(get(server, "/")[1]).loads == []
-    with urllib.request.urlopen(server.address, timeout=10) as answer:
+    assert Reader(get(server, "/plain")[1]).loads == []
+    with urllib.request.urlopen(server.address + "plain", timeout=10) as answer:
         assert answer.headers["Content-Security-Policy"].startswith("default-src 'none'")
 
 

@@ -1,0 +1,120 @@
+"""What is at each path. Pure: a path and a token in, an answer out."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from http import HTTPStatus
+from importlib.resources import files
+from typing import NamedTuple
+from urllib.parse import parse_qs, unquote, urlsplit
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+
+from stream_app.settings import Settings
+from stream_app.web.page import render
+from stream_app.web.people_board import PeopleBoard
+from stream_app.web.state import state_json
+from stream_app.web.status import StatusBoard
+
+_JSON = "application/json"
+_HTML = "text/html; charset=utf-8"
+_NOTHING_ELSE = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+_LIVE = f"{_NOTHING_ELSE}; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'"
+_PLAIN = f"{_NOTHING_ELSE}; style-src 'unsafe-inline'"
+_STATIC = {
+    "/": ("page.html", _HTML),
+    "/page.css": ("page.css", "text/css; charset=utf-8"),
+    "/page.js": ("page.js", "text/javascript; charset=utf-8"),
+    "/charts.js": ("charts.js", "text/javascript; charset=utf-8"),
+    "/people.js": ("people.js", "text/javascript; charset=utf-8"),
+    "/words.js": ("words.js", "text/javascript; charset=utf-8"),
+    "/icon.svg": ("icon.svg", "image/svg+xml"),
+}
+_PATHS = ("/", "/plain", "/state.json", "/events", "/people.json", "/metrics", "/-/healthy", "/-/ready")
+_PEOPLE = "/people.json"
+_WHY = "/why.json"
+
+
+class Answer(NamedTuple):
+    """Status, kind and bytes of a response, and what a browser may load with it."""
+
+    status: HTTPStatus
+    content_type: str
+    body: bytes
+    policy: str = _NOTHING_ELSE
+
+
+class Site(NamedTuple):
+    """Everything there is to tell."""
+
+    registry: CollectorRegistry
+    board: StatusBoard
+    people: PeopleBoard | None
+    about: Settings | None
+
+
+def respond(target: str, authorization: str, site: Site) -> Answer:
+    """What is at a request's target, for whoever sends this ``Authorization`` header."""
+    url = urlsplit(target)
+    if url.path in _STATIC:
+        name, content_type = _STATIC[url.path]
+        return Answer(HTTPStatus.OK, content_type, _static(name), _LIVE)
+    if url.path in (_PEOPLE, _WHY):
+        return _people(url.path, parse_qs(url.query), authorization, site)
+    return _public(url.path, site)
+
+
+def _public(path: str, site: Site) -> Answer:
+    status = site.board.read()
+    if path == "/metrics":
+        return Answer(HTTPStatus.OK, CONTENT_TYPE_LATEST, generate_latest(site.registry))
+    if path == "/-/healthy":
+        return _probe(status.is_healthy, status.phase, status.reason)
+    if path == "/-/ready":
+        return _probe(status.is_ready, status.phase, status.reason)
+    if path == "/plain":
+        return Answer(HTTPStatus.OK, _HTML, render(status).encode(), _PLAIN)
+    if path == "/state.json":
+        picture = state_json(status, site.about, has_people=site.people is not None)
+        return Answer(HTTPStatus.OK, _JSON, picture.encode())
+    return _say(HTTPStatus.NOT_FOUND, {"error": "nothing is here", "paths": _PATHS})
+
+
+def _people(path: str, query: dict[str, list[str]], authorization: str, site: Site) -> Answer:
+    """Single people, for the holder of the token only."""
+    if site.people is None:
+        return _say(HTTPStatus.FORBIDDEN, {"error": "no page_token is set, so nobody may see single people"})
+    if not site.people.allows(authorization.removeprefix("Bearer ")):
+        return _say(HTTPStatus.UNAUTHORIZED, {"error": "send the deployment's page_token as a Bearer token"})
+    if path == _PEOPLE:
+        return _exposed(query.get("threshold", ["0.5"])[0], site.people)
+    explanation = site.people.why(unquote(query.get("person", [""])[0]))
+    if explanation is None:
+        return _say(HTTPStatus.NOT_FOUND, {"error": "nobody has this pseudonym"})
+    return _say(HTTPStatus.OK, explanation)
+
+
+def _exposed(threshold: str, people: PeopleBoard) -> Answer:
+    try:
+        level = float(threshold)
+    except ValueError:
+        level = float("nan")
+    if not 0.0 <= level <= 1.0:
+        return _say(HTTPStatus.BAD_REQUEST, {"error": "threshold must be a number in 0..1"})
+    return _say(HTTPStatus.OK, people.exposed(level))
+
+
+def _probe(is_good: bool, phase: str, reason: str) -> Answer:
+    status = HTTPStatus.OK if is_good else HTTPStatus.SERVICE_UNAVAILABLE
+    return _say(status, {"ok": is_good, "phase": phase, "reason": reason})
+
+
+def _say(status: HTTPStatus, document: object) -> Answer:
+    return Answer(status, _JSON, json.dumps(document).encode())
+
+
+@cache
+def _static(name: str) -> bytes:
+    return (files("stream_app.web") / "static" / name).read_bytes()

@@ -1,0 +1,83 @@
+// Two charts as SVG: lines over time and bars by risk. Colours are told apart by dash and fill as well.
+
+import { element, inAHundred, number } from "./words.js";
+
+const WIDTH = 560, HEIGHT = 260, LEFT = 44, RIGHT = 12, TOP = 12, BOTTOM = 34;
+
+export function overTime(figure, history) {
+  const most = Math.max(0.01, ...history.map((line) => Math.max(line.mean_risk, line.mean_baseline)));
+  const scale = axis(most);
+  const x = (index) => LEFT + (index * (WIDTH - LEFT - RIGHT)) / Math.max(history.length - 1, 1);
+  const y = (value) => HEIGHT - BOTTOM - (value * (HEIGHT - TOP - BOTTOM)) / scale.top;
+  const path = (key) => history.map((line, index) => `${x(index).toFixed(1)},${y(line[key]).toFixed(1)}`);
+  const [risk, guess] = [path("mean_risk"), path("mean_baseline")];
+  const first = history[0], last = history[history.length - 1];
+  draw(figure, `Mean ceiling ${inAHundred(last.mean_risk)} and mean guess ${inAHundred(last.mean_baseline)} at step ${last.step}`, [
+    ...scale.ticks.flatMap((value) => gridLine(y(value), `${+(100 * value).toPrecision(3)}`)),
+    shape("polygon", { class: "added", points: [...risk, ...guess.slice().reverse()].join(" ") }),
+    shape("polyline", { class: "guess", points: guess.join(" ") }),
+    shape("polyline", { class: "ceiling", points: risk.join(" ") }),
+    label(LEFT, HEIGHT - 12, `step ${number(first.step)}`, "start"),
+    label(WIDTH - RIGHT, HEIGHT - 12, `step ${number(last.step)}`, "end"),
+    label(LEFT + 4, TOP + 4, "in 100", "start"),
+  ]);
+}
+
+export function spread(figure, distribution) {
+  const bins = distribution.risk.length;
+  const scale = axis(Math.max(1, ...distribution.risk, ...distribution.baseline));
+  const width = (WIDTH - LEFT - RIGHT) / bins;
+  const y = (value) => HEIGHT - BOTTOM - (value * (HEIGHT - TOP - BOTTOM)) / scale.top;
+  const bar = (kind, inset) => (count, bin) =>
+    shape("rect", {
+      class: kind, x: LEFT + bin * width + inset, width: Math.max(width - 2 * inset, 1),
+      y: y(count), height: HEIGHT - BOTTOM - y(count),
+    });
+  const high = distribution.risk.slice(bins / 2).reduce((sum, count) => sum + count, 0);
+  draw(figure, `${number(high)} people have a ceiling of 50 in 100 or more`, [
+    ...scale.ticks.flatMap((value) => gridLine(y(value), number(value))),
+    ...distribution.risk.map(bar("ceiling", 3)),
+    ...distribution.baseline.map((count, bin) => [count, bin]).filter(([count]) => count > 0).map((pair) => bar("guess", 1)(...pair)),
+    ...[0, 0.25, 0.5, 0.75, 1].map((share) => label(LEFT + share * (WIDTH - LEFT - RIGHT), HEIGHT - 16, `${100 * share}`, "middle")),
+    label(WIDTH - RIGHT, HEIGHT - 1, "chance, in 100", "end"),
+    label(LEFT + 4, TOP + 4, "people", "start"),
+  ]);
+}
+
+// A round top and five lines or fewer.
+function axis(most) {
+  const size = 10 ** Math.floor(Math.log10(most));
+  const step = [0.2, 0.5, 1, 2].map((part) => part * size).find((candidate) => most / candidate <= 5) ?? 2 * size;
+  const count = Math.max(1, Math.ceil(most / step - 1e-9));
+  return { top: count * step, ticks: Array.from({ length: count + 1 }, (_, index) => index * step) };
+}
+
+function draw(figure, description, shapes) {
+  const svg = shape("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", "aria-label": description });
+  svg.append(...shapes);
+  const legend = element(
+    "figcaption", {},
+    element("span", { class: "ceiling" }, "guaranteed ceiling"),
+    element("span", { class: "guess" }, "guess without us"),
+  );
+  figure.replaceChildren(svg, legend);
+}
+
+function gridLine(y, text) {
+  return [
+    shape("line", { class: "grid", x1: LEFT, x2: WIDTH - RIGHT, y1: y, y2: y }),
+    label(LEFT - 6, y + 4, text, "end"),
+  ];
+}
+
+function label(x, y, text, anchor) {
+  const made = shape("text", { x, y, "text-anchor": anchor });
+  made.textContent = text;
+  return made;
+}
+
+function shape(name, attributes) {
+  const made = document.createElementNS("http://www.w3.org/2000/svg", name);
+  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+  return made;
+}

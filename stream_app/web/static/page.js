@@ -1,0 +1,128 @@
+// The live page: listens to the engine's events and draws what they say. Asks nobody but this engine.
+
+import { overTime, spread } from "./charts.js";
+import { describePeople, startPeople } from "./people.js";
+import { bits, element, inAHundred, number, stepName, table } from "./words.js";
+
+const SILENCE_MS = 12000; // two heartbeats missed: the engine is lost, whatever the connection says
+const by = (id) => document.getElementById(id);
+let heardAt = Date.now();
+let phase = "starting";
+
+function listen() {
+  const events = new EventSource("/events");
+  events.addEventListener("state", (event) => {
+    heard();
+    draw(JSON.parse(event.data));
+  });
+  events.addEventListener("heartbeat", heard);
+  events.addEventListener("error", () => {
+    lose();
+    if (events.readyState === EventSource.CLOSED) {
+      events.close();
+      setTimeout(listen, 3000);
+    }
+  });
+}
+
+function heard() {
+  heardAt = Date.now();
+  document.body.classList.remove("lost");
+  if (by("state").dataset.state === "lost") by("state").textContent = "Connected again";
+}
+
+function lose() {
+  if (phase === "stopped" || phase === "failed") return;
+  document.body.classList.add("lost");
+  tell("lost", `Disconnected: the figures are those of ${new Date(heardAt).toLocaleTimeString("en-GB")}`);
+}
+
+function tell(state, text) {
+  by("state").dataset.state = state;
+  if (by("state").textContent !== text) by("state").textContent = text;
+}
+
+function draw(state) {
+  phase = state.phase === "stopped" && state.reason.startsWith("failure") ? "failed" : state.phase;
+  const words = { starting: "Starting", running: "Live", stopped: "Ended", failed: "Failed" }[phase];
+  tell(phase, `${words}: ${state.reason}`);
+  drawSetting(state);
+  drawFigures(state);
+  if (state.history.length) overTime(by("over-time"), state.history);
+  if (state.distribution) spread(by("spread"), state.distribution);
+  if (state.summary) drawLevels(state.summary);
+  drawSensors(state.sensors);
+  drawReleases(state.releases);
+  describePeople(state);
+}
+
+function drawSetting({ about }) {
+  if (!about) return;
+  by("deployment").textContent = about.deployment;
+  by("question").textContent =
+    `Could somebody who sees everything published, knows a person's habits and where everybody else is, tell where that person was in ` +
+    `${about.mistakes ? `at least ${about.horizon - about.mistakes}` : "each"} of the last ${about.horizon} steps?`;
+}
+
+function drawFigures({ people, next_step: next, lag_steps: lag, rejected, summary, about }) {
+  const behind = lag ? ` (${lag} behind)` : "";
+  const figures = {
+    people: number(people),
+    step: next ? stepName(next - 1, about) + behind : "none yet",
+    rejected: number(rejected),
+    "mean-risk": summary ? inAHundred(summary.mean_risk) : "–",
+    "mean-baseline": summary ? inAHundred(summary.mean_baseline) : "–",
+    "mean-added": summary ? inAHundred(summary.mean_added) : "–",
+  };
+  for (const [id, text] of Object.entries(figures)) by(id).textContent = text;
+  document.title = next ? `tallyguard: step ${next - 1}` : "tallyguard";
+}
+
+function drawLevels(summary) {
+  const rows = Object.entries(summary.at_risk).map(([level, count]) => [
+    `${inAHundred(Number(level))} or more`, number(count), number(summary.at_added_risk[level] ?? 0),
+  ]);
+  by("levels").replaceChildren(...table("People at or above each risk", ["Chance of a reconstruction", "People: ceiling", "People: added by us"], rows));
+}
+
+function drawSensors(sensors) {
+  const mean = (line) => (line.releases ? line.total_bits / line.releases : 0);
+  const most = Math.max(1e-12, ...sensors.map(mean));
+  const columns = [...groupBy(sensors)].map(([group, lines]) => {
+    const tiles = lines.sort((a, b) => mean(b) - mean(a)).map((line) => tile(line, mean(line), most));
+    return element("div", {}, element("h3", {}, group), element("ul", {}, ...tiles));
+  });
+  by("sensors").replaceChildren(...columns);
+}
+
+function groupBy(sensors) {
+  const groups = new Map();
+  for (const line of sensors) groups.set(line.group, [...(groups.get(line.group) ?? []), line]);
+  return groups;
+}
+
+function tile(line, mean, most) {
+  const fill = element("i");
+  fill.style.width = `${(100 * mean) / most}%`;
+  const releases = line.releases === 1 ? "1 release" : `${number(line.releases)} releases`;
+  return element(
+    "li", { class: "tile" },
+    element("span", {}, line.name), element("span", {}, bits(mean)),
+    element("span", { class: "bar", "aria-hidden": "true" }, fill),
+    element("small", {}, releases),
+  );
+}
+
+function drawReleases(releases) {
+  const rows = releases.map((line) => [
+    line.sensor,
+    [line.mechanism, ...Object.entries(line.parameters).filter(() => line.value !== null).map(([key, value]) => `${key} ${+Number(value).toPrecision(3)}`)].join(", "),
+    line.value === null ? "nothing" : number(line.value),
+    line.error === null ? "–" : line.error === 0 ? "exact" : `± ${line.error.toPrecision(2)} people`,
+  ]);
+  by("releases").replaceChildren(...table("Published in the last step", ["Sensor", "Mechanism", "Published", "Expected error"], rows));
+}
+
+startPeople();
+listen();
+setInterval(() => Date.now() - heardAt > SILENCE_MS && lose(), 2000);

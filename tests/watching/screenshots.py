@@ -1,0 +1,53 @@
+"""``python -m tests.watching.screenshots``: pictures of the page for the documentation."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from pathlib import Path
+
+from tests.watching.browser import WatchedPage, chromium
+from tests.watching.live_engine import TOKEN, LiveEngine, live_engine
+
+FOLDER = Path("docs/screenshots")
+DESKTOP = {"viewport": {"width": 1180, "height": 900}}
+PHONE = {"viewport": {"width": 390, "height": 844}, "device_scale_factor": 1.5, "is_mobile": True}
+
+
+def main(folder: Path = FOLDER) -> None:
+    """A day of a small city, then the page in light, in dark, on a phone, and with people shown."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as scratch, live_engine(Path(scratch) / "city", 400) as engine:
+        engine.send(44)
+        engine.wait_for_step(41)
+        with chromium() as browser:
+            for name, scheme, device in (
+                ("page-light", "light", DESKTOP),
+                ("page-dark", "dark", DESKTOP),
+                ("page-phone", "light", PHONE),
+            ):
+                watched = WatchedPage(browser, engine.address, color_scheme=scheme, **device)
+                watched.page.wait_for_selector("#spread svg")
+                watched.page.screenshot(path=folder / f"{name}.png", full_page=name != "page-phone")
+                if name == "page-light":
+                    show_people(watched, engine)
+                    watched.page.locator("section[aria-labelledby=exposed-title]").screenshot(
+                        path=folder / "page-people.png"
+                    )
+                watched.close()
+
+
+def show_people(watched: WatchedPage, engine: LiveEngine) -> None:
+    """Give the token, and ask why for the most exposed person."""
+    page = watched.page
+    page.fill("#token", TOKEN)
+    page.select_option("#threshold", index=1)
+    page.keyboard.press("Enter")
+    page.click("#token-form button[type=submit]")
+    page.wait_for_selector("#exposed button")
+    page.locator("#exposed button").first.click()
+    page.wait_for_selector("#why h3", timeout=60_000)
+
+
+if __name__ == "__main__":
+    main(*map(Path, sys.argv[1:]))

@@ -1,0 +1,165 @@
+"""The built-in page in a real headless Chromium: loads, moves, protects people, says when it is cut off."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.watching.live_engine import TOKEN, LiveEngine, live_engine
+from tests.watching.services import get, program
+
+pytestmark = pytest.mark.slow
+
+playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+from tests.watching.browser import WatchedPage, chromium  # noqa: E402
+
+
+@pytest.fixture(scope="module")
+def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveEngine]:
+    """An engine that has closed half a day and waits for more."""
+    program("chromium", "chromium-browser", "google-chrome")
+    with live_engine(tmp_path_factory.mktemp("page") / "city") as running_engine:
+        running_engine.send(12)
+        running_engine.wait_for_step(9)
+        yield running_engine
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """One browser for all pages."""
+    with chromium() as running_browser:
+        yield running_browser
+
+
+@pytest.fixture
+def watched(engine: LiveEngine, browser: Any) -> Iterator[WatchedPage]:
+    """A fresh page that has drawn its charts."""
+    page = WatchedPage(browser, engine.address)
+    page.page.wait_for_selector("#spread svg")
+    yield page
+    page.close()
+
+
+def test_the_page_loads_draws_and_asks_nobody_else(watched: WatchedPage, engine: LiveEngine) -> None:
+    """Figures, two charts, levels, sensors and releases; no complaint; every request goes to the engine."""
+    assert watched.text("#state") == "Live: closing steps"
+    assert watched.text("#people") == "120"
+    assert watched.page.locator("#over-time svg polyline").count() == 2
+    assert watched.page.locator("#levels tbody tr").count() == 5
+    assert watched.page.locator("#sensors .tile").count() == len(engine.city.registry.sensors)
+    assert watched.page.locator("#releases tbody tr").count() > 0
+    assert watched.complaints == []
+    assert all(url.startswith(engine.address) for url in watched.asked)
+
+
+def test_the_page_moves_by_itself_when_steps_close(watched: WatchedPage, engine: LiveEngine) -> None:
+    """Without reloading, the step and the charts follow the engine."""
+    before = int(engine.metric("tallyguard_last_step"))
+    assert f"step {before}" in watched.text("#step")
+    line = watched.page.get_attribute("#over-time .ceiling", "points")
+    engine.send(4)
+    watched.page.wait_for_function(
+        f"document.getElementById('step').textContent.includes('step {before + 4}')"
+    )
+    assert watched.page.get_attribute("#over-time .ceiling", "points") != line
+
+
+def test_figures_on_the_page_are_those_of_the_metrics(watched: WatchedPage, engine: LiveEngine) -> None:
+    """People at or above each threshold, read from the table and from /metrics."""
+    exposed = get(engine.address + "metrics")[1]
+    counted = re.findall(r'tallyguard_people_at_risk{threshold="([\d.]+)"} ([\d.]+)', exposed)
+    shown = [row.split("\t")[1] for row in watched.text("#levels tbody").splitlines() if row.strip()]
+    assert [f"{int(float(count)):,}" for _, count in counted] == shown
+
+
+@pytest.mark.parametrize("path", ["people.json?threshold=0.5", "why.json?person=somebody"])
+@pytest.mark.parametrize("token", ["", "Bearer wrong", f"Bearer {TOKEN[:-1]}"])
+def test_nobody_sees_people_without_the_token(engine: LiveEngine, path: str, token: str) -> None:
+    """401 whoever asks, and no pseudonym in the answer."""
+    status, body = get(engine.address + path, Authorization=token)
+    assert status == 401
+    assert set(json.loads(body)) == {"error"}
+
+
+def test_no_public_path_names_a_person(engine: LiveEngine) -> None:
+    """Neither pseudonyms nor ids on the page, in its state, or in the metrics."""
+    status, body = get(engine.address + "people.json?threshold=0", Authorization=f"Bearer {TOKEN}")
+    assert status == 200
+    people = json.loads(body)["people"]
+    assert len(people) == len(engine.city.population)
+    names = [person["person"] for person in people] + list(engine.city.population.people)
+    for path in ("", "state.json", "metrics", "plain", "-/ready"):
+        text = get(engine.address + path)[1]
+        assert not any(name in text for name in names), path
+
+
+def test_the_token_shows_people_and_which_release_did_it(watched: WatchedPage) -> None:
+    """By keyboard alone: token, Enter, then "Why"; the shares of an explanation add up to the whole."""
+    page = watched.page
+    page.focus("#token")
+    page.keyboard.type(TOKEN)
+    page.select_option("#threshold", index=1)
+    page.focus("#token-form button[type=submit]")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#exposed button")
+    assert page.input_value("#token") == "", "the token does not stay on the screen"
+    page.locator("#exposed button").first.focus()
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#why h3", timeout=120_000)
+    shares = [int(cell.removesuffix(" %")) for cell in page.locator("#why td:nth-child(5)").all_inner_texts()]
+    assert shares == sorted(shares, reverse=True)
+    assert abs(sum(shares) - 100) <= len(shares)
+    page.click("#forget")
+    assert page.locator("#exposed table, #why table").count() == 0
+    assert watched.complaints == []
+
+
+def test_a_wrong_token_is_said_and_shows_nothing(watched: WatchedPage) -> None:
+    """The sentence appears where it is read out."""
+    watched.page.fill("#token", "not the token at all")
+    watched.page.click("#token-form button[type=submit]")
+    watched.page.wait_for_function("document.getElementById('people-message').textContent !== ''")
+    assert watched.text("#people-message") == "This is not the access token."
+    assert watched.page.locator("#exposed").is_hidden()
+
+
+def test_on_a_phone_nothing_leaves_the_screen(engine: LiveEngine, browser: Any) -> None:
+    """No sideways scrolling at 360 pixels; controls are large enough for a thumb."""
+    phone = WatchedPage(browser, engine.address, viewport={"width": 360, "height": 740}, is_mobile=True)
+    phone.page.wait_for_selector("#spread svg")
+    assert phone.page.evaluate("document.documentElement.scrollWidth") <= 360
+    heights = phone.page.locator("#token-form :is(input, select, button):visible").evaluate_all(
+        "all => all.map(one => one.getBoundingClientRect().height)"
+    )
+    assert min(heights) >= 39
+    phone.close()
+
+
+def test_dark_and_light_follow_the_system(engine: LiveEngine, browser: Any) -> None:
+    """The ground changes, and both have their own colours of text."""
+    grounds = []
+    for scheme in ("light", "dark"):
+        page = WatchedPage(browser, engine.address, color_scheme=scheme)
+        grounds.append(page.page.evaluate("getComputedStyle(document.body).backgroundColor"))
+        page.close()
+    assert grounds == ["rgb(255, 255, 255)", "rgb(17, 23, 29)"]
+
+
+def test_a_lost_engine_is_shown_as_such(browser: Any, tmp_path: Path) -> None:
+    """Killed in the middle: the page says since when, instead of standing still."""
+    with live_engine(tmp_path / "city", token=None) as engine:
+        engine.send(5)
+        engine.wait_for_step(2)
+        page = WatchedPage(browser, engine.address)
+        page.page.wait_for_selector("#spread svg")
+        assert "no page_token" in page.text("#exposed-note")
+        assert get(engine.address + "people.json")[0] == 403
+        engine.process.kill()
+        page.page.wait_for_selector("#state[data-state=lost]", timeout=20_000)
+        assert page.text("#state").startswith("Disconnected: the figures are those of ")
+        page.close()
