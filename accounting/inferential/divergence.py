@@ -43,5 +43,5 @@ def release_divergence(
     Built from the two Gaussian laws themselves, not from the loss formula that it must never exceed.
     """
     split = condition_on(prior, secret)
-    spread = lift(split.lifted_residual() + noise)
+    spread = lift(split.lifted_residual() + noise, split.rounding)
     return gaussian_renyi_divergence(split.lifted_effect() @ difference, spread, spread, order)

@@ -49,7 +49,7 @@ def conditional_divergence(
     check_order(order)
     left, right = condition_on(assumed, secret), condition_on(true, secret)
     rest = np.asarray(noise)[np.ix_(left.rest, left.rest)]
-    spreads = lift(left.residual + rest), lift(right.residual + rest)
+    spreads = [lift(split.residual + rest, split.rounding) for split in (left, right)]
     gap = left.effect - right.effect
     return max(
         _worst_secret(gap, spreads[0], spreads[1], secret_norm, order),

@@ -14,6 +14,8 @@ from models.exceptions import GaussianProcessError
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
+_EPSILON = float(np.finfo(np.float64).eps)
+_LEAST = 1e-300  # so that a matrix of zeros can be factorised too
 _SYMMETRY = 1e-8  # relative; beyond rounding, well below any covariance that matters
 
 
@@ -29,6 +31,7 @@ class Conditional:
     secret_covariance: Floats  # (k, k), Sigma_SS
     effect: Floats  # (n - k, k), A = Sigma_US Sigma_SS^-1
     residual: Floats  # (n - k, n - k), Sigma_{U|S}
+    rounding: float  # size of the error of `residual`: large where the secret values nearly fix each other
 
     @property
     def points(self) -> int:
@@ -63,7 +66,17 @@ def condition_on(covariance: Floats, secret: Sequence[int]) -> Conditional:
     cross = matrix[np.ix_(positions, rest)]
     effect = lstsq(block, cross)[0].T if rest.size else np.zeros((0, positions.size))
     residual = matrix[np.ix_(rest, rest)] - effect @ cross
-    return Conditional(positions, rest, block, effect, (residual + residual.T) / 2.0)
+    rounding = rounding_error(len(matrix), _norm(matrix) + _norm(effect) * _norm(cross))
+    return Conditional(positions, rest, block, effect, (residual + residual.T) / 2.0, rounding)
+
+
+def rounding_error(points: int, size: float) -> float:
+    """How far eigenvalues of a matrix (points, points) made of products of this size may be off."""
+    return max(4.0 * points * _EPSILON * size, _LEAST)
+
+
+def _norm(matrix: Floats) -> float:
+    return float(np.linalg.norm(matrix, 2)) if matrix.size else 0.0
 
 
 def checked_covariance(matrix: Floats, name: str) -> Floats:

@@ -12,12 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 
-from models.gaussian_process.conditional import checked_covariance, condition_on
+from models.gaussian_process.conditional import checked_covariance, condition_on, rounding_error
 
 Floats = NDArray[np.float64]
-
-_EPSILON = float(np.finfo(np.float64).eps)
-_LEAST = 1e-300  # so that a matrix of zeros can be factorised too
 
 
 def posterior_covariance(prior: Floats, noise: Floats) -> Floats:
@@ -46,12 +43,12 @@ def posterior_interval(prior: Floats, noise: Floats, secret: Sequence[int]) -> f
     return 2.0 * float(np.sqrt(max(float(smallest), 0.0)))
 
 
-def lift(matrix: Floats, times: float = 1.0) -> Floats:
-    """``matrix`` (n, n) plus ``times`` its own rounding error on the diagonal.
+def lift(matrix: Floats, rounding: float = 0.0, times: float = 1.0) -> Floats:
+    """``matrix`` (n, n) plus ``times`` its rounding error, or the larger ``rounding``, on the diagonal.
 
     A positive semidefinite matrix becomes one that a Cholesky factorisation accepts; nothing smaller is known
     about it anyway.
     """
     points = len(matrix)
-    nugget = max(4.0 * points * _EPSILON * float(np.linalg.norm(matrix, 2)), _LEAST)
-    return matrix + times * nugget * np.eye(points)
+    own = rounding_error(points, float(np.linalg.norm(matrix, 2)))
+    return matrix + times * max(own, rounding) * np.eye(points)

@@ -54,17 +54,16 @@ def secret_information(prior: Floats, noise: Floats, secret: Sequence[int]) -> S
 
 def conditional_information(split: Conditional, noise: Floats) -> SecretInformation:
     """:func:`secret_information` for a prior that is split already."""
-    return information_through(
-        split.lifted_effect(), split.lifted_residual() + checked_noise(noise, split.points)
-    )
+    spread = split.lifted_residual() + checked_noise(noise, split.points)
+    return information_through(split.lifted_effect(), spread, split.rounding)
 
 
-def information_through(effect: Floats, spread: Floats) -> SecretInformation:
+def information_through(effect: Floats, spread: Floats, rounding: float) -> SecretInformation:
     """``effect^T spread^-1 effect`` (k, k): of a Gaussian with covariance ``spread`` (n, n) about its mean.
 
-    ``effect`` (n, k) is how the mean moves with the secret.
+    ``effect`` (n, k) is how the mean moves with the secret, ``rounding`` the error of ``spread``.
     """
-    once, more = _precision(effect, lift(spread)), _precision(effect, lift(spread, 100.0))
+    once, more = (_precision(effect, lift(spread, rounding, times)) for times in (1.0, 100.0))
     change = float(np.linalg.norm(once - more, 2))
     return SecretInformation(once, change <= _SENSITIVE * float(np.linalg.norm(once, 2)))
 
@@ -85,7 +84,7 @@ def indirect_information(split: Conditional, noise: Floats) -> SecretInformation
     if not split.rest.size:
         return SecretInformation(np.zeros((split.secret.size, split.secret.size)), True)
     noise = checked_noise(noise, split.points)[np.ix_(split.rest, split.rest)]
-    return information_through(split.effect, split.residual + noise)
+    return information_through(split.effect, split.residual + noise, split.rounding)
 
 
 def posterior_half_width(split: Conditional, information: SecretInformation) -> float:

@@ -56,7 +56,7 @@ def test_adjacent_windows_are_the_loss_of_one_block_diagonal_release() -> None:
     noise[:10, :10], noise[10:, 10:] = windows[0].noise, windows[1].noise
     expected = release_loss(kernel.covariance(np.arange(20.0)), noise, [9], 5.0, 1.0).epsilon
     for order in (windows, windows[::-1]):
-        assert ReleasedSeries(kernel, order).loss_nats([9.0], 5.0, 1.0) == pytest.approx(expected, rel=1e-6)
+        assert ReleasedSeries(kernel, order).loss_nats([9.0], 5.0, 1.0) == pytest.approx(expected, rel=1e-4)
 
 
 def test_adjacent_windows_tell_more_than_either_and_more_than_expected_of_one() -> None:
