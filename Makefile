@@ -14,7 +14,7 @@ CODE := models accounting stream_app tests benchmarks experiments
 PYTHON ?= $(shell for candidate in python3 python3.11 python3.12 python3.13; do \
 	$$candidate -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$candidate && break; done)
 
-.PHONY: help demo test test-fast lint format bench held-out readme lock install install-dev clean
+.PHONY: help demo test test-fast lint format bench held-out figures tightness real-checkins readme lock install install-dev clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -42,6 +42,15 @@ bench: install-dev ## each speed claim as a table of ratios measured in one run
 
 held-out: install-dev ## the paper's summary on real check-ins (DATA=folder with the Parquet files)
 	@$(BIN)/python -m experiments.held_out $(if $(DATA),--data $(DATA)) --results docs/results
+
+figures: install-dev ## the paper's figures 3 to 8, new bounds beside its own (DATA=folder ONLY="5 7")
+	@$(BIN)/python -m experiments.figures $(if $(DATA),--data $(DATA)) $(if $(ONLY),--only $(ONLY))
+
+tightness: install-dev ## certified bound against the best attack on the paper's synthetic sweep
+	@$(BIN)/python -m experiments.tightness --results docs/results
+
+real-checkins: install-dev ## every bound for every person of the real check-ins (DATA=folder)
+	@$(BIN)/python -m experiments.real_checkins $(if $(DATA),--data $(DATA)) --results docs/results
 
 readme: install-dev ## refresh the README's picture and example from a run of the demo
 	@$(BIN)/python -m experiments.readme

@@ -37,9 +37,10 @@ LINES = {
 
 @dataclass(frozen=True)
 class Panel:
-    """One pair of axes: the points with its name, on a linear or logarithmic scale from ``floor`` to 1.
+    """One pair of axes: the points called ``name``, up to 1 from 0 or, logarithmic, from ``floor``.
 
-    ``levels`` are points with the same name whose curves are drawn as horizontal lines: "for reference".
+    ``levels`` names points that are drawn as horizontal lines for reference. Means below the floor are left
+    out, among them attacks that no draw of a simulation succeeded with.
     """
 
     name: str
@@ -47,11 +48,14 @@ class Panel:
     x_label: str
     y_label: str = "probability of success"
     x_log: bool = False
+    x_ticks: Sequence[float] = ()
     floor: float | None = None
     levels: str | None = None
 
 
-def draw_lines(panels: Sequence[Panel], points: Sequence[Point], title: str, output: Path, columns: int = 2) -> None:
+def draw_lines(
+    panels: Sequence[Panel], points: Sequence[Point], title: str, output: Path, columns: int = 2
+) -> None:
     """A grid of panels with one legend below them, written as a small PNG."""
     figure, grid = _grid(len(panels), columns)
     for axes, panel in zip(grid, panels, strict=True):
@@ -64,7 +68,8 @@ def draw_lines(panels: Sequence[Panel], points: Sequence[Point], title: str, out
 
 def _draw_panel(axes: Any, panel: Panel, points: Sequence[Point]) -> None:
     for series, style in LINES.items():
-        shown = sorted(_of(points, panel.name, series), key=lambda point: point.x)
+        floor = panel.floor or 0.0
+        shown = [point for point in _of(points, panel.name, series) if point.mean >= floor]
         if shown:
             axes.plot(
                 [point.x for point in shown],
@@ -82,7 +87,9 @@ def _draw_panel(axes: Any, panel: Panel, points: Sequence[Point]) -> None:
 
 
 def _of(points: Sequence[Point], panel: str | None, series: str) -> list[Point]:
-    return [point for point in points if (point.panel, point.series) == (panel, series)]
+    """One curve's points from left to right."""
+    found = [point for point in points if (point.panel, point.series) == (panel, series)]
+    return sorted(found, key=lambda point: point.x)
 
 
 def _finish(axes: Any, panel: Panel) -> None:
@@ -91,8 +98,10 @@ def _finish(axes: Any, panel: Panel) -> None:
     axes.set_title(panel.title, fontsize=10)
     if panel.x_log:
         axes.set_xscale("log")
-        axes.xaxis.set_major_formatter("{x:g}")
         axes.xaxis.set_minor_formatter("")
+    if panel.x_ticks:
+        axes.set_xticks(panel.x_ticks, [f"{tick:g}" for tick in panel.x_ticks])
+        axes.xaxis.minorticks_off()
     if panel.floor is not None:
         axes.set(yscale="log", ylim=(panel.floor, 1.5))
     else:
@@ -103,7 +112,7 @@ def _finish(axes: Any, panel: Panel) -> None:
 
 def _legend(grid: Sequence[Any]) -> tuple[list[Any], list[str]]:
     """Every curve once, in the order of ``LINES``."""
-    found = {}
+    found: dict[str, Any] = {}
     for axes in grid:
         handles, labels = axes.get_legend_handles_labels()
         found |= dict(zip(labels, handles, strict=True))
@@ -112,7 +121,7 @@ def _legend(grid: Sequence[Any]) -> tuple[list[Any], list[str]]:
 
 
 class Cloud(NamedTuple):
-    """One panel of dots, one a person: ``x`` and ``y`` (N,), and the height of a line to compare with."""
+    """One panel of dots, one a person at ``x`` and ``y`` (N,), both between 0 and 1."""
 
     title: str
     x_label: str

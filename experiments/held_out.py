@@ -86,6 +86,7 @@ def draw_sensors(fit: FitResult, registry: SensorRegistry, seed: tuple[int, int]
 
 
 def released_from(fit: FitResult, sensors: Sequence[int], mechanism: Mechanism) -> Schedule:
+    """The held-out steps with one of ``sensors`` (location indices) each."""
     registry = SensorRegistry.one_per_location(fit.population.location_names)
     steps = tuple(
         StepSchedule(step, (SensorRelease(registry.sensors[sensor], mechanism),))

@@ -33,8 +33,13 @@ def series_of(audit: Audit) -> dict[str, float]:
     bounds = audit.bounds
     moment = 1.0 if bounds.moment is None else bounds.moment
     values = {"loose": bounds.loose, "tight": bounds.tight, "moment": moment, "certified": audit.certified}
-    attacks = {name: audit.attacks[name].success for name in ATTACKS} if audit.attacks else {}
-    return {**values, **attacks}
+    return {**values, **attack_successes(audit)}
+
+
+def attack_successes(audit: Audit) -> dict[str, float]:
+    """What each attack that was tried achieves."""
+    tried = audit.attacks or {}
+    return {name: report.success for name in ATTACKS if (report := tried.get(name)) is not None}
 
 
 def mean_series(audits: Iterable[Audit]) -> dict[str, float]:

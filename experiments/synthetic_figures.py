@@ -12,16 +12,8 @@ from experiments.measure import Point, mean_series, points, write_csv
 from experiments.synthetic import PLACES, RAW, STEPS, koga_exposure
 from models.mechanisms import Mechanism, parse
 
-FIGURE_5 = (
-    Panel("locations", "T = 10, s = 5", "number of locations M", x_log=True, floor=1e-7),
-    Panel("right", "M = 100, T = 10", "steps the adversary must get right, T - s", floor=1e-12),
-    Panel("half", "M = 100, s = T/2", "number of steps T", floor=1e-10),
-    Panel("two right", "M = 100, s = T - 2", "number of steps T", floor=1e-3),
-)
-FIGURE_7 = (
-    Panel("sigma, s=5", "s = 5 (the paper's)", "noise, standard deviation sigma", x_log=True, floor=1e-6, levels="raw, s=5"),
-    Panel("sigma, s=8", "s = 8", "noise, standard deviation sigma", x_log=True, floor=1e-3, levels="raw, s=8"),
-)
+_STEPS = "number of steps T"
+_SIGMA = "standard deviation of the noise, people"
 
 
 @dataclass(frozen=True)
@@ -38,8 +30,29 @@ class Sweep:
     horizons: Sequence[int] = (2, 4, 6, 8, 10, 12, 16, 20)
     sigmas: Sequence[float] = (0.5, 1.0, 2.0, 3.0, 5.0, 10.0)
     noised_mistakes: Sequence[int] = (5, 8)
-    schedules: int = 10
-    draws: int = 20_000
+    schedules: int = 5
+    draws: int = 100_000
+
+    def figure_5_panels(self) -> list[Panel]:
+        """The paper's four panels; logarithmic, as the quantities differ by orders of magnitude."""
+        m, t = self.places, self.steps
+        right = range(1, t + 1)
+        return [
+            Panel("locations", f"T = {t}, s = {t // 2}", "number of locations M", x_log=True,
+                  x_ticks=self.locations, floor=1e-7),
+            Panel("right", f"M = {m}, T = {t}", "steps the adversary must get right, T - s",
+                  x_ticks=right, floor=1e-12),
+            Panel("half", f"M = {m}, s = T / 2", _STEPS, x_ticks=self.horizons, floor=1e-9),
+            Panel("two right", f"M = {m}, s = T - 2", _STEPS, x_ticks=self.horizons, floor=1e-4),
+        ]  # fmt: skip
+
+    def figure_7_panels(self) -> list[Panel]:
+        """One panel a number of mistakes; the first is the paper's."""
+        return [
+            Panel(f"sigma, s={s}", f"M = {self.places}, T = {self.steps}, s = {s}", _SIGMA, x_log=True,
+                  x_ticks=self.sigmas, floor=floor, levels=f"raw, s={s}")
+            for s, floor in zip(self.noised_mistakes, (3e-6, 3e-3), strict=False)
+        ]  # fmt: skip
 
 
 def figure_5(sweep: Sweep) -> list[Point]:
@@ -96,12 +109,14 @@ def draw_figure_5(sweep: Sweep, results: Path) -> None:
     """``figure-5.csv`` and ``figure-5.png``."""
     found = figure_5(sweep)
     write_csv(found, results / "figure-5.csv")
-    draw_lines(FIGURE_5, found, "Figure 5: synthetic chains, raw counts", results / "figure-5.png")
+    draw_lines(
+        sweep.figure_5_panels(), found, "Figure 5: synthetic chains, raw counts", results / "figure-5.png"
+    )
 
 
 def draw_figure_7(sweep: Sweep, results: Path) -> None:
     """``figure-7.csv`` and ``figure-7.png``."""
     found = figure_7(sweep)
     write_csv(found, results / "figure-7.csv")
-    title = "Figure 7: synthetic chains, M = 100, T = 10, noised counts (fine dots: raw)"
-    draw_lines(FIGURE_7, found, title, results / "figure-7.png")
+    title = "Figure 7: synthetic chains, noised counts (dotted: raw counts)"
+    draw_lines(sweep.figure_7_panels(), found, title, results / "figure-7.png")
