@@ -11,6 +11,7 @@ from stream_app.cli.demo import demo
 from stream_app.cli.ledger import ledger
 from stream_app.cli.noise import noise
 from stream_app.cli.priors import priors
+from stream_app.cli.report import report
 from stream_app.cli.run import run
 
 app = typer.Typer(
@@ -27,6 +28,7 @@ app = typer.Typer(
 app.command()(demo)
 app.command()(run)
 app.command()(audit)
+app.command()(report)
 app.command()(ledger)
 app.command()(check)
 app.add_typer(priors)

@@ -1,0 +1,73 @@
+"""Figures as inline SVG: lines told apart by colour, dash and label; axes with units; readable in print."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+from itertools import pairwise
+from math import ceil, floor, log10
+from typing import NamedTuple
+
+WIDTH, HEIGHT = 680, 260
+LEFT, RIGHT, TOP, BOTTOM = 56, 150, 14, 40
+
+
+class Line(NamedTuple):
+    """A named series of values, one a step."""
+
+    name: str
+    style: str  # class in the report's style sheet: ceiling, guess, added
+    values: Sequence[float]
+
+
+def line_chart(lines: Sequence[Line], first_step: int, unit: str, factor: float, description: str) -> str:
+    """Values over steps; ``factor`` turns them into ``unit`` (100 for "in 100")."""
+    top, ticks = axis(max(max(line.values) for line in lines) * factor)
+    count = len(lines[0].values)
+
+    def x(index: int) -> float:
+        return LEFT + index * (WIDTH - LEFT - RIGHT) / max(count - 1, 1)
+
+    def y(value: float) -> float:
+        return HEIGHT - BOTTOM - value * (HEIGHT - TOP - BOTTOM) / top
+
+    drawn = [_grid(y(tick), f"{tick:g}") for tick in ticks]
+    names = _apart([y(line.values[-1] * factor) for line in lines])
+    for line, name_y in zip(lines, names, strict=True):
+        points = " ".join(f"{x(i):.1f},{y(v * factor):.1f}" for i, v in enumerate(line.values))
+        drawn.append(f'<polyline class="{line.style}" points="{points}"/>')
+        drawn.append(_text(WIDTH - RIGHT + 8, name_y + 4, line.name, "start", line.style))
+    drawn.append(_text(LEFT, HEIGHT - 18, f"step {first_step:,}", "start"))
+    drawn.append(_text(WIDTH - RIGHT, HEIGHT - 18, f"step {first_step + count - 1:,}", "end"))
+    drawn.append(_text(4, TOP, unit, "start"))
+    body = "".join(drawn)
+    return f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape(description)}">{body}</svg>'
+
+
+def axis(most: float) -> tuple[float, list[float]]:
+    """A round top at or above ``most`` and at most six ticks from 0."""
+    if most <= 0.0:
+        return 1.0, [0.0, 1.0]
+    size = 10.0 ** floor(log10(most))
+    step = next(part * size for part in (0.2, 0.5, 1.0, 2.0) if most / (part * size) <= 5.0)
+    count = max(1, ceil(most / step - 1e-9))
+    return count * step, [round(index * step, 12) for index in range(count + 1)]
+
+
+def _apart(heights: list[float], distance: float = 16.0) -> list[float]:
+    """Heights of the names, moved so that none covers another."""
+    order = sorted(range(len(heights)), key=heights.__getitem__)
+    moved = list(heights)
+    for above, below in pairwise(order):
+        moved[below] = max(moved[below], moved[above] + distance)
+    return moved
+
+
+def _grid(y: float, text: str) -> str:
+    line = f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>'
+    return line + _text(LEFT - 6, y + 4, text, "end")
+
+
+def _text(x: float, y: float, text: str, anchor: str, style: str = "") -> str:
+    kind = f' class="name-{style}"' if style else ""
+    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"{kind}>{escape(text)}</text>'

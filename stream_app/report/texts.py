@@ -1,0 +1,53 @@
+"""The words of the report that do not depend on a run, and its style sheet."""
+
+from __future__ import annotations
+
+LOWERING = (
+    "Noise: a larger sigma at the sensors with exact or nearly exact counts, first where few people pass.",
+    "Fewer sensors or fewer steps: what is not released costs nobody anything.",
+    "Larger areas: one sensor over several locations tells less about a single person.",
+    "tallyguard audit, and tallyguard run on the same messages with other settings, say by how much.",
+)
+LIMITS = (
+    "Habits are those of the movement prior. A person whose habits differ from it, or an observer who knows "
+    "more than habits, is not covered by the ceiling; epsilon is the figure for any observer.",
+    "People who move together are each accounted on their own.",
+    "Only counts are accounted: images, sounds or radio traces a sensor may take are not.",
+    "The ceiling is a bound, not an attack: the best known attack may be far below it.",
+    "The last steps only: risk refers to the horizon, given everything released before and during it.",
+)
+GLOSSARY = (
+    (
+        "Reconstruction risk, guaranteed ceiling",
+        "No method tells where a person was more often than this, under the prior, given all releases.",
+    ),
+    ("Baseline, guess without us", "How often the best guess from the prior alone is right."),
+    ("Added risk", "Ceiling less baseline: an upper bound on what the releases added."),
+    ("Horizon, mistakes", "How many consecutive steps are to be told, and how many of them may be wrong."),
+    (
+        "Pseudonym",
+        "A keyed code that stands for a person; without the deployment's key it cannot be turned back.",
+    ),
+    ("Sigma, expected error", "Spread of the noise added to a count, and how far it is off on average."),
+    ("Epsilon, rho", "Differential privacy spent: the worst case for any observer with any knowledge."),
+)
+STYLE = """
+:root { color-scheme: light dark; font: 16px/1.5 system-ui, sans-serif;
+  --ink: #16202a; --quiet: #4d5a66; --line: #ccd4dc; --ceiling: #0063a0; --guess: #a84300; --added: #5c6b2f; }
+@media (prefers-color-scheme: dark) { :root { --ink: #e8edf2; --quiet: #a9b6c2; --line: #38444f;
+  --ceiling: #62b8f0; --guess: #f0a04b; --added: #b7c96a; } body { background: #11171d; } }
+body { margin: 0 auto; max-width: 52rem; padding: 1rem; color: var(--ink); }
+h1 { font-size: 1.5rem; margin-bottom: 0; } h2 { font-size: 1.15rem; margin: 2rem 0 .5rem; }
+.note, figcaption, dd { color: var(--quiet); } figure { margin: 1rem 0; } dd { margin: 0 0 .5rem; }
+dt { font-weight: 600; }
+table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
+th, td { text-align: right; padding: .25rem .6rem; border-bottom: 1px solid var(--line); }
+th:first-child, td:first-child { text-align: left; padding-left: 0; } th { color: var(--quiet); }
+svg { width: 100%; height: auto; } svg text { fill: var(--quiet); font-size: 12px; }
+.grid { stroke: var(--line); } polyline { fill: none; stroke-width: 2.5; }
+.ceiling { stroke: var(--ceiling); } .guess { stroke: var(--guess); stroke-dasharray: 7 4; }
+.added { stroke: var(--added); stroke-dasharray: 2 4; }
+svg .name-ceiling { fill: var(--ceiling); } svg .name-guess { fill: var(--guess); }
+svg .name-added { fill: var(--added); }
+@media print { section { break-inside: avoid; } }
+"""

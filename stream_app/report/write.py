@@ -1,0 +1,52 @@
+"""Finding out what a report is to be made from, and writing it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from stream_app.exceptions import OutputError
+from stream_app.report.page import audit_report, run_report
+from stream_app.report.run_log import read_run
+
+
+def write_report(source: Path, output: Path, most_exposed: int = 10, now: datetime | None = None) -> int:
+    """Write the report of a run's folder or of an audit's JSON; returns its size in bytes.
+
+    :class:`OutputError` where ``source`` is neither.
+    """
+    made = (
+        f"Made {(now or datetime.now(UTC)):%Y-%m-%d %H:%M} UTC by tallyguard {_own_version()} from {source}."
+    )
+    if source.is_dir():
+        text = run_report(read_run(source, most_exposed), made)
+    else:
+        text = audit_report(_read_audit(source), made)
+    return output.write_bytes(text.encode())
+
+
+def _read_audit(path: Path) -> Sequence[Mapping[str, Any]]:
+    try:
+        loaded = json.loads(path.read_bytes())
+    except ValueError as error:
+        raise OutputError(
+            f"{path} must be the JSON of `tallyguard audit --json`", error, "or name the folder of a run"
+        ) from error
+    is_audit = isinstance(loaded, list) and loaded and all("certified" in entry for entry in loaded)
+    if not is_audit:
+        raise OutputError(
+            f"{path} must list at least one audited person", "none", "make it with audit --json"
+        )
+    audits: Sequence[Mapping[str, Any]] = loaded
+    return audits
+
+
+def _own_version() -> str:
+    try:
+        return version("tallyguard")
+    except PackageNotFoundError:  # run from a checkout that was never installed
+        return "(unknown version)"

@@ -1,0 +1,149 @@
+"""The report: from a run or an audit, self-contained, in words, never by name."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from models.mechanisms import parse
+from models.schedule import SensorRelease, StepSchedule
+from stream_app.decisions import decision_of
+from stream_app.exceptions import OutputError
+from stream_app.messages import PersonRisk
+from stream_app.report.charts import axis
+from stream_app.report.run_log import read_run
+from stream_app.report.write import write_report
+from tests.stream_app.events_for_tests import SCHOOL, STATION, STREET, summary
+
+NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+STEPS = 30
+
+
+class Page(HTMLParser):
+    """The text of a page, and every address it would load."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.words: list[str] = []
+        self.loads: list[str] = []
+        self.tags: list[str] = []
+        self.feed(html)
+
+    def handle_data(self, data: str) -> None:
+        """Keep the text."""
+        self.words.append(data.strip())
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Keep the tag and what it refers to."""
+        self.tags.append(tag)
+        self.loads += [value or "" for name, value in attrs if name in {"src", "href", "srcset"}]
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    """An output folder as the journal writes it: two people, thirty steps, the last line torn."""
+    settings = {"deployment": "harbour <town>", "horizon": 10, "mistakes": 5, "step_seconds": 3600}
+    (tmp_path / "run.json").write_text(json.dumps(settings))
+    releases = (
+        SensorRelease(STATION, parse("raw", {})),
+        SensorRelease(STREET, parse("gaussian", {"sigma": 2.0})),
+        SensorRelease(SCHOOL, parse("suppressed", {})),
+    )
+    decisions = [decision_of(StepSchedule(step, releases)).line() for step in range(STEPS)]
+    (tmp_path / "decisions.jsonl").write_bytes(b"".join(decisions))
+    risks = [summary(step).line() for step in range(STEPS)]
+    risks += [
+        PersonRisk(step=step, person=person, risk=0.3 + added, baseline=0.3, added=added, by="moment").line()
+        for step, person, added in ((3, "aaaa", 0.03), (7, "bbbb", 0.4), (9, "aaaa", 0.2))
+    ]
+    (tmp_path / "risks.jsonl").write_bytes(b"".join(risks) + b'{"v":1,"type":"ri')
+    (tmp_path / "rejected.jsonl").write_bytes(b"{}\n{}\n")
+    return tmp_path
+
+
+def test_a_run_is_read_back_with_each_persons_worst_record_first(run: Path) -> None:
+    """One record a person, the one with most added risk; a torn last line is no fact yet."""
+    log = read_run(run)
+    assert [(record.person, record.step) for record in log.exposed] == [("bbbb", 7), ("aaaa", 9)]
+    assert len(log.summaries) == STEPS
+    assert dict(log.releases) == {"raw": STEPS, "gaussian": STEPS, "suppressed": STEPS}
+    errors = {entry.sensor: entry.error for entry in log.sensors}
+    assert errors["station"] == 0.0
+    assert errors["school"] is None
+    assert 1.5 < (errors["mill street"] or 0.0) < 1.7
+    assert log.rejected == 2
+
+
+def test_the_report_of_a_run_says_everything_an_officer_files(run: Path, tmp_path: Path) -> None:
+    """Question, answer, setting, figures, people, what would lower it, limits, glossary; in words."""
+    output = tmp_path / "report.html"
+    assert write_report(run, output, now=NOON) == output.stat().st_size < 200_000
+    page = Page(output.read_text())
+    for heading in (
+        "The question",
+        "The setting",
+        "How the risk moved",
+        "The most exposed people",
+        "What would lower it",
+        "Limits of the method",
+        "Glossary",
+    ):
+        assert heading in page.words
+    assert "Reconstruction risk: harbour <town>" in page.words
+    assert "50 in 100 or more" in page.words
+    assert page.words[page.words.index("bbbb") + 1 :][:4] == ["7", "30 in 100", "70 in 100", "40 in 100"]
+    assert page.tags.count("svg") == page.tags.count("figcaption") == 2
+
+
+def test_the_report_loads_nothing_and_runs_nothing(run: Path, tmp_path: Path) -> None:
+    """One file: no script, no picture, font or style from elsewhere, and no forbidden promise."""
+    write_report(run, tmp_path / "report.html", now=NOON)
+    text = (tmp_path / "report.html").read_text()
+    page = Page(text)
+    assert page.loads == []
+    assert not {"script", "img", "link", "iframe"} & set(page.tags)
+    assert "url(" not in text
+    assert not any(word in text.lower() for word in ("anonymous", "gdpr-exempt", "zero risk", "impossible"))
+
+
+def test_an_audit_is_reported_without_names(tmp_path: Path) -> None:
+    """People are numbered by their ceiling; ids of the priors file do not appear."""
+    audits = [
+        {
+            "person": name,
+            "steps": 10,
+            "mistakes": 5,
+            "baseline": 0.1,
+            "certified": certified,
+            "certified_by": "moment",
+            "attacks": {"map": {"success": 0.15, "low": 0.15, "high": 0.15}},
+        }
+        for name, certified in (("ada", 0.2), ("bob", 0.4))
+    ]
+    (tmp_path / "audit.json").write_text(json.dumps(audits))
+    write_report(tmp_path / "audit.json", tmp_path / "audit.html", now=NOON)
+    page = Page((tmp_path / "audit.html").read_text())
+    assert page.words[page.words.index("person 1") + 1 :][:3] == ["10 in 100", "15 in 100", "40 in 100"]
+    assert not {"ada", "bob"} & set(page.words)
+
+
+@pytest.mark.parametrize("content", ["[]", "no json", '{"certified": 1}'])
+def test_what_is_neither_run_nor_audit_is_an_error_with_a_remedy(tmp_path: Path, content: str) -> None:
+    (tmp_path / "other.json").write_text(content)
+    with pytest.raises(OutputError, match="audit --json"):
+        write_report(tmp_path / "other.json", tmp_path / "report.html")
+    with pytest.raises(OutputError, match="output folder of a run"):
+        write_report(tmp_path, tmp_path / "report.html")
+
+
+@pytest.mark.parametrize("most", [0.0, 1e-9, 0.03, 1.0, 7.0, 42.0, 99.9, 100.0, 123456.0])
+def test_an_axis_ends_at_or_above_the_highest_value_with_few_round_ticks(most: float) -> None:
+    top, ticks = axis(most)
+    assert top >= most
+    assert ticks[0] == 0.0
+    assert ticks[-1] == pytest.approx(top)
+    assert 2 <= len(ticks) <= 6
