@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from accounting.continuous import HorizonSettings
+from accounting.inferential.gap import prior_posterior_gap
 from accounting.ledgers.bayesian_composition import Declared
 from accounting.ledgers.bayesian_log import read_bayesian
 from accounting.ledgers.differential_privacy import DpStatement, read_differential_privacy
@@ -55,7 +56,7 @@ def ledger_document(
     }
     secret = questions.secret
     if secret is not None:
-        document["inferential"] = _answer(lambda: _inferential(log, secret))
+        document["inferential"] = _answer(lambda: _inferential(log, secret, questions.delta))
     if questions.oracle:
         document["oracle"] = _answer(lambda: _oracle(log, questions.delta))
     return document
@@ -118,14 +119,17 @@ def _reconstruction(
     }
 
 
-def _inferential(log: ReleaseLog, secret: SecretQuestion) -> Document:
+def _inferential(log: ReleaseLog, secret: SecretQuestion, delta: float) -> Document:
     statement = read_inferential(log, secret)
+    gap = prior_posterior_gap(statement.loss_nats, secret.order, delta)
     return {
         "sensor": secret.sensor,
         "secret_steps": list(secret.secret_steps),
         "order": secret.order,
         "radius": secret.radius,
         "epsilon": finite(statement.loss_nats),
+        "delta": delta,
+        "belief_change": finite(gap),
         "released_steps": statement.released_steps,
     }
 

@@ -49,27 +49,18 @@ class CipStatement:
 
 
 def read_inferential(log: ReleaseLog, question: SecretQuestion) -> CipStatement:
-    """The joint loss of all releases of the sensor (Meehan, Chaudhuri, theorem 3.4, for any noise).
+    """The joint loss of all releases of the sensor about the secret steps, released or not.
 
-    :class:`LedgerError` when a secret step was not released or the order is not above 1;
+    Meehan, Chaudhuri, theorem 3.4 and corollary 3.4.1, for any noise. :class:`LedgerError` for a sensor
+    without releases, :class:`InferentialPrivacyError` for an order not above 1,
     :class:`UnknownReleaseError` for noise that is not Gaussian.
     """
-    from models.noise_design.loss import loss_nats, secret_information
+    from accounting.inferential.composition import ReleasedSeries, Window
 
-    if question.order <= 1.0:
-        raise LedgerError("the Rényi order must be above 1", question.order, "e.g. 5")
     steps, mechanisms = _series(log, question.sensor)
-    missing = sorted(set(question.secret_steps) - set(steps))
-    if missing or not question.secret_steps:
-        raise LedgerError(
-            f"secret steps must be steps that sensor {question.sensor!r} released",
-            missing or "none",
-            "choose among those it released",
-        )
-    secret = [steps.index(step) for step in question.secret_steps]
-    prior = question.kernel.covariance(np.array(steps, dtype=np.float64))
-    information = secret_information(prior, noise_covariance(steps, mechanisms), secret)
-    return CipStatement(loss_nats(information, question.order, question.radius), len(steps))
+    window = Window(np.array(steps, dtype=np.float64), noise_covariance(steps, mechanisms))
+    series = ReleasedSeries(question.kernel, (window,))
+    return CipStatement(series.loss_nats(question.secret_steps, question.order, question.radius), len(steps))
 
 
 def noise_covariance(steps: Sequence[int], mechanisms: Sequence[Mechanism]) -> NDArray[np.float64]:

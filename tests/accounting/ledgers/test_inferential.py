@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from accounting.exceptions import LedgerError, UnknownReleaseError
+from accounting.exceptions import InferentialPrivacyError, LedgerError, UnknownReleaseError
 from accounting.ledgers.inferential import SecretQuestion, noise_covariance, read_inferential
 from models.correlated_noise import CorrelatedNoise
 from models.gaussian_process.kernels import RBF
@@ -91,13 +91,19 @@ def test_a_raw_secret_has_no_finite_loss() -> None:
     assert math.isfinite(read_inferential(log, question(1)).loss_nats)
 
 
+def test_a_step_that_was_not_released_is_told_by_its_neighbours_and_by_less() -> None:
+    """Noise at the secret step only hides; without its own release the loss is smaller, not none."""
+    silent = log_of({A: Gaussian(1.0)}, {A: Suppressed()}, {A: Gaussian(1.0)})
+    told = log_of({A: Gaussian(1.0)}, {A: Gaussian(1.0)}, {A: Gaussian(1.0)})
+    losses = [read_inferential(log, question(1)).loss_nats for log in (silent, told)]
+    assert 0.0 < losses[0] < losses[1] < math.inf
+
+
 def test_questions_without_an_answer_are_refused() -> None:
     log = log_of({A: Gaussian(1.0)}, {A: Suppressed()})
-    with pytest.raises(LedgerError, match="must be steps that sensor 'a' released"):
-        read_inferential(log, question(1))
     with pytest.raises(LedgerError, match="releases of the sensor"):
         read_inferential(log, SecretQuestion("nowhere", (0,), KERNEL))
-    with pytest.raises(LedgerError, match="order must be above 1"):
+    with pytest.raises(InferentialPrivacyError, match="order"):
         read_inferential(log, question(0, order=1.0))
     with pytest.raises(UnknownReleaseError, match="'tiered'"):
         read_inferential(log_of({A: Tiered((("all", 1.0),))}), question(0))
