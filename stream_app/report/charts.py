@@ -9,7 +9,7 @@ from math import ceil, floor, log10
 from typing import NamedTuple
 
 WIDTH, HEIGHT = 680, 260
-LEFT, RIGHT, TOP, BOTTOM = 56, 150, 14, 40
+LEFT, RIGHT, TOP, BOTTOM = 56, 150, 30, 40
 
 
 class Line(NamedTuple):
@@ -39,7 +39,7 @@ def line_chart(lines: Sequence[Line], first_step: int, unit: str, factor: float,
         drawn.append(_text(WIDTH - RIGHT + 8, name_y + 4, line.name, "start", line.style))
     drawn.append(_text(LEFT, HEIGHT - 18, f"step {first_step:,}", "start"))
     drawn.append(_text(WIDTH - RIGHT, HEIGHT - 18, f"step {first_step + count - 1:,}", "end"))
-    drawn.append(_text(4, TOP, unit, "start"))
+    drawn.append(_text(4, 12, unit, "start"))
     body = "".join(drawn)
     return f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape(description)}">{body}</svg>'
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
+from math import isfinite
 from typing import Any
 
 from stream_app.report.charts import Line, line_chart
-from stream_app.report.run_log import RunLog
+from stream_app.report.run_log import DELTA, RunLog
 from stream_app.report.texts import GLOSSARY, LIMITS, LOWERING, STYLE
 from stream_app.wording import in_a_hundred
 
@@ -86,7 +87,8 @@ def table(head: Sequence[str], rows: Rows) -> str:
     """A table; without any heading text its first column is the heading."""
     cells = "".join(f'<th scope="col">{escape(text)}</th>' for text in head)
     start = f"<thead><tr>{cells}</tr></thead>" if any(head) else ""
-    return f"<table>{start}<tbody>{''.join(_row(row, not start) for row in rows)}</tbody></table>"
+    kind = "" if start else ' class="facts"'
+    return f"<table{kind}>{start}<tbody>{''.join(_row(row, not start) for row in rows)}</tbody></table>"
 
 
 def _row(row: Sequence[str], is_named: bool) -> str:
@@ -128,8 +130,8 @@ def _answer(log: RunLog) -> str:
     worst = log.worst
     return (
         f"At the worst step ({worst.step:,}), on average over {worst.people:,} people, the best guess from "
-        f"habits alone is right {in_a_hundred(worst.mean_baseline)} times. With everything published no "
-        f"method is right more than {in_a_hundred(worst.mean_risk)} times: the releases added at most "
+        f"habits alone is right in {in_a_hundred(worst.mean_baseline)} cases. With everything published no "
+        f"method is right in more than {in_a_hundred(worst.mean_risk)}: the releases added at most "
         f"{in_a_hundred(worst.mean_added)}."
     )
 
@@ -138,7 +140,7 @@ def _setting(log: RunLog) -> Rows:
     settings, first, last = log.settings, log.summaries[0], log.summaries[-1]
     yield "People protected", f"{last.people:,}, each on their own"
     yield "Steps", f"{first.step:,} to {last.step:,}, {settings['step_seconds']:,} seconds each"
-    yield "Horizon", f"{settings['horizon']} steps, {settings['mistakes']} of them may be wrong"
+    yield "Horizon", f"{settings['horizon']} steps, {settings['mistakes'] or 'none'} of them may be wrong"
     yield "Assumed observer", "sees every release, knows the person's habits and where everybody else is"
     for mechanism, count in sorted(log.releases.items()):
         yield f"Released, {mechanism}", f"{count:,} sensor-steps"
@@ -193,18 +195,24 @@ def _exposed(log: RunLog) -> Iterable[str]:
 
 def _published(log: RunLog) -> Iterable[str]:
     yield paragraph(
-        "Each sensor with its mechanism, and by how many people its counts are expected to be off."
+        "Each sensor with its mechanism, by how many people its counts are expected to be off, and the "
+        f"differential-privacy epsilon of all its releases at delta {DELTA:g}, for any observer."
     )
     rows = [
-        (entry.sensor, f"{entry.releases:,}", entry.mechanism, _error(entry.error)) for entry in log.sensors
+        (entry.sensor, f"{entry.releases:,}", entry.mechanism, _error(entry.error), _spent(entry.epsilon))
+        for entry in log.sensors
     ]
-    yield table(("Sensor", "Releases", "Mechanism", "Expected error"), rows)
+    yield table(("Sensor", "Releases", "Mechanism", "Expected error", "Epsilon"), rows)
 
 
 def _error(error: float | None) -> str:
     if error is None:
         return "nothing published"
     return "exact" if error == 0.0 else f"{error:.1f} people"
+
+
+def _spent(epsilon: float) -> str:
+    return f"{epsilon:.2g}" if isfinite(epsilon) else "no limit"
 
 
 def _best_attack(audit: Mapping[str, Any]) -> str:

@@ -9,19 +9,25 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from accounting.differential_privacy import ZcdpSpend
 from models.mechanisms import Mechanism, parse
+from models.schedule import SensorRelease
+from models.sensors import Sensor
 from stream_app.exceptions import OutputError
 from stream_app.messages import PersonRisk, RiskSummary, StepDecision
+
+DELTA = 1e-6
 
 
 @dataclass(frozen=True)
 class SensorLog:
-    """One sensor's releases: how many, with which mechanism last, and its expected error in people."""
+    """One sensor's releases: how many, with which mechanism last, its expected error, epsilon of all."""
 
     sensor: str
     releases: int
     mechanism: str
-    error: float | None  # None where nothing is published
+    error: float | None  # in people; None where nothing is published
+    epsilon: float  # nats at DELTA; inf once a raw count was released
 
 
 @dataclass(frozen=True)
@@ -72,13 +78,22 @@ def _decisions(path: Path) -> tuple[tuple[SensorLog, ...], Mapping[str, int]]:
     count: Counter[str] = Counter()
     mechanisms: Counter[str] = Counter()
     last: dict[str, Mechanism] = {}
+    spent: dict[str, ZcdpSpend] = {}
     for line in _lines(path):
         for decision in StepDecision.model_validate_json(line).decisions:
             count[decision.sensor] += 1
             mechanisms[decision.mechanism] += 1
-            last[decision.sensor] = parse(decision.mechanism, decision.parameters)
+            mechanism = last[decision.sensor] = parse(decision.mechanism, decision.parameters)
+            release = SensorRelease(Sensor(decision.sensor, (0,)), mechanism)
+            spent.setdefault(decision.sensor, ZcdpSpend()).add([release])
     logs = (
-        SensorLog(name, count[name], kind.name, kind.expected_absolute_error() if kind.is_released else None)
+        SensorLog(
+            name,
+            count[name],
+            kind.name,
+            kind.expected_absolute_error() if kind.is_released else None,
+            spent[name].epsilon(DELTA),
+        )
         for name, kind in last.items()
     )
     return tuple(sorted(logs, key=lambda log: (-log.releases, log.sensor))), mechanisms

@@ -19,9 +19,8 @@ def write_report(source: Path, output: Path, most_exposed: int = 10, now: dateti
 
     :class:`OutputError` where ``source`` is neither.
     """
-    made = (
-        f"Made {(now or datetime.now(UTC)):%Y-%m-%d %H:%M} UTC by tallyguard {_own_version()} from {source}."
-    )
+    moment = now or datetime.now(UTC)
+    made = f"Made {moment:%Y-%m-%d %H:%M} UTC by tallyguard {_own_version()} from {source.name}."
     if source.is_dir():
         text = run_report(read_run(source, most_exposed), made)
     else:

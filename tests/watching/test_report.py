@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import json
+import math
 from datetime import UTC, datetime
 from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
 
+from accounting.differential_privacy import epsilon_from_zcdp
 from models.mechanisms import parse
 from models.schedule import SensorRelease, StepSchedule
 from stream_app.decisions import decision_of
 from stream_app.exceptions import OutputError
 from stream_app.messages import PersonRisk
 from stream_app.report.charts import axis
-from stream_app.report.run_log import read_run
+from stream_app.report.run_log import DELTA, read_run
 from stream_app.report.write import write_report
 from tests.stream_app.events_for_tests import SCHOOL, STATION, STREET, summary
 
@@ -75,6 +77,10 @@ def test_a_run_is_read_back_with_each_persons_worst_record_first(run: Path) -> N
     assert errors["station"] == 0.0
     assert errors["school"] is None
     assert 1.5 < (errors["mill street"] or 0.0) < 1.7
+    epsilons = {entry.sensor: entry.epsilon for entry in log.sensors}
+    assert epsilons["station"] == math.inf
+    assert epsilons["mill street"] == pytest.approx(epsilon_from_zcdp(STEPS / 8, DELTA))
+    assert epsilons["school"] == 0.0
     assert log.rejected == 2
 
 
