@@ -14,10 +14,11 @@ CODE := models accounting stream_app tests benchmarks experiments
 PYTHON ?= $(shell for candidate in python3 python3.11 python3.12 python3.13; do \
 	$$candidate -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$candidate && break; done)
 
-.PHONY: help demo test test-fast lint format bench held-out figures tightness real-checkins readme lock install install-dev clean
+.PHONY: help demo test test-fast lint format bench held-out figures tightness real-checkins readme lock \
+	install install-dev clean
 
 help: ## this list
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
 
 demo: install ## a simulated city end to end, no broker needed (STEPS=48 PEOPLE=2000)
 	@$(BIN)/tallyguard demo --steps $(STEPS) --people $(PEOPLE)

@@ -31,7 +31,7 @@ class Sweep:
     sigmas: Sequence[float] = (0.5, 1.0, 2.0, 3.0, 5.0, 10.0)
     noised_mistakes: Sequence[int] = (5, 8)
     schedules: int = 5
-    draws: int = 100_000
+    draws: int = 50_000
 
     def figure_5_panels(self) -> list[Panel]:
         """The paper's four panels; logarithmic, as the quantities differ by orders of magnitude."""
