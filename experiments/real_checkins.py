@@ -179,9 +179,11 @@ def _cells(rows: Sequence[Row]) -> list[str]:
 _PAGE = """# Real check-ins: every bound for every person
 
 Made by `make real-checkins`; the figures are in [real-checkins.csv](real-checkins.csv), one line a draw of
-the sensors. {people}. T = 5 held-out windows of 20 days, at most s = 1 of them wrong, one raw sensor a step
-at a random place. Mean over all people and {schedules} draws of the sensors, in brackets the range over the
-draws; **says nothing** is the share of people whose bound is 1 (at least 1 - 1e-9).
+the sensors. {people}.
+
+T = 5 held-out windows of 20 days, at most s = 1 of them wrong, one raw sensor a step at a random place. Mean
+over all people and {schedules} draws of the sensors, in brackets the range over the draws; **says nothing**
+is the share of people whose bound is 1 (at least 1 - 1e-9).
 
 {table}
 
@@ -204,7 +206,7 @@ draws; **says nothing** is the share of people whose bound is 1 (at least 1 - 1e
 
 def report(rows: Sequence[Row], fits: Mapping[str, FitResult]) -> str:
     """The page for ``docs/results``."""
-    people = ", ".join(f"{name} {len(fit.population)} people" for name, fit in fits.items()).capitalize()
+    people = ", ".join(f"{name.capitalize()} {len(fit.population)} people" for name, fit in fits.items())
     notes = [f"- {name}: {note}." for name, fit in fits.items() for note in fit.options.looks_ahead]
     schedules = len({row.schedule for row in rows})
     return _PAGE.format(people=people, schedules=schedules, table=table(rows), notes="\n".join(notes))
