@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from stream_app.cli.options import JsonOption, PriorsArgument
+from stream_app.cli.options import CovarianceOption, JsonOption, PriorsArgument, know_covariances
 from stream_app.cli.output import print_json, progress, stdout
 
 if TYPE_CHECKING:
@@ -42,6 +42,7 @@ def audit(
     seed: Annotated[int, typer.Option(help="Seed of everything that is drawn.")] = 0,
     confidence: Annotated[float, typer.Option(help="Confidence of bounds by sampling.")] = 0.95,
     attacks: Annotated[bool, typer.Option(help="Try the attacks too.")] = True,
+    covariance: CovarianceOption = None,
     json: JsonOption = False,
 ) -> None:
     """Bound what a schedule gives away about each person.
@@ -60,6 +61,7 @@ def audit(
     from stream_app.schedule_files import load_schedule
     from stream_app.sensor_files import load_registry
 
+    know_covariances(covariance)
     population = load_population(priors)
     registry = load_registry(sensors, population.location_names)
     planned = load_schedule(schedule, registry)

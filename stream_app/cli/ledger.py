@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from stream_app.cli.options import ConfigOption, HorizonOption, JsonOption, MistakesOption
+from stream_app.cli.options import (
+    ConfigOption,
+    CovarianceOption,
+    HorizonOption,
+    JsonOption,
+    MistakesOption,
+    know_covariances,
+)
 from stream_app.cli.output import print_json, progress, stdout
 
 if TYPE_CHECKING:
@@ -29,12 +36,7 @@ def ledger(
         bool,
         typer.Option("--independent-people", help="Vouch that nobody's movements tell about another's."),
     ] = False,
-    covariance: Annotated[
-        list[Path] | None,
-        typer.Option(
-            help="Covariance (.npy) of correlated releases in the log; may be repeated.", show_default=False
-        ),
-    ] = None,
+    covariance: CovarianceOption = None,
     secret: Annotated[
         str | None,
         typer.Option(help="Ask what a sensor's series tells about these steps: 24,25.", show_default=False),
@@ -60,8 +62,6 @@ def ledger(
       tallyguard ledger out --priors priors.json --sensor s3 --secret 24,25 --length-scale 6
     """
     from accounting.continuous import HorizonSettings
-    from models.correlated_noise import CorrelatedNoise
-    from models.mechanisms.correlated import know_design
     from models.prior_files import load_population
     from stream_app.ledger_document import LedgerQuestions, ledger_document
     from stream_app.ledger_log import load_log
@@ -69,8 +69,7 @@ def ledger(
     from stream_app.settings_sources import load_settings
 
     settings = load_settings(config, {"delta": delta, "horizon": horizon, "mistakes": mistakes})
-    for path in covariance or []:
-        know_design(CorrelatedNoise.load(path))
+    know_covariances(covariance)
     population = load_population(priors)
     releases = load_log(log, load_registry(settings.sensors, population.location_names))
     questions = LedgerQuestions(

@@ -16,6 +16,12 @@ ConfigOption = Annotated[
         "--config", help="Settings file (TOML); environment and flags override it.", show_default=False
     ),
 ]
+CovarianceOption = Annotated[
+    list[Path] | None,
+    typer.Option(
+        help="Covariance (.npy) of correlated releases that are named; may be repeated.", show_default=False
+    ),
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 HorizonOption = Annotated[
     int | None, typer.Option(help="Steps the adversary tries to reconstruct (T).", show_default="10")
@@ -23,3 +29,14 @@ HorizonOption = Annotated[
 MistakesOption = Annotated[
     int | None, typer.Option(help="How many of them it may get wrong (s).", show_default="5")
 ]
+
+
+def know_covariances(paths: list[Path] | None) -> None:
+    """Make the designs of ``--covariance`` known before a schedule or log names them."""
+    if not paths:
+        return
+    from models.correlated_noise import CorrelatedNoise
+    from models.mechanisms.correlated import know_design
+
+    for path in paths:
+        know_design(CorrelatedNoise.load(path))

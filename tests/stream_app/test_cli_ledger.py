@@ -117,6 +117,12 @@ def test_a_series_with_correlated_noise_answers_for_its_secret(
     assert document["inferential"]["secret_steps"] == [1, 2]
     assert document["inferential"]["epsilon"] > 0
     assert document["differential_privacy"][0]["certified_by"] == "gaussian"
+    audited = tallyguard(
+        "audit", str(priors), "--schedule", str(plan), "--mistakes", "1", *options[:2], "--json"
+    )
+    assert audited.code == 0, audited.err
+    assert audited.document[0]["attacks"]["map"] is None
+    assert 0.0 < audited.document[0]["certified"] <= 1.0
 
 
 def test_the_page_for_people_says_what_is_guaranteed_and_what_not(

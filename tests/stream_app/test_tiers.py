@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from prometheus_client import CollectorRegistry
 
-from models.mechanisms import Correlated, Tiered
+from models.mechanisms import MECHANISMS, Correlated, Tiered
 from models.noise_key import NoiseKey
 from models.schedule import SensorRelease, StepSchedule
 from stream_app.exceptions import RunChangedError, SettingsError
@@ -151,16 +151,31 @@ def test_correlated_noise_runs_window_after_window_and_survives_a_restart(tmp_pa
     )
 
 
-def test_both_show_in_the_metrics() -> None:
-    """Counted by mechanism, with the expected error and the spend of the best-informed tier."""
+def test_both_show_in_the_metrics(tmp_path: Path) -> None:
+    """Counted by mechanism as they run, with the spend of the best-informed tier."""
+    np.save(tmp_path / "noise.npy", np.eye(3) * 9.0)
+    released = {"mechanism": "tiered", "tiers": TIERS, "covariance": str(tmp_path / "noise.npy")}
+    released["sensors"] = {"B": {"mechanism": "correlated"}}  # type: ignore[assignment]
     registry = CollectorRegistry()
     metrics = EngineMetrics(registry, REGISTRY.sensors, (0.5,), 1e-6)
-    schedule = StepSchedule(0, (SensorRelease(REGISTRY.get("A"), Tiered((("all", 0.5),))),))
-    metrics._charge(schedule)
-    assert registry.get_sample_value("tallyguard_releases_total", {"mechanism": "tiered"}) == 0.0
-    assert registry.get_sample_value("tallyguard_releases_total", {"mechanism": "correlated"}) == 0.0
+    day = [
+        activation(0, "A", "B"),
+        reading(0, "A", 40),
+        reading(0, "B", 7),
+        activation(1, "A"),
+        reading(1, "A", 3),
+    ]
+    run_on(tmp_path / "out", [lines_of(day)], settings={"release": released}, observer=metrics)
+    counted = {
+        name: registry.get_sample_value("tallyguard_releases_total", {"mechanism": name})
+        for name in MECHANISMS
+    }
+    assert counted == {"raw": 0, "gaussian": 0, "suppressed": 0, "tiered": 2, "correlated": 1}
     spent = registry.get_sample_value("tallyguard_dp_rho", {"group": "all"})
-    assert spent == pytest.approx(0.5 * np.tanh(0.25))
+    assert spent == pytest.approx(2 * np.tanh(0.5), rel=1e-9)
+    epsilon = registry.get_sample_value("tallyguard_dp_epsilon", {"group": "all"})
+    assert epsilon is not None
+    assert 0 < epsilon < 20
 
 
 def test_the_mechanism_of_a_step_knows_its_place_in_the_window(tmp_path: Path) -> None:
