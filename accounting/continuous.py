@@ -70,6 +70,7 @@ class ContinuousAccountant:
             )
         self._since = np.maximum(since, first_step).astype(np.int64)
         self._arrays = self.population.arrays
+        self._most_places = int(np.diff(self._arrays.places_start).max(initial=1))
         horizon, mistakes = self.settings.horizon, self.settings.mistakes
         self._constants = population_constants(self._arrays, horizon, mistakes)
         self._own = OwnStarts(*(self._arrays.initial.copy() for _ in OwnStarts._fields))
@@ -80,7 +81,7 @@ class ContinuousAccountant:
         self._next_step = first_step
         self._reached_before = np.zeros(people, dtype=np.int64)
         self._reached = np.zeros(people, dtype=np.int64)
-        refresh_all(*self._own_start_arguments(first_step))
+        self._refresh_own_starts(first_step)
         self._show_prior()
 
     @property
@@ -97,7 +98,8 @@ class ContinuousAccountant:
                 "apply steps in order, empty ones included",
             )
         view = step_view(observe(step, len(self.population.location_names)))
-        carry_all(*self._own_start_arguments(step.step))
+        if self._own_people.size:
+            carry_all(*self._own_start_arguments(step.step))
         advance(
             self._arrays,
             self._constants,
@@ -108,6 +110,7 @@ class ContinuousAccountant:
             step.step,
             self._view_before,
             view,
+            self._most_places,
         )
         self._view_before = view
         self._labels = np.concatenate((self._labels[1:], view.labels[np.newaxis]))
@@ -178,7 +181,7 @@ class ContinuousAccountant:
             self._next_step = int(stored["next_step"])
             self._reached, self._reached_before = stored["reached"], stored["reached_before"]
             self._labels = stored["labels"]
-        refresh_all(*self._own_start_arguments(self._next_step - 1))
+        self._refresh_own_starts(self._next_step - 1)
 
     def _sharpen(self, step: int) -> None:
         """Look again, with the dear bounds, at those whose cheap bound is high."""
@@ -190,6 +193,10 @@ class ContinuousAccountant:
             bounded = (self._arrays, self._constants, self._own, state, high, self._since)
             what = (settings.first_slot, step, self._labels, settings.mistakes, settings.order)
             sharpen(*bounded, *what)
+
+    def _refresh_own_starts(self, step: int) -> None:
+        if self._own_people.size:
+            refresh_all(*self._own_start_arguments(step))
 
     def _own_start_arguments(self, step: int) -> tuple[Any, ...]:
         settings = self.settings

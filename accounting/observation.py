@@ -58,13 +58,22 @@ class StepObservation:
         The sensors' noises are independent, so the divergence adds over the sensors in which two outcomes
         differ, each at shift one.
         """
-        count = len(self.outcomes)
-        distances = np.zeros((count, count))
-        for i in range(count):
-            for j in range(count):
-                differing = set(self.outcomes[i]) ^ set(self.outcomes[j])
-                distances[i, j] = sum(self.mechanisms[k].divergence() for k in sorted(differing))
+        members = np.zeros((len(self.outcomes), len(self.mechanisms)))
+        for outcome, sensors in enumerate(self.outcomes):
+            members[outcome, list(sensors)] = 1.0
+        divergence = np.array([mechanism.divergence() for mechanism in self.mechanisms])
+        is_exact = np.isinf(divergence)
+        distances = _weight_of_difference(members, np.where(is_exact, 0.0, divergence))
+        distances[_weight_of_difference(members, is_exact.astype(np.float64)) > 0.5] = np.inf
         return distances
+
+
+def _weight_of_difference(members: NDArray[np.float64], weight: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Summed weight (O, O) of the sensors that are in one of two outcomes only."""
+    common = (members * weight) @ members.T
+    own = np.diag(common)
+    difference: NDArray[np.float64] = own[:, np.newaxis] + own - 2.0 * common
+    return np.maximum(difference, 0.0)
 
 
 def observe(step: StepSchedule, location_count: int) -> StepObservation:

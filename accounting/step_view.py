@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 from accounting.kernels.step_terms import StepView
 from accounting.observation import StepObservation
 from models.information import InformationTable
+from models.mechanisms import Mechanism
 
 
 @runtime_checkable
@@ -21,33 +23,29 @@ class Tabulated(Protocol):
 
 def step_view(observation: StepObservation) -> StepView:
     """The kernel form of one step. A mechanism without a table counts as exact, which errs upwards."""
-    members = np.zeros((len(observation.outcomes), len(observation.mechanisms)), dtype=np.bool_)
-    for outcome, sensors in enumerate(observation.outcomes):
-        members[outcome, list(sensors)] = True
-    tables = {
-        sensor: mechanism.information_table()
-        for sensor, mechanism in enumerate(observation.mechanisms)
-        if isinstance(mechanism, Tabulated)
-    }
-    is_exact = np.array(
-        [sensor not in tables for sensor in range(len(observation.mechanisms))], dtype=np.bool_
+    counts = [len(sensors) for sensors in observation.outcomes]
+    rows: dict[Mechanism, int] = {}
+    tables: list[InformationTable] = []
+    for mechanism in observation.mechanisms:
+        if mechanism not in rows and isinstance(mechanism, Tabulated):
+            rows[mechanism] = len(tables)
+            tables.append(mechanism.information_table())
+    return StepView(
+        labels=observation.labels,
+        outcome_start=np.concatenate(([0], np.cumsum(counts))).astype(np.int32),
+        outcome_sensor=np.array(list(chain.from_iterable(observation.outcomes)), dtype=np.int32),
+        divergence=np.array(
+            [mechanism.divergence() for mechanism in observation.mechanisms], dtype=np.float64
+        ),
+        table=np.array([rows.get(mechanism, -1) for mechanism in observation.mechanisms], dtype=np.int32),
+        information_grid=tables[0].grid if tables else np.zeros(1),
+        information_nats=np.array([table.information_nats for table in tables]).reshape(len(tables), -1)
+        if tables
+        else np.zeros((0, 1)),
+        is_raw=observation.is_raw,
     )
-    grid = next(iter(tables.values())).grid if tables else np.zeros(1)
-    information = np.zeros((len(is_exact) if tables else 0, grid.size))
-    for sensor, table in tables.items():
-        information[sensor] = table.information_nats
-    overlap = np.exp(-observation.distances_nats)
-    return StepView(observation.labels, overlap, members, is_exact, grid, information, observation.is_raw)
 
 
 def empty_view(location_count: int) -> StepView:
     """A step in which nothing is released."""
-    return StepView(
-        labels=np.zeros(location_count, dtype=np.int32),
-        overlap=np.ones((1, 1)),
-        members=np.zeros((1, 0), dtype=np.bool_),
-        is_exact=np.zeros(0, dtype=np.bool_),
-        information_grid=np.zeros(1),
-        information_nats=np.zeros((0, 1)),
-        is_raw=True,
-    )
+    return step_view(StepObservation(np.zeros(location_count, dtype=np.int32), ((),), ()))

@@ -1,16 +1,65 @@
 """How kernels are compiled: cached on disk, without the interpreter lock, never with reordered arithmetic.
 
 ``fastmath`` stays off: a replay must give the same bits, whatever the number of threads.
+
+numba notices when a kernel's own file has changed, not when a kernel it calls has: a caller would go on with
+the old one compiled into it. So the cache is a folder of its own for each state of the sources.
 """
 
 from __future__ import annotations
 
+import hashlib
+import os
+import shutil
+import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numba
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+_PACKAGES = ("models", "accounting")
+_UNUSED_SECONDS = 14 * 86_400  # older folders belong to sources nobody runs any more
+
+
+def source_stamp(root: Path) -> str:
+    """A name for the state of all files that may hold kernels: paths, sizes and times of change."""
+    digest = hashlib.sha256(numba.__version__.encode())
+    for package in _PACKAGES:
+        for path in sorted((root / package).rglob("*.py")):
+            state = path.stat()
+            digest.update(f"{path}\0{state.st_size}\0{state.st_mtime_ns}\n".encode())
+    return digest.hexdigest()[:16]
+
+
+def use_own_cache() -> Path:
+    """Point numba to the folder of these sources, below ``NUMBA_CACHE_DIR`` or the user's cache folder."""
+    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    caches = Path(os.environ.get("NUMBA_CACHE_DIR") or home / "tallyguard" / "kernels")
+    folder = caches / source_stamp(Path(__file__).parent.parent)
+    try:
+        if not folder.exists():
+            forget_unused(caches)
+        folder.mkdir(parents=True, exist_ok=True)
+        os.utime(folder)
+    except OSError:
+        return folder  # nowhere to write: numba then says so itself, kernel by kernel
+    numba.config.CACHE_DIR = str(folder)  # type: ignore[attr-defined]
+    return folder
+
+
+def forget_unused(caches: Path) -> None:
+    """Remove the folders of sources that have not been run for two weeks."""
+    if caches.is_dir():
+        for old in caches.iterdir():
+            is_ours = len(old.name) == 16 and old.is_dir()
+            if is_ours and time.time() - old.stat().st_mtime > _UNUSED_SECONDS:
+                shutil.rmtree(old, ignore_errors=True)
+
+
+use_own_cache()
 
 
 def jit(function: F) -> F:
@@ -19,13 +68,17 @@ def jit(function: F) -> F:
 
 
 def pjit(function: F) -> F:
-    """Compile a kernel whose ``prange`` loops run over independent people."""
+    """Compile a kernel whose ``prange`` loops run over independent people.
+
+    The loop's body must be one call of a :func:`jit` kernel: numba 0.68 drops a write through a named tuple's
+    field that stands in the body itself.
+    """
     return cast(F, numba.njit(cache=True, nogil=True, parallel=True)(function))
-
-
-prange = numba.prange
 
 
 def inline(function: F) -> F:
     """Compile a kernel into its callers: a call would copy the descriptors of dozens of arrays."""
     return cast(F, numba.njit(inline="always", nogil=True)(function))
+
+
+prange = numba.prange

@@ -82,6 +82,9 @@ class Plan:
     tiers: tuple[str, ...] = ()
 
 
+SHARPENED_UNASKED = 5_000
+"""People up to whom the dear bounds cost less than a second a step, so that nobody has to ask for them."""
+
 _REPLACEABLE = frozenset({"release", "schedule", "noise_key"})
 
 
@@ -171,7 +174,7 @@ def new_accountant(settings: Settings, plan: Plan, population: Population) -> Co
             settings.mistakes,
             settings.thresholds,
             plan.first_slot,
-            sharpen=settings.sharpen,
+            sharpen=len(population) <= SHARPENED_UNASKED if settings.sharpen is None else settings.sharpen,
             sharpen_above=settings.sharpen_above,
         ),
     )

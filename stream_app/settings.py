@@ -43,9 +43,7 @@ class _Section(BaseModel):
 class SensorPolicy(_Section):
     """How one sensor's counts are released."""
 
-    mechanism: str = Field(
-        default="gaussian", description="raw, gaussian, suppressed, tiered or correlated"
-    )
+    mechanism: str = Field(default="gaussian", description="raw, gaussian, suppressed, tiered or correlated")
     sigma: float | None = Field(
         default=None, description="standard deviation of the gaussian mechanism, in people"
     )
@@ -54,9 +52,7 @@ class SensorPolicy(_Section):
 class ReleaseSettings(_Section):
     """How counts are released where a schedule file does not say it."""
 
-    mechanism: str = Field(
-        default="gaussian", description="raw, gaussian, suppressed, tiered or correlated"
-    )
+    mechanism: str = Field(default="gaussian", description="raw, gaussian, suppressed, tiered or correlated")
     sigma: float | None = Field(
         default=None, description="standard deviation of the gaussian mechanism, in people; 1 if not given"
     )
@@ -121,8 +117,10 @@ class Settings(BaseSettings):
     thresholds: NumberList = Field(
         default=(0.01, 0.05, 0.1, 0.25, 0.5), description="risks at which people are counted and reported"
     )
-    sharpen: bool = Field(
-        default=True, description="look again with the dear bounds at people whose cheap bound is high"
+    sharpen: bool | None = Field(
+        default=None,
+        description="look again with the dear bounds at people whose cheap bound is high; "
+        "none = for up to 5 000 people",
     )
     sharpen_above: float | None = Field(
         default=None,

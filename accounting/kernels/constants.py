@@ -65,7 +65,7 @@ def fill_person(
     chain = chain_view(population, person)
     begin = constants.phase_start[person]
     constants.contraction[begin : constants.phase_start[person + 1]] = gap_contractions(chain)
-    for slot in range(population.slots[person]):
+    for slot in range(np.int64(population.slots[person])):  # one integer type, one compilation
         fill_phase(constants, begin + slot, chain, slot, chain.start[slot], horizon, mistakes)
 
 

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accounting.kernels.contraction import GAPS
-from accounting.kernels.step_terms import Scratch, StepView, step_terms
+from accounting.kernels.step_terms import Scratch, Seen, StepView, step_terms
 from models.chain import PopulationArrays, chain_view
 from models.jit import inline, jit, pjit, prange
 
@@ -185,16 +185,24 @@ def beliefs(
 
 
 @jit
-def new_scratch(step_before: StepView, step: StepView) -> Scratch:
-    """Working memory for one task."""
-    outcomes_before = step_before.overlap.shape[0]
-    outcomes = step.overlap.shape[0]
+def new_seen(step: StepView) -> Seen:
+    """Working memory for the outcomes of one step."""
+    outcomes = step.outcome_start.size - 1
+    return Seen(np.zeros(outcomes), np.zeros(outcomes, dtype=np.int64), np.zeros(outcomes, dtype=np.int64))
+
+
+@jit
+def new_scratch(step_before: StepView, step: StepView, most_places: int) -> Scratch:
+    """Working memory for one task; nobody has more than ``most_places`` places."""
+    rows = min(step_before.outcome_start.size, most_places + 1)
+    columns = min(step.outcome_start.size, most_places + 1)
+    sensors = step.divergence.size
     return Scratch(
-        np.zeros(outcomes),
-        np.zeros(outcomes_before),
-        np.zeros((outcomes_before, outcomes)),
-        np.zeros(outcomes, dtype=np.int64),
-        np.zeros(outcomes_before, dtype=np.int64),
+        new_seen(step),
+        new_seen(step_before),
+        np.zeros((rows, columns)),
+        np.zeros(sensors),
+        np.zeros(sensors, dtype=np.int64),
     )
 
 
@@ -263,10 +271,11 @@ def advance_task(
     step_number: int,
     step_before: StepView,
     step: StepView,
+    most_places: int,
     task: int,
 ) -> None:
     """Account one step for the people of one task, one after the other."""
-    scratch = new_scratch(step_before, step)
+    scratch = new_scratch(step_before, step, most_places)
     rows = ring_rows(step_number, state.conditional.shape[0])
     for person in range(task * PEOPLE_PER_TASK, min(since.size, (task + 1) * PEOPLE_PER_TASK)):
         advance_person(
@@ -296,9 +305,20 @@ def advance(
     step_number: int,
     step_before: StepView,
     step: StepView,
+    most_places: int,
 ) -> None:
     """Account one step for everybody; people are independent, so threads do not change a bit."""
     for task in prange((since.size + PEOPLE_PER_TASK - 1) // PEOPLE_PER_TASK):
         advance_task(
-            population, constants, own, state, since, first_slot, step_number, step_before, step, task
+            population,
+            constants,
+            own,
+            state,
+            since,
+            first_slot,
+            step_number,
+            step_before,
+            step,
+            most_places,
+            task,
         )

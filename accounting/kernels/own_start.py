@@ -64,7 +64,7 @@ def refresh(
     """Recompute one person's constants for the horizon that ends with ``step_number``."""
     begin = population.initial_start[person]
     end = population.initial_start[person + 1]
-    slot = (first_slot + max(step_number - horizon + 1, since)) % population.slots[person]
+    slot = (first_slot + max(step_number - horizon + 1, since)) % int(population.slots[person])
     row = constants.phase_start[person] + slot
     chain = chain_view(population, person)
     fill_phase(constants, row, chain, slot, own.first[begin:end], horizon, mistakes)

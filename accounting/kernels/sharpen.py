@@ -130,7 +130,7 @@ def sharpen_person(
     first = step_number - horizon + 1
     begin, end = population.initial_start[person], population.initial_start[person + 1]
     first_row = max(since - first, 0) if begin < end else 0
-    slot = (first_slot + first + first_row) % population.slots[person]
+    slot = (first_slot + first + first_row) % int(population.slots[person])
     start = own.first[begin:end] if begin < end else chain.start[slot]
     marginal = marginals(chain, start, slot, horizon)
     hits = horizon_hits(chain.places, labels, marginal, first_row, since - first)

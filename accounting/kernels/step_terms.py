@@ -22,22 +22,31 @@ class StepView(NamedTuple):
     """One step in the form the kernels read; see :class:`accounting.observation.StepObservation`."""
 
     labels: NDArray[np.int32]  # (M,) outcome of each location, 0 = counted nowhere
-    overlap: NDArray[np.float64]  # (O, O) exp(-divergence) between outcomes; the identity for a raw step
-    members: NDArray[np.bool_]  # (O, sensors) which sensors count someone in each outcome
-    is_exact: NDArray[np.bool_]  # (sensors,) whether the sensor's count is published as it is
+    outcome_start: NDArray[np.int32]  # (O + 1,) outcome k is counted by sensors outcome_start[k] ..
+    outcome_sensor: NDArray[np.int32]  # .. to outcome_start[k + 1] of this list, increasing
+    divergence: NDArray[np.float64]  # (S,) nats at shift one; inf for an exact count
+    table: NDArray[np.int32]  # (S,) row of information_nats; -1: as if the count were exact
     information_grid: NDArray[np.float64]  # (G,) knots common to all mechanisms' tables
-    information_nats: NDArray[np.float64]  # (sensors, G) of each noised sensor; no rows if raw
+    information_nats: NDArray[np.float64]  # (tables, G)
     is_raw: bool
+
+
+class Seen(NamedTuple):
+    """Outcomes of one step that one person can cause, numbered from 1; all zero between people."""
+
+    mass: NDArray[np.float64]  # (O,) probability of each outcome
+    number: NDArray[np.int64]  # (O,) its number, 0 for all that the person cannot cause
+    outcome: NDArray[np.int64]  # (O,) the outcome of each number less one
 
 
 class Scratch(NamedTuple):
     """Working memory of one thread; all zero between people."""
 
-    mass: NDArray[np.float64]  # (O,) probability of each outcome now
-    mass_before: NDArray[np.float64]  # (O before,)
-    joint: NDArray[np.float64]  # (O before, O)
-    seen: NDArray[np.int64]  # (O,) outcomes this person can cause now
-    seen_before: NDArray[np.int64]  # (O before,)
+    now: Seen
+    before: Seen
+    joint: NDArray[np.float64]  # by numbers before and now, 0 for "counted nowhere"
+    sensor_mass: NDArray[np.float64]  # (S,)
+    sensor: NDArray[np.int64]  # (S,) the sensors that can count the person
 
 
 class StepTerms(NamedTuple):
@@ -49,82 +58,111 @@ class StepTerms(NamedTuple):
 
 @jit
 def collect_outcomes(
-    places: NDArray[np.int32],
-    distribution: NDArray[np.float64],
-    labels: NDArray[np.int32],
-    mass: NDArray[np.float64],
-    seen: NDArray[np.int64],
+    places: NDArray[np.int32], distribution: NDArray[np.float64], labels: NDArray[np.int32], seen: Seen
 ) -> int:
     """Add up the probability of each outcome over the person's places; how many outcomes were seen."""
     count = 0
     for x in range(places.size):
         outcome = labels[places[x]]
         if outcome > 0 and distribution[x] > 0.0:
-            if mass[outcome] == 0.0:
-                seen[count] = outcome
+            if seen.number[outcome] == 0:
+                seen.outcome[count] = outcome
                 count += 1
-            mass[outcome] += distribution[x]
+                seen.number[outcome] = count
+            seen.mass[outcome] += distribution[x]
     return count
 
 
 @jit
-def outcome_entropy(mass: NDArray[np.float64], seen: NDArray[np.int64], count: int) -> float:
-    """``H(Y_t)`` of a raw step, the outcome "counted nowhere" included."""
-    entropy = 0.0
-    rest = 1.0
+def forget_outcomes(seen: Seen, count: int) -> None:
+    """Leave the working memory as it was found."""
     for k in range(count):
-        entropy += surprise(mass[seen[k]])
-        rest -= mass[seen[k]]
-    return entropy + surprise(rest)
+        seen.mass[seen.outcome[k]] = 0.0
+        seen.number[seen.outcome[k]] = 0
 
 
 @jit
-def pairwise_information(
-    mass: NDArray[np.float64], seen: NDArray[np.int64], count: int, step: StepView
-) -> float:
+def nowhere_mass(seen: Seen, count: int) -> float:
+    """Probability of the outcome "counted nowhere"."""
+    rest = 1.0
+    for k in range(count):
+        rest -= seen.mass[seen.outcome[k]]
+    return max(rest, 0.0)
+
+
+@jit
+def outcome_entropy(seen: Seen, count: int) -> float:
+    """``H(Y_t)`` of a raw step."""
+    entropy = surprise(nowhere_mass(seen, count))
+    for k in range(count):
+        entropy += surprise(seen.mass[seen.outcome[k]])
+    return entropy
+
+
+@jit
+def overlap(step: StepView, one: int, other: int) -> float:
+    """``exp(-D)``, ``D`` the divergence between two outcomes, a sum over the sensors in which they differ."""
+    i, last_i = step.outcome_start[one], step.outcome_start[one + 1]
+    j, last_j = step.outcome_start[other], step.outcome_start[other + 1]
+    divergence = 0.0
+    while i < last_i or j < last_j:
+        if j == last_j or (i < last_i and step.outcome_sensor[i] < step.outcome_sensor[j]):
+            divergence += step.divergence[step.outcome_sensor[i]]
+            i += 1
+        elif i == last_i or step.outcome_sensor[j] < step.outcome_sensor[i]:
+            divergence += step.divergence[step.outcome_sensor[j]]
+            j += 1
+        else:
+            i += 1
+            j += 1
+    return np.exp(-divergence)
+
+
+@jit
+def pairwise_information(seen: Seen, count: int, step: StepView) -> float:
     """``-sum_i p_i ln sum_j p_j exp(-D_ij)``: Koga et al. eq. (4) for any number of sensors and noises.
 
     The mixture bound of Kolchinsky and Tracey (*Estimating Mixture Entropy with Pairwise Distances*, 2017)
     with the Kullback-Leibler divergence as distance.
     """
-    rest = 1.0
-    for k in range(count):
-        rest -= mass[seen[k]]
-    rest = max(rest, 0.0)
+    rest = nowhere_mass(seen, count)
     total = 0.0
     for i in range(-1, count):
-        outcome = seen[i] if i >= 0 else 0
-        probability = mass[outcome] if i >= 0 else rest
+        outcome = seen.outcome[i] if i >= 0 else 0
+        probability = seen.mass[outcome] if i >= 0 else rest
         if probability > 0.0:
-            likeness = rest * step.overlap[outcome, 0]
+            likeness = rest * overlap(step, outcome, 0)
             for j in range(count):
-                likeness += mass[seen[j]] * step.overlap[outcome, seen[j]]
+                likeness += seen.mass[seen.outcome[j]] * overlap(step, outcome, seen.outcome[j])
             total -= probability * np.log(likeness)
     return total
 
 
 @jit
-def separate_information(
-    mass: NDArray[np.float64], seen: NDArray[np.int64], count: int, step: StepView
-) -> float:
+def separate_information(scratch: Scratch, count: int, step: StepView) -> float:
     """Sum over sensors of the exact information of "counted by this sensor" and its value.
 
     ``I(X; Y_1..Y_n) <= sum_k I(X; Y_k)`` as the noises are independent given ``X``.
     """
+    sensors = 0
+    for k in range(count):
+        outcome = scratch.now.outcome[k]
+        for j in range(step.outcome_start[outcome], step.outcome_start[outcome + 1]):
+            sensor = step.outcome_sensor[j]
+            if scratch.sensor_mass[sensor] == 0.0:
+                scratch.sensor[sensors] = sensor
+                sensors += 1
+            scratch.sensor_mass[sensor] += scratch.now.mass[outcome]
     total = 0.0
-    for sensor in range(step.members.shape[1]):
-        probability = 0.0
-        for k in range(count):
-            if step.members[seen[k], sensor]:
-                probability += mass[seen[k]]
-        if probability > 0.0:
-            probability = min(probability, 1.0)
-            if step.is_exact[sensor]:
-                total += surprise(probability) + surprise(1.0 - probability)
-            else:
-                total += table_information(
-                    InformationTable(step.information_grid, step.information_nats[sensor]), probability
-                )
+    for k in range(sensors):
+        sensor = scratch.sensor[k]
+        probability = min(scratch.sensor_mass[sensor], 1.0)
+        scratch.sensor_mass[sensor] = 0.0
+        if step.table[sensor] < 0:
+            total += surprise(probability) + surprise(1.0 - probability)
+        else:
+            row = step.information_nats[step.table[sensor]]
+            total += table_information(InformationTable(step.information_grid, row), probability)
     return total
 
 
@@ -140,33 +178,26 @@ def conditional_entropy(
     count_before: int,
 ) -> float:
     """``H(Y_t | Y_{t-1})`` of two raw steps, from the marginal before and the active columns."""
-    rest_before = 1.0
-    for k in range(count_before):
-        rest_before -= scratch.mass_before[scratch.seen_before[k]]
     for y in range(chain.places.size):
-        outcome = labels[chain.places[y]]
-        if outcome > 0 and scratch.mass[outcome] > 0.0:
+        number = scratch.now.number[labels[chain.places[y]]]
+        if number > 0:
             for j in range(chain.column_start[slot_before, y], chain.column_start[slot_before, y + 1]):
                 x = chain.row[j]
-                scratch.joint[labels_before[chain.places[x]], outcome] += before[x] * chain.value[j]
+                origin = scratch.before.number[labels_before[chain.places[x]]]
+                scratch.joint[origin, number] += before[x] * chain.value[j]
     entropy = 0.0
-    for i in range(-1, count_before):
-        origin = scratch.seen_before[i] if i >= 0 else 0
-        probability = scratch.mass_before[origin] if i >= 0 else max(rest_before, 0.0)
+    for i in range(count_before + 1):
+        if i > 0:
+            probability = scratch.before.mass[scratch.before.outcome[i - 1]]
+        else:
+            probability = nowhere_mass(scratch.before, count_before)
         rest = probability
-        for k in range(count):
-            rest -= scratch.joint[origin, scratch.seen[k]]
-            entropy += surprise(scratch.joint[origin, scratch.seen[k]])
-            scratch.joint[origin, scratch.seen[k]] = 0.0
+        for k in range(1, count + 1):
+            rest -= scratch.joint[i, k]
+            entropy += surprise(scratch.joint[i, k])
+            scratch.joint[i, k] = 0.0
         entropy += surprise(rest) - surprise(probability)
     return entropy
-
-
-@jit
-def clear(mass: NDArray[np.float64], seen: NDArray[np.int64], count: int) -> None:
-    """Leave the working memory as it was found."""
-    for k in range(count):
-        mass[seen[k]] = 0.0
 
 
 @jit
@@ -180,26 +211,22 @@ def step_terms(
     scratch: Scratch,
 ) -> StepTerms:
     """The two terms of one step; ``before`` and ``now`` are the person's marginals of the two steps."""
-    count = collect_outcomes(chain.places, now, step.labels, scratch.mass, scratch.seen)
+    count = collect_outcomes(chain.places, now, step.labels, scratch.now)
     if count == 0:
         return StepTerms(0.0, 0.0)
-    unconditioned = outcome_entropy(scratch.mass, scratch.seen, count)
+    unconditioned = outcome_entropy(scratch.now, count)
     if not step.is_raw:
-        pairwise = pairwise_information(scratch.mass, scratch.seen, count, step)
-        separate = separate_information(scratch.mass, scratch.seen, count, step)
+        pairwise = pairwise_information(scratch.now, count, step)
+        separate = separate_information(scratch, count, step)
         unconditioned = min(unconditioned, pairwise, separate)
     conditional = unconditioned
     if step.is_raw and step_before.is_raw:
-        count_before = collect_outcomes(
-            chain.places, before, step_before.labels, scratch.mass_before, scratch.seen_before
-        )
+        count_before = collect_outcomes(chain.places, before, step_before.labels, scratch.before)
         if count_before > 0:
-            conditional = min(
-                conditional,
-                conditional_entropy(
-                    chain, slot_before, before, step_before.labels, step.labels, scratch, count, count_before
-                ),
+            given = conditional_entropy(
+                chain, slot_before, before, step_before.labels, step.labels, scratch, count, count_before
             )
-            clear(scratch.mass_before, scratch.seen_before, count_before)
-    clear(scratch.mass, scratch.seen, count)
+            conditional = min(conditional, given)
+            forget_outcomes(scratch.before, count_before)
+    forget_outcomes(scratch.now, count)
     return StepTerms(unconditioned, conditional)
