@@ -31,7 +31,7 @@ class ChainView(NamedTuple):
 
 
 class PopulationArrays(NamedTuple):
-    """All chains of a population, packed. Person ``i`` owns the slice ``[x_start[i], x_start[i + 1])`` of ``x``.
+    """All chains of a population, packed: person ``i`` owns ``[x_start[i], x_start[i + 1])`` of each ``x``.
 
     A chain whose matrix is full keeps its ``row`` too; kernels see from ``nnz == C * K * K`` that ``value``
     is then the plain column-major matrix and need not read the indices.

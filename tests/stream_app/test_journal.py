@@ -108,7 +108,11 @@ class Disk:
         self._write = os.write
         self._replace = Path.replace
         monkeypatch.setattr(durable.os, "write", self.write)
-        monkeypatch.setattr(Path, "replace", lambda draft, target: self.replace(draft, target))
+        monkeypatch.setattr(
+            Path,
+            "replace",
+            lambda draft, target: self.replace(draft, target),  # noqa: PLW0108 - not a method of Path
+        )
         monkeypatch.setattr(durable.os, "fsync", lambda descriptor: self._count())
 
     def write(self, descriptor: int, data: bytes) -> int:
