@@ -12,6 +12,7 @@ from stream_app.city import City, CityOptions, build_city
 from stream_app.demo.scenario import Scenario, prepare
 from tests.watching.services import free_port, get, running, wait_until
 
+COMPILE_SECONDS = 600.0  # a machine that has not compiled the kernels yet does it now
 TOKEN = "a-token-for-the-tests-only"
 _COMMAND = [sys.executable, "-c", "from stream_app.cli import main; main()", "run", "--keep-open"]
 
@@ -43,7 +44,7 @@ class LiveEngine:
 
     def wait_for_step(self, step: int) -> None:
         """Until the step is closed."""
-        wait_until(f"step {step}", lambda: self.metric("tallyguard_last_step") >= step, 120.0)
+        wait_until(f"step {step}", lambda: self.metric("tallyguard_last_step") >= step, COMPILE_SECONDS)
 
 
 @contextmanager
@@ -62,5 +63,5 @@ def live_engine(folder: Path, people: int = 120, token: str | None = TOKEN) -> I
     ]
     with running(command, folder / "engine.log", stdin=subprocess.PIPE) as process:
         engine = LiveEngine(process, port, city, scenario)
-        wait_until("the engine's page", lambda: get(engine.address + "-/ready")[0] == 200, 120.0)
+        wait_until("the engine's page", lambda: get(engine.address + "-/ready")[0] == 200, COMPILE_SECONDS)
         yield engine

@@ -28,12 +28,10 @@ def main(folder: Path = FOLDER) -> None:
             ):
                 watched = WatchedPage(browser, engine.address, color_scheme=scheme, **device)
                 watched.page.wait_for_selector("#spread svg")
-                watched.page.screenshot(path=folder / f"{name}.png", full_page=name != "page-phone")
+                watched.page.screenshot(path=folder / f"{name}.png", full_page=name == "page-light")
                 if name == "page-light":
                     show_people(watched, engine)
-                    watched.page.locator("section[aria-labelledby=exposed-title]").screenshot(
-                        path=folder / "page-people.png"
-                    )
+                    watched.page.locator("#why").screenshot(path=folder / "page-why.png")
                 watched.close()
 
 
@@ -41,8 +39,7 @@ def show_people(watched: WatchedPage, engine: LiveEngine) -> None:
     """Give the token, and ask why for the most exposed person."""
     page = watched.page
     page.fill("#token", TOKEN)
-    page.select_option("#threshold", index=1)
-    page.keyboard.press("Enter")
+    page.select_option("#threshold", value="0.5")
     page.click("#token-form button[type=submit]")
     page.wait_for_selector("#exposed button")
     page.locator("#exposed button").first.click()

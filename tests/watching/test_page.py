@@ -63,9 +63,7 @@ def test_the_page_moves_by_itself_when_steps_close(watched: WatchedPage, engine:
     assert f"step {before}" in watched.text("#step")
     line = watched.page.get_attribute("#over-time .ceiling", "points")
     engine.send(4)
-    watched.page.wait_for_function(
-        f"document.getElementById('step').textContent.includes('step {before + 4}')"
-    )
+    watched.page.locator("#step", has_text=f"step {before + 4}").wait_for()
     assert watched.page.get_attribute("#over-time .ceiling", "points") != line
 
 
@@ -123,7 +121,7 @@ def test_a_wrong_token_is_said_and_shows_nothing(watched: WatchedPage) -> None:
     """The sentence appears where it is read out."""
     watched.page.fill("#token", "not the token at all")
     watched.page.click("#token-form button[type=submit]")
-    watched.page.wait_for_function("document.getElementById('people-message').textContent !== ''")
+    watched.page.locator("#people-message", has_text="token").wait_for()
     assert watched.text("#people-message") == "This is not the access token."
     assert watched.page.locator("#exposed").is_hidden()
 

@@ -2,7 +2,7 @@
 
 import { element, inAHundred, number } from "./words.js";
 
-const WIDTH = 560, HEIGHT = 260, LEFT = 44, RIGHT = 12, TOP = 12, BOTTOM = 34;
+const WIDTH = 560, HEIGHT = 260, LEFT = 44, RIGHT = 12, TOP = 26, BOTTOM = 34;
 
 export function overTime(figure, history) {
   const most = Math.max(0.01, ...history.map((line) => Math.max(line.mean_risk, line.mean_baseline)));
@@ -19,7 +19,7 @@ export function overTime(figure, history) {
     shape("polyline", { class: "ceiling", points: risk.join(" ") }),
     label(LEFT, HEIGHT - 12, `step ${number(first.step)}`, "start"),
     label(WIDTH - RIGHT, HEIGHT - 12, `step ${number(last.step)}`, "end"),
-    label(LEFT + 4, TOP + 4, "in 100", "start"),
+    label(4, 12, "in 100", "start"),
   ]);
 }
 
@@ -40,7 +40,7 @@ export function spread(figure, distribution) {
     ...distribution.baseline.map((count, bin) => [count, bin]).filter(([count]) => count > 0).map((pair) => bar("guess", 1)(...pair)),
     ...[0, 0.25, 0.5, 0.75, 1].map((share) => label(LEFT + share * (WIDTH - LEFT - RIGHT), HEIGHT - 16, `${100 * share}`, "middle")),
     label(WIDTH - RIGHT, HEIGHT - 1, "chance, in 100", "end"),
-    label(LEFT + 4, TOP + 4, "people", "start"),
+    label(4, 12, "people", "start"),
   ]);
 }
 
