@@ -6,16 +6,19 @@ import sys
 import tempfile
 from pathlib import Path
 
+from stream_app.report.write import write_report
 from tests.watching.browser import WatchedPage, chromium
 from tests.watching.live_engine import TOKEN, LiveEngine, live_engine
+from tests.watching.panel_pictures import panel_pictures
 
 FOLDER = Path("docs/screenshots")
 DESKTOP = {"viewport": {"width": 1180, "height": 900}}
+REPORT = {"width": 860, "height": 1400}
 PHONE = {"viewport": {"width": 390, "height": 844}, "device_scale_factor": 1.5, "is_mobile": True}
 
 
 def main(folder: Path = FOLDER) -> None:
-    """A day of a small city, then the page in light, in dark, on a phone, and with people shown."""
+    """A day and a half of a small city: the page, an explanation, the report, the dashboards' panels."""
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as scratch, live_engine(Path(scratch) / "city", 400) as engine:
         engine.send(44)
@@ -33,6 +36,11 @@ def main(folder: Path = FOLDER) -> None:
                     show_people(watched, engine)
                     watched.page.locator("#why").screenshot(path=folder / "page-why.png")
                 watched.close()
+            write_report(engine.scenario.output, Path(scratch) / "report.html")
+            report = WatchedPage(browser, (Path(scratch) / "report.html").as_uri(), viewport=REPORT)
+            report.page.screenshot(path=folder / "report.png")
+            report.close()
+            panel_pictures(engine, Path(scratch), folder)
 
 
 def show_people(watched: WatchedPage, engine: LiveEngine) -> None:
