@@ -6,7 +6,7 @@ real held-out traces, which the paper shows.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import spearmanr
 
-from accounting.audit import AttackSettings, Audit, audit_population
+from accounting.audit import AttackSettings, Audit, audit_person, audit_population
 from experiments.drawing import LINES, Cloud, Panel, draw_clouds, draw_lines
 from experiments.held_out import released_from
 from experiments.measure import ATTACKS, BOUNDS, Point, mean_series, points, write_csv
@@ -116,13 +116,20 @@ def _measured(
 ) -> list[Point]:
     """Both panels' points: the same bounds, and attacks under the prior and on the real traces."""
     modelled, real = [], []
-    for schedule in schedules:
-        attacks = AttackSettings(sweep.draws)
-        values = mean_series(audit_population(fit.population, schedule, mistakes, attacks=attacks))
+    for number, schedule in enumerate(schedules):
+        values = mean_series(_attacked(fit, schedule, mistakes, sweep.draws, number))
         bounds = {name: values[name] for name in BOUNDS}
         modelled.append(values)
         real.append({**bounds, **_on_real_traces(fit, schedule, mistakes, sweep.noise_draws)})
     return [*points(f"{data_set}, prior", x, modelled), *points(f"{data_set}, real", x, real)]
+
+
+def _attacked(fit: FitResult, schedule: Schedule, mistakes: int, draws: int, number: int) -> Iterator[Audit]:
+    """Everybody's audit; each with a seed of its own, or the errors of sampling would not average out."""
+    people = len(fit.population)
+    for person in range(people):
+        attacks = AttackSettings(draws, seed=number * people + person)
+        yield audit_person(fit.population, person, schedule, mistakes, attacks=attacks)
 
 
 def _on_real_traces(fit: FitResult, schedule: Schedule, mistakes: int, draws: int) -> Mapping[str, float]:
