@@ -165,6 +165,11 @@ def _first_slot(settings: Settings, schedule: Schedule) -> int:
     return said.pop() if said else 0
 
 
+def sharpens(settings: Settings, people: int) -> bool:
+    """Whether a run with so many people looks again at high risks; what the settings say counts first."""
+    return people <= SHARPENED_UNASKED if settings.sharpen is None else settings.sharpen
+
+
 def new_accountant(settings: Settings, plan: Plan, population: Population) -> ContinuousAccountant:
     """The accountant before the first step."""
     return ContinuousAccountant(
@@ -174,7 +179,7 @@ def new_accountant(settings: Settings, plan: Plan, population: Population) -> Co
             settings.mistakes,
             settings.thresholds,
             plan.first_slot,
-            sharpen=len(population) <= SHARPENED_UNASKED if settings.sharpen is None else settings.sharpen,
+            sharpen=sharpens(settings, len(population)),
             sharpen_above=settings.sharpen_above,
         ),
     )

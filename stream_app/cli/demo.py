@@ -164,6 +164,7 @@ def _print_next(console: Console, report: DemoReport) -> None:
     console.print(
         f"""[bold]Where to look next[/]
 
+The report to read or file: {files.report}
 What the public sees: {files.output}/releases.jsonl
 Everybody's risk, by pseudonym: {files.output}/risks.jsonl
 Change {files.settings} (more noise?) and run the same messages again:

@@ -22,6 +22,7 @@ from stream_app.demo.scenario import Scenario, paced_messages, prepare, write_au
 from stream_app.events import Observer
 from stream_app.exceptions import SettingsError
 from stream_app.keys import load_keys
+from stream_app.report.write import write_report
 from stream_app.runner import RunReport
 from stream_app.settings import Settings
 from stream_app.settings_sources import load_settings
@@ -129,6 +130,8 @@ def run_demo(
     )
     write_audit_schedule(scenario, city, options.steps)
     report = _run_engine(options, city, scenario, settings, announce, observer, sleep)
+    announce("writing the report")
+    write_report(scenario.output, scenario.report)
     announce("accounting the same hours again, as they were and under other noise")
     return _sum_up(city, scenario, settings, report)
 
@@ -154,7 +157,8 @@ def _run_engine(
 def _sum_up(city: City, scenario: Scenario, settings: Settings, report: RunReport) -> DemoReport:
     """Everything at the end comes from the run's own log, read back."""
     steps = read_decisions(scenario.output / "decisions.jsonl", city.registry)
-    horizon = HorizonSettings(settings.horizon, settings.mistakes, settings.thresholds)
+    is_sharpened = embedded.sharpens(settings, len(city.population))
+    horizon = HorizonSettings(settings.horizon, settings.mistakes, settings.thresholds, sharpen=is_sharpened)
     released = account(city.population, steps, horizon)
     ranked = np.argsort(-released.worst.added, kind="stable")
     return DemoReport(

@@ -54,6 +54,11 @@ class Scenario:
         return self.folder / "working-day.json"
 
     @property
+    def report(self) -> Path:
+        """The report on the run, one HTML file."""
+        return self.folder / "report.html"
+
+    @property
     def output(self) -> Path:
         """What the engine writes."""
         return self.folder / "output"

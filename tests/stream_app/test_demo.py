@@ -92,6 +92,14 @@ def test_more_noise_costs_less_and_nothing_published_adds_nothing(visit: Visit) 
     assert nothing.mean_risk == pytest.approx(report.mean_baseline, rel=1e-9)
 
 
+def test_it_leaves_a_report_that_names_the_most_exposed_by_pseudonym(visit: Visit) -> None:
+    """One HTML file; no id of a person in it."""
+    report, _, _ = visit
+    page = report.scenario.report.read_text()
+    assert page.startswith("<!doctype html>")
+    assert "resident-" not in page
+
+
 def test_the_most_exposed_come_first_and_only_by_pseudonym(visit: Visit) -> None:
     """Sorted by what the releases added; no id in any file of the engine's output."""
     report, _, _ = visit
