@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pydantic import BaseModel, ConfigDict
 
@@ -126,7 +126,15 @@ def audit_person(
     effort: Effort | None = None,
     attacks: AttackSettings | None = None,
 ) -> Audit:
-    """Audit person number ``person``; the horizon is the schedule, from its first step on."""
+    """Audit person number ``person``; the horizon is the schedule, from its first step on.
+
+    The seeds of bounds and attacks are counted on by the person's number, so that errors of sampling average
+    out over people.
+    """
+    if effort is not None:
+        effort = replace(effort, seed=effort.seed + person)
+    if attacks is not None:
+        attacks = replace(attacks, seed=attacks.seed + person)
     exposure = Exposure.of(
         population.chain(person), schedule, population.location_count, population.initial(person)
     )

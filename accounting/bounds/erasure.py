@@ -17,14 +17,14 @@ from numpy.typing import NDArray
 from accounting.bounds.bernstein import upper_mean
 from accounting.bounds.effort import Effort
 from accounting.bounds.exact import Trajectories
-from accounting.bounds.moment import LEAST_PATTERN, usable_order
+from accounting.bounds.moment import LEAST_PATTERN, Size, usable_order
 from accounting.exposure import Exposure
 from accounting.kernels.erasure import kept_hits, kept_sets
 
 MOST_ENUMERATED = 16
 """Noised sensor-steps beyond which kept sets are sampled too, where draws are allowed."""
 
-_MOST_OPERATIONS = 2e10  # over all kept sets; some ten seconds of one core
+_MOST_OPERATIONS = 1e10  # over all kept sets, twice; some ten seconds of one core
 _MOST_ENUMERATION = 1e9  # over all kept sets; two seconds
 
 
@@ -122,7 +122,7 @@ def erasure(
     if exposure.is_raw or effort.patterns == 0:
         return None
     sets = likeliest_sets(sensors.reveal, effort.patterns)
-    values = _evaluate(exposure, sensors, sets.kept, mistakes, guess, effort)
+    values = _evaluate_all(exposure, sensors, sets, mistakes, guess, effort)
     if everything is not None and everything.operations * len(sets.kept) <= _MOST_ENUMERATION:
         values[:, 0] = np.minimum(values[:, 0], _optima(everything, sensors, sets.kept))
     rest = max(0.0, 1.0 - float(sets.probability.sum()))
@@ -147,6 +147,30 @@ def _optima(everything: Trajectories, sensors: SensorSteps, kept: NDArray[np.boo
     )
 
 
+def _evaluate_all(
+    exposure: Exposure, sensors: SensorSteps, sets: KeptSets, mistakes: int, guess: float, effort: Effort
+) -> NDArray[np.float64]:
+    """Success bound and information of each kept set, (S, 2): the likeliest sets at the full moment order.
+
+    What is left gets the order that is affordable for all of them; a low order on every set would waste the
+    noise, for the likeliest sets keep little and are where a high order tells most.
+    """
+    full = usable_order(exposure, mistakes, effort)
+    affordable = int(_MOST_OPERATIONS / max(Size.of(exposure).operations(max(full, 1)), 1.0))
+    likeliest_first = np.argsort(-sets.probability, kind="stable")
+    values = np.empty((len(sets.kept), 2))
+    for chosen, order in (
+        (likeliest_first[:affordable], full),
+        (
+            likeliest_first[affordable:],
+            usable_order(exposure, mistakes, effort, _MOST_OPERATIONS / len(sets.kept)),
+        ),
+    ):
+        if chosen.size:
+            values[chosen] = _evaluate(exposure, sensors, sets.kept[chosen], mistakes, guess, effort, order)
+    return values
+
+
 def _evaluate(
     exposure: Exposure,
     sensors: SensorSteps,
@@ -154,9 +178,9 @@ def _evaluate(
     mistakes: int,
     guess: float,
     effort: Effort,
+    order: int,
 ) -> NDArray[np.float64]:
     """Success bound and information of each kept set, (S, 2)."""
-    order = usable_order(exposure, mistakes, effort, _MOST_OPERATIONS / len(kept))
     return kept_sets(
         exposure.chain,
         exposure.start,
@@ -186,5 +210,6 @@ def _sampled(
     """The bound from ``effort.draws`` independent kept sets, with the effort's confidence."""
     generator = np.random.Generator(np.random.Philox(effort.seed))
     kept = generator.random((effort.draws, sensors.reveal.size)) < sensors.reveal
-    values = np.minimum(_evaluate(exposure, sensors, kept, mistakes, guess, effort)[:, 0], raw_success)
+    order = usable_order(exposure, mistakes, effort, _MOST_OPERATIONS / len(kept))
+    values = np.minimum(_evaluate(exposure, sensors, kept, mistakes, guess, effort, order)[:, 0], raw_success)
     return upper_mean(values, effort.failure_probability)
