@@ -139,12 +139,17 @@ def draw(found: dict[tuple[str, str], list[float]]) -> None:
 
     matplotlib.use("Agg")
     from matplotlib import pyplot
+    from matplotlib.ticker import NullLocator
 
+    colours = dict(zip(WORK, ("#0072B2", "#D55E00", "#009E73"), strict=True))  # Okabe and Ito's
     figure, panels = pyplot.subplots(1, len(SIZES), figsize=(15, 3.6), sharey=True, layout="constrained")
     for panel, (what, sizes) in zip(panels, SIZES.items(), strict=True):
         for (name, varied), measured in found.items():
             if varied == what:
-                panel.loglog(sizes, measured, "o-", label=f"{name}: {slope(sizes, measured):.1f}")
+                label = f"{name}: {slope(sizes, measured):.1f}"
+                panel.loglog(sizes, measured, "o-", color=colours[name], label=label)
+        panel.set_xticks(sizes, [f"{size:,}" for size in sizes])
+        panel.xaxis.set_minor_locator(NullLocator())
         panel.set_xlabel(what)
         panel.legend(fontsize=7, title="exponent", title_fontsize=7)
         panel.grid(alpha=0.3, which="both")
