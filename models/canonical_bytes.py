@@ -20,7 +20,12 @@ def integer_bytes(value: int) -> bytes:
     return value.to_bytes(16, "big", signed=True)
 
 
+def double_bytes(value: float) -> bytes:
+    """Eight bytes, big endian, IEEE 754."""
+    return struct.pack(">d", value)
+
+
 def parameter_bytes(parameters: Mapping[str, float]) -> bytes:
     """How many there are, then names and IEEE doubles in the order of the names."""
-    pairs = [text_bytes(name) + struct.pack(">d", parameters[name]) for name in sorted(parameters)]
+    pairs = [text_bytes(name) + double_bytes(parameters[name]) for name in sorted(parameters)]
     return integer_bytes(len(pairs)) + b"".join(pairs)

@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from models.canonical_bytes import integer_bytes, parameter_bytes, text_bytes
+from models.canonical_bytes import double_bytes, integer_bytes, parameter_bytes, text_bytes
 from models.exceptions import NoiseKeyError
 from models.secret_files import (
     MIN_SECRET_BYTES,
@@ -168,3 +168,12 @@ def batch_message(
 def reading_message(batch: bytes, sensor_id: str, count: int) -> bytes:
     """The whole message of one reading, ``batch`` being what :func:`batch_message` gave."""
     return batch + text_bytes(sensor_id) + integer_bytes(count)
+
+
+def continuation_message(batch: bytes, sensor_id: str, values: Mapping[float, int]) -> bytes:
+    """The message of one more level of a reading whose values at other levels (epsilon, nats) are out.
+
+    ``batch`` is what :func:`batch_message` gave for a mechanism name that no first draw has.
+    """
+    known = b"".join(double_bytes(level) + integer_bytes(values[level]) for level in sorted(values))
+    return batch + text_bytes(sensor_id) + integer_bytes(len(values)) + known

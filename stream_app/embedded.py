@@ -8,7 +8,7 @@ import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +37,7 @@ from stream_app.settings import Settings
 from stream_app.signals import StopRequest, stop_on_signals
 from stream_app.snapshots import SnapshotCache
 from stream_app.steps import StepWindow
+from stream_app.tier_continuation import TierContinuation, TierLevels
 from stream_app.tiers import tier_names
 
 
@@ -80,6 +81,7 @@ class Plan:
     policy: Policy
     first_slot: int
     tiers: tuple[str, ...] = ()
+    tier_levels: TierLevels = field(default_factory=TierLevels)
 
 
 SHARPENED_UNASKED = 5_000
@@ -107,7 +109,8 @@ def run(
     keys = load_keys(settings, options.output, create=options.create_keys)
     manifest = make_manifest(settings, options, population, plan, keys)
     replaceable = _REPLACEABLE if options.accept_changes else frozenset()
-    journal = Journal(options.output, manifest, replaceable, plan.tiers)
+    continuation = TierContinuation.of(settings, keys.noise, plan.tier_levels)
+    journal = Journal(options.output, manifest, replaceable, plan.tiers, continuation)
     try:
         basis = {key: value for key, value in manifest.items() if key not in _REPLACEABLE}
         snapshots = SnapshotCache(options.output, basis, settings.snapshot_seconds)
@@ -141,16 +144,19 @@ def make_plan(settings: Settings, options: RunOptions, population: Population) -
     registry = load_registry(settings.sensors, population.location_names)
     policy = policy_from(settings.release, registry)
     tiers = tier_names(policy.mechanisms())
+    levels = TierLevels.of(settings.release.tiers)
     if options.schedule is None:
-        return Plan(registry, {}, policy, settings.first_slot, tiers)
+        return Plan(registry, {}, policy, settings.first_slot, tiers, levels)
     if options.schedule.suffix.lower() == ".csv":
         announced = load_activations(options.schedule, registry)
-        return Plan(registry, announced, policy, settings.first_slot, tiers)
+        return Plan(registry, announced, policy, settings.first_slot, tiers, levels)
     schedule = load_schedule(options.schedule, registry)
     scheduled = (release.mechanism for step in schedule.steps for release in step.releases)
     tiers = tier_names([*policy.mechanisms(), *scheduled])
+    levels = TierLevels.of(settings.release.tiers, schedule.steps)
     first_slot = _first_slot(settings, schedule)
-    return Plan(registry, announced_sensors(schedule), ScheduledPolicy(schedule, policy), first_slot, tiers)
+    announced = announced_sensors(schedule)
+    return Plan(registry, announced, ScheduledPolicy(schedule, policy), first_slot, tiers, levels)
 
 
 def _first_slot(settings: Settings, schedule: Schedule) -> int:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from models.exceptions import TallyguardError
 from models.mechanisms import Suppressed, Tiered
-from models.mechanisms.publish import PublishedValue
+from models.mechanisms.publish import PublishedValue, TierDraw
 from models.schedule import SensorRelease, StepSchedule
 from stream_app.exceptions import AccountingFailedError
 from stream_app.intake import Intake, Receipt, refuse_waiting
@@ -214,9 +214,9 @@ def _sensor_value(release: SensorRelease, value: PublishedValue) -> SensorValue:
     return SensorValue.model_validate(fields)
 
 
-def _tiered_value(sensor: str, mechanism: Tiered, values: Mapping[str, int]) -> SensorValue:
+def _tiered_value(sensor: str, mechanism: Tiered, values: Mapping[str, TierDraw]) -> SensorValue:
     """Every tier's value; the one for everybody is that of the least informed."""
-    tiers = {name: TierValue(epsilon=epsilon, value=values[name]) for name, epsilon in mechanism.tiers}
+    tiers = {name: TierValue.of(epsilon, *values[name]) for name, epsilon in mechanism.tiers}
     least = next(iter(tiers.values()))
     return SensorValue(
         sensor=sensor, mechanism=mechanism.name, epsilon=least.epsilon, value=least.value, tiers=tiers

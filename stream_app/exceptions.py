@@ -25,5 +25,9 @@ class RunChangedError(OutputError):
     """Settings, priors or keys differ from those the output folder was started with."""
 
 
+class TierContinuationError(OutputError):
+    """Past values of a tier cannot be drawn: the noise key of their steps is not the one at hand."""
+
+
 class AccountingFailedError(TallyguardError):
     """A step could not be accounted, so it was not published and the engine stopped."""

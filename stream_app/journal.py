@@ -8,6 +8,7 @@ In the output folder:
   tiers and is for the owner only; a tier's file is made from it, after a kill too
 - ``risks.jsonl``, ``rejected.jsonl``: as far as the last commit; a restart writes the rest again
 - ``progress.json``: the last commit: position in the input, open steps, length of each file
+- ``continued-<tier>.jsonl``, ``tiers.json``: what a tier added later was told of the steps before
 - ``run.json``: what the run was started with (fingerprints only); ``lock``: held while a run writes
 
 A step is durable once its line in ``releases.jsonl`` is. A restart takes the last commit, applies the
@@ -27,11 +28,12 @@ from typing import Any
 from pydantic import ValidationError
 
 from stream_app.durable import SECRET_MODE, AppendFile, FolderLock, replace_file, sync_folder
-from stream_app.exceptions import OutputError, RunChangedError
+from stream_app.exceptions import OutputError
+from stream_app.manifest import Manifest, load_document
 from stream_app.messages import StepDecision, StepRelease
+from stream_app.past_tiers import PastTiers
+from stream_app.tier_continuation import TierContinuation
 from stream_app.tiers import release_for_tier, tier_file
-
-FORMAT = 1
 
 
 @dataclass(frozen=True)
@@ -60,7 +62,8 @@ class Journal:
     """One output folder, locked, recovered to its last commit and open for appending.
 
     ``manifest`` is what must not change between runs on the folder; keys in ``replaceable`` may. ``tiers``
-    names the tiers of recipients that get a file of their own.
+    names the tiers of recipients that get a file of their own; ``continuation`` draws what a tier added later
+    is told of the past, without it that is nothing.
     """
 
     def __init__(
@@ -69,15 +72,20 @@ class Journal:
         manifest: Mapping[str, Any],
         replaceable: frozenset[str] = frozenset(),
         tiers: Sequence[str] = (),
+        continuation: TierContinuation | None = None,
     ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.folder = folder
         self._tiers = tuple(tiers)
         self._lock = FolderLock(folder)
         try:
-            self._check_manifest(manifest, replaceable)
+            self._manifest = Manifest(folder, manifest, replaceable)
+            if self._manifest.is_new:
+                self._manifest.save(published=0)
             self.last_commit = self._read_commit()
+            self._past_tiers = PastTiers(folder, continuation, self._release, self._noise_key_of)
             self._open_files()
+            self._manifest.save(self._published)
         except BaseException:
             self._lock.release()
             raise
@@ -131,37 +139,10 @@ class Journal:
         """Durable bytes of each file."""
         return {name: file.length for name, file in self._files.items()}
 
-    def _check_manifest(self, manifest: Mapping[str, Any], replaceable: frozenset[str]) -> None:
-        """Refuse to continue a run that was started with something else."""
-        path = self.folder / "run.json"
-        wanted = {"format": FORMAT, **json.loads(json.dumps(manifest))}
-        if path.exists():
-            stored = _load_json(path)
-            changed = sorted(
-                key
-                for key in stored.keys() | wanted.keys()
-                if stored.get(key) != wanted.get(key) and key not in replaceable
-            )
-            if changed:
-                raise RunChangedError(
-                    f"{self.folder} must be continued with what it was started with",
-                    _differences(changed, stored, wanted),
-                    "restore it, or write to a new output folder",
-                )
-            if stored == wanted:
-                return
-        elif (self.folder / "releases.jsonl").exists():
-            raise OutputError(
-                f"{self.folder} must be a new folder or one of an earlier run",
-                "releases.jsonl without run.json",
-                "choose another folder",
-            )
-        replace_file(path, json.dumps(wanted, indent=2, sort_keys=True).encode() + b"\n")
-
     def _read_commit(self) -> Commit:
         """The last commit; a fresh one for a new folder."""
         path = self.folder / "progress.json"
-        return Commit(**_load_json(path)) if path.exists() else Commit()
+        return Commit(**load_document(path)) if path.exists() else Commit()
 
     def _open_files(self) -> None:
         """Open all files and cut what an interrupted run left half written."""
@@ -193,13 +174,21 @@ class Journal:
     def _open_tier(self, tier: str) -> AppendFile:
         """A tier's file with a line for every release there is; what is missing is made from the log."""
         file = AppendFile(self.folder / tier_file(tier), SECRET_MODE)
-        told = _LineCount.of(file.path, self._published)
-        file.truncate(told.bytes)
-        with (self.folder / "releases.jsonl").open("rb") as releases:
-            for line in islice(releases, told.lines, self._published):
-                file.append(release_for_tier(self._release(line), tier).line())
-        file.sync()
+        try:
+            told = _LineCount.of(file.path, self._published)
+            file.truncate(told.bytes)
+            self._past_tiers.add(tier, told.lines, self._published)
+            for release in self._past_tiers.releases(told.lines, self._published):
+                file.append(release_for_tier(release, tier).line())
+            file.sync()
+        except BaseException:
+            file.close()
+            raise
         return file
+
+    def _noise_key_of(self, step: int) -> str | None:
+        """Fingerprint of the key that a step's noise was drawn with."""
+        return self._manifest.noise_key(step, self._published)
 
     def _tell_tiers(self, release: StepRelease) -> None:
         """Each tier's own view of a release that is durable."""
@@ -249,27 +238,3 @@ class _LineCount:
                 lines += 1
                 length += len(line)
         return cls(lines, length)
-
-
-def _load_json(path: Path) -> dict[str, Any]:
-    """A document of the folder."""
-    try:
-        loaded = json.loads(path.read_bytes())
-    except (OSError, ValueError) as error:
-        raise OutputError(
-            f"{path} must be readable JSON", error, "restore the file, or start with a new output folder"
-        ) from error
-    if not isinstance(loaded, dict):
-        raise OutputError(f"{path} must hold an object", type(loaded).__name__, "restore the file")
-    return loaded
-
-
-def _differences(changed: list[str], stored: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
-    """What changed, before and now."""
-    return "; ".join(f"{key} was {_short(stored.get(key))}, is {_short(wanted.get(key))}" for key in changed)
-
-
-def _short(value: object) -> str:
-    """A value short enough for a sentence."""
-    text = json.dumps(value)
-    return text if len(text) <= 80 else text[:77] + "..."

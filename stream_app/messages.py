@@ -92,12 +92,27 @@ class Reading(_Message):
 
 
 class TierValue(BaseModel):
-    """What one tier of recipients is told, at its privacy level (nats)."""
+    """What one tier of recipients is told, at its privacy level (nats).
+
+    ``drawn`` is what the chain gave where another value is told (0 for a negative one): for the owner, who
+    can only continue the chain from there.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     epsilon: float
     value: int
+    drawn: int | None = None
+
+    @classmethod
+    def of(cls, epsilon: float, drawn: int, told: int) -> TierValue:
+        """A tier's value, as drawn and as told."""
+        return cls(epsilon=epsilon, value=told, drawn=None if drawn == told else drawn)
+
+    @property
+    def on_chain(self) -> int:
+        """The value as the chain gave it."""
+        return self.value if self.drawn is None else self.drawn
 
 
 class SensorValue(BaseModel):
@@ -144,6 +159,15 @@ class StepDecision(_Message):
     type: Literal["decision"] = "decision"
     step: Step
     decisions: tuple[SensorDecision, ...]
+
+
+class ContinuedStep(_Message):
+    """What a tier added later was told of a step already published; for the owner, by sensor."""
+
+    type: Literal["continued"] = "continued"
+    step: Step
+    tier: Name
+    values: Mapping[str, TierValue]
 
 
 class SparseMatrix(BaseModel):

@@ -60,6 +60,11 @@ class ReleaseSettings(_Section):
         default_factory=dict,
         description="epsilon of each tier of recipients, for tiered releases; one output file each",
     )
+    new_tiers_from: int = Field(
+        default=0,
+        ge=0,
+        description="first step whose values a tier added later is given, by continuing their noise",
+    )
     covariance: Path | None = Field(
         default=None,
         description="covariance of correlated releases (.npy), one row a step of the noise window",

@@ -1,7 +1,8 @@
 """What each tier of recipients is told: projections of the one log that holds all tiers.
 
 The log keeps every tier's value of a reading, drawn once from one chain. A tier's file is made from it and
-can be made again: raising a recipient is handing over another file, and draws nothing.
+can be made again: raising a recipient is handing over another file, and draws nothing. A level nobody had
+is read from the same chain, see :mod:`stream_app.tier_continuation`.
 """
 
 from __future__ import annotations

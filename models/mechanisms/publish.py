@@ -18,7 +18,14 @@ from models.noise_key import NoiseKey, batch_message, reading_message
 MAX_COUNT = 2**53  # what every JSON reader takes as an integer; noise on top of it fits in 64 bits
 
 
-PublishedValue: TypeAlias = int | Mapping[str, int] | None
+class TierDraw(NamedTuple):
+    """One tier's value as its chain drew it, and as it is ``told``: both the same unless clamped."""
+
+    drawn: int
+    told: int
+
+
+PublishedValue: TypeAlias = int | Mapping[str, TierDraw] | None
 """A value, the values of each tier (least informed first), or nothing."""
 
 
@@ -53,6 +60,7 @@ def publish_step(
 
     Deterministic in its arguments, and each value in its own count alone. ``clamp_negative`` raises negative
     values to 0 after the noise: post-processing, which costs nobody anything and biases small counts upwards.
+    Tiers keep what was drawn beside it: their chain can only be continued from there.
     :class:`SensorError` for a sensor named twice, :class:`MechanismError` for a count that is none: checked
     before anything is drawn.
     """
@@ -76,8 +84,11 @@ def _published(
     least = 0 if clamp_negative else np.iinfo(np.int64).min
     if isinstance(mechanism, Tiered):
         names = [name for name, _ in mechanism.tiers]
-        rows = np.maximum(mechanism.publish_tiers(counts, words), least).tolist()
-        return [dict(zip(names, row, strict=True)) for row in rows]
+        rows = mechanism.publish_tiers(counts, words).tolist()
+        return [
+            {name: TierDraw(value, max(value, least)) for name, value in zip(names, row, strict=True)}
+            for row in rows
+        ]
     published = mechanism.publish(counts, words)
     if published is None:
         return [None] * counts.size

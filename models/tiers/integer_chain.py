@@ -11,6 +11,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import accumulate, pairwise
 
 import numpy as np
@@ -79,20 +80,33 @@ class ReleasedNoise:
         if level in self.levels:
             return self
         position = bisect_left(self.levels, level)
-        lower = None if position == 0 else position - 1
-        if position == len(self.levels):
-            noise = _between(
-                geometric_table(level), increment_table(self.levels[-1], level), 0, self.noise[-1], word
-            )
-        elif lower is None:
-            noise = self.noise[0] + _draw(_as_weights(increment_table(level, self.levels[0])), word)
+        above = self.levels[position] if position < len(self.levels) else None
+        start = 0 if above is None else self.noise[position]
+        if position == 0:
+            noise = start + _free(level, self.levels[0]).draw(word)
         else:
-            above, below = self.noise[position], self.noise[lower]
-            first = increment_table(level, self.levels[position])
-            second = increment_table(self.levels[lower], level)
-            noise = _between(first, second, above, below, word)
+            gap = self.noise[position - 1] - start
+            noise = start + _bridge(self.levels[position - 1], level, above, gap).draw(word)
         levels = (*self.levels[:position], level, *self.levels[position:])
         return ReleasedNoise(levels, (*self.noise[:position], noise, *self.noise[position:]))
+
+
+def continued_value(values: Mapping[float, int], level: float, word: int) -> int:
+    """A reading's value at one more ``level``, given its ``values`` at the levels (epsilon) that are out.
+
+    Needs no count: below the largest level the process moves by increments, and those are differences of
+    values as well as of noise. ``word`` as in :meth:`ReleasedNoise.with_level`. :class:`MechanismError` for a
+    level above the largest: its law depends on the count, and it would tell more than was accounted for.
+    """
+    levels = tuple(sorted(values))
+    if not levels or level > levels[-1]:
+        raise MechanismError(
+            "a level read later must not be above those already out",
+            f"{level:g} above {levels[-1]:g}" if levels else "no level",
+            "give the recipient the best level there is; a better one can only begin with new readings",
+        )
+    known = ReleasedNoise(levels, tuple(values[level] for level in levels))
+    return known.with_level(level, word).at(level)
 
 
 def between_weights(first: IntegerTable, second: IntegerTable, gap: int) -> Mapping[int, int]:
@@ -101,17 +115,33 @@ def between_weights(first: IntegerTable, second: IntegerTable, gap: int) -> Mapp
     return {value: first.units[abs(value)] * second.units[abs(gap - value)] for value in values}
 
 
-def _between(first: IntegerTable, second: IntegerTable, start: int, end: int, word: int) -> int:
-    """A point on the way from ``start`` to ``end`` whose two steps have the laws of the tables."""
-    return start + _draw(between_weights(first, second, end - start), word)
+@dataclass(frozen=True, slots=True)
+class _Quantiles:
+    """A law on consecutive integers from ``first`` on, by its ``cumulative`` integer weights."""
+
+    first: int
+    cumulative: tuple[int, ...]
+
+    @classmethod
+    def of(cls, weights: Mapping[int, int]) -> _Quantiles:
+        return cls(next(iter(weights)), tuple(accumulate(weights.values())))
+
+    def draw(self, word: int) -> int:
+        """The value at the quantile ``word / 2^128``; each probability is met to 2^-128."""
+        target = (word * self.cumulative[-1] >> UNIT_BITS) + 1
+        return self.first + bisect_left(self.cumulative, target)
 
 
-def _as_weights(table: IntegerTable) -> Mapping[int, int]:
-    return {value: table.units[abs(value)] for value in range(-table.last, table.last + 1)}
+# A log is continued reading by reading, and few gaps between two tiers make up nearly all of it.
+@lru_cache(maxsize=64)
+def _bridge(below: float, level: float, above: float | None, gap: int) -> _Quantiles:
+    """Law of the step from ``above`` (None: from no noise) to ``level``, given ``gap`` of it and the next."""
+    first = geometric_table(level) if above is None else increment_table(level, above)
+    return _Quantiles.of(between_weights(first, increment_table(below, level), gap))
 
 
-def _draw(weights: Mapping[int, int], word: int) -> int:
-    """The value at the quantile ``word / 2^128``; each probability is met to 2^-128."""
-    cumulative = list(accumulate(weights.values()))
-    target = (word * cumulative[-1] >> UNIT_BITS) + 1
-    return list(weights)[bisect_left(cumulative, target)]
+@lru_cache(maxsize=8)
+def _free(level: float, above: float) -> _Quantiles:
+    """Law of the step from ``above`` to a ``level`` that has nothing below it."""
+    table = increment_table(level, above)
+    return _Quantiles.of({value: table.units[abs(value)] for value in range(-table.last, table.last + 1)})

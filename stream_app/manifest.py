@@ -1,0 +1,109 @@
+"""What the runs on an output folder were started with: fingerprints and settings, no secret."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from stream_app.durable import replace_file
+from stream_app.exceptions import OutputError, RunChangedError
+
+FORMAT = 1
+_EARLIER_KEYS = "earlier_noise_keys"
+_KEY = "noise_key"
+
+
+class Manifest:
+    """``run.json`` of a folder, compared with what the run at hand was started with.
+
+    Keys in ``replaceable`` may differ from the earlier run's; :class:`RunChangedError` for any other. Which
+    noise key belonged to which steps is kept as it changes.
+    """
+
+    def __init__(self, folder: Path, wanted: Mapping[str, Any], replaceable: frozenset[str]) -> None:
+        self._folder = folder
+        self._path = folder / "run.json"
+        self._wanted = {"format": FORMAT, **json.loads(json.dumps(wanted))}
+        self._stored = load_document(self._path) if self._path.exists() else None
+        if self._stored is None:
+            self._check_is_new()
+        else:
+            self._check_changes(self._stored, replaceable)
+
+    @property
+    def is_new(self) -> bool:
+        """Whether no earlier run has left one."""
+        return self._stored is None
+
+    def save(self, published: int) -> None:
+        """Make it durable, once the run can go on; ``published`` steps were released before it."""
+        document = {**self._wanted}
+        if earlier := self._earlier_keys(published):
+            document[_EARLIER_KEYS] = earlier
+        if document != self._stored:
+            replace_file(self._path, json.dumps(document, indent=2, sort_keys=True).encode() + b"\n")
+
+    def noise_key(self, step: int, published: int) -> str | None:
+        """Fingerprint of the key that a step's noise was, or will be, drawn with."""
+        for earlier in self._earlier_keys(published):
+            if step < earlier["until_step"]:
+                return str(earlier["fingerprint"])
+        return self._wanted.get(_KEY)
+
+    def _earlier_keys(self, published: int) -> list[dict[str, Any]]:
+        """Keys that are no longer in use, each with the first step it was not used for any more."""
+        if self._stored is None:
+            return []
+        earlier = list(self._stored.get(_EARLIER_KEYS, ()))
+        before = self._stored.get(_KEY)
+        if before != self._wanted.get(_KEY):
+            earlier.append({"fingerprint": before, "until_step": published})
+        return earlier
+
+    def _check_is_new(self) -> None:
+        if (self._folder / "releases.jsonl").exists():
+            raise OutputError(
+                f"{self._folder} must be a new folder or one of an earlier run",
+                "releases.jsonl without run.json",
+                "choose another folder",
+            )
+
+    def _check_changes(self, stored: Mapping[str, Any], replaceable: frozenset[str]) -> None:
+        """Refuse to continue a run that was started with something else."""
+        changed = sorted(
+            key
+            for key in stored.keys() | self._wanted.keys()
+            if stored.get(key) != self._wanted.get(key) and key not in replaceable | {_EARLIER_KEYS}
+        )
+        if changed:
+            raise RunChangedError(
+                f"{self._folder} must be continued with what it was started with",
+                _differences(changed, stored, self._wanted),
+                "restore it, or write to a new output folder",
+            )
+
+
+def load_document(path: Path) -> dict[str, Any]:
+    """A JSON object of an output folder; :class:`OutputError` when it is none."""
+    try:
+        loaded = json.loads(path.read_bytes())
+    except (OSError, ValueError) as error:
+        raise OutputError(
+            f"{path} must be readable JSON", error, "restore the file, or start with a new output folder"
+        ) from error
+    if not isinstance(loaded, dict):
+        raise OutputError(f"{path} must hold an object", type(loaded).__name__, "restore the file")
+    return loaded
+
+
+def _differences(changed: list[str], stored: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
+    """What changed, before and now."""
+    return "; ".join(f"{key} was {_short(stored.get(key))}, is {_short(wanted.get(key))}" for key in changed)
+
+
+def _short(value: object) -> str:
+    """A value short enough for a sentence."""
+    text = json.dumps(value)
+    return text if len(text) <= 80 else text[:77] + "..."
