@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import os
 from fractions import Fraction
+from importlib.util import find_spec
 
 import numpy as np
 import pytest
@@ -147,16 +149,36 @@ def test_what_a_sampler_cuts_off_is_charged_to_delta() -> None:
     assert read_differential_privacy(log, mass / 2).epsilon == math.inf
 
 
-def test_an_oracle_agrees_where_it_is_installed() -> None:
-    """Google's RDP and PLD accountants: never above what tallyguard certifies, and not far below."""
-    pytest.importorskip("dp_accounting", reason="dp_accounting is not installed (it is optional)")
-    for mechanism, steps in ((Gaussian(2.0), 50), (TIERS, 40), (Gaussian(10.0), 300)):
-        log = log_of(*[{A: mechanism}] * steps)
-        certified, oracle = read(log), oracle_epsilons(log, 1e-6)
-        assert oracle is not None
-        assert oracle.pld <= certified.epsilon * (1 + 1e-3)
-        assert oracle.rdp is None or oracle.pld <= oracle.rdp * (1 + 1e-3)
-        assert certified.epsilon <= 1.25 * oracle.pld
+@pytest.fixture
+def oracle() -> None:
+    """Google's accountants are part of the development extras; without them CI fails."""
+    if find_spec("dp_accounting") is None:
+        missing = "dp_accounting is not installed (make install-dev)"
+        if os.environ.get("CI") == "true":
+            pytest.fail(missing)
+        pytest.skip(missing)
+
+
+@pytest.mark.usefixtures("oracle")
+@pytest.mark.parametrize(
+    ("mechanism", "steps"), [(Gaussian(2.0), 50), (TIERS, 40), (Gaussian(10.0), 300), (Gaussian(1.0), 3)]
+)
+def test_googles_accountants_agree(mechanism: Mechanism, steps: int) -> None:
+    """PLD and RDP: never above what tallyguard certifies, and not far below."""
+    log = log_of(*[{A: mechanism}] * steps)
+    certified, found = read(log), oracle_epsilons(log, 1e-6)
+    assert found is not None
+    assert found.pld <= certified.epsilon * (1 + 1e-3)
+    assert certified.epsilon <= 1.25 * found.pld
+    if isinstance(mechanism, Tiered):
+        assert found.rdp is None
+    else:  # zCDP is the Renyi curve of Gaussian noise: both convert the same, but for the orders looked at
+        assert found.rdp == pytest.approx(certified.zcdp_epsilon, rel=0.01)
+        assert found.pld <= found.rdp * (1 + 1e-3)
+
+
+@pytest.mark.usefixtures("oracle")
+def test_the_oracle_refuses_what_it_cannot_read() -> None:
     with pytest.raises(LedgerError, match="one sensor at a time"):
         oracle_epsilons(log_of({A: Gaussian(1.0), C: Gaussian(1.0)}), 1e-6)
     with pytest.raises(LedgerError, match="must have noise"):
