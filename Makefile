@@ -14,8 +14,8 @@ CODE := models accounting stream_app tests benchmarks experiments
 PYTHON ?= $(shell for candidate in python3 python3.11 python3.12 python3.13; do \
 	$$candidate -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$candidate && break; done)
 
-.PHONY: help demo test services test-fast lint format bench held-out figures tightness real-checkins readme lock \
-	install install-dev clean
+.PHONY: help demo test services test-fast lint format bench held-out figures tightness real-checkins designs \
+	readme screenshots lock install install-dev clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -63,8 +63,15 @@ tightness: install-dev ## certified bound against the best attack on the paper's
 real-checkins: install-dev ## every bound for every person of the real check-ins (DATA=folder)
 	@$(BIN)/python -m experiments.real_checkins $(if $(DATA),--data $(DATA)) --results docs/results
 
+designs: install-dev ## noise designs and inferential privacy, figures and tables (DATA=folder: real series too)
+	@$(BIN)/python -m experiments.inferential_privacy --results docs/results
+	@$(if $(DATA),$(BIN)/python -m experiments.gaussian_process_fits --data $(DATA) --results docs/results)
+
 readme: install-dev ## refresh the README's picture and example from a run of the demo
 	@$(BIN)/python -m experiments.readme
+
+screenshots: install-dev services ## pictures of page, report and dashboards for docs/watching.md
+	@$(BIN)/python -m tests.watching.screenshots docs/screenshots
 
 # A failure here is shown by the demo and the tests in a better place.
 WARM_UP = echo "compiling the kernels for this machine (once, a minute or two)"; \
