@@ -163,7 +163,7 @@ class StepEngine:
             release=release,
             missing=tuple(name for name in closed.sensors if name not in closed.counts),
             summary=self.accountant.summary(),
-            records=self._records(closed.step),
+            records=risk_records(self.accountant, closed.step, self._risk_every),
             rejected=tuple(refuse_waiting(closed.step, *entry) for entry in closed.waiting.items()),
             is_replayed=stored is not None,
         )
@@ -188,19 +188,18 @@ class StepEngine:
             releases=tuple(map(_sensor_value, schedule.releases, values)),
         )
 
-    def _records(self, step: int) -> RiskRecords:
-        """Risks of those who crossed a threshold, and of everybody every ``risk_every`` steps."""
-        accountant = self.accountant
-        risk = accountant.risk()
-        everybody = step % self._risk_every == 0
-        person = np.arange(risk.size) if everybody else accountant.crossings()
-        return RiskRecords(
-            person,
-            risk[person],
-            accountant.baseline()[person],
-            accountant.added()[person],
-            tuple(map(accountant.decided_by, person.tolist())),
-        )
+
+def risk_records(accountant: Accountant, step: int, every: int) -> RiskRecords:
+    """Risks after a step of those who crossed a threshold, and of everybody at each ``every``-th step."""
+    risk = accountant.risk()
+    person = np.arange(risk.size) if step % every == 0 else accountant.crossings()
+    return RiskRecords(
+        person,
+        risk[person],
+        accountant.baseline()[person],
+        accountant.added()[person],
+        tuple(map(accountant.decided_by, person.tolist())),
+    )
 
 
 def _sensor_value(release: SensorRelease, value: PublishedValue) -> SensorValue:

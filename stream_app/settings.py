@@ -79,13 +79,38 @@ class KafkaSettings(_Section):
     """Where the broker is and how to speak to it."""
 
     servers: NameList = Field(default=(), description="bootstrap servers, host:port")
-    prefix: str = Field(default="", description="put before every topic name")
+    prefix: str = Field(default="", description="put before every topic name, group and transaction id")
+    partitions: int = Field(
+        default=4, ge=1, le=10_000, description="parts the people are split into; the most account workers"
+    )
+    replication: int = Field(default=1, ge=1, description="copies of every topic; 3 where nothing may be lost")
+    session_seconds: float = Field(
+        default=10.0, ge=1.0, le=300.0, description="silence after which a worker counts as dead"
+    )
+    stall_seconds: float = Field(
+        default=60.0, ge=1.0, description="a worker with work left and no progress for so long ends itself"
+    )
+    answer_seconds: float = Field(
+        default=1.0, gt=0.0, description="wait for the account workers' answers; then a step is suppressed"
+    )
     security: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = Field(
         default="PLAINTEXT", description="security protocol"
     )
     ca_file: Path | None = Field(default=None, description="certificate authority of the broker (PEM)")
+    certificate_file: Path | None = Field(
+        default=None, description="own certificate with its key (PEM), where the broker asks clients for one"
+    )
+    mechanism: Literal["SCRAM-SHA-256", "SCRAM-SHA-512"] = Field(
+        default="SCRAM-SHA-512", description="SASL mechanism"
+    )
     username: str | None = Field(default=None, description="SASL user")
     password: SecretStr | None = Field(default=None, description="SASL password")
+
+    @model_validator(mode="after")
+    def _has_credentials(self) -> KafkaSettings:
+        if self.security.startswith("SASL") and (self.username is None or self.password is None):
+            raise ValueError(f"kafka.security {self.security} needs kafka.username and kafka.password")
+        return self
 
 
 class Settings(BaseSettings):
@@ -153,6 +178,11 @@ class Settings(BaseSettings):
     )
     sensors: Path | None = Field(
         default=None, description="file of sensors; without it each location has a sensor of its name"
+    )
+    locations: Path | None = Field(
+        default=None,
+        description="file with the names of the locations in order, one a line; workers on Kafka need it, "
+        "as they do not read the priors",
     )
     release: ReleaseSettings = Field(default=ReleaseSettings(), description="release policy")
     listen: str = Field(

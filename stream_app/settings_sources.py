@@ -28,6 +28,8 @@ _NOT_SETTINGS = {
     "TALLYGUARD_SHARED",  # tells the tests where reference material is
 }
 _ENVIRONMENT_ONLY = ("noise_key_secret", "pseudonym_key_secret")
+_FILES = ("noise_key", "pseudonym_key", "sensors", "locations")
+_FILES_IN = {"kafka": ("ca_file", "certificate_file"), "release": ("covariance",)}
 
 
 @dataclass(frozen=True)
@@ -155,12 +157,14 @@ def _read_toml(path: Path) -> dict[str, Any]:
 def _relative_to(folder: Path, values: dict[str, Any]) -> dict[str, Any]:
     """The values with file names taken from the settings file's own folder."""
     placed = dict(values)
-    for key in ("noise_key", "pseudonym_key", "sensors"):
+    for key in _FILES:
         if isinstance(placed.get(key), str):
             placed[key] = folder / placed[key]
-    kafka = placed.get("kafka")
-    if isinstance(kafka, dict) and isinstance(kafka.get("ca_file"), str):
-        placed["kafka"] = {**kafka, "ca_file": folder / kafka["ca_file"]}
+    for section, keys in _FILES_IN.items():
+        table = placed.get(section)
+        if isinstance(table, dict):
+            files = {key: folder / table[key] for key in keys if isinstance(table.get(key), str)}
+            placed[section] = {**table, **files}
     return placed
 
 

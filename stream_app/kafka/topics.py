@@ -1,0 +1,260 @@
+"""The topics of a deployment: what each holds, how it must be shaped, making them, checking them.
+
+``releases`` and ``decisions`` are logs: one partition, in the order of steps, nothing ever removed, because
+everybody's risk is rebuilt from them. ``steps`` carries the decisions to the account workers, one copy a
+partition of ``persons``. Activations and readings have one partition each: there is one release worker, and
+the broker's own time stamps put the two in order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from stream_app.kafka.exceptions import TopicError
+from stream_app.settings import KafkaSettings
+
+FOREVER = "-1"
+DAY_MILLISECONDS = 24 * 3600 * 1000
+_BROKER_TIME = {"message.timestamp.type": "LogAppendTime"}
+
+
+def _days(days: int) -> dict[str, str]:
+    return {"cleanup.policy": "delete", "retention.ms": str(days * DAY_MILLISECONDS)}
+
+
+_LOG = {"cleanup.policy": "delete", "retention.ms": FOREVER, "retention.bytes": FOREVER}
+_LATEST = {"cleanup.policy": "compact"}
+
+
+@dataclass(frozen=True)
+class TopicPlan:
+    """How one topic must be. ``holds`` says in words what is in it, ``readers`` who may read it."""
+
+    name: str
+    partitions: int
+    replication: int
+    configuration: Mapping[str, str]
+    holds: str = ""
+    readers: str = ""
+
+
+@dataclass(frozen=True)
+class Topics:
+    """The topic names of a deployment."""
+
+    prefix: str = ""
+    partitions: int = 4
+    replication: int = 1
+    _plans: Mapping[str, TopicPlan] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_plans", {plan.name: plan for plan in self._make_plans()})
+
+    @classmethod
+    def of(cls, settings: KafkaSettings) -> Topics:
+        """The topics the settings ask for."""
+        return cls(settings.prefix, settings.partitions, settings.replication)
+
+    @property
+    def activations(self) -> str:
+        """Which sensors will count in a step."""
+        return f"{self.prefix}activations"
+
+    @property
+    def readings(self) -> str:
+        """The counts: as secret as the sensors."""
+        return f"{self.prefix}readings"
+
+    @property
+    def releases(self) -> str:
+        """The public log."""
+        return f"{self.prefix}releases"
+
+    @property
+    def decisions(self) -> str:
+        """The internal twin of the releases: what is accounted."""
+        return f"{self.prefix}decisions"
+
+    @property
+    def steps(self) -> str:
+        """The decisions again, one copy a partition of people."""
+        return f"{self.prefix}steps"
+
+    @property
+    def progress(self) -> str:
+        """Where the release worker continues."""
+        return f"{self.prefix}progress"
+
+    @property
+    def persons(self) -> str:
+        """Priors by pseudonym."""
+        return f"{self.prefix}persons"
+
+    @property
+    def risks(self) -> str:
+        """Certified risks: a summary a step and partition, single people now and then."""
+        return f"{self.prefix}risks"
+
+    @property
+    def rejected(self) -> str:
+        """Dead letters."""
+        return f"{self.prefix}rejected"
+
+    @property
+    def proposals(self) -> str:
+        """What a step might release, asked of every partition of people."""
+        return f"{self.prefix}proposals"
+
+    @property
+    def answers(self) -> str:
+        """How many people each proposal would put over the budget, by partition."""
+        return f"{self.prefix}answers"
+
+    def plans(self) -> tuple[TopicPlan, ...]:
+        """Every topic as it must be."""
+        return tuple(self._plans.values())
+
+    def plan(self, name: str) -> TopicPlan:
+        """One topic as it must be."""
+        return self._plans[name]
+
+    def _make_plans(self) -> Iterable[TopicPlan]:
+        one, people, copies = 1, self.partitions, self.replication
+        week, month, quarter = _days(7), _days(30), _days(90)
+        yield TopicPlan(
+            self.activations, one, copies, week | _BROKER_TIME, "schedule, before any count", "release worker"
+        )
+        yield TopicPlan(
+            self.readings, one, copies, week | _BROKER_TIME, "counts: secret", "release worker only"
+        )
+        yield TopicPlan(self.releases, one, copies, _LOG, "published values", "everybody")
+        yield TopicPlan(
+            self.decisions, one, copies, _LOG, "what was decided and accounted", "workers, privacy officer"
+        )
+        yield TopicPlan(self.steps, people, copies, week, "decisions, one copy a partition", "account workers")
+        yield TopicPlan(
+            self.progress, one, copies, _LATEST, "open steps with their counts: secret", "release worker only"
+        )
+        yield TopicPlan(
+            self.persons, people, copies, _LATEST, "movement priors by pseudonym: secret", "account workers"
+        )
+        yield TopicPlan(
+            self.risks, people, copies, quarter, "risks by pseudonym", "privacy officer, dashboards"
+        )
+        yield TopicPlan(
+            self.rejected, one, copies, month, "refused messages, may hold counts: secret", "operator"
+        )
+        yield TopicPlan(self.proposals, people, copies, _days(1), "what a step might release", "account workers")
+        yield TopicPlan(self.answers, one, copies, _days(1), "people over budget, by partition", "release worker")
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One thing that is not as it must be, and how to mend it."""
+
+    topic: str
+    must: str
+    got: str
+    remedy: str
+
+    def sentence(self) -> str:
+        """The difference in words."""
+        return f"{self.topic} must {self.must}, got {self.got}; {self.remedy}"
+
+
+def create_topics(admin: Any, topics: Topics) -> tuple[str, ...]:
+    """Make the topics that are missing; the names of those made. Existing ones are left as they are."""
+    existing = set(admin.list_topics())
+    missing = [plan for plan in topics.plans() if plan.name not in existing]
+    if missing:
+        admin.create_topics(
+            {
+                plan.name: {
+                    "num_partitions": plan.partitions,
+                    "replication_factor": plan.replication,
+                    "configs": dict(plan.configuration),
+                }
+                for plan in missing
+            }
+        )
+    return tuple(plan.name for plan in missing)
+
+
+def check_topics(admin: Any, topics: Topics) -> list[Difference]:
+    """Everything in which the broker's topics are not as the deployment needs them."""
+    existing = set(admin.list_topics())
+    differences = []
+    for plan in topics.plans():
+        if plan.name in existing:
+            differences += _compare(admin, plan)
+        else:
+            differences.append(
+                Difference(plan.name, "exist", "no such topic", "run `tallyguard topics create`")
+            )
+    return differences
+
+
+def require_topics(admin: Any, topics: Topics) -> None:
+    """:class:`TopicError` with every difference that keeps workers from running soundly."""
+    differences = check_topics(admin, topics)
+    if differences:
+        raise TopicError(
+            "the broker's topics must be those of the settings",
+            "; ".join(difference.sentence() for difference in differences),
+            "see `tallyguard topics check`",
+        )
+
+
+def _compare(admin: Any, plan: TopicPlan) -> list[Difference]:
+    """Partitions, copies and configuration of one topic that exists."""
+    found = admin.describe_topics([plan.name])[0]["partitions"]
+    differences = []
+    if len(found) != plan.partitions:
+        differences.append(
+            Difference(
+                plan.name,
+                f"have {plan.partitions} partitions",
+                str(len(found)),
+                "set kafka.partitions to that number, or make the topic anew: people are spread by it",
+            )
+        )
+    copies = min(len(partition["replica_nodes"]) for partition in found)
+    if copies < plan.replication:
+        differences.append(
+            Difference(
+                plan.name,
+                f"have {plan.replication} copies of each partition",
+                str(copies),
+                "reassign its partitions, or lower kafka.replication",
+            )
+        )
+    return differences + _compare_configuration(admin, plan)
+
+
+def _compare_configuration(admin: Any, plan: TopicPlan) -> list[Difference]:
+    """Settings of a topic that have another value than planned."""
+    from kafka.admin import ConfigResource, ConfigResourceType
+
+    resource = ConfigResource(ConfigResourceType.TOPIC, plan.name)
+    values = _values(admin.describe_configs([resource], config_filter="all"), plan.name)
+    return [
+        Difference(
+            plan.name,
+            f"have {key}={wanted}",
+            values.get(key, "nothing"),
+            f"kafka-configs.sh --alter --topic {plan.name} --add-config {key}={wanted}",
+        )
+        for key, wanted in plan.configuration.items()
+        if values.get(key) != wanted
+    ]
+
+
+def _values(described: Any, name: str) -> dict[str, str]:
+    """The configuration in kafka-python's description of a topic."""
+    found: dict[str, str] = {}
+    for resources in described.values():
+        for key, entry in resources.get(name, {}).items():
+            found[key] = str(entry["value"] if isinstance(entry, Mapping) else entry)
+    return found
