@@ -7,6 +7,7 @@ the release log gives the same state, bit for bit, and what it shows tells nothi
 from __future__ import annotations
 
 from collections.abc import Iterable
+from copy import copy
 from dataclasses import dataclass, field
 from io import BytesIO
 from typing import Any
@@ -14,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from accounting import membership
 from accounting.constants import population_constants
 from accounting.exceptions import SettingsError, SnapshotError, StepOrderError
 from accounting.horizon_settings import HorizonSettings
@@ -68,13 +70,10 @@ class ContinuousAccountant:
                 since.shape,
                 "pass one value a person",
             )
-        self._since = np.maximum(since, first_step).astype(np.int64)
-        self._arrays = self.population.arrays
-        self._most_places = int(np.diff(self._arrays.places_start).max(initial=1))
+        self._index_people(np.maximum(since, first_step).astype(np.int64))
         horizon, mistakes = self.settings.horizon, self.settings.mistakes
         self._constants = population_constants(self._arrays, horizon, mistakes)
         self._own = OwnStarts(*(self._arrays.initial.copy() for _ in OwnStarts._fields))
-        self._own_people = np.flatnonzero(np.diff(self._arrays.initial_start))
         self._state = _empty_state(people, horizon)
         self._view_before = empty_view(len(self.population.location_names))
         self._labels = np.zeros((horizon, len(self.population.location_names)), dtype=np.int32)
@@ -182,6 +181,48 @@ class ContinuousAccountant:
             self._reached, self._reached_before = stored["reached"], stored["reached_before"]
             self._labels = stored["labels"]
         self._refresh_own_starts(self._next_step - 1)
+
+    def with_people(self, newcomers: ContinuousAccountant) -> ContinuousAccountant:
+        """This accountant and one of other people, brought to the same step, as one; bit for bit the same.
+
+        ``newcomers`` must have the same settings but for ``first_step``, and the same locations.
+        """
+        if newcomers.next_step != self.next_step:
+            raise StepOrderError(
+                f"people who join must be accounted up to step {self.next_step}",
+                newcomers.next_step,
+                "apply the steps since they came",
+            )
+        joined = copy(self)
+        joined.population = Population.concatenate([self.population, newcomers.population])
+        joined.effective_from = np.concatenate((self._since, newcomers._since))
+        joined._constants = membership.join_constants(self._constants, newcomers._constants)
+        joined._state = membership.join_people(self._state, newcomers._state)
+        joined._own = membership.join_people(self._own, newcomers._own)
+        joined._reached = np.concatenate((self._reached, newcomers._reached))
+        joined._reached_before = np.concatenate((self._reached_before, newcomers._reached_before))
+        joined._index_people(joined.effective_from)
+        return joined
+
+    def of_people(self, people: NDArray[np.int64]) -> ContinuousAccountant:
+        """The same accountant for some of the people, by position, as if there had been no others."""
+        chosen = copy(self)
+        chosen.population = self.population.subset(people)
+        chosen.effective_from = self._since[people]
+        chosen._constants = membership.take_constants(self._constants, people)
+        chosen._state = membership.take_people(self._state, people)
+        chosen._own = membership.take_packed(self._own, self._arrays.initial_start, people)
+        chosen._reached = self._reached[people]
+        chosen._reached_before = self._reached_before[people]
+        chosen._index_people(chosen.effective_from)
+        return chosen
+
+    def _index_people(self, since: NDArray[np.int64]) -> None:
+        """What follows from who is there."""
+        self._since = since
+        self._arrays = self.population.arrays
+        self._most_places = int(np.diff(self._arrays.places_start).max(initial=1))
+        self._own_people = np.flatnonzero(np.diff(self._arrays.initial_start))
 
     def _sharpen(self, step: int) -> None:
         """Look again, with the dear bounds, at those whose cheap bound is high."""

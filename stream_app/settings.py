@@ -83,7 +83,9 @@ class KafkaSettings(_Section):
     partitions: int = Field(
         default=4, ge=1, le=10_000, description="parts the people are split into; the most account workers"
     )
-    replication: int = Field(default=1, ge=1, description="copies of every topic; 3 where nothing may be lost")
+    replication: int = Field(
+        default=1, ge=1, description="copies of every topic; 3 where nothing may be lost"
+    )
     session_seconds: float = Field(
         default=10.0, ge=1.0, le=300.0, description="silence after which a worker counts as dead"
     )

@@ -133,7 +133,9 @@ class Topics:
         yield TopicPlan(
             self.decisions, one, copies, _LOG, "what was decided and accounted", "workers, privacy officer"
         )
-        yield TopicPlan(self.steps, people, copies, week, "decisions, one copy a partition", "account workers")
+        yield TopicPlan(
+            self.steps, people, copies, week, "decisions, one copy a partition", "account workers"
+        )
         yield TopicPlan(
             self.progress, one, copies, _LATEST, "open steps with their counts: secret", "release worker only"
         )
@@ -146,8 +148,12 @@ class Topics:
         yield TopicPlan(
             self.rejected, one, copies, month, "refused messages, may hold counts: secret", "operator"
         )
-        yield TopicPlan(self.proposals, people, copies, _days(1), "what a step might release", "account workers")
-        yield TopicPlan(self.answers, one, copies, _days(1), "people over budget, by partition", "release worker")
+        yield TopicPlan(
+            self.proposals, people, copies, _days(1), "what a step might release", "account workers"
+        )
+        yield TopicPlan(
+            self.answers, one, copies, _days(1), "people over budget, by partition", "release worker"
+        )
 
 
 @dataclass(frozen=True)
