@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from accounting.exceptions import SettingsError
 
@@ -46,6 +46,10 @@ class HorizonSettings:
             )
         if self.order < 1:
             raise SettingsError("order must be at least 1", self.order, "use 2 for a good start")
+
+    def starting_at(self, step: int) -> HorizonSettings:
+        """The same for an accountant whose first step is another."""
+        return replace(self, first_step=step)
 
     @property
     def sharpened_from(self) -> float:

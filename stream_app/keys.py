@@ -29,11 +29,23 @@ def load_keys(settings: Settings, folder: Path, *, create: bool = False) -> Keys
     With ``create`` a key whose file is missing is made, with mode 0600; otherwise :class:`SettingsError` says
     how to get one.
     """
-    noise = _Source("noise_key", settings.noise_key, settings.noise_key_secret, folder / "noise.key")
-    names = _Source(
-        "pseudonym_key", settings.pseudonym_key, settings.pseudonym_key_secret, folder / "pseudonym.key"
+    return Keys(
+        load_noise_key(settings, folder, create=create), load_pseudonym_key(settings, folder, create=create)
     )
-    return Keys(_load(noise, NoiseKey, create), _load(names, Pseudonymiser, create))
+
+
+def load_noise_key(settings: Settings, folder: Path | None = None, *, create: bool = False) -> NoiseKey:
+    """The key that hides counts; without a folder the settings must name it."""
+    source = _Source("noise_key", settings.noise_key, settings.noise_key_secret, folder)
+    return _load(source, "noise.key", NoiseKey, create)
+
+
+def load_pseudonym_key(
+    settings: Settings, folder: Path | None = None, *, create: bool = False
+) -> Pseudonymiser:
+    """The key that hides names; without a folder the settings must name it."""
+    source = _Source("pseudonym_key", settings.pseudonym_key, settings.pseudonym_key_secret, folder)
+    return _load(source, "pseudonym.key", Pseudonymiser, create)
 
 
 class _Source(NamedTuple):
@@ -42,24 +54,25 @@ class _Source(NamedTuple):
     name: str
     path: Path | None
     secret: SecretStr | None
-    default: Path
+    folder: Path | None
 
 
-def _load(source: _Source, kind: type[Key], create: bool) -> Key:
+def _load(source: _Source, default_name: str, kind: type[Key], create: bool) -> Key:
     """One key: the secret itself, else its file, else the default file."""
     parse: Callable[[str], Key] = kind.parse  # type: ignore[attr-defined]
     load: Callable[[Path], Key] = kind.load  # type: ignore[attr-defined]
     make: Callable[[Path], Key] = kind.create  # type: ignore[attr-defined]
-    name, path, secret, default = source
+    name, path, secret, folder = source
+    default = None if folder is None else folder / default_name
     if secret is not None and path is not None:
         raise SettingsError(f"{name} must come from one place", "a file and a secret", "drop one of the two")
     if secret is not None:
         return parse(secret.get_secret_value())
     file = path or default
-    if create and not file.exists():
+    if file is not None and create and not file.exists():
         file.parent.mkdir(parents=True, exist_ok=True)
         return make(file)
-    if path is None and not default.exists():
+    if file is None or (path is None and not file.exists()):
         raise SettingsError(
             f"{name} must be set",
             "nothing",

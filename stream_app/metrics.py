@@ -75,7 +75,7 @@ class EngineMetrics(Observer):
             ["mechanism"],
             registry=registry,
         )
-        self._person_steps = Counter(
+        self.person_steps = Counter(
             "tallyguard_person_steps", "Steps accounted, times people", registry=registry
         )
         self._latency = Histogram(
@@ -90,7 +90,7 @@ class EngineMetrics(Observer):
 
     def _show_state(self, registry: CollectorRegistry) -> None:
         self._people = Gauge("tallyguard_people", "People whose risk is accounted", registry=registry)
-        self._lag = Gauge(
+        self.lag = Gauge(
             "tallyguard_accountant_lag_steps",
             "Steps seen but not yet closed and accounted",
             registry=registry,
@@ -209,7 +209,7 @@ class EngineMetrics(Observer):
     def closed(self, event: StepClosed) -> None:
         """A step is durable: count it, and show what it did to the risks."""
         self._last_step.set(event.step)
-        self._lag.set(event.lag_steps)
+        self.lag.set(event.lag_steps)
         self._people.set(event.people)
         self._charge(event.schedule)
         self._show_errors(event)
@@ -223,7 +223,7 @@ class EngineMetrics(Observer):
         self._steps.inc()
         self._progress.set(self._now_seconds())
         self._latency.observe(event.latency_seconds)
-        self._person_steps.inc(event.people)
+        self.person_steps.inc(event.people)
         for release in event.schedule.releases:
             missing = release.sensor.name in event.missing
             self._releases.labels("suppressed" if missing else release.mechanism.name).inc()

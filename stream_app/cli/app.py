@@ -10,9 +10,13 @@ from stream_app.cli.config import config
 from stream_app.cli.demo import demo
 from stream_app.cli.ledger import ledger
 from stream_app.cli.noise import noise
+from stream_app.cli.persons import persons
 from stream_app.cli.priors import priors
+from stream_app.cli.produce import produce
 from stream_app.cli.report import report
 from stream_app.cli.run import run
+from stream_app.cli.topics import topics
+from stream_app.cli.worker import worker
 
 app = typer.Typer(
     name="tallyguard",
@@ -34,3 +38,7 @@ app.command()(check)
 app.add_typer(priors)
 app.add_typer(noise)
 app.add_typer(config)
+app.add_typer(topics)
+app.add_typer(worker)
+app.command()(produce)
+app.add_typer(persons)

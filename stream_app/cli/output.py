@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
 
+_TALKATIVE = ("kafka", "aiokafka", "faust", "mode", "stream_app.kafka.apps")  # their troubles reach us as errors
+
+
 def stdout() -> Console:
     """Where results go."""
     from rich.console import Console
@@ -51,6 +54,8 @@ def start_logging() -> None:
     logging.basicConfig(
         stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
     )
+    for library in _TALKATIVE:
+        logging.getLogger(library).setLevel(logging.ERROR)
 
 
 def fail(message: str) -> NoReturn:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from stream_app.kafka.exceptions import TopicError
-from stream_app.settings import KafkaSettings
+from stream_app.settings import Settings
 
 FOREVER = "-1"
 DAY_MILLISECONDS = 24 * 3600 * 1000
@@ -26,6 +26,12 @@ def _days(days: int) -> dict[str, str]:
 
 _LOG = {"cleanup.policy": "delete", "retention.ms": FOREVER, "retention.bytes": FOREVER}
 _LATEST = {"cleanup.policy": "compact"}
+_REWRITTEN = _LATEST | {  # a record a transaction: clean up behind it, and let open steps be many
+    "segment.bytes": str(64 * 2**20),
+    "segment.ms": "600000",
+    "min.cleanable.dirty.ratio": "0.1",
+    "max.message.bytes": str(16 * 2**20),
+}
 
 
 @dataclass(frozen=True)
@@ -47,15 +53,17 @@ class Topics:
     prefix: str = ""
     partitions: int = 4
     replication: int = 1
+    tiers: tuple[str, ...] = ()
     _plans: Mapping[str, TopicPlan] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_plans", {plan.name: plan for plan in self._make_plans()})
 
     @classmethod
-    def of(cls, settings: KafkaSettings) -> Topics:
+    def of(cls, settings: Settings) -> Topics:
         """The topics the settings ask for."""
-        return cls(settings.prefix, settings.partitions, settings.replication)
+        kafka = settings.kafka
+        return cls(kafka.prefix, kafka.partitions, kafka.replication, tuple(settings.release.tiers))
 
     @property
     def activations(self) -> str:
@@ -71,6 +79,10 @@ class Topics:
     def releases(self) -> str:
         """The public log."""
         return f"{self.prefix}releases"
+
+    def tier(self, name: str) -> str:
+        """The log of one tier of recipients."""
+        return f"{self.prefix}releases-{name}"
 
     @property
     def decisions(self) -> str:
@@ -130,6 +142,8 @@ class Topics:
             self.readings, one, copies, week | _BROKER_TIME, "counts: secret", "release worker only"
         )
         yield TopicPlan(self.releases, one, copies, _LOG, "published values", "everybody")
+        for tier in self.tiers:
+            yield TopicPlan(self.tier(tier), one, copies, _LOG, f"values for tier {tier}", f"tier {tier}")
         yield TopicPlan(
             self.decisions, one, copies, _LOG, "what was decided and accounted", "workers, privacy officer"
         )
@@ -137,7 +151,12 @@ class Topics:
             self.steps, people, copies, week, "decisions, one copy a partition", "account workers"
         )
         yield TopicPlan(
-            self.progress, one, copies, _LATEST, "open steps with their counts: secret", "release worker only"
+            self.progress,
+            one,
+            copies,
+            _REWRITTEN,
+            "open steps with counts: secret",
+            "release worker only",
         )
         yield TopicPlan(
             self.persons, people, copies, _LATEST, "movement priors by pseudonym: secret", "account workers"

@@ -1,4 +1,4 @@
-"""People who join or leave a running accountant: everybody's numbers are those of an accountant of their own."""
+"""People who join or leave a running accountant: nobody else's numbers change."""
 
 from __future__ import annotations
 

@@ -1,0 +1,84 @@
+"""``tallyguard topics``: the deployment's topics on the broker, made and checked."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import typer
+
+from stream_app.cli.options import ConfigOption, JsonOption
+from stream_app.cli.output import print_json, stdout
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from stream_app.kafka.connection import Connection
+    from stream_app.kafka.topics import Topics
+
+topics = typer.Typer(name="topics", help="The topics on Kafka.", no_args_is_help=True)
+
+
+@topics.callback()
+def _group() -> None:
+    """The topics on Kafka."""
+
+
+@topics.command()
+def create(config: ConfigOption = None, json: JsonOption = False) -> None:
+    """Make the topics that are missing; existing ones are left as they are.
+
+    \b
+    Examples:
+      tallyguard topics create --config tallyguard.toml
+      TALLYGUARD_KAFKA__SERVERS=broker:9092 tallyguard topics create --json
+    """
+    from stream_app.kafka.deployment import administration
+    from stream_app.kafka.topics import create_topics
+
+    wanted, connection = _wanted(config)
+    with administration(connection) as admin:
+        made = create_topics(admin, wanted)
+    if json:
+        print_json(
+            {"created": list(made), "existing": [p.name for p in wanted.plans() if p.name not in made]}
+        )
+        return
+    for plan in wanted.plans():
+        state = "created" if plan.name in made else "exists"
+        stdout().print(f"{state:8} {plan.name}, {plan.partitions} partitions: {plan.holds}")
+
+
+@topics.command()
+def check(config: ConfigOption = None, json: JsonOption = False) -> None:
+    """Compare the broker's topics with what the deployment needs; exit 1 if anything differs.
+
+    \b
+    Examples:
+      tallyguard topics check --config tallyguard.toml
+      tallyguard topics check --json
+    """
+    from stream_app.kafka.deployment import administration
+    from stream_app.kafka.topics import check_topics
+
+    wanted, connection = _wanted(config)
+    with administration(connection) as admin:
+        differences = check_topics(admin, wanted)
+    if json:
+        print_json([vars(difference) for difference in differences])
+    else:
+        for difference in differences:
+            stdout().print(difference.sentence())
+        if not differences:
+            stdout().print(f"All {len(wanted.plans())} topics are as they must be.")
+    if differences:
+        raise SystemExit(1)
+
+
+def _wanted(config: Path | None) -> tuple[Topics, Connection]:
+    """The topics of the settings, and the way to the broker."""
+    from stream_app.kafka.connection import Connection
+    from stream_app.kafka.topics import Topics
+    from stream_app.settings_sources import load_settings
+
+    settings = load_settings(config)
+    return Topics.of(settings), Connection.of(settings.kafka)

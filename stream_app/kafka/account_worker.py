@@ -1,0 +1,238 @@
+"""An account worker: owns the people of its partitions and accounts every decided step for them, once.
+
+A partition that is given to it is loaded from ``persons`` and brought up to date from the log of decisions;
+then the steps of its live topic follow. A step that was applied is dropped, a gap is filled from the log. The
+state lives in memory only: it is a function of the two topics, and the next owner computes it again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any, TypeVar
+
+from pydantic import ValidationError
+
+from models.schedule import StepSchedule
+from stream_app.decisions import schedule_of
+from stream_app.kafka.account_watch import AccountWatch
+from stream_app.kafka.book import Arrival, Book
+from stream_app.kafka.deployment import Deployment
+from stream_app.kafka.exceptions import LogError
+from stream_app.kafka.log_reader import committed_offset, last_record, read_partition, read_steps, step_key
+from stream_app.kafka.person_source import Changes, PersonSource
+from stream_app.kafka.refused import Refused
+from stream_app.kafka.risk_topic import RiskTopic
+from stream_app.kafka.warm_up import account_a_little
+from stream_app.kafka.worker import Job, Pulse
+from stream_app.messages import StepDecision
+from stream_app.risk_output import summary_message
+
+logger = logging.getLogger(__name__)
+
+_IDLE_SECONDS = 0.5
+_STEPS_AT_A_TIME = 200  # caught up between two signs of life
+Result = TypeVar("Result")
+
+
+class AccountWorker(Job):
+    """Accounts the partitions the group gives it, one event after the other."""
+
+    def __init__(self, deployment: Deployment, *, watch: AccountWatch, pulse: Pulse) -> None:
+        self._deployment = deployment
+        self._watch = watch
+        self._pulse = pulse
+        self._topics = deployment.topics
+        self._risks = RiskTopic(deployment.connection, deployment.topics)
+        self._persons = PersonSource(deployment.connection, deployment.topics.persons, self._refuse)
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="accountant")
+        self._books: dict[int, Book] = {}
+        self._inbox: asyncio.Queue[Any] = asyncio.Queue(maxsize=256)
+        self._assignment: set[int] = set()
+        self._changed = asyncio.Event()
+        self._app: Any = None
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """What this worker is given by its group."""
+        return (self._topics.steps,)
+
+    async def prepare(self, app: Any) -> None:
+        """Compile the kernels before joining: a member that compiles is a member that is silent."""
+        self._app = app
+        await self._risks.start()
+        await self._in_thread(lambda: account_a_little(self._deployment))
+
+    async def assigned(self, partitions: set[tuple[str, int]]) -> None:
+        """Remember what is owned; loading is work, and waits for its turn."""
+        self._assignment = {partition for _, partition in partitions}
+        logger.info("partitions given: %s", ", ".join(map(str, sorted(self._assignment))) or "none")
+        self._changed.set()
+
+    async def take(self, event: Any) -> None:
+        """Keep an event until its turn comes."""
+        await self._inbox.put(event)
+
+    async def run(self) -> None:
+        """Until cancelled: partitions first, then changed people, then events."""
+        while True:
+            self._pulse.beat(has_work=not self._inbox.empty())
+            if self._changed.is_set():
+                self._changed.clear()
+                await self._settle()
+            await self._change_people()
+            try:
+                event = await asyncio.wait_for(self._inbox.get(), _IDLE_SECONDS)
+            except TimeoutError:
+                self._watch.show()
+                continue
+            if event.message.partition in self._books:
+                await self._take(self._books[event.message.partition], event)
+            elif event.message.partition in self._assignment:
+                self._changed.set()
+                await self._settle()
+                await self._take(self._books[event.message.partition], event)
+
+    async def finish(self, reason: str) -> None:
+        """Leave; what was accounted is acknowledged, the rest is another's."""
+        self._watch.stopped(reason)
+        await self._persons.stop()
+        await self._risks.stop()
+        self._thread.shutdown(wait=False)
+
+    async def _settle(self) -> None:
+        """Drop books of partitions that were taken away, make those of new ones."""
+        for partition in self._books.keys() - self._assignment:
+            del self._books[partition]
+        for partition in sorted(self._assignment - self._books.keys()):
+            self._books[partition] = await self._open(partition)
+            self._pulse.progress()
+        await self._persons.follow(self._books)
+        self._watch.owns(self._books.values())
+
+    async def _open(self, partition: int) -> Book:
+        """A partition's book before the next step that is to be told."""
+        settings = self._deployment.settings
+        book = Book(
+            partition, self._deployment.location_names, self._deployment.horizon(), settings.risk_every
+        )
+        people = await self._persons.load(partition)
+        await self._enter(book, people)
+        await self._catch_up(book, await self._resume_step(partition))
+        logger.info("partition %d: %d people, next step %d", partition, len(book.pseudonyms), book.next_step)
+        return book
+
+    async def _resume_step(self, partition: int) -> int:
+        """The first step whose risks were not told by whoever owned the partition before."""
+        start = await committed_offset(
+            self._deployment.connection, self._app.conf.id, self._topics.steps, partition
+        )
+        steps = read_partition(self._deployment.connection, self._topics.steps, partition, start)
+        async for record in steps:
+            return step_key(record.key)
+        last = await last_record(self._deployment.connection, self._topics.steps, partition)
+        return 0 if last is None else step_key(last.key) + 1
+
+    async def _take(self, book: Book, event: Any) -> None:
+        """One event: account its step, tell the risks, acknowledge."""
+        decision = await self._decision(event)
+        if decision is not None:
+            arrival = book.standing_of(decision.step)
+            if arrival is Arrival.AHEAD:
+                self._watch.filled(decision.step - book.next_step)
+                await self._catch_up(book, decision.step)
+            if arrival is Arrival.KNOWN:
+                self._watch.dropped()
+            else:
+                await self._apply(book, self._schedule(decision))
+        event.ack()
+        self._pulse.progress()
+
+    async def _apply(self, book: Book, schedule: StepSchedule) -> None:
+        """Account a step and tell what became of the risks."""
+        summary, records = await self._in_thread(lambda: _account(book, schedule))
+        await self._risks.write(book.partition, summary, book.pseudonyms, records)
+        self._watch.accounted(book, schedule)
+
+    async def _decision(self, event: Any) -> StepDecision | None:
+        """The decision in an event; None after a dead letter."""
+        value = event.message.value or b""
+        try:
+            return StepDecision.model_validate_json(value)
+        except ValidationError as error:
+            message = event.message
+            hint = error.errors(include_url=False, include_input=False)[0]["msg"]
+            source = f"{message.topic}/{message.partition}:{message.offset}"
+            await self._refuse(Refused(source, value, f"a step must be a decision: {hint}"))
+            return None
+
+    async def _catch_up(self, book: Book, until: int) -> None:
+        """Apply the logged steps before ``until`` without telling of them again."""
+        while book.next_step < until:
+            schedules = await self._logged(book.next_step, min(until, book.next_step + _STEPS_AT_A_TIME))
+            await self._in_thread(partial(_apply_all, book, schedules))
+            self._pulse.progress()
+
+    async def _logged(self, first: int, until: int) -> list[StepSchedule]:
+        """The decided steps ``first..until - 1`` of the log."""
+        values = read_steps(self._deployment.connection, self._topics.decisions, first, until)
+        found = [self._schedule(StepDecision.model_validate_json(value)) async for value in values]
+        if [schedule.step for schedule in found] != list(range(first, max(first, until))):
+            raise LogError(
+                f"{self._topics.decisions} must hold every step from {first} to {until - 1}",
+                f"{len(found)} of {until - first}",
+                "its retention must be unlimited; restore it, or begin anew with another kafka.prefix",
+            )
+        return found
+
+    async def _change_people(self) -> None:
+        """Between two steps: people who came, left or have another prior."""
+        self._persons.check()
+        for partition in self._persons.waiting():
+            book, changes = self._books.get(partition), self._persons.take(partition)
+            if book is not None:
+                await self._enter(book, changes)
+                self._watch.owns(self._books.values())
+
+    async def _enter(self, book: Book, changes: Changes) -> None:
+        """Bring changes into a book; records that are no priors go to the dead letters."""
+        since = [entry.effective_from for entry in changes.values() if entry is not None]
+        schedules = await self._logged(min([book.next_step, *since]), book.next_step)
+
+        def logged(first: int, until: int) -> Iterable[StepSchedule]:
+            return [schedule for schedule in schedules if first <= schedule.step < until]
+
+        refused = await self._in_thread(lambda: book.change(changes, logged))
+        for person in refused:
+            source = f"{self._topics.persons}/{book.partition}"
+            await self._refuse(Refused(source, person.pseudonym.encode(), person.reason))
+
+    def _schedule(self, decision: StepDecision) -> StepSchedule:
+        return schedule_of(decision, self._deployment.registry)
+
+    async def _refuse(self, refused: Refused) -> None:
+        letter = refused.letter()
+        await self._risks.reject(letter)
+        self._watch.refused(letter.reason)
+
+    async def _in_thread(self, work: Callable[[], Result]) -> Result:
+        """Numeric work off the event loop, so that the group keeps hearing from us."""
+        future = asyncio.get_running_loop().run_in_executor(self._thread, work)
+        while not future.done():
+            await asyncio.wait({future}, timeout=1.0)
+            self._pulse.beat(has_work=True)
+        return future.result()
+
+
+def _apply_all(book: Book, schedules: Iterable[StepSchedule]) -> None:
+    for schedule in schedules:
+        book.apply(schedule)
+
+
+def _account(book: Book, schedule: StepSchedule) -> tuple[Any, Any]:
+    """One step on the accountant's thread."""
+    book.apply(schedule)
+    return summary_message(book.accountant.summary(), book.partition), book.records()

@@ -1,0 +1,65 @@
+"""Records of two topics in the order in which the broker received them.
+
+A worker that catches up fetches one topic far ahead of the other. Taken as fetched, activations would seem
+announced years ahead, or counts to come without their activation; by the broker's time stamps they come as
+they came. A topic of which nothing waits holds the other back until it is known to have nothing earlier.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+SILENCE_SECONDS = 2.0
+"""Silence after which a topic is taken to have nothing, when its end cannot be told."""
+
+
+class Arrived(NamedTuple):
+    """One record: its topic, the broker's time stamp, its offset, its bytes and the event to acknowledge."""
+
+    topic: str
+    timestamp: float
+    offset: int
+    value: bytes
+    event: Any
+
+
+class ArrivalOrder:
+    """Merges topics; the first named goes first among records of the same time stamp."""
+
+    def __init__(
+        self, topics: Sequence[str], is_at_end: Callable[[str, int], bool], now_seconds: float
+    ) -> None:
+        self._waiting: dict[str, deque[Arrived]] = {topic: deque() for topic in topics}
+        self._is_at_end = is_at_end
+        self._next_offset = dict.fromkeys(topics, -1)
+        self._heard_seconds = dict.fromkeys(topics, now_seconds)
+
+    def __len__(self) -> int:
+        """How many records wait."""
+        return sum(map(len, self._waiting.values()))
+
+    def add(self, record: Arrived, now_seconds: float) -> None:
+        """One more record; those of one topic come in the order of their offsets."""
+        self._waiting[record.topic].append(record)
+        self._next_offset[record.topic] = record.offset + 1
+        self._heard_seconds[record.topic] = now_seconds
+
+    def take(self, most: int, now_seconds: float) -> list[Arrived]:
+        """At most so many records whose turn has come."""
+        taken: list[Arrived] = []
+        while len(taken) < most:
+            heads = [waiting[0] for waiting in self._waiting.values() if waiting]
+            if not heads or not all(self._may_pass(topic, now_seconds) for topic in self._waiting):
+                break
+            first = min(heads, key=lambda record: record.timestamp)
+            taken.append(self._waiting[first.topic].popleft())
+        return taken
+
+    def _may_pass(self, topic: str, now_seconds: float) -> bool:
+        """Whether a topic has a record to compare with, or none to wait for."""
+        if self._waiting[topic]:
+            return True
+        silent = now_seconds - self._heard_seconds[topic] >= SILENCE_SECONDS
+        return silent or self._is_at_end(topic, self._next_offset[topic])

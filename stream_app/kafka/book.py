@@ -1,0 +1,95 @@
+"""The people of one partition and their accountant: what an account worker keeps, without any broker.
+
+A book is a pure function of the records of its people and of the decisions applied to it. Each step is
+applied once, whatever is delivered again: :meth:`Book.standing_of` says what to do with a step that arrives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from enum import Enum
+
+import numpy as np
+
+from accounting.continuous import ContinuousAccountant, HorizonSettings
+from models.schedule import StepSchedule
+from stream_app.engine import RiskRecords, risk_records
+from stream_app.kafka.person_records import PersonEntry, RefusedPerson, people_of
+
+Schedules = Callable[[int, int], Iterable[StepSchedule]]
+"""The decided steps from the first number up to but without the second."""
+
+
+class Arrival(Enum):
+    """What a step that arrives is to a book."""
+
+    KNOWN = "known"  # applied already: drop it
+    NEXT = "next"  # apply it
+    AHEAD = "ahead"  # fetch the steps between from the log first
+
+
+class Book:
+    """Everybody of one partition, accounted up to ``next_step``."""
+
+    def __init__(
+        self, partition: int, location_names: tuple[str, ...], settings: HorizonSettings, risk_every: int
+    ) -> None:
+        self.partition = partition
+        self._names = location_names
+        self._settings = settings
+        self._risk_every = risk_every
+        self.accountant = self._accountant([], settings.first_step)[0]
+
+    @property
+    def next_step(self) -> int:
+        """The step that is applied next."""
+        return self.accountant.next_step
+
+    @property
+    def pseudonyms(self) -> tuple[str, ...]:
+        """Who is in the book, in the accountant's order."""
+        return self.accountant.population.people
+
+    def standing_of(self, step: int) -> Arrival:
+        """What to do with a step."""
+        if step < self.next_step:
+            return Arrival.KNOWN
+        return Arrival.NEXT if step == self.next_step else Arrival.AHEAD
+
+    def apply(self, step: StepSchedule) -> None:
+        """Account one step for everybody."""
+        self.accountant.apply(step)
+
+    def records(self) -> RiskRecords:
+        """Risks to be told of single people after the last step."""
+        return risk_records(self.accountant, self.next_step - 1, self._risk_every)
+
+    def change(
+        self, changes: Mapping[str, PersonEntry | None], schedules: Schedules
+    ) -> tuple[RefusedPerson, ...]:
+        """People who come, leave (None) or get another prior; the log brings newcomers up to date.
+
+        A record that is no prior changes nothing: whoever was known stays with the prior that was known.
+        """
+        newcomers, refused = self._accountant(
+            [entry for entry in changes.values() if entry is not None], self.next_step
+        )
+        stay = set(self.pseudonyms) - changes.keys() | {each.pseudonym for each in refused}
+        known = self.accountant
+        if len(stay) < len(known.population):
+            staying = [i for i, name in enumerate(known.population.people) if name in stay]
+            known = known.of_people(np.array(staying, dtype=np.int64))
+        if len(newcomers.population):
+            newcomers.apply_all(schedules(newcomers.next_step, self.next_step))
+            known = known.with_people(newcomers)
+        self.accountant = known
+        return refused
+
+    def _accountant(
+        self, entries: list[PersonEntry], next_step: int
+    ) -> tuple[ContinuousAccountant, tuple[RefusedPerson, ...]]:
+        """An accountant of these people before the first step that counts for any of them."""
+        people = people_of(entries, self._names)
+        first = min([next_step, *people.effective_from.tolist()])
+        settings = self._settings.starting_at(max(first, self._settings.first_step))
+        return ContinuousAccountant(people.population, settings, people.effective_from), people.refused

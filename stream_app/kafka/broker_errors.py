@@ -1,0 +1,73 @@
+"""Errors of the Kafka clients in words an operator can act on, and waiting for a broker that is away."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from stream_app.kafka.connection import Connection
+from stream_app.kafka.exceptions import BrokerError
+
+logger = logging.getLogger(__name__)
+
+FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.5, 15.0
+_REFUSALS = ("Authentication", "Authorization", "Sasl", "SSL", "Certificate")
+
+
+def is_refusal(error: BaseException) -> bool:
+    """Whether the broker is there and does not want us: waiting does not help then."""
+    chain: BaseException | None = error
+    while chain is not None:
+        if any(word in type(chain).__name__ for word in _REFUSALS) or "certificate" in str(chain).lower():
+            return True
+        chain = chain.__cause__ or chain.__context__
+    return False
+
+
+def explain(error: BaseException, connection: Connection) -> BrokerError:
+    """One sentence for an error of a client."""
+    servers = ", ".join(connection.servers)
+    said = str(error) or type(error).__name__
+    if is_refusal(error):
+        return BrokerError(
+            f"the broker at {servers} must accept this client",
+            said,
+            "check kafka.security, username, password and ca_file, and what this user may do (docs/kafka.md)",
+        )
+    return BrokerError(
+        f"the broker at {servers} must answer", said, "check that it runs and that kafka.servers names it"
+    )
+
+
+@contextmanager
+def broker_errors(connection: Connection) -> Iterator[None]:
+    """Errors of kafka-python and aiokafka as :class:`BrokerError`."""
+    from aiokafka.errors import KafkaError as AiokafkaError
+    from kafka.errors import KafkaError
+
+    try:
+        yield
+    except (KafkaError, AiokafkaError, ConnectionError) as error:
+        raise explain(error, connection) from error
+
+
+async def wait_for_broker(connection: Connection) -> None:
+    """Return once the broker answers; :class:`BrokerError` if it does and refuses us."""
+    from aiokafka.admin import AIOKafkaAdminClient
+
+    pause = FIRST_PAUSE_SECONDS
+    while True:
+        admin = AIOKafkaAdminClient(**connection.aiokafka())
+        try:
+            await admin.start()
+            return
+        except Exception as error:  # the clients raise their own, sockets' and TLS's errors
+            if is_refusal(error):
+                raise explain(error, connection) from error
+            logger.warning("waiting for the broker at %s: %s", ", ".join(connection.servers), error)
+        finally:
+            await admin.close()
+        await asyncio.sleep(pause)
+        pause = min(2 * pause, LONGEST_PAUSE_SECONDS)

@@ -1,0 +1,50 @@
+"""Metrics of account workers: the risks of their people, and what the log and the group did to them.
+
+Releases, their noise and the privacy spent are the release worker's to count: summed over workers nothing
+may count twice.
+"""
+
+from __future__ import annotations
+
+from prometheus_client import CollectorRegistry, Counter, Gauge
+
+from models.schedule import StepSchedule
+from stream_app.events import StepClosed
+from stream_app.metrics import EngineMetrics
+
+
+class AccountMetrics(EngineMetrics):
+    """The engine's metrics without what belongs to the release worker."""
+
+    def restored(self, schedule: StepSchedule) -> None:
+        """Spent at the release worker."""
+
+    def closed(self, event: StepClosed) -> None:
+        """Show the risks after a step."""
+        self._last_step.set(event.step)
+        self._people.set(event.people)
+        self._progress.set(self._now_seconds())
+        self._show_information(event.schedule)
+        if event.summary is not None:
+            self._show_summary(event.summary)
+
+
+class AccountCounters:
+    """What only an account worker can count; ``person_steps`` and ``lag`` are the engine's own."""
+
+    def __init__(self, registry: CollectorRegistry, metrics: EngineMetrics) -> None:
+        self.partitions = Gauge(
+            "tallyguard_partitions_owned", "Partitions of people this worker accounts", registry=registry
+        )
+        self.redelivered = Counter(
+            "tallyguard_steps_redelivered",
+            "Steps delivered again and dropped, a partition each",
+            registry=registry,
+        )
+        self.from_log = Counter(
+            "tallyguard_steps_from_log",
+            "Steps missing on the live topic and taken from the log, a partition each",
+            registry=registry,
+        )
+        self.person_steps = metrics.person_steps
+        self.lag = metrics.lag

@@ -1,0 +1,64 @@
+"""Sending priors to ``persons``, and deleting people from it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from models.population import Population
+from stream_app.durable import replace_file
+from stream_app.exceptions import SettingsError
+from stream_app.kafka.clients import consuming, records, writing
+from stream_app.kafka.connection import Connection
+from stream_app.kafka.deployment import administration
+from stream_app.kafka.person_records import person_records
+from stream_app.kafka.topics import Topics, require_topics
+from stream_app.keys import load_pseudonym_key
+from stream_app.settings import Settings
+
+
+class LoadedCount(NamedTuple):
+    """How many people were sent and removed."""
+
+    topic: str
+    sent: int
+    removed: int
+
+
+def load_people(
+    settings: Settings, population: Population, effective_from: int, *, remove_others: bool = False
+) -> LoadedCount:
+    """Send everybody; with ``remove_others`` delete who is on the topic and not among them."""
+    connection, topics = Connection.of(settings.kafka), Topics.of(settings)
+    names = load_pseudonym_key(settings).pseudonyms(population.people)
+    with administration(connection) as admin:
+        require_topics(admin, topics)
+    gone = sorted(_known(connection, topics) - set(names)) if remove_others else []
+    with writing(connection) as producer:
+        for pseudonym, value in person_records(population, names, effective_from):
+            producer.send(topics.persons, value, key=pseudonym.encode())
+        for pseudonym in gone:
+            producer.send(topics.persons, None, key=pseudonym.encode())
+    return LoadedCount(topics.persons, len(names), len(gone))
+
+
+def write_locations(path: Path, names: Sequence[str]) -> None:
+    """The locations file of the workers: one name a line."""
+    unfit = next((name for name in names if not name.strip() or name != name.strip() or "\n" in name), None)
+    if unfit is not None:
+        raise SettingsError("a location's name must fit in a line", repr(unfit), "rename it in the priors")
+    replace_file(path, "".join(f"{name}\n" for name in names).encode(), 0o644)
+
+
+def _known(connection: Connection, topics: Topics) -> set[str]:
+    """Pseudonyms on the topic that were not deleted."""
+    known: set[str] = set()
+    with consuming(connection) as consumer:
+        for record in records(consumer, topics.persons):
+            name = (record.key or b"").decode("utf-8", "replace")
+            if record.value:
+                known.add(name)
+            else:
+                known.discard(name)
+    return known

@@ -1,0 +1,95 @@
+"""The records of ``persons`` for the partitions a worker owns: all of them first, then what changes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any
+
+from stream_app.kafka.connection import Connection
+from stream_app.kafka.log_reader import read_partition, reading
+from stream_app.kafka.person_records import PersonEntry, parse_person
+from stream_app.kafka.refused import Refused
+
+Changes = dict[str, PersonEntry | None]
+"""By pseudonym; None where a person was deleted."""
+
+Refuse = Callable[[Refused], Awaitable[None]]
+
+
+class PersonSource:
+    """Reads outside any group. Changes wait in :meth:`take` until the worker is between two steps."""
+
+    def __init__(self, connection: Connection, topic: str, refuse: Refuse) -> None:
+        self._connection = connection
+        self._topic = topic
+        self._refuse = refuse
+        self._changes: dict[int, Changes] = {}
+        self._next: dict[int, int] = {}
+        self._following: asyncio.Task[None] | None = None
+        self.changed = asyncio.Event()
+
+    async def load(self, partition: int) -> Changes:
+        """Everybody of a partition as of now."""
+        people: Changes = {}
+        last = -1
+        async for record in read_partition(self._connection, self._topic, partition):
+            last = record.offset
+            await self._enter(people, record)
+        self._next[partition] = last + 1
+        return people
+
+    def take(self, partition: int) -> Changes:
+        """What has changed since the last call."""
+        return self._changes.pop(partition, {})
+
+    def waiting(self) -> tuple[int, ...]:
+        """Partitions of which something has changed."""
+        return tuple(self._changes)
+
+    async def follow(self, partitions: Iterable[int]) -> None:
+        """From now on hear of changes in these partitions only; each must have been loaded."""
+        await self.stop()
+        followed = set(partitions)
+        self._changes = {each: changes for each, changes in self._changes.items() if each in followed}
+        if followed:
+            self._following = asyncio.create_task(self._follow(followed))
+
+    async def stop(self) -> None:
+        """Hear of nothing any more."""
+        if self._following is not None:
+            self._following.cancel()
+            await asyncio.gather(self._following, return_exceptions=True)
+            self._following = None
+
+    def check(self) -> None:
+        """Raise what ended the following, if anything did."""
+        following = self._following
+        if following is not None and following.done() and not following.cancelled():
+            following.result()
+
+    async def _follow(self, partitions: set[int]) -> None:
+        from aiokafka import TopicPartition
+
+        where = {TopicPartition(self._topic, each): self._next[each] for each in partitions}
+        async with reading(self._connection) as consumer:
+            consumer.assign(list(where))
+            for each, offset in where.items():
+                consumer.seek(each, offset)
+            async for record in consumer:
+                self._next[record.partition] = record.offset + 1
+                await self._enter(self._changes.setdefault(record.partition, {}), record)
+                self.changed.set()
+
+    async def _enter(self, people: Changes, record: Any) -> None:
+        """One record; what is no person goes to the dead letters, and whoever was known stays."""
+        if not record.value:
+            people[(record.key or b"").decode("utf-8", "replace")] = None
+            return
+        try:
+            entry = parse_person(record.key, record.value)
+        except ValueError as error:
+            source = f"{record.topic}/{record.partition}:{record.offset}"
+            await self._refuse(Refused(source, record.value, str(error)))
+            return
+        people[entry.pseudonym] = entry

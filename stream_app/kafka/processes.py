@@ -1,0 +1,86 @@
+"""The two kinds of worker processes, put together from settings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from prometheus_client import CollectorRegistry, ProcessCollector
+
+from stream_app.events import Observers
+from stream_app.kafka.account_watch import AccountWatch
+from stream_app.kafka.account_worker import AccountWorker
+from stream_app.kafka.deployment import Deployment
+from stream_app.kafka.metrics import AccountCounters, AccountMetrics
+from stream_app.kafka.release_worker import ReleaseWorker
+from stream_app.kafka.worker import Pulse, run_worker
+from stream_app.keys import load_noise_key
+from stream_app.policy import Policy, ScheduledPolicy, policy_from
+from stream_app.schedule_files import load_schedule
+from stream_app.settings import Settings
+from stream_app.watch import watching
+from stream_app.web import PeopleBoard, StatusBoard, serve
+
+Announce = Callable[[str], None]
+
+
+def run_release_worker(
+    settings: Settings, schedule: Path | None, *, accept_changes: bool, announce: Announce
+) -> int:
+    """Run the release worker until it is stopped; its exit code."""
+    deployment = Deployment.of(settings)
+    key = load_noise_key(settings)
+    policy: Policy = policy_from(settings.release, deployment.registry)
+    if schedule is not None:
+        policy = ScheduledPolicy(load_schedule(schedule, deployment.registry), policy)
+    pulse = Pulse()
+    with watching(settings, deployment.registry.sensors) as watch:
+        _announce(announce, watch.address)
+        job = ReleaseWorker(
+            deployment, key, policy, observer=watch.observer, pulse=pulse, accept_changes=accept_changes
+        )
+        return run_worker(release_group(settings), job, deployment, pulse)
+
+
+def run_account_worker(settings: Settings, *, announce: Announce) -> int:
+    """Run an account worker until it is stopped; its exit code."""
+    deployment = Deployment.of(settings)
+    pulse = Pulse()
+    with _account_watch(deployment, announce) as watch:
+        job = AccountWorker(deployment, watch=watch, pulse=pulse)
+        return run_worker(account_group(settings), job, deployment, pulse)
+
+
+def release_group(settings: Settings) -> str:
+    """Consumer group of the release worker."""
+    return f"{settings.kafka.prefix}tallyguard-release"
+
+
+def account_group(settings: Settings) -> str:
+    """Consumer group of the account workers."""
+    return f"{settings.kafka.prefix}tallyguard-account"
+
+
+@contextmanager
+def _account_watch(deployment: Deployment, announce: Announce) -> Iterator[AccountWatch]:
+    """Metrics and page of an account worker."""
+    settings, sensors = deployment.settings, deployment.registry.sensors
+    registry, board = CollectorRegistry(), StatusBoard(sensors)
+    people = PeopleBoard(settings.page_token.get_secret_value()) if settings.page_token else None
+    ProcessCollector(registry=registry)
+    metrics = AccountMetrics(registry, sensors, settings.thresholds, settings.delta, settings=settings)
+    observer = Observers([metrics, board, *([people] if people else [])])
+    names = tuple(sensor.name for sensor in sensors)
+    watch = AccountWatch(observer, AccountCounters(registry, metrics), names)
+    if not settings.listen:
+        yield watch
+        return
+    with serve(settings.listen, registry, board, people, settings) as server:
+        _announce(announce, server.address)
+        yield watch
+
+
+def _announce(announce: Announce, address: str | None) -> None:
+    if address:
+        announce(f"watch it at {address} (metrics at {address}metrics)")

@@ -1,0 +1,76 @@
+"""The release worker without a broker: records in, transactions out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from stream_app.engine import ClosedStep, StepEngine
+from stream_app.kafka.arrival_order import Arrived
+from stream_app.kafka.progress import Progress
+from stream_app.kafka.release_log import Transaction
+from stream_app.messages import Outcome, Rejected, parse
+from stream_app.runner import StepClock
+from stream_app.steps import Origin
+
+
+@dataclass
+class Taken:
+    """What came of some records."""
+
+    closed: list[ClosedStep] = field(default_factory=list)
+    rejected: list[Rejected] = field(default_factory=list)
+    outcomes: list[Outcome] = field(default_factory=list)
+
+
+class ReleaseCore:
+    """Engine and positions in the inputs; on one thread at a time."""
+
+    def __init__(
+        self, engine: StepEngine, clock: StepClock, progress: Progress, basis: Mapping[str, object]
+    ) -> None:
+        self.engine = engine
+        self._clock = clock
+        self._offsets = dict(progress.offsets)
+        self._basis = dict(basis)
+
+    def take(self, records: Sequence[Arrived], now_seconds: float) -> Taken:
+        """Enter records that were not entered before, closing steps as they become due.
+
+        What comes of a record depends on those before it only, never on how they were cut into batches.
+        """
+        taken = Taken()
+        for record in records:
+            if record.offset >= self._offsets.get(record.topic, 0):
+                self._offsets[record.topic] = record.offset + 1
+                self._receive(record, taken)
+                self._close_due(taken)
+        self.engine.close_through(self._clock.due_step(now_seconds))
+        self._close_due(taken)
+        return taken
+
+    def _close_due(self, taken: Taken) -> None:
+        while (closed := self.engine.close_next()) is not None:
+            taken.closed.append(closed)
+            taken.rejected += closed.rejected
+
+    def transaction(self, taken: Taken) -> Transaction:
+        """All that has to become durable now."""
+        progress = Progress(
+            next_step=self.engine.next_step,
+            offsets=self._offsets,
+            window=self.engine.intake.window.save(),
+            basis=self._basis,
+        )
+        return Transaction(taken.closed, taken.rejected, progress)
+
+    def _receive(self, record: Arrived, taken: Taken) -> None:
+        """One record: a message, or a dead letter."""
+        source = f"{record.topic}:{record.offset}"
+        message = parse(record.value, source)
+        if isinstance(message, Rejected):
+            taken.rejected.append(message)
+            return
+        receipt = self.engine.receive(message, Origin(source, record.value))
+        taken.outcomes += receipt.outcomes
+        taken.rejected += receipt.rejected

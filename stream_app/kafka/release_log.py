@@ -1,0 +1,101 @@
+"""What the release worker writes, one transaction at a time, and the fence that keeps a second one out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from stream_app.decisions import decision_of
+from stream_app.engine import ClosedStep
+from stream_app.kafka.connection import Connection
+from stream_app.kafka.exceptions import BrokerError, FencedError
+from stream_app.kafka.progress import KEY, Progress
+from stream_app.kafka.topics import Topics
+from stream_app.messages import Rejected
+from stream_app.tiers import release_for_tier
+
+_TRANSACTION_MILLISECONDS = 30_000
+_REQUEST_MILLISECONDS = 40_000
+_MOST_BYTES = 16 * 2**20
+
+
+@dataclass(frozen=True)
+class Transaction:
+    """Closed steps, dead letters and where to continue: all of it becomes visible, or nothing."""
+
+    closed: Sequence[ClosedStep]
+    rejected: Sequence[Rejected]
+    progress: Progress
+
+
+class ReleaseLog:
+    """The only writer of releases, decisions and progress.
+
+    Starting it fences whoever wrote before: the broker refuses the older one's next transaction.
+    """
+
+    def __init__(self, connection: Connection, topics: Topics) -> None:
+        self._connection = connection
+        self._topics = topics
+        self._tiers = topics.tiers
+        self._producer: Any = None
+
+    async def start(self) -> None:
+        """Take over the log."""
+        from aiokafka import AIOKafkaProducer
+
+        self._producer = AIOKafkaProducer(
+            **self._connection.aiokafka(),
+            transactional_id=f"{self._topics.prefix}release",
+            transaction_timeout_ms=_TRANSACTION_MILLISECONDS,
+            request_timeout_ms=_REQUEST_MILLISECONDS,
+            max_request_size=_MOST_BYTES,
+        )
+        await self._producer.start()
+
+    async def stop(self) -> None:
+        """Leave the log; what was not committed was never there."""
+        if self._producer is not None:
+            await self._producer.stop()
+
+    async def write(self, transaction: Transaction) -> None:
+        """Commit; :class:`FencedError` when another worker has taken over."""
+        from aiokafka.errors import KafkaError, ProducerFenced
+
+        try:
+            async with self._producer.transaction():
+                for topic, key, value, partition in self._records(transaction):
+                    await self._producer.send(topic, value, key, partition)
+        except ProducerFenced as error:
+            raise FencedError(
+                "only one release worker may write",
+                "a newer one has taken over",
+                "this one ends and has published nothing since; stop whichever was started by mistake",
+            ) from error
+        except KafkaError as error:
+            raise BrokerError(
+                "a transaction of the release log must be committed",
+                str(error) or type(error).__name__,
+                "nothing of it is visible; started again, the worker continues before it",
+            ) from error
+
+    def _records(self, transaction: Transaction) -> Iterable[tuple[str, bytes | None, bytes, int]]:
+        """Every record of a transaction: topic, key, value, partition."""
+        for closed in transaction.closed:
+            yield from self._step_records(closed)
+        for rejected in transaction.rejected:
+            yield self._topics.rejected, None, rejected.line().rstrip(), 0
+        yield self._topics.progress, KEY, transaction.progress.record(), 0
+
+    def _step_records(self, closed: ClosedStep) -> Iterable[tuple[str, bytes | None, bytes, int]]:
+        """The release, what each tier is told of it, and its internal twin once for every partition."""
+        key = str(closed.schedule.step).encode()
+        public = closed.release if not self._tiers else release_for_tier(closed.release, self._tiers[0])
+        yield self._topics.releases, key, public.line().rstrip(), 0
+        for tier in self._tiers:
+            yield self._topics.tier(tier), key, release_for_tier(closed.release, tier).line().rstrip(), 0
+        decision = decision_of(closed.schedule).line().rstrip()
+        yield self._topics.decisions, key, decision, 0
+        for partition in range(self._topics.partitions):
+            yield self._topics.steps, key, decision, partition

@@ -1,0 +1,224 @@
+"""The release worker: the one process that closes steps, draws values and writes the logs.
+
+Records of the two input topics come in the broker's order of arrival; whatever they lead to is committed in
+one transaction together with the position behind them and the open steps. So a kill at any moment loses
+nothing and publishes nothing twice, and no reader ever sees half a step.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from typing import Any
+
+from accounting.continuous import ContinuousAccountant
+from models.noise_key import NoiseKey
+from models.population import Population
+from stream_app.decisions import schedule_of
+from stream_app.engine import ClosedStep, StepEngine
+from stream_app.events import Observer, RunStarted, RunStopped, StepClosed
+from stream_app.intake import Intake
+from stream_app.kafka.alone import wait_until_alone
+from stream_app.kafka.arrival_order import ArrivalOrder, Arrived
+from stream_app.kafka.deployment import Deployment, check_basis
+from stream_app.kafka.exceptions import FencedError
+from stream_app.kafka.log_reader import last_record, read_steps
+from stream_app.kafka.progress import Progress, parse_progress
+from stream_app.kafka.release_core import ReleaseCore, Taken
+from stream_app.kafka.release_log import ReleaseLog
+from stream_app.kafka.worker import Job, Pulse
+from stream_app.messages import StepDecision
+from stream_app.policy import Policy
+from stream_app.publisher import KeyedPublisher
+from stream_app.runner import StepClock
+from stream_app.steps import StepWindow
+
+logger = logging.getLogger(__name__)
+
+_MOST_RECORDS = 2000  # entered at a time
+_TICK_SECONDS = 0.05
+_COMMIT_SECONDS = 0.2  # between transactions that close nothing
+
+
+class ReleaseWorker(Job):
+    """Runs one engine between the input topics and the logs."""
+
+    def __init__(
+        self,
+        deployment: Deployment,
+        noise_key: NoiseKey,
+        policy: Policy,
+        *,
+        observer: Observer,
+        pulse: Pulse,
+        accept_changes: bool = False,
+    ) -> None:
+        self._deployment = deployment
+        self._noise_key = noise_key
+        self._policy = policy
+        self._observer = observer
+        self._pulse = pulse
+        self._accept_changes = accept_changes
+        self._log = ReleaseLog(deployment.connection, deployment.topics)
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="engine")
+        self._app: Any = None
+        self._core: ReleaseCore
+        self._order: ArrivalOrder
+        self._arrived = asyncio.Event()
+        self._unacknowledged: list[Arrived] = []
+        self._committed_seconds = time.monotonic()
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """What this worker is given by its group."""
+        return self._deployment.topics.activations, self._deployment.topics.readings
+
+    async def prepare(self, app: Any) -> None:
+        """Refuse where another one runs, fence whoever comes back, take over the state it left."""
+        self._app = app
+        kafka = self._deployment.settings.kafka
+        await wait_until_alone(self._deployment.connection, app.conf.id, kafka.session_seconds)
+        await self._log.start()
+        topics = self._deployment.topics
+        record = await last_record(self._deployment.connection, topics.progress)
+        progress = parse_progress(None if record is None else record.value, topics.progress)
+        basis = self._deployment.basis(self._noise_key.fingerprint())
+        check_basis(progress.basis, basis, accept_changes=self._accept_changes)
+        await self._tell_restored(progress.next_step)
+        self._core = ReleaseCore(self._engine(progress), self._clock(), progress, basis)
+        if progress.next_step == 0:
+            self._clock().check_start(time.time())
+        self._order = ArrivalOrder(self.topics, self._is_at_end, time.monotonic())
+        names = tuple(sensor.name for sensor in self._deployment.registry.sensors)
+        self._observer.started(RunStarted(0, progress.next_step, names))
+        logger.info("release worker continues at step %d", progress.next_step)
+
+    async def assigned(self, partitions: set[tuple[str, int]]) -> None:
+        """Both inputs or nothing: with half of them somebody else has joined."""
+        wanted = {(topic, 0) for topic in self.topics}
+        if partitions and partitions != wanted:
+            raise FencedError(
+                "one release worker must own activations and readings",
+                f"another one has joined, and left {len(partitions)} of 2 partitions",
+                "stop one of the two",
+            )
+
+    async def take(self, event: Any) -> None:
+        """Keep a record until its turn comes."""
+        while len(self._order) > 8 * _MOST_RECORDS:
+            await asyncio.sleep(_TICK_SECONDS)
+        message = event.message
+        record = Arrived(message.topic, message.timestamp, message.offset, message.value or b"", event)
+        self._order.add(record, time.monotonic())
+        self._arrived.set()
+
+    async def run(self) -> None:
+        """Until cancelled: take records in order, commit what came of them, acknowledge."""
+        while True:
+            records = self._order.take(_MOST_RECORDS, time.monotonic())
+            await self._step(records)
+            self._pulse.beat(has_work=len(self._order) > 0 or bool(self._unacknowledged))
+            if len(records) < _MOST_RECORDS:
+                await self._wait()
+
+    async def finish(self, reason: str) -> None:
+        """Leave; records that were not committed will be delivered again."""
+        self._observer.stopped(RunStopped(self._core.engine.next_step if self._started else 0, reason))
+        await self._log.stop()
+        self._thread.shutdown(wait=False)
+
+    @property
+    def _started(self) -> bool:
+        return hasattr(self, "_core")
+
+    async def _wait(self) -> None:
+        """Until something arrives, or a while."""
+        self._arrived.clear()
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._arrived.wait(), _TICK_SECONDS)
+
+    async def _step(self, records: list[Arrived]) -> None:
+        """Enter some records; commit at once if they closed steps, else now and then."""
+        began = time.monotonic()
+        loop = asyncio.get_running_loop()
+        taken = await loop.run_in_executor(self._thread, self._core.take, records, time.time())
+        self._unacknowledged += records
+        idle = not taken.closed and not taken.rejected
+        if idle and (not self._unacknowledged or began - self._committed_seconds < _COMMIT_SECONDS):
+            self._tell(taken, began)
+            return
+        await self._log.write(self._core.transaction(taken))
+        self._committed_seconds = time.monotonic()
+        for record in self._unacknowledged:
+            record.event.ack()
+        self._unacknowledged.clear()
+        self._pulse.progress()
+        self._tell(taken, began)
+
+    def _tell(self, taken: Taken, began_seconds: float) -> None:
+        """Tell whoever watches, after it is durable."""
+        for outcome in taken.outcomes:
+            self._observer.received(outcome)
+        for rejected in taken.rejected:
+            self._observer.rejected(rejected.reason)
+        for closed in taken.closed:
+            self._observer.closed(self._event(closed, time.monotonic() - began_seconds))
+
+    def _event(self, closed: ClosedStep, latency_seconds: float) -> StepClosed:
+        window = self._core.engine.intake.window
+        values = ((each.sensor, each.value) for each in closed.release.releases)
+        return StepClosed(
+            step=closed.schedule.step,
+            schedule=closed.schedule,
+            published={sensor: value for sensor, value in values if value is not None},
+            missing=closed.missing,
+            people=0,
+            summary=None,
+            latency_seconds=latency_seconds,
+            lag_steps=max(0, window.highest + 1 - window.next_step),
+        )
+
+    def _engine(self, progress: Progress) -> StepEngine:
+        """The engine as the last transaction left it.
+
+        Its accountant has nobody: it refuses what cannot be accounted before anything is published, and the
+        account workers account it for everybody.
+        """
+        settings, registry = self._deployment.settings, self._deployment.registry
+        window = StepWindow(settings.grace)
+        if progress.window:
+            window.load(progress.window)
+        horizon = self._deployment.horizon()
+        nobody = Population.pack((), registry.location_names)
+        accountant = ContinuousAccountant(nobody, horizon.starting_at(progress.next_step))
+        return StepEngine(
+            Intake(registry, window, settings.max_ahead),
+            self._policy,
+            KeyedPublisher.of(settings, self._noise_key),
+            accountant,
+            risk_every=settings.risk_every,
+        )
+
+    def _clock(self) -> StepClock:
+        settings = self._deployment.settings
+        return StepClock(
+            settings.origin_seconds, settings.step_seconds, settings.grace_seconds, settings.max_ahead
+        )
+
+    async def _tell_restored(self, next_step: int) -> None:
+        """What earlier runs have spent: the privacy account does not begin anew."""
+        decisions = self._deployment.topics.decisions
+        async for value in read_steps(self._deployment.connection, decisions, 0, next_step):
+            decision = StepDecision.model_validate_json(value)
+            self._observer.restored(schedule_of(decision, self._deployment.registry))
+
+    def _is_at_end(self, topic: str, next_offset: int) -> bool:
+        """Whether a topic is known to have no record that was not handed on."""
+        from faust.types import TP
+
+        end = self._app.consumer.highwater(TP(topic, 0))
+        start = max(next_offset, 0)
+        return end is not None and start >= end
