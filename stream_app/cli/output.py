@@ -15,7 +15,13 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
 
-_TALKATIVE = ("kafka", "aiokafka", "faust", "mode", "stream_app.kafka.apps")  # their troubles reach us as errors
+_TALKATIVE = (
+    "kafka",
+    "aiokafka",
+    "faust",
+    "mode",
+    "stream_app.kafka.apps",
+)  # their troubles reach us as errors
 
 
 def stdout() -> Console:

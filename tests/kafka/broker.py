@@ -1,0 +1,151 @@
+"""A real Kafka broker on loopback: fetched by Maven once, started, stopped, killed and restarted by tests."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.watching.services import free_port, program
+
+VERSION = "4.1.1"
+_START_SECONDS = 60.0
+_CLUSTER = "MkU3OEVBNTcwNTJENDM2Qk"
+_QUIET = (
+    "handlers=java.util.logging.ConsoleHandler\n.level=WARNING\nkafka.server.KafkaRaftServer.level=INFO\n"
+)
+
+
+def jars(version: str = VERSION) -> Path:
+    """The folder of the broker's jars, outside the tree; skips by name where Maven cannot bring them."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache"))
+    folder = cache / "tallyguard" / f"kafka-{version}"
+    if not folder.is_dir():
+        _fetch(version, folder)
+    return folder
+
+
+def _fetch(version: str, folder: Path) -> None:
+    unfinished = folder.with_name(f"{folder.name}.{os.getpid()}")
+    command = [program("mvn"), "-q", "-B", "-f", str(Path(__file__).with_name("pom.xml"))]
+    command += ["dependency:copy-dependencies", f"-Dkafka.version={version}"]
+    fetched = subprocess.run(
+        [*command, f"-DoutputDirectory={unfinished}"],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=900,
+    )
+    if fetched.returncode != 0:
+        shutil.rmtree(unfinished, ignore_errors=True)
+        reason = f"Maven could not fetch Kafka {version}: {fetched.stdout[-300:]}"
+        if os.environ.get("CI") == "true":
+            pytest.fail(reason)
+        pytest.skip(reason)
+    unfinished.replace(folder)
+
+
+class Broker:
+    """One broker that is its own controller. ``extra`` are properties besides those of a small test broker."""
+
+    def __init__(self, folder: Path, version: str = VERSION, extra: Mapping[str, str] | None = None) -> None:
+        self.folder = folder
+        self.port = free_port()
+        self._controller = free_port()
+        self._jars = jars(version)
+        self._properties = {**self._basic(), **(extra or {})}
+        self._process: subprocess.Popen[bytes] | None = None
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "logging.properties").write_text(_QUIET)
+        (folder / "server.properties").write_text(
+            "".join(f"{key}={value}\n" for key, value in self._properties.items())
+        )
+        self.format_arguments: list[str] = []
+
+    @property
+    def address(self) -> str:
+        """What clients are told."""
+        return f"127.0.0.1:{self.port}"
+
+    def format(self, *arguments: str) -> None:
+        """Prepare the storage, once."""
+        command = ["format", "--standalone", "-t", _CLUSTER, "-c", str(self.folder / "server.properties")]
+        subprocess.run(
+            [*self._java("kafka.tools.StorageTool"), *command, *arguments],
+            check=True,
+            capture_output=True,
+            timeout=120,
+        )
+
+    def start(self) -> None:
+        """Start and wait until it serves."""
+        log = self.folder / "broker.log"
+        with log.open("wb") as output:
+            command = [*self._java("kafka.Kafka"), str(self.folder / "server.properties")]
+            self._process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT)
+        deadline = time.monotonic() + _START_SECONDS
+        while b"Kafka Server started" not in log.read_bytes():
+            if self._process.poll() is not None or time.monotonic() > deadline:
+                pytest.fail(f"the broker did not start: {log.read_text()[-2000:]}")
+            time.sleep(0.1)
+
+    def stop(self) -> None:
+        """Shut down in order."""
+        if self._process is not None:
+            self._process.terminate()
+            try:
+                self._process.wait(30)
+            except subprocess.TimeoutExpired:
+                self.kill()
+            self._process = None
+
+    def kill(self) -> None:
+        """As when the machine dies."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+    def _java(self, main: str) -> list[str]:
+        logging = f"-Djava.util.logging.config.file={self.folder / 'logging.properties'}"
+        memory = ["-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
+        return [program("java"), *memory, logging, "-cp", f"{self._jars}/*", main]
+
+    def _basic(self) -> dict[str, str]:
+        return {
+            "process.roles": "broker,controller",
+            "node.id": "1",
+            "controller.quorum.bootstrap.servers": f"127.0.0.1:{self._controller}",
+            "listeners": f"PLAINTEXT://127.0.0.1:{self.port},CONTROLLER://127.0.0.1:{self._controller}",
+            "advertised.listeners": f"PLAINTEXT://127.0.0.1:{self.port}",
+            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SASL_SSL:SASL_SSL",
+            "controller.listener.names": "CONTROLLER",
+            "inter.broker.listener.name": "PLAINTEXT",
+            "log.dirs": str(self.folder / "data"),
+            "offsets.topic.replication.factor": "1",
+            "offsets.topic.num.partitions": "4",
+            "transaction.state.log.replication.factor": "1",
+            "transaction.state.log.min.isr": "1",
+            "transaction.state.log.num.partitions": "4",
+            "group.initial.rebalance.delay.ms": "0",
+            "group.min.session.timeout.ms": "1000",
+            "auto.create.topics.enable": "false",
+        }
+
+
+@contextmanager
+def broker(folder: Path, version: str = VERSION, extra: Mapping[str, str] | None = None) -> Iterator[Broker]:
+    """A broker while the block runs."""
+    made = Broker(folder, version, extra)
+    made.format()
+    made.start()
+    try:
+        yield made
+    finally:
+        made.stop()

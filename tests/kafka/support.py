@@ -1,0 +1,251 @@
+"""A small deployment on a broker: its files, its processes, what it wrote, and the embedded run to compare with."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from models.population import Population
+from models.prior_files import save_population
+from stream_app.city import CityOptions, build_city
+from stream_app.embedded import RunOptions, run
+from stream_app.kafka.clients import consuming, records, writing
+from stream_app.kafka.connection import Connection
+from stream_app.kafka.deployment import administration
+from stream_app.kafka.person_loading import load_people, write_locations
+from stream_app.kafka.producing import Pace, produce
+from stream_app.kafka.topics import Topics, create_topics
+from stream_app.settings import Settings
+from stream_app.settings_sources import load_settings
+from tests.watching.services import ROOT, wait_until
+
+SECRETS = {
+    "TALLYGUARD_NOISE_KEY_SECRET": "11" * 32,
+    "TALLYGUARD_PSEUDONYM_KEY_SECRET": "22" * 32,
+}
+
+
+class Process:
+    """One worker; its output is in ``log``."""
+
+    def __init__(self, log: Path, arguments: Sequence[str]) -> None:
+        self.log = log
+        environment = {**os.environ, **SECRETS, "OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1"}
+        environment["PYTHONPATH"] = str(ROOT)
+        command = [sys.executable, "-c", "from stream_app.cli import main; main()", *arguments]
+        with log.open("ab") as output:
+            self._process = subprocess.Popen(
+                command, stdout=output, stderr=output, env=environment, cwd=log.parent
+            )
+
+    @property
+    def is_running(self) -> bool:
+        return self._process.poll() is None
+
+    @property
+    def text(self) -> str:
+        """Everything it has said."""
+        return self.log.read_text()
+
+    def says(self, words: str) -> bool:
+        return words in self.text
+
+    def send(self, number: signal.Signals) -> None:
+        self._process.send_signal(number)
+
+    def kill(self) -> None:
+        """As when the machine dies."""
+        self._process.kill()
+        self._process.wait()
+
+    def stop(self) -> int:
+        """End in order; the exit code."""
+        if self.is_running:
+            self._process.send_signal(signal.SIGCONT)
+            self._process.terminate()
+        return self.ended()
+
+    def ended(self, seconds: float = 40.0) -> int:
+        """The exit code, once it ends by itself."""
+        try:
+            return self._process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            pytest.fail(f"a worker did not end: {self.text[-2000:]}")
+
+
+class OnKafka:
+    """One deployment with a prefix of its own; a context manager that ends every process it started."""
+
+    def __init__(
+        self,
+        folder: Path,
+        servers: str,
+        population: Population,
+        sensors: Iterable[tuple[str, Sequence[int]]],
+        **settings: Any,
+    ) -> None:
+        self.folder = folder
+        self.population = population
+        folder.mkdir(parents=True, exist_ok=True)
+        save_population(population, folder / "priors.json")
+        write_locations(folder / "locations.txt", population.location_names)
+        listed = [{"name": name, "locations": list(where)} for name, where in sensors]
+        (folder / "sensors.json").write_text(json.dumps({"sensors": listed}))
+        self.config = folder / "tallyguard.toml"
+        self.config.write_text(_toml(servers, f"{folder.name}.", settings))
+        self._processes: list[Process] = []
+
+    def __enter__(self) -> OnKafka:
+        with administration(self.connection) as admin:
+            create_topics(admin, self.topics)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for process in self._processes:
+            if process.is_running:
+                process.kill()
+
+    @property
+    def settings(self) -> Settings:
+        """As the workers have them."""
+        flags = {key.removeprefix("TALLYGUARD_").lower(): value for key, value in SECRETS.items()}
+        return load_settings(self.config, flags)
+
+    @property
+    def connection(self) -> Connection:
+        return Connection.of(self.settings.kafka)
+
+    @property
+    def topics(self) -> Topics:
+        return Topics.of(self.settings)
+
+    def load_people(self, population: Population | None = None, effective_from: int = 0, **more: Any) -> None:
+        load_people(self.settings, population or self.population, effective_from, **more)
+
+    def start(self, kind: str, *arguments: str, name: str = "") -> Process:
+        """A worker: ``release`` or ``account``."""
+        log = self.folder / f"{name or kind}-{len(self._processes)}.log"
+        process = Process(log, ["worker", kind, "--config", str(self.config), *arguments])
+        self._processes.append(process)
+        return process
+
+    def produce(self, lines: Iterable[bytes], per_second: float | None = None) -> None:
+        with writing(self.connection) as producer:
+            produce(producer, self.topics, lines, Pace(per_second))
+
+    def send(self, topic: str, value: bytes, key: bytes | None = None, partition: int | None = None) -> None:
+        """One record, whatever it is."""
+        with writing(self.connection) as producer:
+            producer.send(topic, value, key=key, partition=partition)
+
+    def values(self, topic: str) -> list[bytes]:
+        """The committed records of a topic, partition by partition."""
+        with consuming(self.connection) as consumer:
+            return [record.value for record in records(consumer, topic)]
+
+    def releases(self) -> list[bytes]:
+        return self.values(self.topics.releases)
+
+    def person_risks(self) -> list[bytes]:
+        """The distinct records of single people, sorted."""
+        return sorted({line for line in self.values(self.topics.risks) if b'"type":"risk",' in line})
+
+    def summaries(self) -> dict[tuple[int, int], set[bytes]]:
+        """The summaries by step and partition: one each, if nothing went wrong."""
+        found: dict[tuple[int, int], set[bytes]] = {}
+        for line in self.values(self.topics.risks):
+            if b'"type":"risk_summary"' in line:
+                summary = json.loads(line)
+                found.setdefault((summary["step"], summary["partition"]), set()).add(line)
+        return found
+
+    def wait_for_steps(
+        self, steps: int, seconds: float = 90.0, watch: Callable[[], None] | None = None
+    ) -> None:
+        """Until every partition has told the risks of the last of so many steps."""
+        partitions = self.topics.partitions
+
+        def is_done() -> bool:
+            if watch is not None:
+                watch()
+            told = self.last_told()
+            return len(told) == partitions and min(told.values()) >= steps - 1
+
+        wait_until(f"step {steps - 1} accounted in {partitions} partitions", is_done, seconds)
+
+    def last_told(self) -> dict[int, int]:
+        """The last step of which each partition has told the risks."""
+        told: dict[int, int] = {}
+        with consuming(self.connection) as consumer:
+            for record in records(consumer, self.topics.risks, last=3):
+                if b'"type":"risk_summary"' in record.value:
+                    told[record.partition] = max(told.get(record.partition, -1), int(record.key))
+        return told
+
+    def embedded(self, lines: Iterable[bytes]) -> tuple[list[bytes], list[bytes]]:
+        """Releases and records of single people of an embedded run on the same messages."""
+        source, output = self.folder / "embedded.jsonl", self.folder / "embedded"
+        source.write_bytes(b"".join(line + b"\n" for line in lines))
+        run(self.settings, RunOptions(output, source), self.population)
+        risks = (output / "risks.jsonl").read_bytes().splitlines()
+        return (
+            (output / "releases.jsonl").read_bytes().splitlines(),
+            sorted(line for line in risks if b'"type":"risk",' in line),
+        )
+
+
+def small_city(people: int, seed: int = 5) -> tuple[Population, list[tuple[str, Sequence[int]]], Any]:
+    """Priors, sensors and messages of a simulated city; ``messages(steps)`` gives lines."""
+    city = build_city(CityOptions(people=people, sensors=12, active=4, seed=seed))
+    sensors = [(sensor.name, sensor.locations) for sensor in city.registry.sensors]
+
+    def messages(steps: int) -> list[bytes]:
+        return [message.line().rstrip() for message in city.messages(steps)]
+
+    return city.population, sensors, messages
+
+
+def kill_at_random(started: Callable[[], Process], process: Process) -> Process:
+    """Kill a worker as if its machine had died, and start another."""
+    process.kill()
+    return started()
+
+
+def seconds_of(work: Callable[[], None]) -> float:
+    """How long something takes."""
+    began = time.monotonic()
+    work()
+    return time.monotonic() - began
+
+
+def _toml(servers: str, prefix: str, settings: dict[str, Any]) -> str:
+    """A settings file."""
+    kafka = {"servers": servers, "prefix": prefix, "session_seconds": 2, **settings.pop("kafka", {})}
+    release = settings.pop("release", {"mechanism": "gaussian", "sigma": 2.0})
+    top = {
+        "deployment": "test",
+        "locations": "locations.txt",
+        "sensors": "sensors.json",
+        "horizon": 6,
+        "mistakes": 2,
+        "risk_every": 10,
+        "sharpen": False,
+        "listen": "",
+        **settings,
+    }
+    sections = [(None, top), ("release", release), ("kafka", kafka)]
+    lines = []
+    for name, values in sections:
+        lines += [] if name is None else [f"[{name}]"]
+        lines += [f"{key} = {json.dumps(value)}" for key, value in values.items()]
+    return "\n".join(lines) + "\n"
