@@ -52,7 +52,7 @@ def _fetch(version: str, folder: Path) -> None:
 
 
 class Broker:
-    """One broker that is its own controller. ``extra`` are properties besides those of a small test broker."""
+    """One broker that is its own controller; ``extra`` are properties besides those of a small one."""
 
     def __init__(self, folder: Path, version: str = VERSION, extra: Mapping[str, str] | None = None) -> None:
         self.folder = folder

@@ -1,4 +1,4 @@
-"""A small deployment on a broker: its files, its processes, what it wrote, and the embedded run to compare with."""
+"""A small deployment on a broker: its files, its processes, what it wrote, and the embedded run beside it."""
 
 from __future__ import annotations
 
