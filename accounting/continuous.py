@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from copy import copy
 from dataclasses import dataclass, field
 from io import BytesIO
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,7 @@ from accounting.kernels.horizon import (
     BY_DIVERGENCE,
     MEMORY,
     UNITS_PER_NAT,
+    Constants,
     HorizonState,
     OwnStarts,
     advance,
@@ -34,6 +35,7 @@ from accounting.kernels.step_terms import StepView
 from accounting.observation import observe
 from accounting.risk_summary import RiskSummary, summarise
 from accounting.step_view import empty_view, step_view
+from models.chain import PopulationArrays
 from models.population import Population
 from models.schedule import StepSchedule
 
@@ -43,6 +45,19 @@ NEGLIGIBLE = 1e-6
 """Relative excess of the cheap bound over the guess below which the dear bounds are not asked."""
 
 DECIDED_BY = {BY_BASELINE: "baseline", BY_DIVERGENCE: "divergence"}
+
+
+class AccountantView(NamedTuple):
+    """What decisions read of an accountant; views of its state, never to be written to."""
+
+    population: PopulationArrays
+    constants: Constants
+    own: OwnStarts
+    state: HorizonState
+    since: NDArray[np.int64]  # (N,) step from which each person's releases count
+    step_before: StepView  # the last accounted step
+    labels: NDArray[np.int32]  # (T, M) outcomes of the locations in the steps of the last horizon
+    most_places: int
 
 
 @dataclass
@@ -152,6 +167,19 @@ class ContinuousAccountant:
         """The last step in a few numbers."""
         state = self._state
         return summarise(self._next_step - 1, state.risk, state.baseline, self.settings.thresholds)
+
+    def view(self) -> AccountantView:
+        """The state after the last step, for what-if questions; read only."""
+        return AccountantView(
+            self._arrays,
+            self._constants,
+            self._own,
+            self._state,
+            self._since,
+            self._view_before,
+            self._labels,
+            self._most_places,
+        )
 
     def snapshot(self) -> bytes:
         """The state as bytes, equal for equal histories; a cache, the release log remains the truth."""

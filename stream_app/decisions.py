@@ -8,11 +8,11 @@ from models import mechanisms
 from models.mechanisms import Mechanism
 from models.schedule import SensorRelease, StepSchedule
 from models.sensors import SensorRegistry
-from stream_app.messages import SensorDecision, StepDecision
+from stream_app.messages import DecisionReason, SensorDecision, StepDecision
 
 
-def decision_of(schedule: StepSchedule) -> StepDecision:
-    """The message that tells a decided step."""
+def decision_of(schedule: StepSchedule, why: DecisionReason | None = None) -> StepDecision:
+    """The message that tells a decided step, with its reason where a risk budget decided."""
     return StepDecision(
         step=schedule.step,
         decisions=tuple(
@@ -23,6 +23,7 @@ def decision_of(schedule: StepSchedule) -> StepDecision:
             )
             for release in schedule.releases
         ),
+        why=why,
     )
 
 

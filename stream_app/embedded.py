@@ -27,7 +27,14 @@ from stream_app.intake import Intake
 from stream_app.journal import Journal
 from stream_app.keys import Keys, load_keys
 from stream_app.people import PeopleView
-from stream_app.policy import Policy, ScheduledPolicy, announced_sensors, policy_from
+from stream_app.policy import (
+    BudgetPolicy,
+    FixedPolicy,
+    Policy,
+    ScheduledPolicy,
+    announced_sensors,
+    policy_from,
+)
 from stream_app.publisher import KeyedPublisher
 from stream_app.risk_output import JsonlRisks, ParquetRisks, RiskFormat, RiskWriter
 from stream_app.runner import EmbeddedRunner, RunReport, StepClock
@@ -115,8 +122,10 @@ def run(
         basis = {key: value for key, value in manifest.items() if key not in _REPLACEABLE}
         snapshots = SnapshotCache(options.output, basis, settings.snapshot_seconds)
         accountant = new_accountant(settings, plan, population)
-        if not snapshots.restore(accountant, journal.last_commit.next_step):
+        if _remembers(plan) or not snapshots.restore(accountant, journal.last_commit.next_step):
             accountant = new_accountant(settings, plan, population)
+        if isinstance(plan.policy, BudgetPolicy):
+            plan.policy.bind(accountant)
         apply_again(accountant, plan, journal, observer or Observer())
         engine = restore_engine(settings, plan, accountant, KeyedPublisher.of(settings, keys.noise), journal)
         risks = _risk_writer(options, keys, population)
@@ -142,21 +151,33 @@ def run(
 def make_plan(settings: Settings, options: RunOptions, population: Population) -> Plan:
     """Sensors, announcements and policy of a run."""
     registry = load_registry(settings.sensors, population.location_names)
-    policy = policy_from(settings.release, registry)
-    tiers = tier_names(policy.mechanisms())
-    levels = TierLevels.of(settings.release.tiers)
-    if options.schedule is None:
-        return Plan(registry, {}, policy, settings.first_slot, tiers, levels)
-    if options.schedule.suffix.lower() == ".csv":
-        announced = load_activations(options.schedule, registry)
+    if options.schedule is None or options.schedule.suffix.lower() == ".csv":
+        announced = {} if options.schedule is None else load_activations(options.schedule, registry)
+        policy = policy_from(settings.release, registry, announced)
+        levels = TierLevels.of(settings.release.tiers)
+        tiers = tier_names(policy.mechanisms())
         return Plan(registry, announced, policy, settings.first_slot, tiers, levels)
     schedule = load_schedule(options.schedule, registry)
+    policy = policy_from(settings.release, registry)
     scheduled = (release.mechanism for step in schedule.steps for release in step.releases)
     tiers = tier_names([*policy.mechanisms(), *scheduled])
     levels = TierLevels.of(settings.release.tiers, schedule.steps)
     first_slot = _first_slot(settings, schedule)
     announced = announced_sensors(schedule)
-    return Plan(registry, announced, ScheduledPolicy(schedule, policy), first_slot, tiers, levels)
+    return Plan(registry, announced, _following(schedule, policy), first_slot, tiers, levels)
+
+
+def _following(schedule: Schedule, policy: FixedPolicy | BudgetPolicy) -> Policy:
+    """The policy of a schedule file: its mechanisms, or under a risk budget none better."""
+    if isinstance(policy, BudgetPolicy):
+        policy.follow(schedule)
+        return policy
+    return ScheduledPolicy(schedule, policy)
+
+
+def _remembers(plan: Plan) -> bool:
+    """Whether decisions depend on earlier steps beyond the accounts, so that all have to be walked over."""
+    return isinstance(plan.policy, BudgetPolicy) and plan.policy.limit.in_hindsight
 
 
 def _first_slot(settings: Settings, schedule: Schedule) -> int:
@@ -203,6 +224,7 @@ def apply_again(accountant: Accountant, plan: Plan, journal: Journal, observer: 
     for decision in journal.accounted():
         schedule = schedule_of(decision, plan.registry)
         if decision.step >= accountant.next_step:
+            plan.policy.accounted(schedule)
             accountant.apply(schedule)
         observer.restored(schedule)
 
@@ -219,7 +241,7 @@ def restore_engine(
     if journal.last_commit.window:
         window.load(journal.last_commit.window)
     stored = (
-        StoredStep(schedule_of(step.decision, plan.registry), step.release)
+        StoredStep(schedule_of(step.decision, plan.registry), step.release, step.decision.why)
         for step in journal.published_since()
     )
     return StepEngine(

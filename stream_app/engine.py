@@ -20,8 +20,16 @@ from models.mechanisms.publish import PublishedValue, TierDraw
 from models.schedule import SensorRelease, StepSchedule
 from stream_app.exceptions import AccountingFailedError
 from stream_app.intake import Intake, Receipt, refuse_waiting
-from stream_app.messages import Activation, Reading, Rejected, SensorValue, StepRelease, TierValue
-from stream_app.policy import Policy
+from stream_app.messages import (
+    Activation,
+    DecisionReason,
+    Reading,
+    Rejected,
+    SensorValue,
+    StepRelease,
+    TierValue,
+)
+from stream_app.policy import Decided, Policy
 from stream_app.steps import ClosedCounts, Origin
 
 if TYPE_CHECKING:
@@ -71,6 +79,14 @@ class StoredStep(NamedTuple):
 
     schedule: StepSchedule
     release: StepRelease
+    why: DecisionReason | None = None
+
+
+class DueStep(NamedTuple):
+    """A step that is being closed: what was counted, and what an earlier run has published of it."""
+
+    closed: ClosedCounts
+    stored: StoredStep | None
 
 
 class RiskRecords(NamedTuple):
@@ -88,6 +104,7 @@ class ClosedStep:
     """All that comes of closing one step.
 
     ``schedule`` is what was accounted: a missing reading is accounted as if it had been released.
+    ``why`` says what settled the decision where a risk budget did.
     ``is_replayed`` is true when an earlier run has made the release durable already.
     """
 
@@ -98,6 +115,7 @@ class ClosedStep:
     records: RiskRecords
     rejected: tuple[Rejected, ...]
     is_replayed: bool
+    why: DecisionReason | None = None
 
 
 class StepEngine:
@@ -151,11 +169,27 @@ class StepEngine:
         :class:`AccountingFailedError` when it cannot be accounted; nothing of it may be published then, and
         the engine must not go on.
         """
+        due = self.take_due()
+        if due is None:
+            return None
+        if due.stored is not None:
+            return self.complete(due, Decided(due.stored.schedule, due.stored.why))
+        return self.complete(due, self._policy.decide(due.closed.step, due.closed.sensors))
+
+    def take_due(self) -> DueStep | None:
+        """The next step if it is due; it must be completed before anything else is asked of the engine.
+
+        For a runner that decides by itself, where people's accounts are elsewhere.
+        """
         if not self.is_due():
             return None
         closed = self.intake.window.close()
-        stored = self._stored.pop(closed.step, None)
-        schedule = self._policy.decide(closed.step, closed.sensors) if stored is None else stored.schedule
+        return DueStep(closed, self._stored.pop(closed.step, None))
+
+    def complete(self, due: DueStep, decided: Decided) -> ClosedStep:
+        """Account the decided step and draw its values; what was stored of it stands."""
+        closed, stored = due
+        schedule, why = decided
         self._account(schedule)
         release = self._release(schedule, closed) if stored is None else stored.release
         return ClosedStep(
@@ -166,11 +200,13 @@ class StepEngine:
             records=risk_records(self.accountant, closed.step, self._risk_every),
             rejected=tuple(refuse_waiting(closed.step, *entry) for entry in closed.waiting.items()),
             is_replayed=stored is not None,
+            why=why,
         )
 
     def _account(self, schedule: StepSchedule) -> None:
         """Account a step, or stop everything."""
         try:
+            self._policy.accounted(schedule)
             self.accountant.apply(schedule)
         except TallyguardError as error:
             raise AccountingFailedError(

@@ -16,7 +16,7 @@ from models.schedule import StepSchedule
 from stream_app.messages import Outcome, Reason
 
 if TYPE_CHECKING:
-    from stream_app.messages import RiskSummary
+    from stream_app.messages import DecisionReason, RiskSummary
     from stream_app.people import PeopleView
 
 
@@ -27,7 +27,8 @@ class StepClosed:
     ``schedule`` is what was decided and accounted, ``missing`` the sensors of it that did not report and are
     released as nothing. ``published`` maps a sensor to its public value. ``latency_seconds`` is the time from
     the message that closed the step to its durable release and risks. ``is_replayed`` is true while a restart
-    walks over steps that an earlier run has published already.
+    walks over steps that an earlier run has published already. ``why`` says what settled the decision,
+    where a risk budget did.
     """
 
     step: int
@@ -39,6 +40,7 @@ class StepClosed:
     latency_seconds: float
     lag_steps: int
     is_replayed: bool = False
+    why: DecisionReason | None = None
 
 
 @dataclass(frozen=True, slots=True)

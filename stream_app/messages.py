@@ -12,6 +12,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
+from accounting.decisions.because import Because
+
 MAX_COUNT = 2**40
 """The largest count a reading may carry: far above any crowd, far below what 64-bit noise can overflow."""
 
@@ -153,12 +155,35 @@ class SensorDecision(BaseModel):
     parameters: Mapping[str, float] = Field(default_factory=dict)
 
 
+class DecisionReason(BaseModel):
+    """Why a step is released as it is, under a risk budget.
+
+    Counts of people: ``over`` the limit because of releases, now or in the silence after them, ``natural``
+    by habit alone in this step's horizon, ``allowed`` to be over. ``dear`` people are within the limit by the
+    dear bounds only.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    because: Annotated[Because, Field(strict=False)]
+    people: int
+    allowed: int
+    natural: int
+    over: int
+    dear: int
+    rounds: int
+
+
 class StepDecision(_Message):
-    """The internal twin of a release: what was decided from the schedule, before any count was looked at."""
+    """The internal twin of a release: what was decided from the schedule, before any count was looked at.
+
+    ``why`` stands where a risk budget decided.
+    """
 
     type: Literal["decision"] = "decision"
     step: Step
     decisions: tuple[SensorDecision, ...]
+    why: DecisionReason | None = None
 
 
 class ContinuedStep(_Message):

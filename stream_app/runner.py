@@ -204,7 +204,7 @@ class EmbeddedRunner:
     def _publish(self, closed: ClosedStep) -> None:
         """Make a step durable, then write its risks, then tell the observers."""
         if not closed.is_replayed:
-            self._journal.publish(decision_of(closed.schedule), closed.release)
+            self._journal.publish(decision_of(closed.schedule, closed.why), closed.release)
         summary = summary_message(closed.summary)
         self._journal.append_risks(summary.line())
         for block in self._risks.blocks(closed.schedule.step, closed.records):
@@ -229,6 +229,7 @@ class EmbeddedRunner:
             latency_seconds=self._clock.monotonic_seconds() - self._received_at,
             lag_steps=max(self._engine.intake.window.highest - step, 0),
             is_replayed=closed.is_replayed,
+            why=closed.why,
         )
 
     def _finish(self, is_stopped: Callable[[], bool]) -> None:

@@ -23,6 +23,10 @@ from pydantic import (
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 ENVIRONMENT_PREFIX = "TALLYGUARD_"
+BUDGET = "budget"
+"""The release mechanism of a deployment whose mechanisms are decided step by step."""
+
+RawWish = Literal["allowed", "always", "never"]
 
 
 def _split(value: object) -> object:
@@ -43,16 +47,67 @@ class _Section(BaseModel):
 class SensorPolicy(_Section):
     """How one sensor's counts are released."""
 
-    mechanism: str = Field(default="gaussian", description="raw, gaussian, suppressed, tiered or correlated")
+    mechanism: str | None = Field(
+        default=None,
+        description="raw, gaussian, suppressed, tiered or correlated; none = gaussian, or decided",
+    )
     sigma: float | None = Field(
         default=None, description="standard deviation of the gaussian mechanism, in people"
     )
+    sigmas: NumberList | None = Field(default=None, description="noises to choose from under a budget")
+    max_sigma: float | None = Field(default=None, gt=0, description="noise beyond which nothing is better")
+    raw: RawWish | None = Field(default=None, description="under a budget: allowed, always or never")
+    weight: float = Field(default=1.0, gt=0, description="importance under a budget, beside other sensors")
+
+
+class BudgetSettings(_Section):
+    """A risk budget, for `release.mechanism = "budget"`."""
+
+    share: float = Field(default=0.0, ge=0, le=1, description="share of people who may be over the limit")
+    risk: float | None = Field(
+        default=None, gt=0, le=1, description="limit: certified risk over the horizon at most this"
+    )
+    added: float | None = Field(
+        default=None, ge=0, le=1, description="limit: added risk over the horizon at most this"
+    )
+    hindsight: bool = Field(
+        default=False, description="limit risks in hindsight too: later releases tell about earlier steps"
+    )
+    reserve: float = Field(
+        default=0.5, gt=0, lt=1, description="with hindsight: share of each limit kept for later releases"
+    )
+    sigmas: NumberList = Field(
+        default=(0.5, 1.0, 2.0, 4.0, 8.0),
+        description="noises to choose from, in people, beside raw and nothing",
+    )
+    max_sigma: float | None = Field(
+        default=None,
+        gt=0,
+        description="noise beyond which nothing is better; none = the largest of the sigmas",
+    )
+    raw: RawWish = Field(default="allowed", description="may counts be raw: allowed, always or never")
+    look_ahead: int = Field(
+        default=0,
+        ge=0,
+        le=10_000,
+        description="announced steps ahead to share what is left with; 0 = first come, first served",
+    )
+    most_sensors: int | None = Field(
+        default=None, ge=1, description="most sensors released in a step; none = all"
+    )
+    exact_up_to: int = Field(
+        default=64, ge=1, le=4096, description="assignments of a step up to which all are tried"
+    )
+    rounds: int = Field(default=6, ge=1, le=100, description="rounds of improvement beyond that")
 
 
 class ReleaseSettings(_Section):
     """How counts are released where a schedule file does not say it."""
 
-    mechanism: str = Field(default="gaussian", description="raw, gaussian, suppressed, tiered or correlated")
+    mechanism: str = Field(
+        default="gaussian",
+        description="raw, gaussian, suppressed, tiered or correlated; budget = decided under release.budget",
+    )
     sigma: float | None = Field(
         default=None, description="standard deviation of the gaussian mechanism, in people; 1 if not given"
     )
@@ -70,8 +125,11 @@ class ReleaseSettings(_Section):
         description="covariance of correlated releases (.npy), one row a step of the noise window",
     )
     clamp_negative: bool = Field(default=False, description="publish 0 where noise made a count negative")
+    budget: BudgetSettings = Field(default=BudgetSettings(), description="risk budget")
     sensors: dict[str, SensorPolicy] = Field(
-        default_factory=dict, description="exceptions by sensor name, each with mechanism and sigma"
+        default_factory=dict,
+        description="exceptions by sensor name: mechanism and sigma; under a budget also "
+        "sigmas, max_sigma, raw and weight",
     )
 
 
@@ -231,9 +289,18 @@ class Settings(BaseSettings):
         return self.model_dump(mode="json")
 
 
-def policy_parameters(policy: ReleaseSettings | SensorPolicy) -> tuple[str, Mapping[str, float]]:
+def mechanism_of(policy: ReleaseSettings | SensorPolicy, release: ReleaseSettings) -> str:
+    """The mechanism's name; a sensor that does not say it is decided under a budget where there is one."""
+    if policy.mechanism is not None:
+        return policy.mechanism
+    return BUDGET if release.mechanism == BUDGET and policy.sigma is None else "gaussian"
+
+
+def policy_parameters(
+    policy: ReleaseSettings | SensorPolicy, release: ReleaseSettings
+) -> tuple[str, Mapping[str, float]]:
     """Mechanism name and parameters of a policy; sigma is 1 where a gaussian does not say."""
-    sigma = policy.sigma
-    if sigma is None and policy.mechanism == "gaussian":
+    name, sigma = mechanism_of(policy, release), policy.sigma
+    if sigma is None and name == "gaussian":
         sigma = 1.0
-    return policy.mechanism, {} if sigma is None else {"sigma": sigma}
+    return name, {} if sigma is None else {"sigma": sigma}

@@ -8,7 +8,10 @@ For the horizon ``w..t`` and everything released so far,
     I(X_w..X_t; Y_1..Y_t) <= min(H(X_w), J_w + u_w) + sum_{k=w+1..t} c_k
 
 with the step terms ``u`` (unconditioned) and ``c`` (given the step before) and
-``J_w >= I(X_w; Y_1..Y_{w-1})``, what the adversary remembers from before the horizon.
+``J_w >= I(X_w; Y_1..Y_{w-1})``, what the adversary remembers from before the horizon. It is never more than
+what was known of the horizon that ended a step earlier and ``c_t``: given that trace, one more place of it is
+independent of all that was released before. So without releases the bound never rises.
+
 What step ``w - g`` told reaches ``X_w`` only through ``g`` moves, so it shrinks by the contraction
 ``eta_g`` of those moves, given all that was released before it:
 
@@ -248,7 +251,8 @@ def advance_person(
         if population.initial_start[person] < population.initial_start[person + 1]:
             start = max(start, since)
         phase += (first_slot + start) % slots
-    information = slide(state, constants, rows, person, phase, unconditioned, conditional)
+    known = state.information[person] + conditional  # of the horizon before, and what this step says of it
+    information = min(known, slide(state, constants, rows, person, phase, unconditioned, conditional))
     guess = constants.guess[phase]
     if information != state.information[person] or guess != state.guess[person]:
         state.information[person] = information

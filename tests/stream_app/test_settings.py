@@ -133,7 +133,7 @@ def test_the_policy_of_the_settings_decides_by_sensor() -> None:
     release = Settings.model_validate(
         {"release": {"sigma": 3.0, "sensors": {"B": {"mechanism": "raw"}, "C": {"mechanism": "suppressed"}}}}
     ).release
-    decided = policy_from(release, REGISTRY).decide(4, ("A", "B", "C"))
+    decided = policy_from(release, REGISTRY).decide(4, ("A", "B", "C")).schedule
     assert decided.step == 4
     assert [(r.sensor.name, r.mechanism.name, dict(r.mechanism.parameters)) for r in decided.releases] == [
         ("A", "gaussian", {"sigma": 3.0}),

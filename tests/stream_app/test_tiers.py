@@ -170,7 +170,7 @@ def test_the_mechanism_of_a_step_knows_its_place_in_the_window(tmp_path: Path) -
     np.save(tmp_path / "noise.npy", np.eye(4))
     settings = ReleaseSettings(mechanism="correlated", covariance=tmp_path / "noise.npy")
     policy = policy_from(settings, REGISTRY)
-    found = [policy.decide(step, ["A"]).releases[0].mechanism for step in range(6)]
+    found = [policy.decide(step, ["A"]).schedule.releases[0].mechanism for step in range(6)]
     assert [each.position for each in found if isinstance(each, Correlated)] == [0, 1, 2, 3, 0, 1]
 
 

@@ -1,0 +1,138 @@
+"""The search for the least costly assignment that keeps the budget, in rounds of questions.
+
+A round is a list of candidate assignments; whoever knows people answers how many each would put over the
+limit. Nothing else is asked, so answers of partitions add up and everybody finds the same decision.
+
+- Few assignments (one sensor always): all of them in one round. Exact.
+- Many: first every sensor at the same error, from none to silence; then, from the best of these, sensors are
+  improved one by one and the lightest together, those first that put the fewest people over the limit for
+  what they gain. Each accepted assignment was itself answered for: the result never breaks the budget.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import product
+from math import ceil, inf, prod
+
+from accounting.decisions.choices import Assignment, SensorChoice, cost_of, released_by
+
+_MOST_LEVELS = 16
+"""Levels of common error that the first round of a large search asks for."""
+
+
+@dataclass(frozen=True, slots=True)
+class SearchSettings:
+    """How hard to look: all assignments up to so many, else so many rounds; at most so many sensors on."""
+
+    exact_up_to: int = 64
+    rounds: int = 6
+    most_released: int | None = None
+
+
+class Search:
+    """Asks round by round and remembers the best admissible assignment; the first asked among equals."""
+
+    def __init__(self, choices: Sequence[SensorChoice], settings: SearchSettings | None = None) -> None:
+        self.choices = tuple(choices)
+        self.rounds = 0
+        self.best: Assignment | None = None
+        self._settings = settings or SearchSettings()
+        self._over_at_best = 0
+        self._burden: dict[int, float] = {}  # sensor: people over the limit per unit of gain, when last asked
+        self._stuck: set[int] = set()
+        self._is_small = prod(len(choice.options) for choice in choices) <= self._settings.exact_up_to
+        self._asked = self._first_round()
+
+    @property
+    def silence(self) -> Assignment:
+        """Nothing is released."""
+        return tuple(len(choice.options) - 1 for choice in self.choices)
+
+    @property
+    def candidates(self) -> tuple[Assignment, ...]:
+        """What is asked now; empty when the search is over."""
+        return self._asked
+
+    def cost(self, assignment: Assignment) -> float:
+        """What an assignment loses."""
+        return cost_of(self.choices, assignment)
+
+    def take(self, over: Sequence[int], is_admissible: Sequence[bool]) -> None:
+        """The answers to :attr:`candidates`; asks on or ends."""
+        asked = self._asked
+        self.rounds += 1
+        self._learn(asked, over, is_admissible)
+        found = [(self.cost(a), k) for k, a in enumerate(asked) if is_admissible[k]]
+        cost, k = min(found, default=(inf, -1))
+        is_better = bool(found) and (self.best is None or cost < self.cost(self.best))
+        if is_better:
+            self.best, self._over_at_best = asked[k], over[k]
+        goes_on = not self._is_small and self.rounds <= self._settings.rounds
+        self._asked = self._next_round() if goes_on and (is_better or self.rounds == 1) else ()
+
+    def _first_round(self) -> tuple[Assignment, ...]:
+        if self._is_small:
+            every = product(*(range(len(choice.options)) for choice in self.choices))
+            return self._allowed(sorted(every, key=self.cost))
+        levels = sorted({cost for choice in self.choices for cost in choice.costs})
+        some = levels[:: ceil(len(levels) / _MOST_LEVELS)]
+        return self._allowed([*(self._trimmed(self._at_level(level)) for level in some), self.silence])
+
+    def _at_level(self, level: float) -> Assignment:
+        """Every sensor at its first option that loses at least so much."""
+        return tuple(
+            next((k for k, cost in enumerate(choice.costs) if cost >= level), len(choice.costs) - 1)
+            for choice in self.choices
+        )
+
+    def _trimmed(self, assignment: Assignment) -> Assignment:
+        """The sensors that save most, as many as may be on at once; the others silent."""
+        most = self._settings.most_released
+        if most is None:
+            return assignment
+        saved = [
+            choice.costs[-1] - choice.costs[k] for choice, k in zip(self.choices, assignment, strict=True)
+        ]
+        kept = sorted(range(len(saved)), key=lambda i: (-saved[i], i))[:most]
+        return tuple(k if i in kept else self.silence[i] for i, k in enumerate(assignment))
+
+    def _next_round(self) -> tuple[Assignment, ...]:
+        """Each sensor one option better, alone; then the lightest two, three, .. of them together."""
+        base = self.best or self.silence
+        movable = [k for k in range(len(base)) if base[k] > 0 and k not in self._stuck]
+        movable.sort(key=lambda k: (self._burden.get(k, 0.0), -self._gain(base, k), k))
+        alone = [_improved(base, [k]) for k in movable]
+        together = [_improved(base, movable[:count]) for count in range(2, len(movable) + 1)]
+        return self._allowed([*alone, *together])
+
+    def _learn(self, asked: Sequence[Assignment], over: Sequence[int], is_admissible: Sequence[bool]) -> None:
+        """How many people each sensor's next option puts over the limit for what it gains."""
+        base = self.best
+        if base is None:
+            return
+        for k, assignment in enumerate(asked):
+            moved = [i for i in range(len(base)) if assignment[i] != base[i]]
+            if len(moved) == 1:
+                sensor = moved[0]
+                gain = max(self._gain(base, sensor), 1e-12)
+                self._burden[sensor] = (over[k] - self._over_at_best) / gain
+                if not is_admissible[k]:
+                    self._stuck.add(sensor)
+
+    def _gain(self, base: Assignment, sensor: int) -> float:
+        costs = self.choices[sensor].costs
+        return costs[base[sensor]] - costs[base[sensor] - 1]
+
+    def _allowed(self, candidates: Iterable[Assignment]) -> tuple[Assignment, ...]:
+        """Without repeats and without those that switch on too many sensors."""
+        most = self._settings.most_released
+        kept = (a for a in candidates if most is None or released_by(self.choices, a) <= most)
+        return tuple(dict.fromkeys(kept))
+
+
+def _improved(base: Assignment, sensors: Iterable[int]) -> Assignment:
+    """These sensors one option better."""
+    chosen = set(sensors)
+    return tuple(option - (k in chosen) for k, option in enumerate(base))

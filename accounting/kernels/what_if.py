@@ -1,0 +1,143 @@
+"""What if a step were released like this: who would be over a limit, without accounting it."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accounting.kernels.horizon import OwnStarts, is_in_reach, new_scratch, to_units
+from accounting.kernels.rooms import Rooms
+from accounting.kernels.step_terms import Scratch, StepTerms, StepView, step_terms
+from models.chain import PopulationArrays, chain_view
+from models.jit import jit, pjit, prange
+from models.stationary_kernels import push_forward
+
+PEOPLE_PER_TASK = 128
+
+
+@jit
+def next_terms(
+    population: PopulationArrays,
+    own: OwnStarts,
+    since: int,
+    first_slot: int,
+    step_number: int,
+    step_before: StepView,
+    step: StepView,
+    scratch: Scratch,
+    person: int,
+) -> StepTerms:
+    """The terms that accounting ``step`` next would give; the person's marginals are not moved on."""
+    chain = chain_view(population, person)
+    slots = int(population.slots[person])
+    slot = (first_slot + step_number) % slots
+    slot_before = (slot - 1) % slots
+    begin, end = population.initial_start[person], population.initial_start[person + 1]
+    if begin == end:
+        terms = step_terms(
+            chain, slot_before, chain.start[slot_before], chain.start[slot], step_before, step, scratch
+        )
+    else:
+        before = own.now[begin:end]
+        now = before.copy()
+        if step_number > since:
+            push_forward(before, chain.column_start[slot_before], chain.row, chain.value, now)
+        terms = step_terms(chain, slot_before, before, now, step_before, step, scratch)
+    return terms if step_number > since else StepTerms(terms.unconditioned, terms.unconditioned)
+
+
+@jit
+def excess_of_task(
+    population: PopulationArrays,
+    own: OwnStarts,
+    rooms: Rooms,
+    since: NDArray[np.int64],
+    people: NDArray[np.int64],
+    shares: NDArray[np.int64],
+    first_slot: int,
+    step_number: int,
+    step_before: StepView,
+    step: StepView,
+    most_places: int,
+    excess: NDArray[np.int64],
+    task: int,
+) -> None:
+    """The excess of one task's people; see :func:`find_excess`."""
+    scratch = new_scratch(step_before, step, most_places)
+    for k in range(task * PEOPLE_PER_TASK, min(people.size, (task + 1) * PEOPLE_PER_TASK)):
+        person = people[k]
+        excess[k] = 1 if rooms.is_quiet_over[person] else 0
+        if step_number >= since[person] and is_in_reach(population, person, step.labels):
+            terms = next_terms(
+                population,
+                own,
+                since[person],
+                first_slot,
+                step_number,
+                step_before,
+                step,
+                scratch,
+                person,
+            )
+            over = max(
+                to_units(terms.conditional) * shares[k] - rooms.conditional[person],
+                to_units(terms.unconditioned) * shares[k] - rooms.unconditioned[person],
+            )
+            if terms.unconditioned > 0.0:
+                excess[k] = max(excess[k], over)
+
+
+@pjit
+def find_excess(
+    population: PopulationArrays,
+    own: OwnStarts,
+    rooms: Rooms,
+    since: NDArray[np.int64],
+    people: NDArray[np.int64],
+    shares: NDArray[np.int64],
+    first_slot: int,
+    step_number: int,
+    step_before: StepView,
+    step: StepView,
+    most_places: int,
+    excess: NDArray[np.int64],
+) -> None:
+    """Units by which the step would tell too much of each of these people; positive = over the limit.
+
+    ``shares`` (n,) divides each person's room evenly: over so many steps like this one. Fills ``excess``.
+    """
+    for task in prange((people.size + PEOPLE_PER_TASK - 1) // PEOPLE_PER_TASK):
+        excess_of_task(
+            population,
+            own,
+            rooms,
+            since,
+            people,
+            shares,
+            first_slot,
+            step_number,
+            step_before,
+            step,
+            most_places,
+            excess,
+            task,
+        )
+
+
+@pjit
+def count_reaches(
+    population: PopulationArrays, labels: NDArray[np.int32], reaches: NDArray[np.int64]
+) -> None:
+    """Add to each person's ``reaches`` (N,) the number of rows of ``labels`` (steps, M) that count them."""
+    for person in prange(reaches.size):
+        reaches[person] += reaches_of(population, person, labels)
+
+
+@jit
+def reaches_of(population: PopulationArrays, person: int, labels: NDArray[np.int32]) -> int:
+    """In how many steps a sensor counts at one of the person's places."""
+    count = 0
+    for row in range(labels.shape[0]):
+        if is_in_reach(population, person, labels[row]):
+            count += 1
+    return count

@@ -1,0 +1,249 @@
+"""Decisions where people's accounts are elsewhere: a proposal a round, an answer from each partition.
+
+The release worker proposes candidates for a step; each partition answers how many of its people each
+candidate would put over the limit. Answers add up: the decision is the one a single process finds. Proposals
+follow from settings and schedule, answers from priors and what was accounted: neither knows a count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import reduce
+from operator import add
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from accounting.decisions.limit import RiskLimit
+from accounting.decisions.step import StepDecider
+from accounting.decisions.tally import Tally
+from accounting.decisions.what_if import NextStep, WhatIf
+from models import mechanisms
+from models.schedule import SensorRelease, StepSchedule
+from models.sensors import Sensor, SensorRegistry
+from stream_app.exceptions import SettingsError
+from stream_app.messages import Name, Step, Version
+from stream_app.policy.base import Decided
+from stream_app.policy.budget import decided
+
+Count = Annotated[int, Field(ge=0)]
+
+
+class _Exchange(BaseModel):
+    """What both messages share: frozen, strict, nothing unknown."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    v: Version = 1
+
+    def line(self) -> bytes:
+        """The message as one line of ASCII JSON."""
+        return self.model_dump_json(exclude_none=True, ensure_ascii=True).encode() + b"\n"
+
+
+class Option(BaseModel):
+    """A mechanism that a sensor may be released with."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    mechanism: Name
+    parameters: Mapping[str, float] = Field(default_factory=dict)
+
+
+class SensorOptions(BaseModel):
+    """A sensor's options in a step; candidates name them by position."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    sensor: Name
+    options: tuple[Option, ...]
+
+
+class Limit(BaseModel):
+    """The risk budget that is asked about; see :class:`accounting.decisions.limit.RiskLimit`."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    share: float
+    risk: float | None = None
+    added: float | None = None
+    in_hindsight: bool = False
+    reserve: float
+
+    @classmethod
+    def of(cls, limit: RiskLimit) -> Limit:
+        """The message form of a limit."""
+        return cls(
+            share=limit.share,
+            risk=limit.risk,
+            added=limit.added,
+            in_hindsight=limit.in_hindsight,
+            reserve=limit.reserve,
+        )
+
+
+class Proposal(_Exchange):
+    """Candidates for a step. ``coming`` are the sensors of the steps that what is left is shared with."""
+
+    type: Literal["proposal"] = "proposal"
+    step: Step
+    round: Count
+    limit: Limit
+    sensors: tuple[SensorOptions, ...]
+    candidates: tuple[tuple[Count, ...], ...]
+    coming: tuple[tuple[Name, ...], ...] = ()
+
+    def schedules(self, registry: SensorRegistry) -> tuple[StepSchedule, ...]:
+        """Each candidate as a step."""
+        known = [
+            [
+                SensorRelease(
+                    registry.get(each.sensor), mechanisms.parse(option.mechanism, dict(option.parameters))
+                )
+                for option in each.options
+            ]
+            for each in self.sensors
+        ]
+        return tuple(
+            StepSchedule(self.step, tuple(of[k] for of, k in zip(known, candidate, strict=True)))
+            for candidate in self.candidates
+        )
+
+
+class Answer(_Exchange):
+    """One partition's tally of a proposal; see :class:`accounting.decisions.tally.Tally`."""
+
+    type: Literal["answer"] = "answer"
+    step: Step
+    round: Count
+    partition: Count
+    people: Count
+    natural_now: Count
+    natural: tuple[Count, ...]
+    over: tuple[Count, ...]
+    dear: tuple[Count, ...]
+
+    @property
+    def tally(self) -> Tally:
+        """The counts alone."""
+        return Tally(self.people, self.natural_now, self.natural, self.over, self.dear)
+
+
+class Respondent:
+    """Answers proposals for the people of one partition.
+
+    Make a new one when the partition's accountant is replaced, as when people join or leave.
+    """
+
+    def __init__(self, partition: int, what_if: WhatIf, registry: SensorRegistry) -> None:
+        self._partition = partition
+        self._what_if = what_if
+        self._registry = registry
+        self._asked: tuple[int, NextStep] | None = None
+
+    def answer(self, proposal: Proposal) -> Answer | None:
+        """The partition's answer; None for a step that is not next: an answer would be about another state.
+
+        :class:`SettingsError` when the limit is not the one this worker was started with.
+        """
+        if proposal.step != self._what_if.next_step_number:
+            return None
+        if proposal.limit != Limit.of(self._what_if.limit):
+            raise SettingsError(
+                "proposals must ask about the risk budget of this worker's settings",
+                proposal.limit,
+                "start all workers with the same settings",
+            )
+        tally = self._questions(proposal).tally(proposal.schedules(self._registry))
+        return Answer(
+            step=proposal.step,
+            round=proposal.round,
+            partition=self._partition,
+            people=tally.people,
+            natural_now=tally.natural_now,
+            natural=tally.natural,
+            over=tally.over,
+            dear=tally.dear,
+        )
+
+    def _questions(self, proposal: Proposal) -> NextStep:
+        """The what-if state of the step, found once for all rounds."""
+        if self._asked is None or self._asked[0] != proposal.step or proposal.round == 0:
+            sensors = [self._registry.get(each.sensor) for each in proposal.sensors]
+            coming = [[self._registry.get(name) for name in names] for names in proposal.coming]
+            self._asked = proposal.step, self._what_if.next_step(sensors, coming)
+        return self._asked[1]
+
+
+class Talk:
+    """The decision for one step by proposals and answers; pure, without clock or broker.
+
+    Send :attr:`proposal`, give every answer to :meth:`take`, send the next proposal when it changes, until
+    :attr:`decided` is there; :meth:`give_up` when time is over. Repeated and late answers change nothing.
+    """
+
+    def __init__(
+        self,
+        decider: StepDecider,
+        limit: RiskLimit,
+        partitions: int,
+        coming: Sequence[Sequence[Sensor]] = (),
+    ) -> None:
+        """``partitions`` must all answer each round, also those without people."""
+        self._decider = decider
+        self._limit = Limit.of(limit)
+        self._partitions = partitions
+        self._coming = tuple(tuple(sensor.name for sensor in sensors) for sensors in coming)
+        self._tallies: dict[int, Tally] = {}
+        self._options = tuple(
+            SensorOptions(
+                sensor=choice.sensor.name,
+                options=tuple(
+                    Option(mechanism=option.name, parameters=dict(option.parameters))
+                    for option in choice.options
+                ),
+            )
+            for choice in decider.choices
+        )
+        self.proposal: Proposal | None = self._propose()
+
+    @property
+    def decided(self) -> Decided | None:
+        """The decision, once there is one."""
+        return None if self._decider.decision is None else decided(self._decider.decision)
+
+    @property
+    def waiting_for(self) -> frozenset[int]:
+        """Partitions that have not answered the current proposal."""
+        return frozenset(range(self._partitions)) - self._tallies.keys()
+
+    def take(self, answer: Answer) -> None:
+        """Note an answer; the last one of a round leads to the next proposal or to the decision."""
+        proposal = self.proposal
+        if proposal is None or (answer.step, answer.round) != (proposal.step, proposal.round):
+            return
+        if answer.partition not in self.waiting_for or len(answer.over) != len(proposal.candidates):
+            return
+        self._tallies[answer.partition] = answer.tally
+        if not self.waiting_for:
+            ordered = [self._tallies[partition] for partition in range(self._partitions)]
+            self._tallies = {}
+            self._decider.take(reduce(add, ordered))
+            self.proposal = self._propose()
+
+    def give_up(self) -> Decided:
+        """Time is over: the best that everybody has answered for, or silence."""
+        self.proposal = None
+        return decided(self._decider.give_up())
+
+    def _propose(self) -> Proposal | None:
+        if self._decider.decision is not None:
+            return None
+        return Proposal(
+            step=self._decider.step,
+            round=self._decider.round,
+            limit=self._limit,
+            sensors=self._options,
+            candidates=self._decider.candidates,
+            coming=self._coming,
+        )

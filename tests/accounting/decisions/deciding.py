@@ -1,0 +1,116 @@
+"""Random people, sensors and limits, and a run that decides each step before it is accounted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from accounting.continuous import ContinuousAccountant, HorizonSettings
+from accounting.decisions.choices import SensorChoice
+from accounting.decisions.limit import RiskLimit
+from accounting.decisions.search import SearchSettings
+from accounting.decisions.step import Decision, StepDecider, decide
+from accounting.decisions.what_if import WhatIf
+from models.mechanisms import Gaussian, Raw
+from models.population import Population
+from models.prior import MovementPrior
+from models.schedule import SensorRelease
+from models.sensors import Sensor
+
+SIGMAS = (0.5, 1.0, 3.0)
+COST_OF_SILENCE = 4.0
+
+
+def people(
+    rng: np.random.Generator, count: int, locations: int, own_starts: float = 0.0, cycles=(1, 1, 3)
+) -> Population:
+    """People of few places, some with a cycle, some with a start of their own."""
+    priors = []
+    for i in range(count):
+        size = int(rng.integers(1, 7))
+        matrices = rng.dirichlet(np.full(size, 0.4), size=(int(rng.choice(cycles)), size))
+        initial = rng.dirichlet(np.ones(size)) if rng.random() < own_starts else None
+        places = np.sort(rng.choice(locations, size, replace=False))
+        priors.append(MovementPrior.from_dense(f"p{i}", matrices, places=places, initial=initial))
+    return Population.pack(priors, [str(k) for k in range(locations)])
+
+
+def random_limit(rng: np.random.Generator, *, in_hindsight: bool) -> RiskLimit:
+    """A limit on risk, on added risk or on both."""
+    kind = rng.integers(3)
+    return RiskLimit(
+        float(rng.choice([0.0, 0.2, 0.5])),
+        float(rng.uniform(0.3, 0.95)) if kind != 1 else None,
+        float(rng.uniform(0.05, 0.6)) if kind != 0 else None,
+        in_hindsight,
+    )
+
+
+def random_settings(rng: np.random.Generator, **changed: object) -> HorizonSettings:
+    """A short horizon with few mistakes."""
+    horizon = int(rng.integers(1, 7))
+    mistakes = int(rng.integers(0, max(1, horizon - 1)))
+    first_slot = int(rng.integers(0, 3))
+    return HorizonSettings(horizon, mistakes, first_slot=first_slot, **{"sharpen": False, **changed})
+
+
+def choices_of(sensors: Sequence[Sensor], weights: Sequence[float] | None = None) -> list[SensorChoice]:
+    """Raw, three noises or nothing for each sensor."""
+    released = [Raw(), *map(Gaussian, SIGMAS)]
+    weights = weights or [1.0] * len(sensors)
+    return [
+        SensorChoice.of(sensor, released, weight=weight, cost_of_silence=COST_OF_SILENCE)
+        for sensor, weight in zip(sensors, weights, strict=True)
+    ]
+
+
+def random_sensors(rng: np.random.Generator, locations: int, most: int = 5) -> list[Sensor]:
+    """Up to ``most`` sensors at places of their own."""
+    at = rng.choice(locations, rng.integers(0, most + 1), replace=False)
+    return [Sensor(f"s{place}", (int(place),)) for place in at]
+
+
+def over_limit(accountant: ContinuousAccountant, limit: RiskLimit) -> np.ndarray:
+    """Who is over the limit by the certified risk, (N,)."""
+    over = np.zeros(len(accountant.population), dtype=bool)
+    if limit.risk is not None:
+        over |= accountant.risk() > limit.risk
+    if limit.added is not None:
+        over |= accountant.added() > limit.added
+    return over
+
+
+@dataclass(frozen=True)
+class Done:
+    """One step of a run: what was decided, and who was over the limit once it was accounted."""
+
+    decision: Decision
+    over: np.ndarray
+
+
+def run(
+    accountant: ContinuousAccountant,
+    limit: RiskLimit,
+    steps: Sequence[Sequence[Sensor]],
+    search: SearchSettings | None = None,
+    look_ahead: int = 0,
+) -> Iterator[Done]:
+    """Decide and account step after step."""
+    what_if = WhatIf(accountant, limit)
+    for t, sensors in enumerate(steps):
+        asked = what_if.next_step(sensors, steps[t + 1 : t + 1 + look_ahead])
+        decision = decide(StepDecider(t, choices_of(sensors), limit, search), asked.tally)
+        what_if.note(decision.schedule)
+        accountant.apply(decision.schedule)
+        yield Done(decision, over_limit(accountant, limit))
+
+
+def schedule_of_random(
+    rng: np.random.Generator, choices: Sequence[SensorChoice]
+) -> tuple[SensorRelease, ...]:
+    """Any option for each sensor."""
+    return tuple(
+        SensorRelease(choice.sensor, choice.options[rng.integers(len(choice.options))]) for choice in choices
+    )

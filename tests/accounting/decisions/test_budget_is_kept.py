@@ -1,0 +1,129 @@
+"""No decision ever puts more people over the limit than the budget allows, by the certified bound."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from accounting.continuous import ContinuousAccountant
+from accounting.decisions.because import Because
+from accounting.decisions.limit import RiskLimit
+from accounting.decisions.search import SearchSettings
+from accounting.decisions.what_if import WhatIf
+from models.schedule import StepSchedule
+from models.sensors import Sensor
+from tests.accounting.decisions import deciding
+
+LOCATIONS = 12
+SEEDS = st.integers(0, 2**32 - 1)
+
+
+def check_run(seed: int, *, in_hindsight: bool, steps: int, look_ahead: int = 0) -> Counter[str]:
+    """One random run, and silence after it; counts what settled the decisions."""
+    rng = np.random.default_rng(seed)
+    accountant = ContinuousAccountant(
+        deciding.people(rng, 40, LOCATIONS, own_starts=0.1 if rng.random() < 0.2 else 0.0),
+        deciding.random_settings(rng, sharpen=rng.random() < 0.5),
+    )
+    limit = deciding.random_limit(rng, in_hindsight=in_hindsight)
+    search = SearchSettings(exact_up_to=int(rng.choice([1, 64])), rounds=int(rng.integers(1, 5)))
+    schedule = [deciding.random_sensors(rng, LOCATIONS) for _ in range(steps)]
+    schedule += [[]] * (accountant.settings.horizon + 8)
+    settled: Counter[str] = Counter()
+    for done in deciding.run(accountant, limit, schedule, search, look_ahead):
+        decision = done.decision
+        assert decision.natural > decision.allowed or done.over.sum() <= decision.allowed
+        settled[decision.because] += bool(decision.schedule.releases)
+    return settled
+
+
+@settings(max_examples=25, deadline=None)
+@given(SEEDS, st.booleans(), st.integers(0, 4))
+def test_no_run_exceeds_its_budget_nor_does_the_silence_after_it(seed, in_hindsight, look_ahead):
+    check_run(seed, in_hindsight=in_hindsight, steps=15, look_ahead=look_ahead)
+
+
+@pytest.mark.slow
+def test_no_run_exceeds_its_budget_in_many_runs_of_every_kind():
+    settled: Counter[str] = Counter()
+    for seed in range(250):
+        settled += check_run(seed, in_hindsight=seed % 3 == 0, steps=30, look_ahead=seed % 4)
+    assert min(settled[because] for because in (Because.FREE, Because.BUDGET, Because.SPENT)) > 50
+
+
+def test_what_is_said_of_a_candidate_holds_once_it_is_accounted():
+    """Whoever is not over by the answer is not over by the certified risk, now or in the silence after."""
+    rng = np.random.default_rng(5)
+    checked = 0
+    for _ in range(12):
+        accountant = ContinuousAccountant(deciding.people(rng, 60, LOCATIONS), deciding.random_settings(rng))
+        limit = RiskLimit(added=float(rng.uniform(0.1, 0.5)))
+        what_if = WhatIf(accountant, limit)
+        for t in range(6):
+            sensors = deciding.random_sensors(rng, LOCATIONS)
+            choices = deciding.choices_of(sensors)
+            pick = StepSchedule(t, deciding.schedule_of_random(rng, choices))
+            over = what_if.next_step(sensors).is_over(pick)
+            accountant.apply(pick)
+            now = deciding.over_limit(accountant, limit)
+            natural = now & ~over
+            # Only habits may put someone over whom the answer did not name.
+            assert (accountant.view().state.guess[natural] > limit.added).all()
+            checked += int((~over).sum())
+    assert checked > 1000
+
+
+def test_asking_changes_nothing():
+    rng = np.random.default_rng(6)
+    accountant = ContinuousAccountant(deciding.people(rng, 30, LOCATIONS), deciding.random_settings(rng))
+    limit = RiskLimit(0.1, added=0.2)
+    steps = [deciding.random_sensors(rng, LOCATIONS) for _ in range(8)]
+    list(deciding.run(accountant, limit, steps))
+    before = accountant.snapshot()
+    sensors = [Sensor(f"s{k}", (k,)) for k in range(LOCATIONS)]
+    asked = WhatIf(accountant, limit).next_step(sensors)
+    choices = deciding.choices_of(sensors)
+    asked.tally([StepSchedule(8, deciding.schedule_of_random(rng, choices)) for _ in range(5)])
+    assert accountant.snapshot() == before
+
+
+def test_partitions_answer_together_what_one_answers_for_all():
+    rng = np.random.default_rng(7)
+    population = deciding.people(rng, 90, LOCATIONS)
+    settings_ = deciding.random_settings(rng)
+    limit = RiskLimit(0.1, added=0.3)
+    whole = ContinuousAccountant(population, settings_)
+    parts = [ContinuousAccountant(part, settings_) for part in population.split(4)]
+    what_ifs = [WhatIf(each, limit) for each in [whole, *parts]]
+    for t in range(8):
+        sensors = deciding.random_sensors(rng, LOCATIONS)
+        choices = deciding.choices_of(sensors)
+        candidates = [StepSchedule(t, deciding.schedule_of_random(rng, choices)) for _ in range(6)]
+        first, *others = (what_if.next_step(sensors).tally(candidates) for what_if in what_ifs)
+        together = others[0]
+        for tally in others[1:]:
+            together += tally
+        assert together == first
+        for each in [whole, *parts]:
+            each.apply(candidates[0])
+
+
+def test_habits_alone_over_the_limit_lead_to_silence_and_are_said_so():
+    rng = np.random.default_rng(8)
+    accountant = ContinuousAccountant(deciding.people(rng, 30, LOCATIONS), deciding.random_settings(rng))
+    limit = RiskLimit(0.0, risk=1e-6)
+    sensors = [Sensor("s0", (0,)), Sensor("s1", (1,))]
+    (done,) = deciding.run(accountant, limit, [sensors])
+    assert done.decision.because is Because.HABITS
+    assert done.decision.natural > done.decision.allowed
+    assert not any(release.mechanism.is_released for release in done.decision.schedule.releases)
+
+
+def test_a_share_is_taken_as_it_is_written():
+    assert RiskLimit(0.29, risk=0.5).allowed(100) == 29  # 0.29 * 100 is 28.999999999999996
+    assert RiskLimit(0.0, risk=0.5).allowed(10**6) == 0
+    assert RiskLimit(1.0, risk=0.5).allowed(7) == 7

@@ -1,0 +1,100 @@
+"""Decisions by proposals and answers: the same as in one process, and silence without answers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from accounting.continuous import ContinuousAccountant, HorizonSettings
+from accounting.decisions.because import Because
+from accounting.decisions.what_if import WhatIf
+from models.population import Population
+from models.sensors import SensorRegistry
+from stream_app.exceptions import SettingsError
+from stream_app.policy import BudgetPolicy, Decided, policy_from
+from stream_app.proposals import Answer, Proposal, Respondent, Talk
+from stream_app.settings import Settings
+from tests.accounting.decisions import deciding
+
+LOCATIONS = 8
+REGISTRY = SensorRegistry.one_per_location([str(k) for k in range(LOCATIONS)])
+
+
+def budget_policy(announced: dict[int, tuple[str, ...]] | None = None, **budget: object) -> BudgetPolicy:
+    release = {"mechanism": "budget", "budget": {"share": 0.1, "added": 0.3, "exact_up_to": 20, **budget}}
+    policy = policy_from(Settings.model_validate({"release": release}).release, REGISTRY, announced)
+    assert isinstance(policy, BudgetPolicy)
+    return policy
+
+
+def talk_through(talk: Talk, respondents: list[Respondent]) -> Decided:
+    """Every message by its JSON, answers in any order and twice."""
+    rng = np.random.default_rng(1)
+    while talk.decided is None:
+        assert talk.proposal is not None
+        proposal = Proposal.model_validate_json(talk.proposal.line())
+        answers = [respondent.answer(proposal) for respondent in respondents]
+        for k in rng.permutation([*range(len(answers))] * 2):
+            answer = answers[k]
+            assert answer is not None
+            talk.take(Answer.model_validate_json(answer.line()))
+    return talk.decided
+
+
+def parts_of(population: Population, count: int) -> list[ContinuousAccountant]:
+    return [ContinuousAccountant(part, HorizonSettings(4, 1)) for part in population.split(count)]
+
+
+@pytest.mark.parametrize("look_ahead", [0, 3])
+def test_distributed_decisions_are_those_of_one_process(look_ahead):
+    rng = np.random.default_rng(3)
+    population = deciding.people(rng, 70, LOCATIONS)
+    steps = {t: tuple(s.name[1:] for s in deciding.random_sensors(rng, LOCATIONS, most=4)) for t in range(12)}
+    embedded = budget_policy(steps, look_ahead=look_ahead)
+    whole = ContinuousAccountant(population, HorizonSettings(4, 1))
+    embedded.bind(whole)
+    elsewhere = budget_policy(steps, look_ahead=look_ahead)
+    parts = parts_of(population, 3)
+    respondents = [Respondent(k, WhatIf(part, elsewhere.limit), REGISTRY) for k, part in enumerate(parts)]
+    becauses = set()
+    for t, sensors in steps.items():
+        alone = embedded.decide(t, sensors)
+        talk = Talk(elsewhere.decider(t, sensors), elsewhere.limit, len(parts), elsewhere.coming(t))
+        together = talk_through(talk, respondents)
+        assert together == alone
+        assert alone.why is not None
+        becauses.add(alone.why.because)
+        for accountant in [whole, *parts]:
+            accountant.apply(alone.schedule)
+    assert Because.BUDGET in becauses
+
+
+def test_without_all_answers_nothing_is_released():
+    policy = budget_policy()
+    parts = parts_of(deciding.people(np.random.default_rng(4), 20, LOCATIONS), 2)
+    talk = Talk(policy.decider(0, ("0", "1")), policy.limit, 2)
+    assert talk.proposal is not None
+    answer = Respondent(0, WhatIf(parts[0], policy.limit), REGISTRY).answer(talk.proposal)
+    assert answer is not None
+    talk.take(answer)
+    assert talk.waiting_for == {1}
+    decided = talk.give_up()
+    assert decided.why is not None
+    assert decided.why.because is Because.NO_ANSWER
+    assert [release.mechanism.name for release in decided.schedule.releases] == ["suppressed"] * 2
+    talk.take(answer.model_copy(update={"partition": 1}))  # too late
+    assert talk.decided == decided
+
+
+def test_an_answer_is_about_the_next_step_and_the_own_limit():
+    policy = budget_policy()
+    (part,) = parts_of(deciding.people(np.random.default_rng(5), 10, LOCATIONS), 1)
+    respondent = Respondent(0, WhatIf(part, policy.limit), REGISTRY)
+    later = Talk(policy.decider(1, ("0",)), policy.limit, 1).proposal
+    assert later is not None
+    assert respondent.answer(later) is None
+    other = budget_policy(added=0.5)
+    unknown = Talk(other.decider(0, ("0",)), other.limit, 1).proposal
+    assert unknown is not None
+    with pytest.raises(SettingsError, match="risk budget of this worker"):
+        respondent.answer(unknown)
