@@ -13,8 +13,11 @@ from stream_app.cli.noise import noise
 from stream_app.cli.persons import persons
 from stream_app.cli.priors import priors
 from stream_app.cli.produce import produce
+from stream_app.cli.rejected import rejected
+from stream_app.cli.replay import replay
 from stream_app.cli.report import report
 from stream_app.cli.run import run
+from stream_app.cli.tail import tail
 from stream_app.cli.topics import topics
 from stream_app.cli.worker import worker
 
@@ -42,3 +45,6 @@ app.add_typer(topics)
 app.add_typer(worker)
 app.command()(produce)
 app.add_typer(persons)
+app.command()(tail)
+app.command()(replay)
+app.add_typer(rejected)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import time
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from stream_app.kafka.broker_errors import broker_errors
 from stream_app.kafka.connection import Connection
+from stream_app.kafka.exceptions import TopicError
 
 _BOOTSTRAP_MILLISECONDS = 10_000
+_MARKS = 3  # offsets looked at for each record wanted: marks of transactions take some
 
 
 @contextmanager
@@ -53,30 +55,44 @@ def consuming(connection: Connection) -> Iterator[Any]:
             consumer.close()
 
 
-def records(
-    consumer: Any, topic: str, *, follow: bool = False, last: int | None = None, idle_seconds: float = 0.2
-) -> Iterator[Any]:
-    """The records of a topic up to its end, or on and on with ``follow``; the ``last`` of each partition.
+def records(consumer: Any, topic: str, *, last: int | None = None) -> Iterator[Any]:
+    """The records of a topic up to its present end; with ``last`` from that many offsets before it.
 
     Partition by partition as they come; within one in order.
     """
-    from kafka import TopicPartition
-
-    where = [TopicPartition(topic, each) for each in sorted(consumer.partitions_for_topic(topic) or ())]
-    consumer.assign(where)
+    where = _partitions(consumer, topic)
     ends, begins = consumer.end_offsets(where), consumer.beginning_offsets(where)
     for each in where:
         start = begins[each] if last is None else max(begins[each], ends[each] - last)
         consumer.seek(each, start)
-    while follow or any(consumer.position(each) < ends[each] for each in where):
-        polled = consumer.poll(timeout_ms=500)
-        for batch in polled.values():
-            yield from (record for record in batch if follow or record.offset < ends[_where(record)])
-        if follow and not polled:
-            time.sleep(idle_seconds)
+    while any(consumer.position(each) < ends[each] for each in where):
+        for each, batch in consumer.poll(timeout_ms=500).items():
+            yield from (record for record in batch if record.offset < ends[each])
 
 
-def _where(record: Any) -> Any:
+def recent(consumer: Any, topic: str, last: int, *, follow: bool = False) -> Iterator[Any]:
+    """The ``last`` records of each partition in order of time, then with ``follow`` whatever comes."""
+    kept: dict[int, deque[Any]] = {}
+    if last:
+        for record in records(consumer, topic, last=_MARKS * last):
+            kept.setdefault(record.partition, deque(maxlen=last)).append(record)
+        found = (record for batch in kept.values() for record in batch)
+        yield from sorted(found, key=lambda record: (record.timestamp, record.partition, record.offset))
+    if follow:
+        if not last:
+            consumer.seek_to_end(*_partitions(consumer, topic))
+        while True:
+            for batch in consumer.poll(timeout_ms=1000).values():
+                yield from batch
+
+
+def _partitions(consumer: Any, topic: str) -> list[Any]:
+    """Every partition of a topic, assigned to the consumer."""
     from kafka import TopicPartition
 
-    return TopicPartition(record.topic, record.partition)
+    numbers = consumer.partitions_for_topic(topic)
+    if not numbers:
+        raise TopicError("a topic must exist", topic, "run `tallyguard topics create`")
+    where = [TopicPartition(topic, number) for number in sorted(numbers)]
+    consumer.assign(where)
+    return where

@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -213,19 +212,6 @@ def small_city(people: int, seed: int = 5) -> tuple[Population, list[tuple[str, 
         return [message.line().rstrip() for message in city.messages(steps)]
 
     return city.population, sensors, messages
-
-
-def kill_at_random(started: Callable[[], Process], process: Process) -> Process:
-    """Kill a worker as if its machine had died, and start another."""
-    process.kill()
-    return started()
-
-
-def seconds_of(work: Callable[[], None]) -> float:
-    """How long something takes."""
-    began = time.monotonic()
-    work()
-    return time.monotonic() - began
 
 
 def _toml(servers: str, prefix: str, settings: dict[str, Any]) -> str:

@@ -1,0 +1,51 @@
+"""``tallyguard replay``: everybody's risks computed again from the logs."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from stream_app.cli.options import ConfigOption, JsonOption
+from stream_app.cli.output import print_json, stdout
+
+
+def replay(
+    config: ConfigOption = None,
+    output: Annotated[
+        Path | None, typer.Option(help="Also write the risks there, .jsonl.", show_default=False)
+    ] = None,
+    json: JsonOption = False,
+) -> None:
+    """Compute all risks again from people and decisions on Kafka, and compare with what was told live.
+
+    Exit 1 if a single bit differs. A person whose prior was replaced since differs before the change.
+
+    \b
+    Examples:
+      tallyguard replay --config tallyguard.toml
+      tallyguard replay --config tallyguard.toml --output risks.jsonl --json
+    """
+    from stream_app.kafka.deployment import Deployment
+    from stream_app.kafka.replay import compare
+    from stream_app.kafka.replay import replay as compute
+    from stream_app.settings_sources import load_settings
+
+    deployment = Deployment.of(load_settings(config))
+    if output is not None:
+        with output.open("wb") as file:
+            compute(deployment, lambda partition, line: file.writelines((line, b"\n")))
+    result = compare(deployment)
+    if json:
+        print_json({**asdict(result), "same": result.is_same})
+    else:
+        stdout().print(
+            f"{result.steps:,} steps, {result.people:,} people, {result.compared:,} messages compared: "
+            f"{result.missing:,} missing, {result.different:,} different"
+        )
+        for line in result.examples:
+            stdout().print(line, markup=False)
+    if not result.is_same:
+        raise SystemExit(1)

@@ -1,0 +1,117 @@
+"""Computing everybody's risks again from the logs, offline, and comparing with what was told live.
+
+Nothing but ``persons`` and ``decisions`` is read; a risk is a function of the two. What the live workers told
+must come out bit for bit, for everybody whose prior has not been changed since.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from stream_app.decisions import schedule_of
+from stream_app.kafka.book import Book
+from stream_app.kafka.clients import consuming, records
+from stream_app.kafka.deployment import Deployment
+from stream_app.kafka.person_records import PersonEntry, parse_person
+from stream_app.messages import StepDecision
+from stream_app.risk_output import JsonlRisks, summary_message
+
+Changes = dict[str, PersonEntry | None]
+
+
+@dataclass
+class Comparison:
+    """How the replay compares with what was told; ``differing`` names the first few."""
+
+    steps: int = 0
+    people: int = 0
+    compared: int = 0
+    missing: int = 0
+    different: int = 0
+    examples: list[str] = field(default_factory=list)
+
+    @property
+    def is_same(self) -> bool:
+        """Whether everything told came out again."""
+        return self.missing == 0 and self.different == 0
+
+
+def replay(deployment: Deployment, tell: Callable[[int, bytes], None]) -> tuple[int, int]:
+    """Account every logged step for everybody; ``tell`` gets partition and line. Returns steps and people."""
+    with consuming(deployment.connection) as consumer:
+        books = _books(deployment, _people(consumer, deployment))
+        steps = 0
+        for record in records(consumer, deployment.topics.decisions):
+            decision = StepDecision.model_validate_json(record.value)
+            schedule = schedule_of(decision, deployment.registry)
+            for book in books:
+                book.apply(schedule)
+                for line in _lines(book):
+                    tell(book.partition, line)
+            steps += 1
+    return steps, sum(len(book.pseudonyms) for book in books)
+
+
+def compare(deployment: Deployment) -> Comparison:
+    """Replay, and hold every line against what the workers told of the same step and person."""
+    told: dict[tuple[int, bytes], set[bytes]] = {}
+    with consuming(deployment.connection) as consumer:
+        for record in records(consumer, deployment.topics.risks):
+            told.setdefault((record.partition, _subject(record.value)), set()).add(record.value)
+    result = Comparison()
+
+    def hold(partition: int, line: bytes) -> None:
+        live = told.pop((partition, _subject(line)), None)
+        result.compared += 1
+        if live is None:
+            result.missing += 1
+        elif live != {line}:
+            result.different += 1
+        else:
+            return
+        if len(result.examples) < 5:
+            result.examples.append(line.decode())
+
+    result.steps, result.people = replay(deployment, hold)
+    result.missing += len(told)
+    result.examples += [next(iter(lines)).decode() for lines in list(told.values())[:5]]
+    return result
+
+
+def _people(consumer: object, deployment: Deployment) -> dict[int, Changes]:
+    """The last record of everybody, by partition."""
+    people: dict[int, Changes] = {each: {} for each in range(deployment.topics.partitions)}
+    for record in records(consumer, deployment.topics.persons):
+        name = (record.key or b"").decode("utf-8", "replace")
+        try:
+            people[record.partition][name] = parse_person(record.key, record.value) if record.value else None
+        except ValueError:
+            continue  # refused by the workers too; whoever was known stays
+    return people
+
+
+def _books(deployment: Deployment, people: dict[int, Changes]) -> list[Book]:
+    """Everybody before the first step."""
+    books = []
+    for partition, changes in people.items():
+        every = deployment.settings.risk_every
+        book = Book(partition, deployment.location_names, deployment.horizon(), every)
+        book.change(changes, lambda first, until: ())
+        books.append(book)
+    return books
+
+
+def _lines(book: Book) -> Iterator[bytes]:
+    """What a worker tells of a book after a step."""
+    step = book.next_step - 1
+    for block in JsonlRisks(book.pseudonyms).blocks(step, book.records()):
+        yield from block.splitlines()
+    yield summary_message(book.accountant.summary(), book.partition).line().rstrip()
+
+
+def _subject(line: bytes) -> bytes:
+    """What a line is about: everything before its first figure."""
+    kind = line.find(b'"type":"risk_summary"')
+    end = line.find(b',"partition"') if kind >= 0 else line.find(b',"risk":')
+    return line[:end]

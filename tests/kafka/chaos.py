@@ -1,0 +1,119 @@
+"""Workers killed at random while messages flow: what must hold afterwards, and how often it was tried."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from tests.kafka.support import OnKafka, Process
+
+
+@dataclass
+class ChaosReport:
+    """What was done to a run and what came of it."""
+
+    steps: int
+    people: int
+    kills: dict[str, int] = field(default_factory=dict)
+    seconds: float = 0.0
+    steps_released: int = 0
+    steps_lost: int = 0
+    contradictions: int = 0
+    risks_compared: int = 0
+    risks_equal: bool = False
+    releases_equal: bool = False
+    repeated_summaries: int = 0
+
+    @property
+    def is_sound(self) -> bool:
+        """Nothing lost, nothing twice with another value, all risks those of the embedded run."""
+        return (
+            self.steps_lost == self.contradictions == 0
+            and self.steps_released == self.steps
+            and self.risks_equal
+            and self.releases_equal
+        )
+
+
+class Victims:
+    """The workers of a deployment: one release worker and some account workers, replaced when killed."""
+
+    def __init__(self, deployment: OnKafka, accounts: int) -> None:
+        self._deployment = deployment
+        self._workers: list[tuple[str, Process]] = [("release", deployment.start("release"))]
+        self._workers += [("account", deployment.start("account")) for _ in range(accounts)]
+        self.kills = {"release": 0, "account": 0}
+
+    def kill(self, random: np.random.Generator) -> None:
+        """Kill one of them, chosen at random, and start another in its place."""
+        index = int(random.integers(len(self._workers)))
+        kind, process = self._workers[index]
+        process.kill()
+        self.kills[kind] += 1
+        self._workers[index] = kind, self._deployment.start(kind)
+
+    def check(self) -> None:
+        """No worker may have ended by itself."""
+        for kind, process in self._workers:
+            assert process.is_running, f"a {kind} worker ended: {process.text[-3000:]}"
+
+
+def run_chaos(
+    deployment: OnKafka,
+    lines: Sequence[bytes],
+    steps: int,
+    kills: int,
+    *,
+    seed: int,
+    accounts: int = 2,
+    between_seconds: tuple[float, float] = (1.0, 4.0),
+    messages_per_second: float = 400.0,
+    seconds: float = 300.0,
+) -> ChaosReport:
+    """Produce all lines while workers die, wait for the last step, compare with the embedded run."""
+    random = np.random.default_rng(seed)
+    report = ChaosReport(steps, len(deployment.population))
+    began = time.monotonic()
+    deployment.load_people()
+    victims = Victims(deployment, accounts)
+    producing = threading.Thread(
+        target=deployment.produce, args=(lines, messages_per_second), name="producer", daemon=True
+    )
+    producing.start()
+    for _ in range(kills):
+        time.sleep(random.uniform(*between_seconds))
+        victims.check()
+        victims.kill(random)
+    producing.join()
+    deployment.wait_for_steps(steps, seconds, victims.check)
+    report.seconds = time.monotonic() - began
+    report.kills = victims.kills
+    _judge(report, deployment, lines)
+    return report
+
+
+def _judge(report: ChaosReport, deployment: OnKafka, lines: Sequence[bytes]) -> None:
+    """Hold what is on the topics against the embedded run."""
+    released = deployment.releases()
+    numbers = [json.loads(line)["step"] for line in released]
+    report.steps_released = len(numbers)
+    report.steps_lost = len(set(range(report.steps)) - set(numbers))
+    values: dict[tuple[str, int], set[str]] = {}
+    for line in released:
+        release = json.loads(line)
+        for each in release["releases"]:
+            values.setdefault((each["sensor"], release["step"]), set()).add(json.dumps(each, sort_keys=True))
+    report.contradictions = sum(len(found) > 1 for found in values.values())
+    expected_releases, expected_risks = deployment.embedded(lines)
+    report.releases_equal = released == expected_releases
+    told = deployment.person_risks()
+    report.risks_compared = len(told)
+    report.risks_equal = told == expected_risks
+    summaries = deployment.summaries()
+    report.repeated_summaries = sum(len(found) > 1 for found in summaries.values())
+    assert len(summaries) == report.steps * deployment.topics.partitions
