@@ -105,8 +105,9 @@ def read_memory(megabytes: int) -> tuple[Callable[[], None], float]:
 
 
 def main() -> None:
-    sparse, medium, full = (
+    sparse, small, medium, full = (
         random_population(40_000, 10, 3),
+        random_population(40_000, 10, 10),
         random_population(10_000, 40, 5),
         random_population(6_000, 100, 100),
     )
@@ -126,6 +127,7 @@ def main() -> None:
             "own sparse, 10 places, 3 exits": Contestant(one_visit_per_trace(sparse), 40_000 * STEPS),
             "  one visit per step": Contestant(one_visit_per_step(sparse), 40_000),
             "own sparse, 40 places, 5 exits": Contestant(one_visit_per_trace(medium), 10_000 * STEPS),
+            "own full, 10 places": Contestant(one_visit_per_trace(small), 40_000 * STEPS),
             "own full, 100 places": Contestant(one_visit_per_trace(full), 6_000 * STEPS),
             "  one visit per step ": Contestant(one_visit_per_step(full), 6_000),
             "one full matrix for all, 100 places": Contestant(shared_matrix(12_800, 100), 12_800 * STEPS),

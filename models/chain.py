@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from models.jit import jit
+from models.jit import inline, jit
 
 
 class ChainView(NamedTuple):
@@ -51,9 +51,9 @@ class PopulationArrays(NamedTuple):
     initial: NDArray[np.float64]  # K a person with a start of its own
 
 
-@jit
-def chain_view(population: PopulationArrays, person: int) -> ChainView:
-    """The chain of one person of a population, for use inside and outside kernels."""
+@inline
+def inlined_chain_view(population: PopulationArrays, person: int) -> ChainView:
+    """:func:`chain_view` compiled into its caller, for the loops in which a call would be felt."""
     slots = population.slots[person]
     places = population.places[population.places_start[person] : population.places_start[person + 1]]
     entries = slice(population.entry_start[person], population.entry_start[person + 1])
@@ -70,3 +70,9 @@ def chain_view(population: PopulationArrays, person: int) -> ChainView:
         population.row[entries],
         population.value[entries],
     )
+
+
+@jit
+def chain_view(population: PopulationArrays, person: int) -> ChainView:
+    """The chain of one person of a population, for use inside and outside kernels."""
+    return inlined_chain_view(population, person)

@@ -84,4 +84,9 @@ def inline(function: F) -> F:
     return cast(F, numba.njit(inline="always", nogil=True)(function))
 
 
+def intrinsic(function: Callable[..., Any]) -> Any:
+    """Make code written for the compiler, instruction by instruction, callable from kernels."""
+    return numba.extending.intrinsic(function)
+
+
 prange = numba.prange

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from accounting.kernels.lanes import sum_and_max_of_products
 from models.chain import ChainView
-from models.jit import jit
+from models.jit import inline, jit
 
 SAFE_PRODUCT = 1e-290
 """Products above this keep all their digits (the smallest normal double is 2.2e-308)."""
@@ -32,7 +32,7 @@ POSSIBLE = -1
 class Scale(NamedTuple):
     """What one step's conditioning divided by.
 
-    No positive number it left is below ``lowest``, which is 0 when a product underflowed.
+    No positive number before or after dividing is below ``lowest``, which is 0 when a product underflowed.
     """
 
     total: float
@@ -145,7 +145,7 @@ def condition(
     for y in range(places.size):
         work.belief[y] = work.next_belief[y] * inverse
         work.scores[step, y] = work.next_score[y] / best
-    return Scale(total, best, lowest / max(total, best))
+    return Scale(total, best, lowest / max(total, best, 1.0))
 
 
 @jit
@@ -188,7 +188,7 @@ def filter_steps(
     return Filtered(POSSIBLE, log_likelihood, log_path, is_exact)
 
 
-@jit
+@inline
 def best_predecessor(chain: ChainView, slot: int, scores: NDArray[np.float64], step: int, place: int) -> int:
     """The place of ``step`` one best comes from to reach ``place``; ties at the lowest index."""
     best = -1.0
@@ -201,7 +201,7 @@ def best_predecessor(chain: ChainView, slot: int, scores: NDArray[np.float64], s
     return chosen
 
 
-@jit
+@inline
 def trace_back(
     chain: ChainView, first_slot: int, scores: NDArray[np.float64], path: NDArray[np.int32]
 ) -> None:

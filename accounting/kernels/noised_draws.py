@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from accounting.kernels.forward_viterbi import POSSIBLE, new_recursion
+from accounting.kernels.forward_viterbi import POSSIBLE
 from accounting.kernels.hit_graph import (
     SAFE_SWING,
     WalkTables,
@@ -23,9 +23,9 @@ from accounting.kernels.hit_graph import (
 )
 from accounting.kernels.hit_tables import HitTables
 from accounting.kernels.noised_steps import ReleasedSteps, publish_trace, relative_likelihoods
-from accounting.kernels.population_decoding import decode_trace
 from accounting.kernels.posterior import likeliest_places
 from accounting.kernels.random_draws import Walker, new_stream, walk
+from accounting.kernels.trace_decoding import decode_trace, new_decode_work
 from models.chain import ChainView
 from models.jit import jit
 
@@ -124,7 +124,7 @@ def stepwise_successes(
     count, places = labels.shape
     stream = new_stream(seed, block)
     successes = np.zeros(2, np.int64)
-    work = new_recursion(count, places)
+    work = new_decode_work(count, places)
     forward = np.empty((count, places))
     log_likelihood = np.empty((count, steps.counted.shape[1]))
     likelihood = np.empty_like(log_likelihood)

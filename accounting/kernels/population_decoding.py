@@ -18,20 +18,19 @@ from numpy.typing import NDArray
 from accounting.kernels.forward_viterbi import (
     POSSIBLE,
     SAFE_PRODUCT,
-    Filtered,
     Recursion,
+    Scale,
     condition,
-    filter_steps,
     is_full,
-    new_recursion,
     predict_full,
     predict_sparse,
     smallest_entry,
-    trace_back,
 )
-from accounting.kernels.log_space import log_filter_steps, log_trace_back
-from models.chain import ChainView, PopulationArrays, chain_view
-from models.jit import jit, pjit, prange
+from accounting.kernels.place_lanes import WIDTH
+from accounting.kernels.small_chains import LaneWork, filter_small_step, is_small
+from accounting.kernels.trace_decoding import DecodeWork, decode_trace, new_decode_work
+from models.chain import ChainView, PopulationArrays, inlined_chain_view
+from models.jit import inline, jit, pjit, prange
 
 PEOPLE_PER_BLOCK = 64
 """People a thread visits with one set of scratch arrays."""
@@ -60,7 +59,7 @@ class FilterArrays(NamedTuple):
     is_exact: NDArray[np.bool_]  # (N,) False once underflow may have hidden a path: decode anew
 
 
-@jit
+@inline
 def start_of(population: PopulationArrays, person: int, first_slot: int) -> NDArray[np.float64]:
     """The person's own start, or the (cyclo-)stationary distribution of the first slot; (K,)."""
     first, last = population.initial_start[person], population.initial_start[person + 1]
@@ -80,6 +79,12 @@ def largest_place_count(population: PopulationArrays) -> int:
     return most
 
 
+@jit
+def block_count(population: PopulationArrays) -> int:
+    """Into how many blocks the people fall."""
+    return (population.slots.size + PEOPLE_PER_BLOCK - 1) // PEOPLE_PER_BLOCK
+
+
 @pjit
 def smallest_entries(population: PopulationArrays) -> NDArray[np.float64]:
     """The smallest positive probability in each person's matrices, (N,); computed once per population."""
@@ -91,33 +96,7 @@ def smallest_entries(population: PopulationArrays) -> NDArray[np.float64]:
     return smallest
 
 
-@jit
-def decode_trace(
-    chain: ChainView,
-    start: NDArray[np.float64],
-    first_slot: int,
-    smallest: float,
-    labels: NDArray[np.int32],
-    likelihood: NDArray[np.float64],
-    work: Recursion,
-    path: NDArray[np.int32],
-) -> Filtered:
-    """Filter and decode one observed trace, in logarithms where scaled arithmetic may have lost a path.
-
-    Arguments as in ``filter_steps``; ``path`` (T,) is left alone when an observation is impossible.
-    """
-    found = filter_steps(chain, start, first_slot, smallest, labels, likelihood, work)
-    if found.is_exact:
-        if found.status == POSSIBLE:
-            trace_back(chain, first_slot, work.scores, path)
-        return found
-    found = log_filter_steps(chain, start, first_slot, labels, likelihood, work)
-    if found.status == POSSIBLE:
-        log_trace_back(chain, first_slot, work.scores, path)
-    return found
-
-
-@jit
+@inline
 def _decode_person(
     population: PopulationArrays,
     person: int,
@@ -125,11 +104,11 @@ def _decode_person(
     first_slot: int,
     labels: NDArray[np.int32],
     likelihood: NDArray[np.float64],
-    work: Recursion,
+    work: DecodeWork,
     decoded: DecodedArrays,
 ) -> None:
     """Decode one person's trace into their row of ``decoded``; scratch as wide as the most places."""
-    chain = chain_view(population, person)
+    chain = inlined_chain_view(population, person)
     found = decode_trace(
         chain,
         start_of(population, person, first_slot),
@@ -145,6 +124,24 @@ def _decode_person(
     decoded.log_path[person] = found.log_path
 
 
+@jit
+def _decode_block(
+    population: PopulationArrays,
+    block: int,
+    most: int,
+    smallest: NDArray[np.float64],
+    first_slot: int,
+    labels: NDArray[np.int32],
+    likelihood: NDArray[np.float64],
+    decoded: DecodedArrays,
+) -> None:
+    """The traces of one block of people; ``most`` places has the person who has most."""
+    work = new_decode_work(labels.shape[0], most)
+    first = block * PEOPLE_PER_BLOCK
+    for i in range(first, min(population.slots.size, first + PEOPLE_PER_BLOCK)):
+        _decode_person(population, i, smallest[i], first_slot, labels, likelihood[i], work, decoded)
+
+
 @pjit
 def decode_people(
     population: PopulationArrays,
@@ -158,12 +155,9 @@ def decode_people(
 
     ``labels`` (T, M): the outcome of each location; ``likelihood`` (N, T, O): of each outcome, per person.
     """
-    people = population.slots.size
     most = largest_place_count(population)
-    for block in prange((people + PEOPLE_PER_BLOCK - 1) // PEOPLE_PER_BLOCK):
-        work = new_recursion(labels.shape[0], most)
-        for i in range(block * PEOPLE_PER_BLOCK, min(people, (block + 1) * PEOPLE_PER_BLOCK)):
-            _decode_person(population, i, smallest[i], first_slot, labels, likelihood[i], work, decoded)
+    for block in prange(block_count(population)):
+        _decode_block(population, block, most, smallest, first_slot, labels, likelihood, decoded)
 
 
 @jit
@@ -185,6 +179,56 @@ def begin_filter(population: PopulationArrays, first_slot: int, state: FilterArr
 
 
 @jit
+def _move_person(
+    chain: ChainView,
+    slot: int,
+    labels: NDArray[np.int32],
+    likelihood: NDArray[np.float64],
+    belief: NDArray[np.float64],
+    score: NDArray[np.float64],
+    work: Recursion,
+) -> Scale:
+    """Move ``belief`` and ``score`` (K,) by the matrix of ``slot``, unless it is -1, and condition them."""
+    places = belief.size
+    for x in range(places):
+        work.belief[x] = work.next_belief[x] = belief[x]
+        work.scores[0, x] = work.next_score[x] = score[x]
+    if slot >= 0 and is_full(chain):
+        predict_full(chain, slot, work, 0)
+    elif slot >= 0:
+        predict_sparse(chain, slot, work, 0)
+    scale = condition(chain.places, labels, likelihood, 0, work)
+    if scale.total > 0.0:
+        for x in range(places):
+            belief[x] = work.belief[x]
+            score[x] = work.scores[0, x]
+    return scale
+
+
+@inline
+def _move_small_person(
+    chain: ChainView,
+    slot: int,
+    labels: NDArray[np.int32],
+    likelihood: NDArray[np.float64],
+    belief: NDArray[np.float64],
+    score: NDArray[np.float64],
+    work: LaneWork,
+) -> Scale:
+    """The same in lanes."""
+    places = belief.size
+    for x in range(WIDTH):
+        work.belief[x] = belief[x] if x < places else 0.0
+        work.scores[0, x] = score[x] if x < places else 0.0
+    scale = filter_small_step(chain, slot, labels, likelihood, work)
+    if scale.total > 0.0:
+        for x in range(places):
+            belief[x] = work.belief[x]
+            score[x] = work.scores[0, x]
+    return scale
+
+
+@inline
 def _filter_person(
     population: PopulationArrays,
     person: int,
@@ -193,31 +237,44 @@ def _filter_person(
     first_slot: int,
     labels: NDArray[np.int32],
     likelihood: NDArray[np.float64],
-    work: Recursion,
+    work: DecodeWork,
     state: FilterArrays,
 ) -> None:
     """One person's update by one step; ``labels`` (1, M), ``likelihood`` (1, O), ``work`` is scratch."""
-    chain = chain_view(population, person)
-    first = population.places_start[person]
-    for x in range(chain.places.size):
-        work.belief[x] = work.next_belief[x] = state.belief[first + x]
-        work.scores[0, x] = work.next_score[x] = state.score[first + x]
-    if step > 0:
-        slot = (first_slot + step - 1) % chain.start.shape[0]
-        if is_full(chain):
-            predict_full(chain, slot, work, 0)
-        else:
-            predict_sparse(chain, slot, work, 0)
-    scale = condition(chain.places, labels, likelihood, 0, work)
+    chain = inlined_chain_view(population, person)
+    own = slice(population.places_start[person], population.places_start[person + 1])
+    belief, score = state.belief[own], state.score[own]
+    slot = (first_slot + step - 1) % chain.start.shape[0] if step > 0 else -1
+    if is_small(chain):
+        scale = _move_small_person(chain, slot, labels, likelihood, belief, score, work.lanes)
+    else:
+        scale = _move_person(chain, slot, labels, likelihood, belief, score, work.recursion)
     state.is_exact[person] &= scale.lowest * smallest >= SAFE_PRODUCT
     if scale.total == 0.0:
         state.status[person] = step
         return
-    for x in range(chain.places.size):
-        state.belief[first + x] = work.belief[x]
-        state.score[first + x] = work.scores[0, x]
     state.log_likelihood[person] += np.log(scale.total)
     state.log_path[person] += np.log(scale.best)
+
+
+@jit
+def _filter_block(
+    population: PopulationArrays,
+    block: int,
+    most: int,
+    smallest: NDArray[np.float64],
+    step: int,
+    first_slot: int,
+    labels: NDArray[np.int32],
+    likelihood: NDArray[np.float64],
+    state: FilterArrays,
+) -> None:
+    """One step for those of one block whose trace is still possible."""
+    work = new_decode_work(1, most)
+    first = block * PEOPLE_PER_BLOCK
+    for i in range(first, min(population.slots.size, first + PEOPLE_PER_BLOCK)):
+        if state.status[i] == POSSIBLE:
+            _filter_person(population, i, smallest[i], step, first_slot, labels, likelihood[i], work, state)
 
 
 @pjit
@@ -235,12 +292,6 @@ def filter_people(
     ``step`` counts from 0 at ``first_slot``; ``labels`` (1, M), ``likelihood`` (N, 1, O). Not for people
     whose ``is_exact`` has become False: their whole trace is decoded instead.
     """
-    people = population.slots.size
     most = largest_place_count(population)
-    for block in prange((people + PEOPLE_PER_BLOCK - 1) // PEOPLE_PER_BLOCK):
-        work = new_recursion(1, most)
-        for i in range(block * PEOPLE_PER_BLOCK, min(people, (block + 1) * PEOPLE_PER_BLOCK)):
-            if state.status[i] == POSSIBLE:
-                _filter_person(
-                    population, i, smallest[i], step, first_slot, labels, likelihood[i], work, state
-                )
+    for block in prange(block_count(population)):
+        _filter_block(population, block, most, smallest, step, first_slot, labels, likelihood, state)

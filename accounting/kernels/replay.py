@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from accounting.kernels.forward_viterbi import POSSIBLE, new_recursion
+from accounting.kernels.forward_viterbi import POSSIBLE
 from accounting.kernels.noised_draws import MAP, MARGINAL, wrong_steps
 from accounting.kernels.noised_steps import ReleasedSteps, publish_trace, relative_likelihoods
-from accounting.kernels.population_decoding import decode_trace
 from accounting.kernels.posterior import likeliest_places
 from accounting.kernels.random_draws import new_stream
+from accounting.kernels.trace_decoding import decode_trace, new_decode_work
 from models.chain import ChainView
 from models.jit import jit
 
@@ -56,7 +56,7 @@ def replay_successes(
     count, places = labels.shape
     stream = new_stream(seed, block)
     successes = np.zeros(3, np.int64)
-    work = new_recursion(count, places)
+    work = new_decode_work(count, places)
     forward = np.empty((count, places))
     log_likelihood = np.empty((count, steps.counted.shape[1]))
     likelihood = np.empty_like(log_likelihood)

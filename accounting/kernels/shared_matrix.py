@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accounting.kernels.forward_viterbi import POSSIBLE, SAFE_PRODUCT, smallest_entry
+from accounting.kernels.people_lanes import condition_people, move_people
 from accounting.kernels.population_decoding import DecodedArrays
 from models.jit import jit, pjit, prange
 
@@ -26,78 +27,10 @@ class BlockState(NamedTuple):
     belief: NDArray[np.float64]  # (K, BLOCK)
     next_belief: NDArray[np.float64]  # (K, BLOCK)
     scores: NDArray[np.float64]  # (T, K, BLOCK)
+    weights: NDArray[np.float64]  # (O, BLOCK), one where the block is not full
     total: NDArray[np.float64]  # (BLOCK,)
     best: NDArray[np.float64]  # (BLOCK,)
     lowest: NDArray[np.float64]  # (BLOCK,)
-
-
-@jit
-def _sum_products(column: NDArray[np.float64], belief: NDArray[np.float64], out: NDArray[np.float64]) -> None:
-    """``out[i] = sum_x column[x] belief[x, i]``, four places a pass to spare loads of ``out``."""
-    out[:] = 0.0
-    places = column.size
-    whole = places - places % 4
-    for x in range(0, whole, 4):
-        p0, p1, p2, p3 = column[x], column[x + 1], column[x + 2], column[x + 3]
-        b0, b1, b2, b3 = belief[x], belief[x + 1], belief[x + 2], belief[x + 3]
-        for i in range(BLOCK):
-            out[i] = out[i] + b0[i] * p0 + b1[i] * p1 + b2[i] * p2 + b3[i] * p3
-    for x in range(whole, places):
-        for i in range(BLOCK):
-            out[i] += belief[x, i] * column[x]
-
-
-@jit
-def _max_products(column: NDArray[np.float64], score: NDArray[np.float64], out: NDArray[np.float64]) -> None:
-    """``out[i] = max_x column[x] score[x, i]``."""
-    out[:] = 0.0
-    places = column.size
-    whole = places - places % 4
-    for x in range(0, whole, 4):
-        p0, p1, p2, p3 = column[x], column[x + 1], column[x + 2], column[x + 3]
-        s0, s1, s2, s3 = score[x], score[x + 1], score[x + 2], score[x + 3]
-        for i in range(BLOCK):
-            out[i] = max(out[i], s0[i] * p0, s1[i] * p1, s2[i] * p2, s3[i] * p3)
-    for x in range(whole, places):
-        for i in range(BLOCK):
-            out[i] = max(out[i], score[x, i] * column[x])
-
-
-@jit
-def _weigh(
-    labels: NDArray[np.int32], likelihood: NDArray[np.float64], score: NDArray[np.float64], state: BlockState
-) -> None:
-    """Multiply by the likelihood (people, O) of each place's outcome; ``labels`` (K,)."""
-    for y in range(labels.size):
-        for i in range(likelihood.shape[0]):
-            weight = likelihood[i, labels[y]]
-            least = min(state.belief[y, i], score[y, i])
-            if weight > 0.0 and state.belief[y, i] > 0.0 and least * weight < SAFE_PRODUCT:
-                state.lowest[i] = 0.0
-            state.belief[y, i] *= weight
-            score[y, i] *= weight
-
-
-@jit
-def _rescale(score: NDArray[np.float64], state: BlockState) -> None:
-    """Divide everybody's belief by its total and score by its maximum, noting both."""
-    state.total[:] = 0.0
-    state.best[:] = 0.0
-    places = score.shape[0]
-    for y in range(places):
-        for i in range(BLOCK):
-            state.total[i] += state.belief[y, i]
-            state.best[i] = max(state.best[i], score[y, i])
-    for i in range(BLOCK):
-        if state.total[i] == 0.0 or state.best[i] == 0.0:  # impossible: nothing is divided
-            state.total[i] = 0.0
-    for y in range(places):
-        for i in range(BLOCK):
-            if state.total[i] > 0.0:
-                state.belief[y, i] /= state.total[i]
-                score[y, i] /= state.best[i]
-                if state.belief[y, i] > 0.0:
-                    state.lowest[i] = min(state.lowest[i], state.belief[y, i], score[y, i])
 
 
 @jit
@@ -137,14 +70,13 @@ def _decode_block(
     for step in range(labels.shape[0]):
         score = state.scores[step]
         if step > 0:
-            for y in range(places):
-                _sum_products(columns[y], belief, spare[y])
-                _max_products(columns[y], state.scores[step - 1], score[y])
+            move_people(columns, belief, state.scores[step - 1], spare, score)
             belief, spare = spare, belief
-        now = BlockState(belief, spare, state.scores, state.total, state.best, state.lowest)
-        _weigh(labels[step], likelihood[:, step], score, now)
-        _rescale(score, now)
-        _note(step, people, now, decoded, first)
+        for i in range(people):
+            for outcome in range(likelihood.shape[2]):
+                state.weights[outcome, i] = likelihood[i, step, outcome]
+        condition_people(labels[step], state.weights, belief, score, state.total, state.best, state.lowest)
+        _note(step, people, state, decoded, first)
     for i in range(people):
         if decoded.status[first + i] == POSSIBLE:
             _trace_back(columns, state.scores[:, :, i], decoded.path[first + i])
@@ -156,7 +88,7 @@ def _note(step: int, people: int, state: BlockState, decoded: DecodedArrays, fir
     for i in range(people):
         if decoded.status[first + i] != POSSIBLE:
             continue
-        if state.total[i] == 0.0:
+        if state.total[i] == 0.0 or state.best[i] == 0.0:
             decoded.status[first + i] = step
             decoded.log_likelihood[first + i] = -np.inf
             decoded.log_path[first + i] = -np.inf
@@ -190,9 +122,10 @@ def decode_shared(
             np.empty((places, BLOCK)),
             np.empty((places, BLOCK)),
             np.empty((labels.shape[0], places, BLOCK)),
+            np.ones((likelihood.shape[2], BLOCK)),
             np.empty(BLOCK),
             np.empty(BLOCK),
-            np.ones(BLOCK),
+            np.full(BLOCK, np.inf),
         )
         _decode_block(columns, start, labels, likelihood[first:last], state, decoded, first)
         for i in range(last - first):

@@ -27,6 +27,7 @@ from accounting.kernels.population_decoding import (
     smallest_entries,
 )
 from accounting.kernels.shared_matrix import decode_shared
+from accounting.kernels.small_chains import filter_small, new_lane_work
 from models.population import Population
 from models.prior import MovementPrior
 from tests.accounting.chains import Case, chain_of, random_case, random_matrix
@@ -83,11 +84,13 @@ def test_likelihood_and_best_path_equal_enumeration_scaled_and_in_logarithms(see
     chain, steps = case.view, len(case.labels)
     likelihood = random_likelihood(rng, case.labels)
     paths, joint = joint_by_enumeration(case, likelihood)
-    work, path = new_recursion(steps, len(case.start)), np.zeros(steps, np.int32)
+    work, logs = new_recursion(steps, len(case.start)), new_recursion(steps, len(case.start))
+    lanes, path = new_lane_work(steps), np.zeros(steps, np.int32)
     arguments = (chain, case.start, case.first_slot)
-    for filtered, back in (
-        (filter_steps(*arguments, 1e-9, case.labels, likelihood, work), trace_back),
-        (log_filter_steps(*arguments, case.labels, likelihood, work), log_trace_back),
+    for filtered, scores, back in (
+        (filter_steps(*arguments, 1e-9, case.labels, likelihood, work), work.scores, trace_back),
+        (filter_small(*arguments, 1e-9, case.labels, likelihood, lanes), lanes.scores, trace_back),
+        (log_filter_steps(*arguments, case.labels, likelihood, logs), logs.scores, log_trace_back),
     ):
         if joint.sum() == 0.0:
             assert filtered.status >= 0
@@ -95,11 +98,7 @@ def test_likelihood_and_best_path_equal_enumeration_scaled_and_in_logarithms(see
         assert filtered.status == POSSIBLE
         assert np.isclose(filtered.log_likelihood, np.log(joint.sum()), rtol=1e-12, atol=1e-12)
         assert np.isclose(filtered.log_path, np.log(joint.max()), rtol=1e-12, atol=1e-12)
-        if back is trace_back:
-            filter_steps(*arguments, 1e-9, case.labels, likelihood, work)
-        else:
-            log_filter_steps(*arguments, case.labels, likelihood, work)
-        back(chain, case.first_slot, work.scores, path)
+        back(chain, case.first_slot, scores, path)
         assert np.isclose(joint[(paths == path).all(1)][0], joint.max(), rtol=1e-9)
 
 
@@ -119,8 +118,9 @@ def test_impossible_observation_is_reported_at_the_first_step_that_is_impossible
     ]
     expected = possible.index(False) if False in possible else POSSIBLE
     work = new_recursion(steps, len(case.start))
-    found = filter_steps(case.view, case.start, case.first_slot, 1e-9, case.labels, likelihood, work)
-    assert found.status == expected
+    arguments = (case.view, case.start, case.first_slot, 1e-9, case.labels, likelihood)
+    assert filter_steps(*arguments, work).status == expected
+    assert filter_small(*arguments, new_lane_work(steps)).status == expected
 
 
 def test_ties_are_broken_at_the_lowest_index() -> None:
@@ -132,11 +132,44 @@ def test_ties_are_broken_at_the_lowest_index() -> None:
     assert path.tolist() == [0] * 5
 
 
+@pytest.mark.parametrize("places", [1, 2, 7, 8, 9, 15, 16])
+@pytest.mark.parametrize("density", [0.2, 1.0])
+def test_lanes_find_the_same_as_the_loops_over_entries(places: int, density: float) -> None:
+    rng = np.random.default_rng(places)
+    population = random_population(rng, 30, places, density)
+    labels = rng.integers(0, 3, (7, 50)).astype(np.int32)
+    loops, lanes = new_recursion(7, places), new_lane_work(7)
+    paths = np.zeros((2, 7), np.int32)
+    for i in range(len(population)):  # one scratch for all: nothing of the last person may remain
+        chain = population.chain(i)
+        arguments = (chain, chain.start[1 % len(chain.start)], 1, 1e-9, labels, rng.random((7, 3)))
+        expected, found = filter_steps(*arguments, loops), filter_small(*arguments, lanes)
+        assert found.status == expected.status == POSSIBLE
+        assert np.allclose(found[1:3], expected[1:3], rtol=1e-13)
+        for scores, path in zip((loops.scores, lanes.scores), paths, strict=True):
+            trace_back(chain, 1, scores, path)
+        assert np.array_equal(*paths)
+
+
+@pytest.mark.parametrize("places", [5, 20])
+def test_likelihoods_too_small_for_full_digits_lose_nothing(places: int) -> None:
+    """The same likelihoods times 1e-310, where doubles have a dozen digits left."""
+    rng = np.random.default_rng(9)
+    population = random_population(rng, 6, places, 0.5)
+    labels = rng.integers(0, 3, (4, 50)).astype(np.int32)
+    likelihood = rng.choice([0.25, 0.5, 1.0], (6, 4, 3))  # exact when scaled by a power of two
+    plain = decode_population(population, 0, labels, likelihood)
+    scaled = decode_population(population, 0, labels, likelihood * 2.0**-1072)
+    assert np.allclose(scaled.log_likelihood, plain.log_likelihood - 4 * 1072 * np.log(2), rtol=1e-12)
+    assert np.array_equal(scaled.path, plain.path)
+
+
 @pytest.mark.parametrize("density", [0.3, 1.0])
-def test_one_visit_per_step_equals_one_visit_per_trace_bit_for_bit(density: float) -> None:
+@pytest.mark.parametrize("places", [9, 20])
+def test_one_visit_per_step_equals_one_visit_per_trace_bit_for_bit(density: float, places: int) -> None:
     rng = np.random.default_rng(5)
     people, steps = 150, 7
-    arrays = random_population(rng, people, 9, density).arrays
+    arrays = random_population(rng, people, places, density).arrays
     labels = rng.integers(0, 3, (steps, 50)).astype(np.int32)
     likelihood = rng.random((people, steps, 3))
     smallest = smallest_entries(arrays)
@@ -202,6 +235,19 @@ def test_shared_matrix_equals_everybody_having_a_copy_of_it() -> None:
     assert np.array_equal(own.path[possible], shared.path[possible])
     assert np.allclose(own.log_likelihood[possible], shared.log_likelihood[possible], rtol=1e-13)
     assert np.allclose(own.log_path[possible], shared.log_path[possible], rtol=1e-13)
+
+
+def test_underflow_under_a_shared_matrix_is_reported_for_whom_it_may_matter() -> None:
+    rng = np.random.default_rng(10)
+    matrix = np.ascontiguousarray(random_matrix(rng, 6, "full").T)
+    labels = np.tile(np.array([0, 1, 0, 1, 0, 1], np.int32), (3, 1))
+    likelihood = np.ones((11, 3, 2))
+    likelihood[4, 1] = [1.0, 1e-320]  # hides half of the places
+    likelihood[7] *= 2.0**-1072  # everything is small
+    shared, exact = empty_decoded(11, 3), np.empty(11, bool)
+    decode_shared(matrix, np.full(6, 1 / 6), labels, likelihood, shared, exact)
+    assert np.flatnonzero(~exact).tolist() == [4, 7]
+    assert np.isfinite(shared.log_likelihood[exact]).all()
 
 
 @pytest.mark.parametrize("density", [0.3, 1.0])
