@@ -61,7 +61,7 @@ def start_logging() -> None:
         stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
     )
     for library in _TALKATIVE:
-        logging.getLogger(library).setLevel(logging.ERROR)
+        logging.getLogger(library).setLevel(logging.CRITICAL)
 
 
 def fail(message: str) -> NoReturn:

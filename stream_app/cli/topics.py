@@ -74,6 +74,21 @@ def check(config: ConfigOption = None, json: JsonOption = False) -> None:
         raise SystemExit(1)
 
 
+@topics.command()
+def access(config: ConfigOption = None) -> None:
+    """Print the access rules as commands of Kafka's own tool, for users named like their roles.
+
+    \b
+    Examples:
+      tallyguard topics access --config tallyguard.toml > access.sh
+    """
+    from stream_app.kafka.access import commands
+
+    wanted, connection = _wanted(config)
+    for command in commands(wanted, connection.servers[0]):
+        typer.echo(command)
+
+
 def _wanted(config: Path | None) -> tuple[Topics, Connection]:
     """The topics of the settings, and the way to the broker."""
     from stream_app.kafka.connection import Connection

@@ -1,4 +1,8 @@
-"""Errors of the Kafka clients in words an operator can act on, and waiting for a broker that is away."""
+"""Errors of the Kafka clients in words an operator can act on, and waiting for a broker that is away.
+
+Both clients hide why a broker refused them behind "unable to bootstrap", so a refusal is looked for by one
+more connection, made for nothing else.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +18,7 @@ logger = logging.getLogger(__name__)
 
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.5, 15.0
 _REFUSALS = ("Authentication", "Authorization", "Sasl", "SSL", "Certificate")
+_PROBE_MILLISECONDS = 5_000
 
 
 def is_refusal(error: BaseException) -> bool:
@@ -41,16 +46,34 @@ def explain(error: BaseException, connection: Connection) -> BrokerError:
     )
 
 
+async def find_refusal(connection: Connection) -> BaseException | None:
+    """Why a server refuses a connection; None where none does."""
+    from aiokafka.conn import create_conn
+
+    login = connection.aiokafka()
+    login.pop("bootstrap_servers")
+    for server in connection.servers:
+        host, _, port = server.rpartition(":")
+        try:
+            conn = await create_conn(host, int(port), request_timeout_ms=_PROBE_MILLISECONDS, **login)
+            conn.close()
+        except Exception as error:  # the client's, sockets' and TLS's own
+            if is_refusal(error):
+                return error
+    return None
+
+
 @contextmanager
 def broker_errors(connection: Connection) -> Iterator[None]:
-    """Errors of kafka-python and aiokafka as :class:`BrokerError`."""
+    """Errors of kafka-python and aiokafka as :class:`BrokerError`; not inside an event loop."""
     from aiokafka.errors import KafkaError as AiokafkaError
     from kafka.errors import KafkaError
 
     try:
         yield
     except (KafkaError, AiokafkaError, ConnectionError) as error:
-        raise explain(error, connection) from error
+        refusal = None if is_refusal(error) else asyncio.run(_quietly(connection))
+        raise explain(refusal or error, connection) from error
 
 
 async def wait_for_broker(connection: Connection) -> None:
@@ -63,11 +86,20 @@ async def wait_for_broker(connection: Connection) -> None:
         try:
             await admin.start()
             return
-        except Exception as error:  # the clients raise their own, sockets' and TLS's errors
-            if is_refusal(error):
-                raise explain(error, connection) from error
+        except Exception as error:  # the client's, sockets' and TLS's own
+            refusal = await find_refusal(connection)
+            if refusal is not None:
+                raise explain(refusal, connection) from error
             logger.warning("waiting for the broker at %s: %s", ", ".join(connection.servers), error)
         finally:
             await admin.close()
         await asyncio.sleep(pause)
         pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
+
+
+async def _quietly(connection: Connection) -> BaseException | None:
+    """A refusal, or nothing within a while."""
+    try:
+        return await asyncio.wait_for(find_refusal(connection), _PROBE_MILLISECONDS / 1000.0)
+    except TimeoutError:
+        return None

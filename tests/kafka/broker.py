@@ -63,18 +63,25 @@ class Broker:
         self._process: subprocess.Popen[bytes] | None = None
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "logging.properties").write_text(_QUIET)
-        (folder / "server.properties").write_text(
-            "".join(f"{key}={value}\n" for key, value in self._properties.items())
-        )
-        self.format_arguments: list[str] = []
 
     @property
     def address(self) -> str:
         """What clients are told."""
         return f"127.0.0.1:{self.port}"
 
+    @property
+    def controller_listener(self) -> str:
+        """The listener of the controller, as in the property ``listeners``."""
+        return f"CONTROLLER://127.0.0.1:{self._controller}"
+
+    def set(self, key: str, value: str) -> None:
+        """Another property; before :meth:`format`."""
+        self._properties[key] = value
+
     def format(self, *arguments: str) -> None:
         """Prepare the storage, once."""
+        lines = (f"{key}={value}\n" for key, value in self._properties.items())
+        (self.folder / "server.properties").write_text("".join(lines))
         command = ["format", "--standalone", "-t", _CLUSTER, "-c", str(self.folder / "server.properties")]
         subprocess.run(
             [*self._java("kafka.tools.StorageTool"), *command, *arguments],

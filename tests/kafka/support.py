@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -36,9 +36,10 @@ SECRETS = {
 class Process:
     """One worker; its output is in ``log``."""
 
-    def __init__(self, log: Path, arguments: Sequence[str]) -> None:
+    def __init__(self, log: Path, arguments: Sequence[str], environment: Mapping[str, str]) -> None:
         self.log = log
-        environment = {**os.environ, **SECRETS, "OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1"}
+        threads = {"OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1"}
+        environment = {**os.environ, **SECRETS, **threads, **environment}
         environment["PYTHONPATH"] = str(ROOT)
         command = [sys.executable, "-c", "from stream_app.cli import main; main()", *arguments]
         with log.open("ab") as output:
@@ -91,9 +92,12 @@ class OnKafka:
         servers: str,
         population: Population,
         sensors: Iterable[tuple[str, Sequence[int]]],
+        *,
+        with_topics: bool = True,
         **settings: Any,
     ) -> None:
         self.folder = folder
+        self._with_topics = with_topics
         self.population = population
         folder.mkdir(parents=True, exist_ok=True)
         save_population(population, folder / "priors.json")
@@ -105,8 +109,9 @@ class OnKafka:
         self._processes: list[Process] = []
 
     def __enter__(self) -> OnKafka:
-        with administration(self.connection) as admin:
-            create_topics(admin, self.topics)
+        if self._with_topics:
+            with administration(self.connection) as admin:
+                create_topics(admin, self.topics)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -131,10 +136,14 @@ class OnKafka:
     def load_people(self, population: Population | None = None, effective_from: int = 0, **more: Any) -> None:
         load_people(self.settings, population or self.population, effective_from, **more)
 
-    def start(self, kind: str, *arguments: str, name: str = "") -> Process:
+    def start(self, kind: str, *arguments: str, **environment: str) -> Process:
         """A worker: ``release`` or ``account``."""
-        log = self.folder / f"{name or kind}-{len(self._processes)}.log"
-        process = Process(log, ["worker", kind, "--config", str(self.config), *arguments])
+        return self.command("worker", kind, *arguments, **environment)
+
+    def command(self, *arguments: str, **environment: str) -> Process:
+        """Any command with this deployment's settings."""
+        log = self.folder / f"{'-'.join(arguments[:2])}-{len(self._processes)}.log"
+        process = Process(log, [*arguments, "--config", str(self.config)], environment)
         self._processes.append(process)
         return process
 
