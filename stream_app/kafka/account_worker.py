@@ -194,7 +194,13 @@ class AccountWorker(Job):
         for partition in self._persons.waiting():
             book, changes = self._books.get(partition), self._persons.take(partition)
             if book is not None:
+                before = len(book.pseudonyms)
                 await self._enter(book, changes)
+                came = sum(entry is not None for entry in changes.values())
+                logger.info(
+                    "partition %d: %d records of people, %d deletions; %d people before, %d now",
+                    *(partition, came, len(changes) - came, before, len(book.pseudonyms)),
+                )
                 self._watch.owns(self._books.values())
 
     async def _enter(self, book: Book, changes: Changes) -> None:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from models.exceptions import PriorError
+from models.exceptions import PriorError, PriorFileError
 from models.population import Population, PopulationBuilder
 from models.prior_record import PersonRecord, chain_to_record
 from stream_app.messages import MAX_STEP
@@ -71,7 +71,7 @@ def people_of(entries: Iterable[PersonEntry], location_names: Sequence[str]) -> 
     listed = sorted(entries, key=lambda entry: entry.pseudonym)
     try:
         return _build(listed, location_names)
-    except PriorError:  # look for those who are wrong, one by one
+    except (PriorError, PriorFileError):  # look for those who are wrong, one by one
         faults = {entry.pseudonym: _fault(entry, location_names) for entry in listed}
         sound = [entry for entry in listed if faults[entry.pseudonym] is None]
         refused = tuple(RefusedPerson(name, reason) for name, reason in faults.items() if reason is not None)
@@ -90,7 +90,7 @@ def _fault(entry: PersonEntry, location_names: Sequence[str]) -> str | None:
     """Why an entry is no prior; None if it is one."""
     try:
         _build([entry], location_names)
-    except PriorError as error:
+    except (PriorError, PriorFileError) as error:
         return f"{error.must}, got {error.got}; {error.remedy}"
     return None
 

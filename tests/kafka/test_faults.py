@@ -1,0 +1,111 @@
+"""What a broker that is away, bad records and wrong topics lead to: a clear word, and nothing lost."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from stream_app.kafka.deployment import administration
+from stream_app.kafka.topics import check_topics, create_topics
+from tests.kafka.broker import Broker, broker
+from tests.kafka.support import OnKafka, small_city
+from tests.watching.services import wait_until
+
+pytestmark = pytest.mark.slow
+
+
+def test_workers_wait_for_a_broker_that_is_absent_and_outlive_one_that_restarts(tmp_path: Path) -> None:
+    population, sensors, messages = small_city(20)
+    lines, steps = messages(60), 60
+    with (
+        broker(tmp_path / "broker") as kafka,
+        OnKafka(tmp_path / "away", kafka.address, population, sensors) as deployment,
+    ):
+        deployment.load_people()
+        kafka.stop()
+        workers = [deployment.start("release"), deployment.start("account")]
+        for worker in workers:
+            wait_until("it waits", lambda worker=worker: worker.says("waiting for the broker"))
+        kafka.start()
+        deployment.produce(lines[:150])
+        deployment.wait_for_steps(30)
+        kafka.kill()
+        kafka.start()
+        deployment.produce(lines[150:])
+        deployment.wait_for_steps(steps, 120.0)
+        assert all(worker.is_running for worker in workers)
+        releases, risks = deployment.embedded(lines)
+        assert deployment.releases() == releases
+        assert deployment.person_risks() == risks
+
+
+def test_a_poison_message_in_each_topic_becomes_a_dead_letter_and_stops_nothing(
+    kafka: Broker, tmp_path: Path
+) -> None:
+    population, sensors, messages = small_city(20)
+    lines = messages(20)
+    with OnKafka(tmp_path / "poison", kafka.address, population, sensors) as deployment:
+        topics = deployment.topics
+        deployment.load_people()
+        deployment.send(topics.persons, b"not a person", key=b"stranger")
+        deployment.send(topics.persons, b'{"v":1,"type":"person","person":"s"}', key=b"s")
+        workers = [deployment.start("release"), deployment.start("account")]
+        deployment.send(topics.activations, b"\xff\xfe not json")
+        deployment.send(topics.readings, b'{"v":1,"type":"reading","step":0,"sensor":"nowhere","count":1}')
+        deployment.produce(lines[:50])
+        deployment.wait_for_steps(10)
+        for partition in range(topics.partitions):
+            deployment.send(topics.steps, b"poison", key=b"10", partition=partition)
+        deployment.produce(lines[50:])
+        deployment.wait_for_steps(20)
+        assert all(worker.is_running for worker in workers)
+        releases, risks = deployment.embedded(lines)
+        assert deployment.releases() == releases
+        assert deployment.person_risks() == risks
+        letters = [json.loads(line) for line in deployment.values(topics.rejected)]
+        sources = [letter["source"].removeprefix(topics.prefix) for letter in letters]
+        for topic, expected in (("activations", 1), ("readings", 1), ("persons", 2), ("steps", 4)):
+            assert sum(source.startswith(topic) for source in sources) == expected, sources
+        assert all(letter["reason"] and letter["hint"] for letter in letters)
+
+
+def test_topics_of_another_shape_are_explained_and_keep_workers_from_starting(
+    kafka: Broker, tmp_path: Path
+) -> None:
+    population, sensors, _ = small_city(20)
+    with OnKafka(tmp_path / "shape", kafka.address, population, sensors) as deployment:
+        with administration(deployment.connection) as admin:
+            assert check_topics(admin, deployment.topics) == []
+            admin.create_partitions({deployment.topics.persons: 6})
+            admin.delete_topics([deployment.topics.risks])
+            wait_until("deleted", lambda: deployment.topics.risks not in admin.list_topics())
+            differences = check_topics(admin, deployment.topics)
+        found = {(each.topic.removeprefix("shape."), each.must, each.got) for each in differences}
+        assert found == {("persons", "have 4 partitions", "6"), ("risks", "exist", "no such topic")}
+        check = deployment.command("topics", "check")
+        assert check.ended() == 1
+        assert "persons must have 4 partitions, got 6" in check.text
+        for kind in ("release", "account"):
+            worker = deployment.start(kind)
+            assert worker.ended() == 1
+            assert "topics must be those of the settings" in worker.text
+        with administration(deployment.connection) as admin:
+            assert create_topics(admin, deployment.topics) == (deployment.topics.risks,)
+
+
+def test_other_settings_than_the_log_was_begun_with_are_refused(kafka: Broker, tmp_path: Path) -> None:
+    population, sensors, messages = small_city(20)
+    with OnKafka(tmp_path / "other", kafka.address, population, sensors) as deployment:
+        deployment.load_people()
+        deployment.start("account")
+        first = deployment.start("release")
+        deployment.produce(messages(3))
+        deployment.wait_for_steps(3)
+        assert first.stop() == 0
+        for variable, value in (("STEP_SECONDS", "60"), ("NOISE_KEY_SECRET", "33" * 32)):
+            changed = deployment.start("release", **{f"TALLYGUARD_{variable}": value})
+            assert changed.ended() == 1
+            assert "must be continued with what it was begun with" in changed.text
+            assert "33" * 32 not in changed.text

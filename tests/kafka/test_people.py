@@ -1,0 +1,91 @@
+"""People who come, leave and change while steps flow; workers who join and leave; dead letters sent again."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.kafka.broker import Broker
+from tests.kafka.support import OnKafka, small_city
+from tests.watching.services import wait_until
+
+pytestmark = pytest.mark.slow
+
+
+def test_people_come_and_leave_between_two_steps(kafka: Broker, tmp_path: Path) -> None:
+    population, sensors, messages = small_city(30)
+    early, late = population.subset(np.arange(20)), population.subset(np.arange(10, 30))
+    lines = messages(30)
+    with OnKafka(tmp_path / "people", kafka.address, population, sensors) as deployment:
+        deployment.load_people(early)
+        deployment.start("release")
+        account = deployment.start("account")
+        deployment.produce(lines[:50])
+        deployment.wait_for_steps(10)
+        assert people_at(deployment, 9) == 20
+        deployment.load_people(late, remove_others=True)
+        wait_until("all are known", lambda: deletions(account.text) == 10)
+        deployment.produce(lines[50:])
+        deployment.wait_for_steps(30)
+        assert people_at(deployment, 29) == 20
+        expected = deployment.embedded(lines)[1]
+        told = [line for line in deployment.person_risks() if json.loads(line)["step"] == 20]
+        assert len(told) == 20
+        assert set(told) <= set(expected)
+
+
+def test_workers_join_and_leave_under_load_and_no_step_is_missing(kafka: Broker, tmp_path: Path) -> None:
+    population, sensors, messages = small_city(60)
+    lines = messages(120)
+    with OnKafka(tmp_path / "rebalance", kafka.address, population, sensors) as deployment:
+        deployment.load_people()
+        deployment.start("release")
+        first = deployment.start("account")
+        deployment.produce(lines[:100])
+        deployment.wait_for_steps(20)
+        second = deployment.start("account")
+        deployment.produce(lines[100:300], per_second=40.0)
+        wait_until("the second has its share", lambda: second.says("next step"))
+        assert first.stop() == 0
+        deployment.produce(lines[300:])
+        deployment.wait_for_steps(120)
+        assert deployment.person_risks() == deployment.embedded(lines)[1]
+        assert all(len(told) == 1 for told in deployment.summaries().values())
+        assert len(deployment.summaries()) == 120 * 4
+
+
+def test_dead_letters_are_listed_and_sent_again(kafka: Broker, tmp_path: Path) -> None:
+    population, sensors, messages = small_city(20)
+    lines = messages(20)
+    with OnKafka(tmp_path / "letters", kafka.address, population, sensors, max_ahead=12) as deployment:
+        deployment.load_people()
+        deployment.start("account")
+        deployment.start("release")
+        ahead = [line for line in lines if json.loads(line)["step"] == 19]
+        deployment.produce(ahead)  # more than max_ahead steps too early
+        wait_until("refused", lambda: len(deployment.values(deployment.topics.rejected)) == len(ahead))
+        listed = deployment.command("rejected", "list", "--json")
+        assert listed.ended() == 0
+        assert {letter["reason"] for letter in json.loads(listed.text)} == {"too_far_ahead"}
+        deployment.produce([line for line in lines if line not in ahead], per_second=100.0)
+        deployment.wait_for_steps(19)
+        again = deployment.command("rejected", "resubmit", "--reason", "too_far_ahead")
+        assert again.ended() == 0
+        assert f"{len(ahead)} sent again, 0 left" in again.text
+        deployment.wait_for_steps(20)
+        assert deployment.releases() == deployment.embedded(lines)[0]
+
+
+def deletions(text: str) -> int:
+    """How many people a worker says were deleted."""
+    return sum(map(int, re.findall(r"(\d+) deletions", text)))
+
+
+def people_at(deployment: OnKafka, step: int) -> int:
+    """How many people the summaries of a step count."""
+    found = deployment.summaries()
+    return sum(json.loads(next(iter(found[step, part])))["people"] for part in range(4))
