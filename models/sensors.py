@@ -10,11 +10,15 @@ from models.exceptions import SensorError
 
 @dataclass(frozen=True, slots=True)
 class Sensor:
-    """One device. ``locations`` are indices into the deployment's locations, increasing, without repeats."""
+    """One device. ``locations`` are indices into the deployment's locations, increasing, without repeats.
+
+    ``position`` is where it stands on a plane, east and north in any unit, for maps only.
+    """
 
     name: str
     locations: tuple[int, ...]
     group: str = "default"
+    position: tuple[float, float] | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,9 @@
 """Sensors files: name, locations and group of each device, in JSON or CSV.
 
-JSON: ``{"sensors": [{"name": "s1", "locations": [3, "harbour"], "group": "centre"}]}``. CSV: columns
-``name``, ``locations`` (several with ``;`` between) and optionally ``group``. Locations by index or by name.
+JSON: ``{"sensors": [{"name": "s1", "locations": [3, "harbour"], "group": "centre", "x": 0.4, "y": 1.9}]}``.
+CSV: columns ``name``, ``locations`` (several with ``;`` between) and optionally ``group``, ``x`` and ``y``.
+Locations by index or by name. ``x`` and ``y`` (east and north in any unit), or ``lat`` and ``lon`` in
+degrees, place a sensor on the page's map and do nothing else.
 """
 
 from __future__ import annotations
@@ -9,13 +11,18 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from difflib import get_close_matches
+from math import asinh, degrees, isfinite, radians, tan
 from pathlib import Path
+from typing import Any
 
 from models.exceptions import SensorError
 from models.sensors import Sensor, SensorRegistry
 
-_KEYS = ("name", "locations", "group")
+_PLANE, _GLOBE = ("x", "y"), ("lat", "lon")
+_KEYS = ("name", "locations", "group", *_PLANE, *_GLOBE)
+_MERCATOR_ENDS = 85.0  # degrees of latitude; the projection has no poles
 _EXAMPLE = '{"sensors": [{"name": "s1", "locations": [3], "group": "centre"}]}'
 
 
@@ -28,9 +35,9 @@ def load_registry(path: Path | None, location_names: Sequence[str]) -> SensorReg
         return SensorRegistry.one_per_location(location_names)
     index_of = {name: index for index, name in enumerate(location_names)}
     rows = _csv_rows(path) if path.suffix.lower() == ".csv" else _json_rows(path)
-    sensors = tuple(_sensor(path, number, row, index_of) for number, row in enumerate(rows, start=1))
+    sensors = [_sensor(path, number, row, index_of) for number, row in enumerate(rows, start=1)]
     try:
-        return SensorRegistry(tuple(location_names), sensors)
+        return SensorRegistry(tuple(location_names), tuple(sensors))
     except SensorError as error:
         raise SensorError(f"in {path}, {error.must}", error.got, error.remedy) from error
 
@@ -59,7 +66,17 @@ def _csv_rows(path: Path) -> Iterator[dict[str, object]]:
     for row in reader:
         fields: dict[str, object] = {key: value for key, value in row.items() if value}
         parts = [part.strip() for part in (row["locations"] or "").split(";") if part.strip()]
-        yield {**fields, "locations": [int(part) if part.isdecimal() else part for part in parts]}
+        locations = [int(part) if part.isdecimal() else part for part in parts]
+        yield {**fields, **_as_numbers(fields), "locations": locations}
+
+
+def _as_numbers(fields: Mapping[str, object]) -> dict[str, object]:
+    """Coordinates of a CSV row; a text that is no number stays and is refused as such."""
+    numbers: dict[str, object] = {}
+    for key in (*_PLANE, *_GLOBE):
+        with suppress(KeyError, ValueError):
+            numbers[key] = float(str(fields[key]))
+    return numbers
 
 
 def _sensor(path: Path, number: int, row: object, index_of: Mapping[str, int]) -> Sensor:
@@ -69,13 +86,35 @@ def _sensor(path: Path, number: int, row: object, index_of: Mapping[str, int]) -
         raise SensorError(f"{where} must be an object with a name", row, _EXAMPLE)
     unknown = sorted(set(map(str, row)) - set(_KEYS))
     if unknown:
-        raise SensorError(
-            f"{where} has the keys name, locations, group", ", ".join(unknown), "remove the rest"
-        )
+        raise SensorError(f"{where} has the keys {', '.join(_KEYS)}", ", ".join(unknown), "remove the rest")
     locations, group = row.get("locations"), row.get("group", "default")
     if not isinstance(locations, list) or not isinstance(group, str):
         raise SensorError(f"{where} must have a list of locations and a group in words", row, _EXAMPLE)
-    return Sensor(row["name"], tuple(sorted(_location(where, item, index_of) for item in locations)), group)
+    indices = tuple(sorted(_location(where, item, index_of) for item in locations))
+    return Sensor(row["name"], indices, group, _position(where, row))
+
+
+def _position(where: str, row: Mapping[str, Any]) -> tuple[float, float] | None:
+    """East and north: as given, or degrees on a globe unrolled by Mercator's projection."""
+    given = {key: row[key] for key in (*_PLANE, *_GLOBE) if key in row}
+    if not given:
+        return None
+    is_number = all(
+        isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value)
+        for value in given.values()
+    )
+    if not is_number or tuple(given) not in (_PLANE, _GLOBE):
+        raise SensorError(f"{where} must have numbers x and y, or lat and lon, or neither", given, _EXAMPLE)
+    if tuple(given) == _PLANE:
+        return float(given["x"]), float(given["y"])
+    latitude, longitude = given["lat"], given["lon"]
+    if not (abs(latitude) <= _MERCATOR_ENDS and abs(longitude) <= 180.0):
+        raise SensorError(
+            f"{where} must lie within {_MERCATOR_ENDS:g} degrees of latitude and 180 of longitude",
+            given,
+            "give degrees, latitude as lat and longitude as lon",
+        )
+    return float(longitude), degrees(asinh(tan(radians(latitude))))
 
 
 def _location(where: str, item: object, index_of: Mapping[str, int]) -> int:

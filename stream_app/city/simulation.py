@@ -103,7 +103,8 @@ def build_city(options: CityOptions) -> City:
     people = tuple(f"resident-{index:06d}" for index in number)
     population = Population.from_flat(people, chains, places.names)
     where = sensor_locations(places, _expected_crowd(population.arrays, len(places.names)), options.sensors)
-    sensors = tuple(Sensor(places.names[location], (location,), places.kinds[location]) for location in where)
+    east_north = places.position_km.tolist()
+    sensors = tuple(Sensor(places.names[at], (at,), places.kinds[at], tuple(east_north[at])) for at in where)
     return City(options, places, population, SensorRegistry(places.names, sensors), habits)
 
 

@@ -114,10 +114,18 @@ def _release(sensor: str, group: str) -> dict[str, object]:
 
 
 def _sensors(city: City) -> list[dict[str, object]]:
-    return [
-        {"name": sensor.name, "locations": list(sensor.locations), "group": sensor.group}
-        for sensor in city.registry.sensors
-    ]
+    rows: list[dict[str, object]] = []
+    for sensor in city.registry.sensors:
+        row: dict[str, object] = {
+            "name": sensor.name,
+            "locations": list(sensor.locations),
+            "group": sensor.group,
+        }
+        if sensor.position is not None:
+            east, north = sensor.position
+            row |= {"x": round(east, 3), "y": round(north, 3)}
+        rows.append(row)
+    return rows
 
 
 def _settings(city: City) -> str:

@@ -42,10 +42,14 @@ class Distribution:
 
 @dataclass(frozen=True)
 class SensorLine:
-    """What one sensor's releases told so far; bits about an average person, each release on its own."""
+    """What one sensor's releases told so far; bits about an average person, each release on its own.
+
+    ``position`` is its place on the map, east and north; None where none is known.
+    """
 
     name: str
     group: str
+    position: tuple[float, float] | None = None
     releases: int = 0
     last_bits: float = 0.0
     total_bits: float = 0.0
@@ -96,7 +100,7 @@ class StatusBoard(Observer):
         self._changed = threading.Condition()
         self._version = 0
         self._view: PeopleView | None = None
-        lines = {sensor.name: SensorLine(sensor.name, sensor.group) for sensor in sensors}
+        lines = {sensor.name: SensorLine(sensor.name, sensor.group, sensor.position) for sensor in sensors}
         self._status = Status(sensors=lines)
 
     def read(self) -> Status:
@@ -177,7 +181,7 @@ def _told(
     told = dict(lines)
     for release in event.schedule.releases:
         sensor = release.sensor
-        line = told.get(sensor.name) or SensorLine(sensor.name, sensor.group)
+        line = told.get(sensor.name) or SensorLine(sensor.name, sensor.group, sensor.position)
         last = bits.get(sensor.name, 0.0)
         told[sensor.name] = replace(
             line, releases=line.releases + 1, last_bits=last, total_bits=line.total_bits + last

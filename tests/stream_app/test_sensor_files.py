@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 
 import pytest
@@ -37,6 +38,23 @@ def test_json_and_csv_give_the_same_sensors(tmp_path: Path) -> None:
     assert load_registry(table, LOCATIONS).sensors == registry.sensors
 
 
+def test_positions_are_for_maps_only(tmp_path: Path) -> None:
+    """A plane or a globe, north up and unrolled; a sensor is the same sensor wherever it stands."""
+    plane = write(
+        tmp_path, [{"name": "a", "locations": [0], "x": -1, "y": 2.5}, {"name": "b", "locations": [1]}]
+    )
+    first, second = load_registry(plane, LOCATIONS).sensors
+    assert (first.position, second.position) == ((-1.0, 2.5), None)
+    assert first == Sensor("a", (0,))
+    table = tmp_path / "sensors.csv"
+    table.write_text("name,locations,lat,lon\nsouth,0,47.35,8.5\nnorth,1,47.45,8.5\neast,2,47.35,8.6\n")
+    south, north, east = (sensor.position or (0, 0) for sensor in load_registry(table, LOCATIONS).sensors)
+    assert south[0] == north[0] == 8.5
+    assert east[1] == south[1]
+    stretched = (north[1] - south[1]) / (east[0] - south[0])
+    assert stretched == pytest.approx(1 / math.cos(math.radians(47.4)), rel=1e-4), "a square stays a square"
+
+
 def test_without_a_file_each_location_has_a_sensor_of_its_name() -> None:
     """The default of a deployment."""
     assert [sensor.name for sensor in load_registry(None, LOCATIONS).sensors] == list(LOCATIONS)
@@ -51,6 +69,10 @@ def test_without_a_file_each_location_has_a_sensor_of_its_name() -> None:
         ([{"name": "a", "locations": [0], "grop": "x"}], "sensor 1 of .* grop"),
         ([{"locations": [0]}], "an object with a name"),
         ([{"name": "a", "locations": 0}], "a list of locations"),
+        ([{"name": "a", "locations": [0], "x": 1.0}], "numbers x and y, or lat and lon"),
+        ([{"name": "a", "locations": [0], "x": 1.0, "lat": 1.0}], "numbers x and y, or lat and lon"),
+        ([{"name": "a", "locations": [0], "x": "1", "y": 2}], "numbers x and y"),
+        ([{"name": "a", "locations": [0], "lat": 847.0, "lon": 8}], "within 85 degrees"),
         ("a, b", "must hold a list"),
     ],
 )

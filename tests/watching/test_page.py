@@ -67,6 +67,45 @@ def test_the_page_moves_by_itself_when_steps_close(watched: WatchedPage, engine:
     assert watched.page.get_attribute("#over-time .ceiling", "points") != line
 
 
+def test_the_map_shows_every_sensor_where_it_stands(watched: WatchedPage, engine: LiveEngine) -> None:
+    """A circle a sensor, said in words too; north is up, filled circles are those of the last step."""
+    circles = watched.page.locator("#map svg circle")
+    assert circles.count() == len(engine.city.registry.sensors) == watched.page.locator("#sensors li").count()
+    height = {
+        circle.text_content().split(":")[0]: float(circle.get_attribute("cy")) for circle in circles.all()
+    }
+    north = {sensor.name: sensor.position[1] for sensor in engine.city.registry.sensors if sensor.position}
+    assert sorted(height, key=lambda name: (height[name], name)) == sorted(
+        north, key=lambda name: (-round(north[name], 3), name)
+    )
+    released = watched.page.locator("#releases tbody tr").count()
+    assert watched.page.locator("#map circle.active").count() == released
+    said = watched.page.locator("#map svg").get_attribute("aria-label")
+    assert f"Map of {len(north)} sensors. Telling most: " in said
+
+
+def test_without_positions_there_are_bars_only(watched: WatchedPage) -> None:
+    """No sensor placed, or all at one spot: no map."""
+    drawn = watched.page.evaluate(
+        """async () => {
+            const { drawMap } = await import("/map.js");
+            const sensor = (name, position) => ({ name, position, releases: 1, total_bits: 0.1 });
+            const shows = (...sensors) => {
+                const figure = document.createElement("figure");
+                drawMap(figure, sensors, []);
+                return !figure.hidden;
+            };
+            return [
+                shows(sensor("a", null), sensor("b", null)),
+                shows(sensor("a", [1, 2]), sensor("b", [1, 2])),
+                shows(sensor("a", [1, 2]), sensor("b", null)),
+                shows(sensor("a", [1, 2]), sensor("b", [1, 3]), sensor("c", null)),
+            ];
+        }"""
+    )
+    assert drawn == [False, False, False, True]
+
+
 def test_figures_on_the_page_are_those_of_the_metrics(watched: WatchedPage, engine: LiveEngine) -> None:
     """People at or above each threshold, read from the table and from /metrics."""
     exposed = get(engine.address + "metrics")[1]

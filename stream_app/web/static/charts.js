@@ -70,13 +70,13 @@ function gridLine(y, text) {
   ];
 }
 
-function label(x, y, text, anchor) {
+export function label(x, y, text, anchor) {
   const made = shape("text", { x, y, "text-anchor": anchor });
   made.textContent = text;
   return made;
 }
 
-function shape(name, attributes) {
+export function shape(name, attributes) {
   const made = document.createElementNS("http://www.w3.org/2000/svg", name);
   for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
   return made;

@@ -1,6 +1,7 @@
 // The live page: listens to the engine's events and draws what they say. Asks nobody but this engine.
 
 import { overTime, spread } from "./charts.js";
+import { drawMap } from "./map.js";
 import { describePeople, startPeople } from "./people.js";
 import { bits, element, inAHundred, number, stepName, table } from "./words.js";
 
@@ -51,6 +52,7 @@ function draw(state) {
   if (state.history.length) overTime(by("over-time"), state.history);
   if (state.distribution) spread(by("spread"), state.distribution);
   if (state.summary) drawLevels(state.summary);
+  drawMap(by("map"), state.sensors, state.releases);
   drawSensors(state.sensors);
   drawReleases(state.releases);
   describePeople(state);
