@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ from stream_app.demo.scenario import Scenario, paced_messages, prepare, write_au
 from stream_app.events import Observer
 from stream_app.exceptions import SettingsError
 from stream_app.keys import load_keys
+from stream_app.report.lowering import load_priors
 from stream_app.report.write import write_report
 from stream_app.runner import RunReport
 from stream_app.settings import Settings
@@ -124,14 +126,16 @@ def run_demo(
     announce(f"building a city of {options.people:,} people (seed {options.seed})")
     city = build_city(CityOptions(people=options.people, seed=options.seed))
     scenario = prepare(options.output, city)
-    settings = load_settings(scenario.settings, {"listen": options.listen})
+    token = secrets.token_urlsafe(12)  # made for this run, told to who started it, kept nowhere
+    settings = load_settings(scenario.settings, {"listen": options.listen, "page_token": token})
     announce(
         "starting the engine; the first time, kernels are compiled for this machine, which takes a while"
     )
     write_audit_schedule(scenario, city, options.steps)
     report = _run_engine(options, city, scenario, settings, announce, observer, sleep)
     announce("writing the report")
-    write_report(scenario.output, scenario.report)
+    priors = load_priors(scenario.output, settings, city.population)
+    write_report(scenario.output, scenario.report, priors=priors)
     announce("accounting the same hours again, as they were and under other noise")
     return _sum_up(city, scenario, settings, report)
 
@@ -151,7 +155,12 @@ def _run_engine(
     with watching(settings, city.registry.sensors, [observer] if observer else []) as watch:
         if watch.address:
             announce(f"page {watch.address}   metrics {watch.address}metrics")
+            announce(f"access token for single people on the page: {_token(settings)}")
         return embedded.run(settings, run_options, city.population, observer=watch.observer, chunks=chunks)
+
+
+def _token(settings: Settings) -> str:
+    return settings.page_token.get_secret_value() if settings.page_token else "none"
 
 
 def _sum_up(city: City, scenario: Scenario, settings: Settings, report: RunReport) -> DemoReport:

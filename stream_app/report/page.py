@@ -8,15 +8,16 @@ from math import isfinite
 from typing import Any
 
 from stream_app.report.charts import Line, line_chart
+from stream_app.report.html import Rows, paragraph, section, table
+from stream_app.report.lowering import Lowering
+from stream_app.report.lowering_section import what_would_lower_it
 from stream_app.report.run_log import DELTA, RunLog
 from stream_app.report.texts import GLOSSARY, LIMITS, LOWERING, STYLE
 from stream_app.wording import in_a_hundred
 
-Rows = Iterable[Sequence[str]]
 
-
-def run_report(log: RunLog, made: str) -> str:
-    """The report of a run; ``made`` says when and with which version it was made."""
+def run_report(log: RunLog, made: str, lower: Lowering | None = None) -> str:
+    """The report of a run; ``made`` says when and with which version, ``lower`` what would lower the risk."""
     return document(
         f"Reconstruction risk: {log.settings['deployment']}",
         made,
@@ -27,7 +28,7 @@ def run_report(log: RunLog, made: str) -> str:
             section("How the risk moved", *_figures(log)),
             section("The most exposed people", *_exposed(log)),
             section("What was published", *_published(log)),
-            *closing(),
+            *closing(*([] if lower is None else what_would_lower_it(lower))),
         ],
     )
 
@@ -73,35 +74,11 @@ def document(title: str, made: str, sections: Iterable[str]) -> str:
     )
 
 
-def section(title: str, *content: str) -> str:
-    """A heading and what belongs to it."""
-    return f"<section><h2>{escape(title)}</h2>{''.join(content)}</section>"
-
-
-def paragraph(text: str) -> str:
-    """A paragraph of text."""
-    return f"<p>{escape(text)}</p>"
-
-
-def table(head: Sequence[str], rows: Rows) -> str:
-    """A table; without any heading text its first column is the heading."""
-    cells = "".join(f'<th scope="col">{escape(text)}</th>' for text in head)
-    start = f"<thead><tr>{cells}</tr></thead>" if any(head) else ""
-    kind = "" if start else ' class="facts"'
-    return f"<table{kind}>{start}<tbody>{''.join(_row(row, not start) for row in rows)}</tbody></table>"
-
-
-def _row(row: Sequence[str], is_named: bool) -> str:
-    first = escape(row[0])
-    name = f'<th scope="row">{first}</th>' if is_named else f"<td>{first}</td>"
-    return f"<tr>{name}{''.join(f'<td>{escape(cell)}</td>' for cell in row[1:])}</tr>"
-
-
-def closing() -> list[str]:
-    """What would lower the risk, what is not covered, what the words mean."""
+def closing(*specific: str) -> list[str]:
+    """What would lower the risk (what is ``specific`` to a run first), what is not covered, the words."""
     words = "".join(f"<dt>{escape(word)}</dt><dd>{escape(meaning)}</dd>" for word, meaning in GLOSSARY)
     return [
-        section("What would lower it", _list(LOWERING)),
+        section("What would lower it", *specific, _list(LOWERING)),
         section("Limits of the method", _list(LIMITS)),
         section("Glossary", f"<dl>{words}</dl>"),
     ]

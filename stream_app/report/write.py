@@ -10,19 +10,28 @@ from pathlib import Path
 from typing import Any
 
 from stream_app.exceptions import OutputError
+from stream_app.report.lowering import Priors, lowering
 from stream_app.report.page import audit_report, run_report
 from stream_app.report.run_log import read_run
 
 
-def write_report(source: Path, output: Path, most_exposed: int = 10, now: datetime | None = None) -> int:
+def write_report(
+    source: Path,
+    output: Path,
+    most_exposed: int = 10,
+    now: datetime | None = None,
+    priors: Priors | None = None,
+) -> int:
     """Write the report of a run's folder or of an audit's JSON; returns its size in bytes.
 
+    With the run's ``priors`` it says which sensors told most about the most exposed, and what less would do.
     :class:`OutputError` where ``source`` is neither.
     """
     moment = now or datetime.now(UTC)
     made = f"Made {moment:%Y-%m-%d %H:%M} UTC by tallyguard {_own_version()} from {source.name}."
     if source.is_dir():
-        text = run_report(read_run(source, most_exposed), made)
+        log = read_run(source, most_exposed)
+        text = run_report(log, made, None if priors is None else lowering(source, log, priors))
     else:
         text = audit_report(_read_audit(source), made)
     return output.write_bytes(text.encode())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
 import urllib.request
 from dataclasses import replace
@@ -22,7 +23,8 @@ class Visitor(Observer):
 
     def __init__(self) -> None:
         self.said: list[str] = []
-        self.address = ""
+        self.address = self.token = ""
+        self.people = b""
         self.metrics = ""
         self.events: list[StepClosed] = []
 
@@ -31,12 +33,19 @@ class Visitor(Observer):
         self.said.append(text)
         if text.startswith("page "):
             self.address = text.split()[1]
+        if text.startswith("access token"):
+            self.token = text.rsplit(maxsplit=1)[-1]
 
     def closed(self, event: StepClosed) -> None:
         """Visit the server while the engine runs."""
         self.events.append(event)
         with urllib.request.urlopen(f"{self.address}metrics", timeout=10) as answer:
             self.metrics = answer.read().decode()
+        asked = urllib.request.Request(
+            f"{self.address}people.json?threshold=0", headers={"Authorization": f"Bearer {self.token}"}
+        )
+        with urllib.request.urlopen(asked, timeout=10) as answer:
+            self.people = answer.read()
 
 
 @pytest.fixture(scope="module")
@@ -60,6 +69,16 @@ def test_the_page_and_metrics_are_up_while_it_runs_and_gone_after(visit: Visit) 
     assert len(pauses) == 14
     with pytest.raises(OSError, match="refused"):
         urllib.request.urlopen(visitor.address, timeout=5)
+
+
+def test_its_access_token_is_told_opens_the_people_and_is_kept_nowhere(visit: Visit) -> None:
+    """A newcomer can ask which release did it; the next demo has another token."""
+    report, visitor, _ = visit
+    assert len(visitor.token) == 16
+    assert len(json.loads(visitor.people)["people"]) == 150
+    kept = [path for path in report.scenario.folder.rglob("*") if path.is_file()]
+    assert kept
+    assert not any(visitor.token.encode() in path.read_bytes() for path in kept)
 
 
 def test_the_same_seed_gives_the_same_demo(visit: Visit, tmp_path: Path) -> None:

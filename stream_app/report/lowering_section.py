@@ -1,0 +1,62 @@
+"""What would lower the risk of the most exposed people, in words and two tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from stream_app.report.html import paragraph, table
+from stream_app.report.lowering import NAMED_SENSORS, Change, Lowering, SensorShare
+from stream_app.wording import in_a_hundred
+
+LISTED_SENSORS = 8
+
+
+def what_would_lower_it(found: Lowering) -> Iterable[str]:
+    """Which sensors told most about the people listed above, then what other decisions would do."""
+    if not found.shares:
+        yield paragraph("No release of their last steps concerns the most exposed people.")
+        return
+    yield paragraph(_who_told(found))
+    told = ("Sensor", "Mechanism", "Share of what was told", "Steps", "People concerned")
+    yield table(told, map(_share_row, found.shares[:LISTED_SENSORS]))
+    yield paragraph(_what_less_does(found))
+    otherwise = ("If released otherwise", "Mean ceiling", "Added at most", "A changed count errs by")
+    yield table(otherwise, map(_change_row, found.changes))
+
+
+def _who_told(found: Lowering) -> str:
+    sensors = [f"{share.sensor} ({share.share:.0%})" for share in found.shares[:NAMED_SENSORS]]
+    releases = [
+        f"{release.sensor} at step {release.step:,} ({release.share:.0%})"
+        for release in found.releases[:NAMED_SENSORS]
+    ]
+    return (
+        f"The {found.people} most exposed people and their last {found.steps} steps, taken apart by release. "
+        f"Sensors that told most: {', '.join(sensors)}. Single releases: {', '.join(releases)}. "
+        "Shares are of the information of all their releases, and add up to the whole."
+    )
+
+
+def _what_less_does(found: Lowering) -> str:
+    before = found.changes[0]
+    helps = [change for change in found.changes[1:] if change.ceiling < before.ceiling]
+    explained = (
+        "The same people and steps accounted again with other decisions, without looking at a count. These "
+        "steps alone, each from the person's habitual start: the ceilings listed above also cover what "
+        f"earlier releases told, and may be higher. As it was, the mean is {in_a_hundred(before.ceiling)}"
+    )
+    if not helps:
+        return f"{explained}; none of these changes lowers it."
+    best = min(helps, key=lambda change: (change.ceiling, change.name))
+    one = next((change for change in helps if change.name.startswith(found.shares[0].sensor)), None)
+    first = "" if one is None else f"; {one.name}: {in_a_hundred(one.ceiling)}"
+    return f"{explained}{first}; the lowest here is {in_a_hundred(best.ceiling)} ({best.name})."
+
+
+def _share_row(share: SensorShare) -> tuple[str, ...]:
+    return share.sensor, share.mechanism, f"{share.share:.0%}", f"{share.releases:,}", f"{share.people:,}"
+
+
+def _change_row(change: Change) -> tuple[str, ...]:
+    error = "–" if change.error is None else f"{change.error:.1f} people"
+    return change.name, in_a_hundred(change.ceiling), in_a_hundred(change.added), error

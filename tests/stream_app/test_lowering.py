@@ -1,0 +1,129 @@
+"""What would lower the risk: named sensors, recomputed ceilings, from decisions and priors, never a count."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from accounting.audit import audit_person
+from models.population import Population
+from models.schedule import Schedule
+from stream_app.city import CityOptions, build_city
+from stream_app.demo.exposure import read_decisions
+from stream_app.exceptions import RunChangedError
+from stream_app.keys import load_keys
+from stream_app.report.lowering import Lowering, Priors, load_priors, lowering
+from stream_app.report.run_log import RunLog, read_run
+from stream_app.report.write import write_report
+from tests.stream_app.engine_support import (
+    REGISTRY,
+    lines_of,
+    messages_of_a_day,
+    population,
+    run_on,
+    settings,
+)
+
+PEOPLE = 2
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished run whose steps are noised at A, C and D, and raw at B."""
+    folder = tmp_path_factory.mktemp("run")
+    run_on(folder, [lines_of(messages_of_a_day(16, 8))])
+    return folder
+
+
+@cache
+def answer(folder: Path) -> tuple[RunLog, Priors, Lowering]:
+    log, priors = read_run(folder), load_priors(folder, settings(), population())
+    found = lowering(folder, log, priors, PEOPLE)
+    assert found is not None
+    return log, priors, found
+
+
+def test_shares_add_up_and_the_raw_sensor_is_named_first(run: Path) -> None:
+    """By sensor and by release alike."""
+    _, _, found = answer(run)
+    assert found.people == PEOPLE
+    assert sum(share.share for share in found.shares) == pytest.approx(1.0)
+    assert sum(release.share for release in found.releases) == pytest.approx(1.0)
+    assert (found.shares[0].sensor, found.shares[0].mechanism) == ("B", "raw")
+    assert found.releases[0].sensor == "B"
+    assert [change.name for change in found.changes[:2]] == ["as it was", "B suppressed"]
+
+
+def test_ceilings_are_those_of_an_audit_of_the_same_steps(run: Path) -> None:
+    """As it was, and with a sensor left out of the schedule altogether."""
+    log, priors, found = answer(run)
+    steps = read_decisions(run / "decisions.jsonl", REGISTRY)
+    certified = {"as it was": 0.0, "B suppressed": 0.0}
+    for record in log.exposed[:PEOPLE]:
+        window = steps[max(0, record.step - 3) : record.step + 1]
+        person = priors.pseudonyms.index(record.person)
+        silent = [
+            type(step)(step.step, tuple(release for release in step.releases if release.sensor.name != "B"))
+            for step in window
+        ]
+        for name, own in (("as it was", window), ("B suppressed", silent)):
+            schedule = Schedule(tuple(own), window[0].step)
+            audit = audit_person(population(), person, schedule, min(1, len(own) - 1))
+            certified[name] += audit.certified / PEOPLE
+    ceilings = {change.name: change.ceiling for change in found.changes}
+    for name, ceiling in certified.items():
+        assert ceilings[name] == pytest.approx(ceiling, rel=1e-12)
+    assert ceilings["all with sigma 10"] < ceilings["all with sigma 3"] < ceilings["as it was"]
+    errors = {change.name: change.error for change in found.changes}
+    assert errors["B suppressed"] is None
+    assert 7.5 < (errors["all with sigma 10"] or 0) < 8.5
+
+
+def test_less_noise_than_there_was_is_never_proposed(tmp_path: Path) -> None:
+    """Sigma 1 at sensors that have sigma 5 changes nothing; neither does sigma 3."""
+    noised = {"release": {"mechanism": "gaussian", "sigma": 5.0}}
+    run_on(tmp_path, [lines_of(messages_of_a_day(8, 8))], settings=noised)
+    log, priors = read_run(tmp_path), load_priors(tmp_path, settings(**noised), population())
+    found = lowering(tmp_path, log, priors, 1)
+    assert found is not None
+    ceilings = {change.name: change.ceiling for change in found.changes}
+    assert ceilings["all with sigma 1"] == ceilings["all with sigma 3"] == ceilings["as it was"]
+    assert ceilings["all with sigma 10"] < ceilings["as it was"]
+
+
+def test_no_count_plays_a_part(run: Path, tmp_path: Path) -> None:
+    """Other counts of the same schedule give the same answer."""
+    others = [
+        message.model_copy(update={"count": 3 * message.count + 1}) if message.type == "reading" else message
+        for message in messages_of_a_day(16, 8)
+    ]
+    run_on(tmp_path, [lines_of(others)])
+    assert (tmp_path / "releases.jsonl").read_bytes() != (run / "releases.jsonl").read_bytes()
+    assert answer(tmp_path)[2] == answer(run)[2]
+
+
+def test_the_report_names_sensors_releases_and_what_less_would_do(run: Path, tmp_path: Path) -> None:
+    log, priors, found = answer(run)
+    write_report(run, tmp_path / "with.html", PEOPLE, priors=priors)
+    write_report(run, tmp_path / "without.html")
+    page = (tmp_path / "with.html").read_text()
+    assert f"Single releases: B at step {found.releases[0].step}" in page
+    assert "B suppressed" in page
+    assert "with sigma 10" in page
+    assert "Sensors that told most" not in (tmp_path / "without.html").read_text()
+    assert not any(person in page for person in population().people)
+    assert log.exposed[0].person[:12] in page
+
+
+def test_other_priors_and_other_keys_are_refused(run: Path) -> None:
+    """People would be mixed up; without records of single people there is no answer."""
+    strangers: Population = build_city(CityOptions(people=5)).population
+    with pytest.raises(RunChangedError, match="priors must be those of the run"):
+        load_priors(run, settings(), strangers)
+    other = settings(pseudonym_key_secret="33" * 32)
+    known = Priors(population(), REGISTRY, load_keys(other, run).pseudonyms.pseudonyms(population().people))
+    with pytest.raises(RunChangedError, match="nobody with the pseudonym"):
+        lowering(run, read_run(run), known)
+    assert lowering(run, read_run(run, most_exposed=0), known) is None
