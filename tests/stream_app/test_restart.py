@@ -11,12 +11,23 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from prometheus_client import CollectorRegistry
 
-from tests.stream_app.engine_support import json_lines, lines_of, messages_of_a_day, outputs_of, run_on
+from stream_app.metrics import EngineMetrics
+from tests.stream_app.engine_support import (
+    REGISTRY,
+    json_lines,
+    lines_of,
+    messages_of_a_day,
+    outputs_of,
+    run_on,
+)
+from tests.stream_app.test_journal import Crash, Disk
 
 ROOT = Path(__file__).resolve().parents[2]
 STEPS = 400
 PATIENCE_SECONDS = 120
+NOISED = {"release": {"mechanism": "gaussian", "sigma": 3.0}}
 
 
 def start(output: Path, source: Path | None = None) -> subprocess.Popen[bytes]:
@@ -117,3 +128,34 @@ def test_sigint_ends_a_run_that_waits_for_input(tmp_path: Path) -> None:
     assert again.returncode == 0
     values = [line["releases"] for line in json_lines(output / "releases.jsonl")]
     assert values == [[{"sensor": "B", "mechanism": "raw", "value": count}] for count in (4, 9)]
+
+
+@pytest.mark.parametrize("ends_by", ["stop", "kill"])
+def test_the_privacy_spend_in_the_metrics_goes_on_after_a_restart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ends_by: str
+) -> None:
+    """Epsilon and rho after a restart in a new process are those of a run that was never interrupted."""
+
+    def spent(folder: Path, chunks: list[bytes], **options: object) -> dict[str, float | None]:
+        registry = CollectorRegistry()
+        metrics = EngineMetrics(registry, REGISTRY.sensors, (0.5,), 1e-6)
+        run_on(folder, chunks, settings=NOISED, observer=metrics, **options)
+        names = ("tallyguard_dp_rho", "tallyguard_dp_epsilon")
+        return {name: registry.get_sample_value(name, {"group": "all"}) for name in names}
+
+    day = lines_of(messages_of_a_day(12, 3))
+    half = day[: day.rindex(b"\n", 0, len(day) // 2) + 1]
+    whole = spent(tmp_path / "whole", [day])
+    if ends_by == "stop":
+        before = spent(tmp_path / "parts", [half], keep_open=True)
+        assert 0 < (before["tallyguard_dp_rho"] or 0) < (whole["tallyguard_dp_rho"] or 0)
+    else:
+        disk = Disk(monkeypatch)
+        disk.crash_at = 25
+        with pytest.raises(Crash):
+            spent(tmp_path / "parts", [day])
+        disk.crash_at = -1
+    released = len((tmp_path / "parts" / "releases.jsonl").read_bytes().splitlines())
+    assert 0 < released < 12
+    assert spent(tmp_path / "parts", [day]) == whole
+    assert spent(tmp_path / "parts", [day]) == whole
