@@ -147,9 +147,17 @@ _CAUSES = Row(
         ),
         Panel(
             "Information by sensor",
-            "What the releases of each sensor told about an average person, bits, each on its own.",
+            "What the releases of each sensor told about an average person, bits, each on its own: the eight "
+            "sensors that told most over the time shown.",
             "short",
-            (Query("topk(8, max by (sensor) (tallyguard_sensor_information_bits{$SELECT}))", "{{sensor}}"),),
+            (
+                Query(
+                    "max by (sensor) (tallyguard_sensor_information_bits{$SELECT}) and topk(8, "
+                    "max by (sensor) (avg_over_time(tallyguard_sensor_information_bits{$SELECT}[$__range] "
+                    "@ end())))",
+                    "{{sensor}}",
+                ),
+            ),
         ),
     ),
 )

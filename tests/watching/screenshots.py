@@ -1,4 +1,4 @@
-"""``python -m tests.watching.screenshots``: pictures of the page for the documentation."""
+"""``make screenshots``: page, report and dashboards for the documentation, from one live engine."""
 
 from __future__ import annotations
 
@@ -6,11 +6,16 @@ import sys
 import tempfile
 from pathlib import Path
 
+from PIL import Image
+
+from stream_app.report.lowering import load_priors
 from stream_app.report.write import write_report
+from stream_app.settings_sources import load_settings
 from tests.watching.browser import WatchedPage, chromium
 from tests.watching.live_engine import TOKEN, LiveEngine, live_engine
 from tests.watching.panel_pictures import panel_pictures
 
+COLOURS = 64
 FOLDER = Path("docs/screenshots")
 DESKTOP = {"viewport": {"width": 1180, "height": 900}}
 REPORT = {"width": 860, "height": 1400}
@@ -36,21 +41,36 @@ def main(folder: Path = FOLDER) -> None:
                     show_people(watched, engine)
                     watched.page.locator("#why").screenshot(path=folder / "page-why.png")
                 watched.close()
-            write_report(engine.scenario.output, Path(scratch) / "report.html")
+            settings = load_settings(engine.scenario.settings)
+            priors = load_priors(engine.scenario.output, settings, engine.city.population)
+            write_report(engine.scenario.output, Path(scratch) / "report.html", priors=priors)
             report = WatchedPage(browser, (Path(scratch) / "report.html").as_uri(), viewport=REPORT)
             report.page.screenshot(path=folder / "report.png")
+            lowering = report.page.locator("section", has=report.page.get_by_text("What would lower it"))
+            lowering.screenshot(path=folder / "report-lowering.png")
             report.close()
-            panel_pictures(engine, Path(scratch), folder)
+        panel_pictures(engine, Path(scratch), folder)
+    for picture in folder.glob("*.png"):
+        make_small(picture)
+
+
+def make_small(picture: Path) -> None:
+    """Few colours are enough for text and charts, and a third of the bytes."""
+    with Image.open(picture) as full:
+        few = full.convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE)
+    few.save(picture, optimize=True)
 
 
 def show_people(watched: WatchedPage, engine: LiveEngine) -> None:
-    """Give the token, and ask why for the most exposed person."""
+    """Give the token, and ask why for the person to whom the releases added most."""
     page = watched.page
     page.fill("#token", TOKEN)
     page.select_option("#threshold", value="0.5")
     page.click("#token-form button[type=submit]")
     page.wait_for_selector("#exposed button")
-    page.locator("#exposed button").first.click()
+    cells = page.locator("#exposed td:nth-child(4)").all_inner_texts()
+    added = [int(text.split()[0]) if text.endswith(" in 100") and text[0].isdigit() else 0 for text in cells]
+    page.locator("#exposed button").nth(added.index(max(added))).click()
     page.wait_for_selector("#why h3", timeout=60_000)
 
 

@@ -164,4 +164,4 @@ def test_a_healthy_engine_sets_off_no_operations_alert(prometheus: str) -> None:
 def with_everything(query: Query) -> str:
     """The query as Grafana sends it with all jobs and instances chosen."""
     text = query.promql.replace("$job", ".+").replace("$instance", ".+")
-    return text.replace("$__rate_interval", "1m")
+    return text.replace("$__rate_interval", "1m").replace("$__range", "1h")
