@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from stream_app.cli.options import ConfigOption, JsonOption
+from stream_app.cli.options import ConfigOption, CovarianceOption, JsonOption, know_covariances
 from stream_app.cli.output import print_json, stdout
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ def report(
         typer.Option(help="The run's priors, to say what would lower the risk.", show_default=False),
     ] = None,
     config: ConfigOption = None,
+    covariance: CovarianceOption = None,
     most_exposed: Annotated[int, typer.Option(min=0, help="People listed, by pseudonym.")] = 10,
     json: JsonOption = False,
 ) -> None:
@@ -44,6 +45,7 @@ def report(
     """
     from stream_app.report.write import write_report
 
+    know_covariances(covariance)
     if priors is not None and not source.is_dir():
         raise typer.BadParameter("--priors belongs to the output folder of a run")
     known = None if priors is None else _priors(source, priors, config)

@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from accounting.differential_privacy import ZcdpSpend
+from models.correlated_noise import CorrelatedNoise
 from models.mechanisms import Mechanism, parse
+from models.mechanisms.correlated import know_design
 from models.schedule import SensorRelease
 from models.sensors import Sensor
 from stream_app.exceptions import OutputError
@@ -50,6 +52,7 @@ class RunLog:
 def read_run(folder: Path, most_exposed: int = 10) -> RunLog:
     """Read an output folder; :class:`OutputError` where it is not one or has no closed step."""
     settings = _json(folder / "run.json")
+    _know_design(settings)
     summaries, people = _risks(folder / "risks.jsonl")
     if not summaries:
         raise OutputError(f"{folder} must hold at least one closed step", "none", "let the run go on first")
@@ -57,6 +60,13 @@ def read_run(folder: Path, most_exposed: int = 10) -> RunLog:
     sensors, releases = _decisions(folder / "decisions.jsonl")
     rejected = sum(1 for _ in _lines(folder / "rejected.jsonl"))
     return RunLog(settings, tuple(summaries), tuple(ranked[:most_exposed]), sensors, releases, rejected)
+
+
+def _know_design(settings: Mapping[str, Any]) -> None:
+    """The noise design of the run, if its file is still there; the log names it by a number only."""
+    covariance = settings.get("release", {}).get("covariance")
+    if covariance is not None and Path(covariance).exists():
+        know_design(CorrelatedNoise.load(Path(covariance)))
 
 
 def _risks(path: Path) -> tuple[list[RiskSummary], dict[str, PersonRisk]]:

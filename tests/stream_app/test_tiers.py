@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -212,3 +214,21 @@ def test_mechanisms_with_different_tiers_do_not_run_together() -> None:
     assert tier_names([]) == ()
     with pytest.raises(SettingsError, match="same tiers in the same order"):
         tier_names([Tiered((("a", 0.5),)), Tiered((("a", 0.5), ("b", 1.0)))])
+
+
+def test_a_report_of_tiers_and_correlated_noise_is_made_by_another_process(tmp_path: Path) -> None:
+    """The log names the design by a number; the report finds its covariance where the run had it."""
+    np.save(tmp_path / "noise.npy", np.eye(3) * 9.0)
+    released = {"mechanism": "tiered", "tiers": TIERS, "covariance": str(tmp_path / "noise.npy")}
+    released["sensors"] = {"B": {"mechanism": "correlated"}}  # type: ignore[assignment]
+    run_on(tmp_path / "out", [lines_of(messages_of_a_day(8, 4))], settings={"release": released})
+    page = tmp_path / "report.html"
+    main = [sys.executable, "-c", "from stream_app.cli import main; main()"]
+    command = [*main, "report", str(tmp_path / "out"), "--output", str(page)]
+    subprocess.run(command, check=True, capture_output=True)
+    assert "Released, tiered" in page.read_text()
+    assert "Released, correlated" in page.read_text()
+    (tmp_path / "noise.npy").rename(tmp_path / "elsewhere.npy")
+    refused = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert "--covariance" in refused.stderr
+    subprocess.run([*command, "--covariance", str(tmp_path / "elsewhere.npy")], check=True)
