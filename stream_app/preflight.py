@@ -15,10 +15,12 @@ from models.prior_files import load_population
 from models.schedule import Schedule
 from models.sensors import SensorRegistry
 from stream_app.policy import policy_from
+from stream_app.recipients import load_recipients
 from stream_app.schedule_files import load_schedule
 from stream_app.sensor_files import load_registry
 from stream_app.settings import Settings
 from stream_app.settings_sources import load_settings
+from stream_app.tiers import tier_file
 
 Level = Literal["ok", "warning", "problem"]
 Loaded = TypeVar("Loaded")
@@ -69,6 +71,8 @@ def check_files(
     settings = preflight.load(subject, lambda: load_settings(config))
     if settings is not None:
         preflight.findings += _about_settings(subject, settings)
+        if settings.release.recipients is not None:
+            preflight.findings += _about_recipients(settings.release.recipients)
     population = None if priors is None else preflight.load(str(priors), lambda: load_population(priors))
     if population is None:
         preflight.findings += _left_out(priors, {"sensors": sensors, "schedule": schedule})
@@ -110,6 +114,17 @@ def _about_settings(subject: str, settings: Settings) -> Iterator[Finding]:
             )
         elif path is None and getattr(settings, f"{name}_secret") is None:
             yield Finding("warning", name, "no key is configured", f"set {name} to a file; a run needs it")
+
+
+def _about_recipients(path: Path) -> Iterator[Finding]:
+    """Who gets which file."""
+    assigned = load_recipients(path)
+    for name, tier in assigned.tier_of.items():
+        if tier is None:
+            yield Finding("warning", str(path), f"{name} is too far away for any tier", "it gets no file")
+        else:
+            epsilon = dict(assigned.tiers)[tier]
+            yield Finding("ok", str(path), f"{name} gets {tier_file(tier)} (epsilon {epsilon:g})")
 
 
 def _about_population(subject: str, population: Population) -> Iterator[Finding]:

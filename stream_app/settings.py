@@ -115,6 +115,10 @@ class ReleaseSettings(_Section):
         default_factory=dict,
         description="epsilon of each tier of recipients, for tiered releases; one output file each",
     )
+    recipients: Path | None = Field(
+        default=None,
+        description="file of recipients (TOML): the tiers follow from how near each is to the owner",
+    )
     new_tiers_from: int = Field(
         default=0,
         ge=0,
@@ -131,6 +135,17 @@ class ReleaseSettings(_Section):
         description="exceptions by sensor name: mechanism and sigma; under a budget also "
         "sigmas, max_sigma, raw and weight",
     )
+
+    @model_validator(mode="after")
+    def _tiers_of_recipients(self) -> ReleaseSettings:
+        if self.recipients is not None:
+            from stream_app.recipients import load_recipients
+
+            tiers = dict(load_recipients(self.recipients).tiers)
+            if self.tiers not in ({}, tiers):
+                raise ValueError("tiers come from release.recipients; give one of the two")
+            object.__setattr__(self, "tiers", tiers)
+        return self
 
 
 class KafkaSettings(_Section):

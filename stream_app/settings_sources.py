@@ -29,7 +29,7 @@ _NOT_SETTINGS = {
 }
 _ENVIRONMENT_ONLY = ("noise_key_secret", "pseudonym_key_secret")
 _FILES = ("noise_key", "pseudonym_key", "sensors", "locations")
-_FILES_IN = {"kafka": ("ca_file", "certificate_file"), "release": ("covariance",)}
+_FILES_IN = {"kafka": ("ca_file", "certificate_file"), "release": ("covariance", "recipients")}
 
 
 @dataclass(frozen=True)
