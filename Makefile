@@ -26,10 +26,12 @@ demo: install ## a simulated city end to end, no broker needed (STEPS=48 PEOPLE=
 test: install-dev services ## every test
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup
 
-# Tests of alerts, dashboards and the page need these; without them they are skipped by name, with CI=true they fail.
-services: ## Prometheus and Chromium from Debian's packages, where they are missing and may be installed
+# Tests of alerts, dashboards, the page and Kafka need these; without them they are skipped by name, with CI=true they
+# fail. Kafka itself comes by Maven when its first test runs, and is kept in the user's cache.
+services: ## Prometheus, Chromium, Java and Maven from Debian's packages, where missing and if allowed
 	@missing=""; \
-	for program in prometheus chromium; do command -v $$program >/dev/null || missing="$$missing $$program"; done; \
+	for pair in prometheus:prometheus chromium:chromium java:default-jre-headless mvn:maven openssl:openssl; do \
+		command -v $${pair%%:*} >/dev/null || missing="$$missing $${pair#*:}"; done; \
 	if [ -n "$$missing" ] && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 		echo "installing$$missing for the tests (once)"; \
 		apt-get update -qq && DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 \

@@ -164,10 +164,10 @@ def make_plan(settings: Settings, options: RunOptions, population: Population) -
     levels = TierLevels.of(settings.release.tiers, schedule.steps)
     first_slot = _first_slot(settings, schedule)
     announced = announced_sensors(schedule)
-    return Plan(registry, announced, _following(schedule, policy), first_slot, tiers, levels)
+    return Plan(registry, announced, following(schedule, policy), first_slot, tiers, levels)
 
 
-def _following(schedule: Schedule, policy: FixedPolicy | BudgetPolicy) -> Policy:
+def following(schedule: Schedule, policy: FixedPolicy | BudgetPolicy) -> Policy:
     """The policy of a schedule file: its mechanisms, or under a risk budget none better."""
     if isinstance(policy, BudgetPolicy):
         policy.follow(schedule)

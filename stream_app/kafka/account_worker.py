@@ -12,7 +12,7 @@ import logging
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from pydantic import ValidationError
 
@@ -24,11 +24,13 @@ from stream_app.kafka.deployment import Deployment
 from stream_app.kafka.exceptions import LogError
 from stream_app.kafka.log_reader import committed_offset, last_record, read_partition, read_steps, step_key
 from stream_app.kafka.person_source import Changes, PersonSource
+from stream_app.kafka.proposal_source import ProposalSource
 from stream_app.kafka.refused import Refused
 from stream_app.kafka.risk_topic import RiskTopic
 from stream_app.kafka.warm_up import account_a_little
 from stream_app.kafka.worker import Job, Pulse
 from stream_app.messages import StepDecision
+from stream_app.proposals import Proposal
 from stream_app.risk_output import summary_message
 
 logger = logging.getLogger(__name__)
@@ -36,6 +38,13 @@ logger = logging.getLogger(__name__)
 _IDLE_SECONDS = 0.5
 _STEPS_AT_A_TIME = 200  # caught up between two signs of life
 Result = TypeVar("Result")
+
+
+class _Asked(NamedTuple):
+    """A proposal and the partition it is put to."""
+
+    partition: int
+    proposal: Proposal
 
 
 class AccountWorker(Job):
@@ -49,6 +58,9 @@ class AccountWorker(Job):
         self._risks = RiskTopic(deployment.connection, deployment.topics)
         self._persons = PersonSource(deployment.connection, deployment.topics.persons, self._refuse)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="accountant")
+        self._is_asked = deployment.limit() is not None
+        self._proposals = ProposalSource(deployment.connection, deployment.topics.proposals, self._hear)
+        self._asked: dict[int, Proposal] = {}
         self._books: dict[int, Book] = {}
         self._inbox: asyncio.Queue[Any] = asyncio.Queue(maxsize=256)
         self._assignment: set[int] = set()
@@ -76,32 +88,54 @@ class AccountWorker(Job):
         """Keep an event until its turn comes."""
         await self._inbox.put(event)
 
+    async def _hear(self, partition: int, proposal: Proposal) -> None:
+        """Keep a proposal until its turn comes."""
+        await self._inbox.put(_Asked(partition, proposal))
+
     async def run(self) -> None:
         """Until cancelled: partitions first, then changed people, then events."""
         while True:
             self._pulse.beat(has_work=not self._inbox.empty())
-            if self._changed.is_set():
+            event = await self._next_event()
+            if self._changed.is_set():  # also before an event of a partition that was just given
                 self._changed.clear()
                 await self._settle()
             await self._change_people()
-            try:
-                event = await asyncio.wait_for(self._inbox.get(), _IDLE_SECONDS)
-            except TimeoutError:
+            if event is None:
                 self._watch.show()
-                continue
-            if event.message.partition in self._books:
+            elif isinstance(event, _Asked):
+                self._asked[event.partition] = event.proposal
+            elif event.message.partition in self._books:
                 await self._take(self._books[event.message.partition], event)
-            elif event.message.partition in self._assignment:
-                self._changed.set()
-                await self._settle()
-                await self._take(self._books[event.message.partition], event)
+            await self._answer()
 
     async def finish(self, reason: str) -> None:
         """Leave; what was accounted is acknowledged, the rest is another's."""
         self._watch.stopped(reason)
         await self._persons.stop()
+        await self._proposals.stop()
         await self._risks.stop()
         self._thread.shutdown(wait=False)
+
+    async def _next_event(self) -> Any | None:
+        """The next event; None after a while without one, or when partitions were given or taken."""
+        if self._changed.is_set() and self._inbox.empty():
+            return None
+        try:
+            return await asyncio.wait_for(self._inbox.get(), _IDLE_SECONDS)
+        except TimeoutError:
+            return None
+
+    async def _answer(self) -> None:
+        """Answer proposals about the step that is next; one about a later step waits for its turn."""
+        for partition, proposal in list(self._asked.items()):
+            book = self._books.get(partition)
+            if book is None or proposal.step > book.next_step:
+                continue
+            del self._asked[partition]
+            answer = await self._in_thread(partial(book.answer, proposal))
+            if answer is not None:
+                await self._risks.answer(answer)
 
     async def _settle(self) -> None:
         """Drop books of partitions that were taken away, make those of new ones."""
@@ -111,17 +145,18 @@ class AccountWorker(Job):
             self._books[partition] = await self._open(partition)
             self._pulse.progress()
         await self._persons.follow(self._books)
+        await self._proposals.follow(self._books if self._is_asked else ())
         self._watch.owns(self._books.values())
 
     async def _open(self, partition: int) -> Book:
         """A partition's book before the next step that is to be told."""
-        settings = self._deployment.settings
-        book = Book(
-            partition, self._deployment.location_names, self._deployment.horizon(), settings.risk_every
-        )
-        people = await self._persons.load(partition)
-        await self._enter(book, people)
-        await self._catch_up(book, await self._resume_step(partition))
+        return await self._bring_to(partition, await self._resume_step(partition))
+
+    async def _bring_to(self, partition: int, step: int) -> Book:
+        """A partition's book from its topics alone, accounted before ``step``."""
+        book = Book(partition, self._deployment)
+        await self._enter(book, await self._persons.load(partition))
+        await self._catch_up(book, step)
         logger.info("partition %d: %d people, next step %d", partition, len(book.pseudonyms), book.next_step)
         return book
 
@@ -191,11 +226,15 @@ class AccountWorker(Job):
     async def _change_people(self) -> None:
         """Between two steps: people who came, left or have another prior."""
         self._persons.check()
+        self._proposals.check()
         for partition in self._persons.waiting():
             book, changes = self._books.get(partition), self._persons.take(partition)
             if book is not None:
                 before = len(book.pseudonyms)
-                await self._enter(book, changes)
+                if book.remembers:
+                    book = self._books[partition] = await self._bring_to(partition, book.next_step)
+                else:
+                    await self._enter(book, changes)
                 came = sum(entry is not None for entry in changes.values())
                 logger.info(
                     "partition %d: %d records of people, %d deletions; %d people before, %d now",

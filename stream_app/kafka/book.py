@@ -11,10 +11,13 @@ from enum import Enum
 
 import numpy as np
 
-from accounting.continuous import ContinuousAccountant, HorizonSettings
+from accounting.continuous import ContinuousAccountant
+from accounting.decisions.what_if import WhatIf
 from models.schedule import StepSchedule
 from stream_app.engine import RiskRecords, risk_records
+from stream_app.kafka.deployment import Deployment
 from stream_app.kafka.person_records import PersonEntry, RefusedPerson, people_of
+from stream_app.proposals import Answer, Proposal, Respondent
 
 Schedules = Callable[[int, int], Iterable[StepSchedule]]
 """The decided steps from the first number up to but without the second."""
@@ -31,14 +34,16 @@ class Arrival(Enum):
 class Book:
     """Everybody of one partition, accounted up to ``next_step``."""
 
-    def __init__(
-        self, partition: int, location_names: tuple[str, ...], settings: HorizonSettings, risk_every: int
-    ) -> None:
+    def __init__(self, partition: int, deployment: Deployment) -> None:
         self.partition = partition
-        self._names = location_names
-        self._settings = settings
-        self._risk_every = risk_every
-        self.accountant = self._accountant([], settings.first_step)[0]
+        self._names = deployment.location_names
+        self._registry = deployment.registry
+        self._settings = deployment.horizon()
+        self._risk_every = deployment.settings.risk_every
+        self._limit = deployment.limit()
+        self._respondent: Respondent | None = None
+        self._what_if: WhatIf | None = None
+        self._use(self._accountant([], self._settings.first_step)[0])
 
     @property
     def next_step(self) -> int:
@@ -58,7 +63,18 @@ class Book:
 
     def apply(self, step: StepSchedule) -> None:
         """Account one step for everybody."""
+        if self._what_if is not None:
+            self._what_if.note(step)
         self.accountant.apply(step)
+
+    def answer(self, proposal: Proposal) -> Answer | None:
+        """What a proposal would do to the people; None for a step that is not next, or without a budget."""
+        return None if self._respondent is None else self._respondent.answer(proposal)
+
+    @property
+    def remembers(self) -> bool:
+        """Whether answers depend on who was over the limit before: then people cannot change in passing."""
+        return self._limit is not None and self._limit.in_hindsight
 
     def records(self) -> RiskRecords:
         """Risks to be told of single people after the last step."""
@@ -82,8 +98,15 @@ class Book:
         if len(newcomers.population):
             newcomers.apply_all(schedules(newcomers.next_step, self.next_step))
             known = known.with_people(newcomers)
-        self.accountant = known
+        self._use(known)
         return refused
+
+    def _use(self, accountant: ContinuousAccountant) -> None:
+        """Account with this one from now on."""
+        self.accountant = accountant
+        if self._limit is not None:
+            self._what_if = WhatIf(accountant, self._limit)
+            self._respondent = Respondent(self.partition, self._what_if, self._registry)
 
     def _accountant(
         self, entries: list[PersonEntry], next_step: int

@@ -11,10 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from accounting.continuous import HorizonSettings
+from accounting.decisions.limit import RiskLimit
 from models.sensors import SensorRegistry
 from stream_app.exceptions import RunChangedError, SettingsError
 from stream_app.kafka.connection import Connection
 from stream_app.kafka.topics import Topics, require_topics
+from stream_app.policy import BudgetPolicy, policy_from
 from stream_app.sensor_files import load_registry
 from stream_app.settings import Settings
 
@@ -54,6 +56,11 @@ class Deployment:
             sharpen=bool(settings.sharpen),
             sharpen_above=settings.sharpen_above,
         )
+
+    def limit(self) -> RiskLimit | None:
+        """The risk budget, where there is one."""
+        policy = policy_from(self.settings.release, self.registry)
+        return policy.limit if isinstance(policy, BudgetPolicy) else None
 
     def basis(self, noise_key_fingerprint: str) -> dict[str, Any]:
         """What the log hangs on: values and fingerprints, no secret."""

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from prometheus_client import CollectorRegistry, ProcessCollector
 
+from stream_app.embedded import following
 from stream_app.events import Observers
 from stream_app.kafka.account_watch import AccountWatch
 from stream_app.kafka.account_worker import AccountWorker
@@ -16,7 +17,7 @@ from stream_app.kafka.metrics import AccountCounters, AccountMetrics
 from stream_app.kafka.release_worker import ReleaseWorker
 from stream_app.kafka.worker import Pulse, run_worker
 from stream_app.keys import load_noise_key
-from stream_app.policy import Policy, ScheduledPolicy, policy_from
+from stream_app.policy import Policy, policy_from
 from stream_app.schedule_files import load_schedule
 from stream_app.settings import Settings
 from stream_app.watch import watching
@@ -31,9 +32,10 @@ def run_release_worker(
     """Run the release worker until it is stopped; its exit code."""
     deployment = Deployment.of(settings)
     key = load_noise_key(settings)
-    policy: Policy = policy_from(settings.release, deployment.registry)
+    configured = policy_from(settings.release, deployment.registry)
+    policy: Policy = configured
     if schedule is not None:
-        policy = ScheduledPolicy(load_schedule(schedule, deployment.registry), policy)
+        policy = following(load_schedule(schedule, deployment.registry), configured)
     pulse = Pulse()
     with watching(settings, deployment.registry.sensors) as watch:
         _announce(announce, watch.address)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from stream_app.engine import ClosedStep, StepEngine
@@ -22,17 +22,36 @@ class Taken:
     rejected: list[Rejected] = field(default_factory=list)
     outcomes: list[Outcome] = field(default_factory=list)
 
+    def clear(self) -> None:
+        """All of it was dealt with."""
+        self.closed.clear()
+        self.rejected.clear()
+        self.outcomes.clear()
+
+
+Flush = Callable[[Taken], None]
+"""Makes durable, and takes out, what was taken so far."""
+
 
 class ReleaseCore:
-    """Engine and positions in the inputs; on one thread at a time."""
+    """Engine and positions in the inputs; on one thread at a time.
+
+    ``flush`` is called before a step is decided, where deciding it needs the steps before to be known.
+    """
 
     def __init__(
-        self, engine: StepEngine, clock: StepClock, progress: Progress, basis: Mapping[str, object]
+        self,
+        engine: StepEngine,
+        clock: StepClock,
+        progress: Progress,
+        basis: Mapping[str, object],
+        flush: Flush | None = None,
     ) -> None:
         self.engine = engine
         self._clock = clock
         self._offsets = dict(progress.offsets)
         self._basis = dict(basis)
+        self._flush = flush
 
     def take(self, records: Sequence[Arrived], now_seconds: float) -> Taken:
         """Enter records that were not entered before, closing steps as they become due.
@@ -50,7 +69,12 @@ class ReleaseCore:
         return taken
 
     def _close_due(self, taken: Taken) -> None:
-        while (closed := self.engine.close_next()) is not None:
+        while self.engine.is_due():
+            if self._flush is not None and taken.closed:
+                self._flush(taken)
+            closed = self.engine.close_next()
+            if closed is None:
+                return
             taken.closed.append(closed)
             taken.rejected += closed.rejected
 

@@ -23,6 +23,7 @@ from stream_app.events import Observer, RunStarted, RunStopped, StepClosed
 from stream_app.intake import Intake
 from stream_app.kafka.alone import wait_until_alone
 from stream_app.kafka.arrival_order import ArrivalOrder, Arrived
+from stream_app.kafka.asking import Asker, AskingPolicy
 from stream_app.kafka.deployment import Deployment, check_basis
 from stream_app.kafka.exceptions import FencedError
 from stream_app.kafka.log_reader import last_record, read_steps
@@ -31,7 +32,7 @@ from stream_app.kafka.release_core import ReleaseCore, Taken
 from stream_app.kafka.release_log import ReleaseLog
 from stream_app.kafka.worker import Job, Pulse
 from stream_app.messages import StepDecision
-from stream_app.policy import Policy
+from stream_app.policy import BudgetPolicy, Policy
 from stream_app.publisher import KeyedPublisher
 from stream_app.runner import StepClock
 from stream_app.steps import StepWindow
@@ -68,6 +69,8 @@ class ReleaseWorker(Job):
         self._core: ReleaseCore
         self._order: ArrivalOrder
         self._arrived = asyncio.Event()
+        self._asker: Asker | None = None
+        self._loop: asyncio.AbstractEventLoop
         self._unacknowledged: list[Arrived] = []
         self._committed_seconds = time.monotonic()
 
@@ -82,13 +85,15 @@ class ReleaseWorker(Job):
         kafka = self._deployment.settings.kafka
         await wait_until_alone(self._deployment.connection, app.conf.id, kafka.session_seconds)
         await self._log.start()
+        await self._ask_where_needed()
         topics = self._deployment.topics
         record = await last_record(self._deployment.connection, topics.progress)
         progress = parse_progress(None if record is None else record.value, topics.progress)
         basis = self._deployment.basis(self._noise_key.fingerprint())
         check_basis(progress.basis, basis, accept_changes=self._accept_changes)
         await self._tell_restored(progress.next_step)
-        self._core = ReleaseCore(self._engine(progress), self._clock(), progress, basis)
+        flush = None if self._asker is None else self._flush
+        self._core = ReleaseCore(self._engine(progress), self._clock(), progress, basis, flush)
         if progress.next_step == 0:
             self._clock().check_start(time.time())
         self._order = ArrivalOrder(self.topics, self._is_at_end, time.monotonic())
@@ -128,11 +133,28 @@ class ReleaseWorker(Job):
         """Leave; records that were not committed will be delivered again."""
         self._observer.stopped(RunStopped(self._core.engine.next_step if self._started else 0, reason))
         await self._log.stop()
+        if self._asker is not None:
+            await self._asker.stop()
         self._thread.shutdown(wait=False)
 
     @property
     def _started(self) -> bool:
         return hasattr(self, "_core")
+
+    async def _ask_where_needed(self) -> None:
+        """With a risk budget the account workers are asked before each decision."""
+        if not isinstance(self._policy, BudgetPolicy):
+            return
+        self._loop = asyncio.get_running_loop()
+        deployment, kafka = self._deployment, self._deployment.settings.kafka
+        self._asker = Asker(deployment.connection, deployment.topics, kafka.answer_seconds)
+        await self._asker.start()
+        self._policy = AskingPolicy(self._policy, self._asker, kafka.partitions, self._loop)
+
+    def _flush(self, taken: Taken) -> None:
+        """On the engine's thread: commit what was closed, before the next step is asked about."""
+        asyncio.run_coroutine_threadsafe(self._commit(taken), self._loop).result()
+        taken.clear()
 
     async def _wait(self) -> None:
         """Until something arrives, or a while."""
@@ -144,17 +166,26 @@ class ReleaseWorker(Job):
         """Enter some records; commit at once if they closed steps, else now and then."""
         began = time.monotonic()
         loop = asyncio.get_running_loop()
-        taken = await loop.run_in_executor(self._thread, self._core.take, records, time.time())
+        taking = loop.run_in_executor(self._thread, self._core.take, records, time.time())
+        while not taking.done():
+            await asyncio.wait({taking}, timeout=1.0)
+            self._pulse.beat(has_work=True)
+        taken = taking.result()
         self._unacknowledged += records
         idle = not taken.closed and not taken.rejected
         if idle and (not self._unacknowledged or began - self._committed_seconds < _COMMIT_SECONDS):
             self._tell(taken, began)
             return
-        await self._log.write(self._core.transaction(taken))
-        self._committed_seconds = time.monotonic()
+        await self._commit(taken)
         for record in self._unacknowledged:
             record.event.ack()
         self._unacknowledged.clear()
+
+    async def _commit(self, taken: Taken) -> None:
+        """Make durable what came of records, then tell whoever watches."""
+        began = time.monotonic()
+        await self._log.write(self._core.transaction(taken))
+        self._committed_seconds = time.monotonic()
         self._pulse.progress()
         self._tell(taken, began)
 

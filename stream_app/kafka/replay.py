@@ -95,8 +95,7 @@ def _books(deployment: Deployment, people: dict[int, Changes]) -> list[Book]:
     """Everybody before the first step."""
     books = []
     for partition, changes in people.items():
-        every = deployment.settings.risk_every
-        book = Book(partition, deployment.location_names, deployment.horizon(), every)
+        book = Book(partition, deployment)
         book.change(changes, lambda first, until: ())
         books.append(book)
     return books

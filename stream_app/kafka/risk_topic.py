@@ -8,6 +8,7 @@ from stream_app.engine import RiskRecords
 from stream_app.kafka.connection import Connection
 from stream_app.kafka.topics import Topics
 from stream_app.messages import Rejected, RiskSummary
+from stream_app.proposals import Answer
 from stream_app.risk_output import JsonlRisks
 
 _REQUEST_MILLISECONDS = 40_000
@@ -55,6 +56,10 @@ class RiskTopic:
         sent.append(await self._producer.send(self._topics.risks, summary.line().rstrip(), step, partition))
         for future in sent:
             await future
+
+    async def answer(self, answer: Answer) -> None:
+        """One partition's answer to a proposal."""
+        await self._producer.send_and_wait(self._topics.answers, answer.line().rstrip())
 
     async def reject(self, letter: Rejected) -> None:
         """One dead letter."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from accounting.continuous import ContinuousAccountant
+from accounting.decisions.what_if import WhatIf
 from models.mechanisms import Gaussian, Raw
 from models.population import Population
 from models.prior import MovementPrior
@@ -13,7 +14,7 @@ from stream_app.kafka.deployment import Deployment
 
 
 def account_a_little(deployment: Deployment) -> None:
-    """Account a few steps of two invented people, one with a start of its own, raw and noised."""
+    """Account a few steps of two invented people, one with a start of its own; ask what if."""
     places = len(deployment.location_names)
     size = min(2, places)
     matrix = np.full((size, size), 1.0 / size)
@@ -26,9 +27,15 @@ def account_a_little(deployment: Deployment) -> None:
         Population.pack(people, deployment.location_names), deployment.horizon()
     )
     sensors = deployment.registry.sensors[:2]
+    limit = deployment.limit()
+    what_if = None if limit is None else WhatIf(accountant, limit)
     for step in range(4):
         mechanism = Raw() if step % 2 else Gaussian(1.0)
         releases = tuple(SensorRelease(sensor, mechanism) for sensor in sensors)
-        accountant.apply(StepSchedule(accountant.next_step, releases))
+        schedule = StepSchedule(accountant.next_step, releases)
+        if what_if is not None:
+            what_if.next_step(sensors, [sensors]).tally([schedule])
+            what_if.note(schedule)
+        accountant.apply(schedule)
     accountant.summary()
     accountant.crossings()

@@ -15,6 +15,7 @@ import pytest
 from tests.watching.services import free_port, program
 
 VERSION = "4.1.1"
+OLDER_VERSION = "3.9.1"
 _START_SECONDS = 60.0
 _CLUSTER = "MkU3OEVBNTcwNTJENDM2Qk"
 _QUIET = (

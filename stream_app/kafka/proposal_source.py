@@ -1,0 +1,66 @@
+"""The proposals put to the partitions a worker owns."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable
+
+from pydantic import ValidationError
+
+from stream_app.kafka.connection import Connection
+from stream_app.kafka.log_reader import reading
+from stream_app.proposals import Proposal
+
+logger = logging.getLogger(__name__)
+
+_RECENT = 20  # proposals looked back at: one may wait for who has just taken a partition over
+
+Hand = Callable[[int, Proposal], Awaitable[None]]
+
+
+class ProposalSource:
+    """Hands on every proposal with its partition; which ones are worth an answer the books know."""
+
+    def __init__(self, connection: Connection, topic: str, hand: Hand) -> None:
+        self._connection = connection
+        self._topic = topic
+        self._hand = hand
+        self._following: asyncio.Task[None] | None = None
+
+    async def follow(self, partitions: Iterable[int]) -> None:
+        """From now on hear what is proposed to these partitions only."""
+        await self.stop()
+        followed = sorted(partitions)
+        if followed:
+            self._following = asyncio.create_task(self._follow(followed))
+
+    async def stop(self) -> None:
+        """Hear of nothing any more."""
+        if self._following is not None:
+            self._following.cancel()
+            await asyncio.gather(self._following, return_exceptions=True)
+            self._following = None
+
+    def check(self) -> None:
+        """Raise what ended the following, if anything did."""
+        following = self._following
+        if following is not None and following.done() and not following.cancelled():
+            following.result()
+
+    async def _follow(self, partitions: list[int]) -> None:
+        from aiokafka import TopicPartition
+
+        where = [TopicPartition(self._topic, each) for each in partitions]
+        async with reading(self._connection) as consumer:
+            consumer.assign(where)
+            ends, begins = await consumer.end_offsets(where), await consumer.beginning_offsets(where)
+            for each in where:
+                consumer.seek(each, max(begins[each], ends[each] - _RECENT))
+            async for record in consumer:
+                try:
+                    proposal = Proposal.model_validate_json(record.value or b"")
+                except ValidationError:
+                    logger.warning("a proposal at offset %d cannot be read", record.offset)
+                    continue
+                await self._hand(record.partition, proposal)

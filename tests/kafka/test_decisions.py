@@ -1,0 +1,75 @@
+"""Under a risk budget the account workers are asked; the decisions are those of the embedded engine."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.kafka.broker import Broker
+from tests.kafka.support import OnKafka, small_city
+
+pytestmark = pytest.mark.slow
+STEPS = 30
+
+
+def budget(**more: Any) -> dict[str, Any]:
+    """A budget tight enough that noise, silence and raw counts all occur."""
+    return {"mechanism": "budget", "budget.share": 0.5, "budget.added": 0.3, **more}
+
+
+@pytest.mark.parametrize(("workers", "hindsight"), [(1, False), (2, False), (2, True)])
+def test_decisions_are_those_of_the_embedded_engine(
+    kafka: Broker, tmp_path: Path, workers: int, hindsight: bool
+) -> None:
+    population, sensors, messages = small_city(60)
+    lines = messages(STEPS)
+    folder = tmp_path / f"decide{workers}{hindsight}"
+    release = budget(**{"budget.hindsight": hindsight})
+    with OnKafka(
+        folder, kafka.address, population, sensors, release=release, kafka={"answer_seconds": 60}
+    ) as deployment:
+        deployment.load_people()
+        for _ in range(workers):
+            deployment.start("account")
+        deployment.start("release")
+        deployment.produce(lines)
+        deployment.wait_for_steps(STEPS, 120.0)
+        releases, risks = deployment.embedded(lines)
+        assert deployment.releases() == releases
+        assert deployment.person_risks() == risks
+        decided = [json.loads(line) for line in deployment.values(deployment.topics.decisions)]
+        embedded = (folder / "embedded" / "decisions.jsonl").read_text().splitlines()
+        assert decided == [json.loads(line) for line in embedded]
+        assert len({step["why"]["because"] for step in decided}) > 1
+        assert all(step["why"]["over"] <= step["why"]["allowed"] for step in decided)
+
+
+def test_without_answers_everything_is_suppressed_and_later_decided_again(
+    kafka: Broker, tmp_path: Path
+) -> None:
+    population, sensors, messages = small_city(20)
+    lines = messages(8)
+    with OnKafka(
+        tmp_path / "silent",
+        kafka.address,
+        population,
+        sensors,
+        release=budget(**{"budget.share": 1.0}),
+        kafka={"answer_seconds": 1.5},
+    ) as deployment:
+        deployment.load_people()
+        release = deployment.start("release")
+        deployment.produce(lines[:20])  # four steps, and nobody to ask
+        account = deployment.start("account", TALLYGUARD_KAFKA__ANSWER_SECONDS="1.5")
+        deployment.wait_for_steps(4)
+        deployment.produce(lines[20:])
+        deployment.wait_for_steps(8)
+        decided = [json.loads(line) for line in deployment.values(deployment.topics.decisions)]
+        assert [step["why"]["because"] for step in decided[:2]] == ["no_answer", "no_answer"]
+        assert all(each["mechanism"] == "suppressed" for each in decided[0]["decisions"])
+        assert [step["why"]["because"] for step in decided[4:]] == ["free"] * 4
+        assert "no answer in time from partitions" in release.text
+        assert account.is_running
