@@ -167,7 +167,7 @@ def _attacks(
     if settings is None:
         return None
     from accounting.attacks import attack_person
-    from accounting.attacks.results import CONSTANT, MAP, MARGINAL, PRIOR
+    from accounting.attacks.results import CONSTANT, EITHER, MAP, MARGINAL, PRIOR
 
     results = attack_person(
         exposure.chain,
@@ -182,4 +182,4 @@ def _attacks(
         name: AttackReport(success=result.success, low=result.low, high=result.high)
         for name, result in results.items()
     }
-    return {name: tried.get(name) for name in (MAP, PRIOR, CONSTANT, MARGINAL)}
+    return {name: tried.get(name) for name in (MAP, PRIOR, CONSTANT, MARGINAL, EITHER)}

@@ -87,6 +87,12 @@ class Exposure:
         return (self.labels > 0) & (self.marginal > 0.0)
 
     @cached_property
+    def pattern_count(self) -> float:
+        """How many sequences of hits there are; infinite beyond floating point."""
+        with np.errstate(over="ignore"):
+            return float(np.prod(1.0 + self.hits.sum(axis=1)))
+
+    @cached_property
     def is_raw(self) -> bool:
         """Whether everything released is exact; suppressed sensors are no release."""
         return all(observation.is_raw for observation in self.observations)

@@ -31,7 +31,7 @@ SERIOUS = 0.01  # an attack above this is held to the target
 
 @dataclass(frozen=True)
 class Row:
-    """One cell of the sweep: means over the schedules; ``attack`` is the best of four, schedule by schedule.
+    """One cell of the sweep: means over the schedules; ``attack`` is the best of all, schedule by schedule.
 
     ``certified_high`` is the certified bound with moments of order 8 instead of the default 4.
     ``attack_low`` and ``attack_high`` are the means of its interval's ends, equal to it where it is exact.
@@ -167,14 +167,14 @@ raw sensor each at a random place, at most s steps guessed wrong. Means over {sc
 
 - **loose, tight**: the bounds of Koga, Meehan and Chaudhuri. **certified**: the smallest of all bounds, valid
   for any adversary, with moments up to order 4, the default. **order 8**: the same with `--order 8`.
-- **best attack**: the best of MAP, posterior marginals, prior and constant, chosen for each draw of the
-  sensors. Its success is computed exactly, so its interval is one number; where it is not, the interval is
-  shown. **prior alone**: the best guess that does not look at the counts, exact.
+- **best attack**: the best of MAP, posterior marginals, whichever of the two is likelier to succeed for what
+  is seen, prior and constant, chosen for each draw of the sensors. Its success is computed exactly, so its
+  interval is one number; where it is not, the interval is shown. **prior alone**: the best guess that does
+  not look at the counts, exact.
 - **worst**: the largest certified / attack among the draws with an attack above 1 %, and how many they are.
 - The true optimum lies between attack and certified, so a ratio is the slack of both together. Where s = 0
   the certified bound is the optimum itself, which is the MAP attack.
-- Where the attack is far below 1 % the ratio grows, up to {largest:.3g}: the moment bound looks at no more
-  steps jointly than its order, and charges patterns of hits less likely than 1e-9 as success.
+- The largest mean ratio of all cells, attacks far below 1 % included, is {largest:.3g}.
 """
 
 

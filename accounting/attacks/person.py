@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 
 from accounting.attacks.guesses import blind_attacks
 from accounting.attacks.releases import released_steps
-from accounting.attacks.results import MAP, MARGINAL, AttackResult
+from accounting.attacks.results import EITHER, MAP, MARGINAL, AttackResult
 from accounting.attacks.simulation import Kernel, count_successes
 from accounting.exceptions import SettingsError
 from accounting.exposure import Exposure, check_mistakes
-from accounting.kernels.attack_law import attack_law, law_work
+from accounting.kernels.attack_law import attack_law, better_law, law_work, segment_laws
 from accounting.kernels.forward_viterbi import smallest_entry
 from accounting.kernels.hit_graph import walk_tables
 from accounting.kernels.hit_tables import HitTables, hit_tables, likeliest_between
@@ -30,6 +30,9 @@ from models.chain import ChainView
 
 MOST_LAW_WORK = 1e9
 """Multiplications up to which an exact law is computed instead of sampled: about half a second."""
+
+MOST_PATTERNS = 1 << 16
+"""Hit patterns up to which they are walked one by one: a few milliseconds."""
 
 MOST_TABLE_ENTRIES = 1 << 26
 """Entries of the tables between hits: half a gigabyte."""
@@ -46,13 +49,15 @@ def attack_person(
     *,
     confidence: float = 0.95,
 ) -> dict[str, AttackResult]:
-    """Success of ``"map"``, ``"prior"``, ``"constant"`` and ``"marginal"`` within ``mistakes`` of ``T``
-    steps.
+    """Success of ``"map"``, ``"prior"``, ``"constant"``, ``"marginal"`` and ``"either"`` within ``mistakes``
+    of ``T`` steps.
 
-    Where steps share noise only the guesses that look at no release are tried: simulating the others needs
-    the joint law. ``start`` (K,) is the law of the first step's place, in slot ``first_slot``. The same seed
-    gives the same results on any number of threads. :class:`~accounting.exceptions.HorizonError` unless
-    ``0 <= s < T``, :class:`~accounting.exceptions.SettingsError` for fewer than one draw or a negative seed.
+    "either" makes the guess of MAP or of marginals, whichever is likelier to succeed for what is seen; it is
+    there for raw counts whose exact law is computed. Where steps share noise only the guesses that look at no
+    release are tried: simulating the others needs the joint law. ``start`` (K,) is the law of the first
+    step's place, in slot ``first_slot``. The same seed gives the same results on any number of threads.
+    :class:`~accounting.exceptions.HorizonError` unless ``0 <= s < T``,
+    :class:`~accounting.exceptions.SettingsError` for fewer than one draw or a negative seed.
     """
     exposure = Exposure(chain, start, first_slot, tuple(observations))
     check_mistakes(mistakes, exposure.steps)
@@ -60,7 +65,7 @@ def attack_person(
     if not exposure.has_independent_noise:
         return blind_attacks(exposure, mistakes)
     sighted = _sighted_attacks(exposure, mistakes, draws, seed, confidence)
-    return {MAP: sighted[0], **blind_attacks(exposure, mistakes), MARGINAL: sighted[1]}
+    return sighted | blind_attacks(exposure, mistakes)
 
 
 def check_draws(draws: int, seed: int) -> None:
@@ -71,20 +76,28 @@ def check_draws(draws: int, seed: int) -> None:
         raise SettingsError("a seed must be 0 or more", seed, "use any other number")
 
 
-def exact_attacks(exposure: Exposure, mistakes: int, tables: HitTables) -> list[AttackResult]:
-    """MAP and marginals on raw counts that reveal the place, by the exact law of their mistakes."""
-    results = []
-    for guess in (tables.best_path, likeliest_between(tables)):
-        law = attack_law(
-            exposure.chain, exposure.start, exposure.first_slot, exposure.hits, tables, guess, mistakes
-        )
-        results.append(AttackResult.exact(float(law.sum())))
+def exact_attacks(exposure: Exposure, mistakes: int, tables: HitTables) -> dict[str, AttackResult]:
+    """MAP and marginals on raw counts that reveal the place, by the exact law of their mistakes.
+
+    With not too many hit patterns also the attack that makes, for what it sees, whichever of the two guesses
+    is likelier to succeed.
+    """
+    arguments = (exposure.chain, exposure.start, exposure.first_slot, exposure.hits, tables)
+    likeliest_path = segment_laws(*arguments, tables.best_path, mistakes)
+    likeliest_places = segment_laws(*arguments, likeliest_between(tables), mistakes)
+    results = {
+        MAP: AttackResult.exact(float(attack_law(likeliest_path).sum())),
+        MARGINAL: AttackResult.exact(float(attack_law(likeliest_places).sum())),
+    }
+    if exposure.pattern_count <= MOST_PATTERNS:
+        success = better_law(likeliest_path, likeliest_places, tables.nodes, exposure.steps)
+        results[EITHER] = AttackResult.exact(float(success))
     return results
 
 
 def sampled_raw_attacks(
     exposure: Exposure, mistakes: int, tables: HitTables, draws: int, seed: int, confidence: float
-) -> list[AttackResult]:
+) -> dict[str, AttackResult]:
     """The same by simulation, the guesses between two hits looked up."""
     guesses = np.stack([tables.best_path, likeliest_between(tables)])
     walker = new_walker(exposure.chain, exposure.start)
@@ -94,7 +107,7 @@ def sampled_raw_attacks(
 
 def sampled_on_graph(
     exposure: Exposure, mistakes: int, tables: HitTables, draws: int, seed: int, confidence: float
-) -> list[AttackResult]:
+) -> dict[str, AttackResult]:
     """MAP and marginals on any releases by simulation, each draw decoded on the graph of hits."""
     arguments = (
         new_walker(exposure.chain, exposure.start),
@@ -112,7 +125,7 @@ def sampled_on_graph(
 
 def sampled_stepwise(
     exposure: Exposure, mistakes: int, draws: int, seed: int, confidence: float
-) -> list[AttackResult]:
+) -> dict[str, AttackResult]:
     """MAP and marginals on any releases by simulation, each draw decoded step by step."""
     arguments = (
         new_walker(exposure.chain, exposure.start),
@@ -129,9 +142,12 @@ def sampled_stepwise(
 
 def _sampled(
     kernel: Kernel, arguments: tuple[object, ...], draws: int, seed: int, confidence: float
-) -> list[AttackResult]:
+) -> dict[str, AttackResult]:
     successes = count_successes(kernel, arguments, draws, seed)
-    return [AttackResult.sampled(int(count), draws, confidence) for count in successes]
+    return {
+        name: AttackResult.sampled(int(count), draws, confidence)
+        for name, count in zip((MAP, MARGINAL), successes, strict=True)
+    }
 
 
 def local(chain: ChainView) -> ChainView:
@@ -141,7 +157,7 @@ def local(chain: ChainView) -> ChainView:
 
 def _sighted_attacks(
     exposure: Exposure, mistakes: int, draws: int, seed: int, confidence: float
-) -> list[AttackResult]:
+) -> dict[str, AttackResult]:
     """MAP and marginals in the way that is exact if affordable, else fastest."""
     nodes = int(exposure.hits.sum()) + 2
     if nodes * (nodes + 2 * exposure.place_count) * exposure.steps > MOST_TABLE_ENTRIES:

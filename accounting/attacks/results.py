@@ -10,6 +10,7 @@ MAP = "map"
 PRIOR = "prior"
 CONSTANT = "constant"
 MARGINAL = "marginal"
+EITHER = "either"
 
 
 @dataclass(frozen=True, slots=True)

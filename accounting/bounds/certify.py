@@ -10,8 +10,9 @@ from accounting.bounds.divergence import divergence_bound
 from accounting.bounds.effort import Effort
 from accounting.bounds.erasure import erasure
 from accounting.bounds.exact import exact_bound, trajectories
+from accounting.bounds.feedback import feedback_bound
 from accounting.bounds.loose import loose_bound
-from accounting.bounds.moment import moment_bound
+from accounting.bounds.moment import HitMoments, moment_bound
 from accounting.bounds.sampled import sampled_bound
 from accounting.bounds.tight import tight_bound
 from accounting.exposure import Exposure
@@ -33,6 +34,7 @@ class Bounds(BaseModel):
     moment: float | None = None
     exact: float | None = None
     erasure: float | None = None
+    feedback: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,13 +64,14 @@ def compute_bounds(
 ) -> ComputedBounds:
     """Every bound that applies to the exposure."""
     paper_guess = guess.best if guess.koga is None else guess.koga
-    moment = moment_bound(exposure, mistakes, effort)
+    moments = HitMoments.of(exposure, mistakes, effort)
+    moment = None if moments is None else moment_bound(exposure, mistakes, effort, moments)
+    feedback = feedback_bound(exposure, mistakes, effort, moments)
     everything = trajectories(exposure, mistakes) if effort.patterns > 0 else None
     exact = exact_bound(exposure, mistakes, everything)
     raw_nats = float(renewal_terms(exposure).sum())
-    raw_success = min(
-        bound for bound in (moment, exact, divergence_bound(raw_nats, guess.best)) if bound is not None
-    )
+    bounds_of_raw = (moment, feedback, exact, divergence_bound(raw_nats, guess.best))
+    raw_success = min(bound for bound in bounds_of_raw if bound is not None)
     erased = erasure(exposure, mistakes, guess.best, raw_success, raw_nats, effort, everything)
     nats = information.best if erased is None else min(information.best, erased.information_nats)
     loose = loose_bound(entropy_nats, information.paper, exposure.place_count, exposure.steps, mistakes)
@@ -80,6 +83,7 @@ def compute_bounds(
             moment=moment,
             exact=exact,
             erasure=None if erased is None else erased.success,
+            feedback=feedback,
         ),
         _smallest(sampled_bound(exposure, mistakes, effort), None if erased is None else erased.sampled),
     )
@@ -107,8 +111,10 @@ def baseline_bound(
 ) -> float:
     """The smallest bound with nothing released: what of a certified bound is the bounds' own slack."""
     nothing = exposure.nothing_released
-    moment = moment_bound(nothing, mistakes, effort)
+    moments = HitMoments.of(nothing, mistakes, effort)
+    moment = None if moments is None else moment_bound(nothing, mistakes, effort, moments)
+    feedback = feedback_bound(nothing, mistakes, effort, moments)
     everything = trajectories(nothing, mistakes) if effort.patterns > 0 else None
     exact = exact_bound(nothing, mistakes, everything)
     loose = loose_bound(entropy_nats, 0.0, exposure.place_count, exposure.steps, mistakes)
-    return min(bound for bound in (loose, guess.best, moment, exact) if bound is not None)
+    return min(bound for bound in (loose, guess.best, moment, feedback, exact) if bound is not None)

@@ -11,7 +11,13 @@ from numpy.typing import NDArray
 from accounting.bounds.effort import Effort
 from accounting.exposure import Exposure
 from accounting.kernels.patterns import bound_by_hits, bound_by_pattern, moments_by_hits
-from accounting.kernels.segments import find_nodes, no_hit_weight, segment_polynomials, shared_powers
+from accounting.kernels.segments import (
+    Nodes,
+    find_nodes,
+    no_hit_weight,
+    segment_polynomials,
+    shared_powers,
+)
 
 MOST_OPERATIONS = 4e9  # a few seconds of one core
 MOST_ENTRIES = 1 << 25  # 256 MiB
@@ -69,36 +75,55 @@ def usable_order(exposure: Exposure, mistakes: int, effort: Effort, most: float 
     return Size.of(exposure).affordable_order(wanted, most)
 
 
-def pattern_count(hits: NDArray[np.bool_]) -> float:
-    """How many hit patterns there are; infinite beyond floating point."""
-    with np.errstate(over="ignore"):
-        return float(np.prod(1.0 + hits.sum(axis=1)))
+@dataclass(frozen=True, eq=False)
+class HitMoments:
+    """Segment polynomials (N, N, order + 1) between the nodes of one horizon."""
+
+    nodes: Nodes
+    polynomials: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, exposure: Exposure, mistakes: int, effort: Effort) -> HitMoments | None:
+        """Of the order that is usable; None where even the first is too dear."""
+        order = usable_order(exposure, mistakes, effort)
+        if order == 0:
+            return None
+        nodes = find_nodes(exposure.hits)
+        polynomials = segment_polynomials(
+            exposure.chain,
+            exposure.start,
+            exposure.first_slot,
+            no_hit_weight(exposure.hits),
+            nodes,
+            order,
+            shared_powers(exposure.chain, exposure.steps - 1 if order > 1 else 0),
+        )
+        return cls(nodes, polynomials)
+
+    @classmethod
+    def none(cls, exposure: Exposure) -> HitMoments:
+        """Polynomials that bound nothing."""
+        nodes = find_nodes(exposure.hits)
+        return cls(nodes, np.full((nodes.time.size, nodes.time.size, 1), np.inf))
 
 
-def moment_bound(exposure: Exposure, mistakes: int, effort: Effort) -> float | None:
+def moment_bound(
+    exposure: Exposure, mistakes: int, effort: Effort, moments: HitMoments | None = None
+) -> float | None:
     """Success of any adversary of the raw schedule, hence of the noised one; None where too dear.
 
     With order 1 the minimum with the pattern's probability is taken per number of hits. With a higher one it
     is taken per pattern if ``effort.patterns`` suffices for all of them, otherwise the better of the two
-    forms counts.
+    forms counts. ``moments`` spares computing them again.
     """
-    order = usable_order(exposure, mistakes, effort)
-    if order == 0:
+    moments = moments or HitMoments.of(exposure, mistakes, effort)
+    if moments is None:
         return None
-    nodes = find_nodes(exposure.hits)
-    polynomials = segment_polynomials(
-        exposure.chain,
-        exposure.start,
-        exposure.first_slot,
-        no_hit_weight(exposure.hits),
-        nodes,
-        order,
-        shared_powers(exposure.chain, exposure.steps - 1 if order > 1 else 0),
-    )
+    nodes, polynomials = moments.nodes, moments.polynomials
     by_hits = float(bound_by_hits(moments_by_hits(polynomials, nodes, exposure.steps), mistakes))
-    if order == 1 or effort.patterns == 0:
+    if polynomials.shape[2] == 2 or effort.patterns == 0:
         return by_hits
-    enumerable = pattern_count(exposure.hits) <= effort.patterns
+    enumerable = exposure.pattern_count <= effort.patterns
     least = LEAST_PATTERN if enumerable else max(LEAST_PATTERN, 1.0 / effort.patterns)
     by_pattern = float(bound_by_pattern(polynomials, nodes, exposure.steps, mistakes, least).value)
     return by_pattern if enumerable else min(by_pattern, by_hits)

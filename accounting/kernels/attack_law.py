@@ -10,14 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accounting.kernels.hit_tables import HitTables
+from accounting.kernels.patterns import multiply_into
 from accounting.kernels.propagation import predict
+from accounting.kernels.segments import Nodes
 from models.chain import ChainView
 from models.jit import jit
 
 
 @jit
 def law_work(tables: HitTables, entries: int, mistakes: int) -> float:
-    """Multiplications :func:`attack_law` needs, for a matrix of ``entries`` stored entries per slot."""
+    """Multiplications :func:`segment_laws` needs, for a matrix of ``entries`` stored entries per slot."""
     total = 0.0
     count = tables.nodes.time.size
     for a in range(count - 1):
@@ -54,7 +56,7 @@ def _segment_law(
     after: NDArray[np.float64],
     law: NDArray[np.float64],
 ) -> None:
-    """``law[j] = Pr[b is the next hit after a, with j mistakes between | a]``, ``j <= s``."""
+    """One pair's ``law`` (s + 1,) of :func:`segment_laws`."""
     begin, finish, place = tables.nodes.time[a], tables.nodes.time[b], tables.nodes.place[b]
     now[:] = 0.0
     if begin >= 0:
@@ -79,7 +81,7 @@ def _segment_law(
 
 
 @jit
-def attack_law(
+def segment_laws(
     chain: ChainView,
     start: NDArray[np.float64],
     first_slot: int,
@@ -88,21 +90,62 @@ def attack_law(
     guess: NDArray[np.int32],
     mistakes: int,
 ) -> NDArray[np.float64]:
-    """``Pr[exactly j mistakes]``, ``j = 0..s``, of the attack guessing ``guess[a, b, t]`` between hits."""
+    """``[b, a, j] = Pr[b is the next hit after a, with j mistakes between | a]``, (n, n, s + 1).
+
+    ``guess[a, b, t]`` is the attack's guess between the two hits.
+    """
     count = tables.nodes.time.size
-    reached = np.zeros((count, mistakes + 1))
-    reached[0, 0] = 1.0
-    law = np.empty(mistakes + 1)
+    laws = np.zeros((count, count, mistakes + 1))
     now = np.empty((mistakes + 1, hits.shape[1]))
     after = np.empty_like(now)
     for a in range(count - 1):
-        if reached[a].max() == 0.0:
-            continue
         for b in range(a + 1, count):
-            if tables.log_sum[b, a] == -np.inf:
-                continue
-            _segment_law(chain, start, first_slot, hits, tables, guess, a, b, now, after, law)
-            for j in range(mistakes + 1):
-                for more in range(mistakes + 1 - j):
-                    reached[b, j + more] += reached[a, j] * law[more]
+            if tables.log_sum[b, a] > -np.inf:
+                _segment_law(chain, start, first_slot, hits, tables, guess, a, b, now, after, laws[b, a])
+    return laws
+
+
+@jit
+def attack_law(laws: NDArray[np.float64]) -> NDArray[np.float64]:
+    """``Pr[exactly j mistakes]``, ``j = 0..s``, of the attack with these laws between hits."""
+    count, _, width = laws.shape
+    reached = np.zeros((count, width))
+    reached[0, 0] = 1.0
+    for b in range(1, count):
+        for a in range(b):
+            multiply_into(reached[b], reached[a], laws[b, a])
     return reached[count - 1]
+
+
+@jit
+def better_law(first: NDArray[np.float64], second: NDArray[np.float64], nodes: Nodes, steps: int) -> float:
+    """Success of the attack that makes, for each hit pattern, the likelier to succeed of two guesses.
+
+    ``first`` and ``second`` (n, n, s + 1) are the laws of the two between hits. All patterns are walked.
+    """
+    count, _, width = first.shape
+    laws = np.zeros((2, steps + 2, width))
+    laws[:, 0, 0] = 1.0
+    at = np.zeros(steps + 2, np.int64)
+    following = np.zeros(steps + 2, np.int64)
+    following[0] = 1
+    depth = 0
+    total = 0.0
+    while depth >= 0:
+        a, b = at[depth], following[depth]
+        following[depth] += 1
+        if b >= count:
+            depth -= 1
+            continue
+        if nodes.time[b] <= nodes.time[a]:
+            continue
+        laws[:, depth + 1] = 0.0
+        multiply_into(laws[0, depth + 1], laws[0, depth], first[b, a])
+        multiply_into(laws[1, depth + 1], laws[1, depth], second[b, a])
+        best = max(laws[0, depth + 1].sum(), laws[1, depth + 1].sum())
+        if b == count - 1:
+            total += best
+        elif best > 0.0:
+            depth += 1
+            at[depth], following[depth] = b, b + 1
+    return total

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from stream_app.cli.options import CovarianceOption, JsonOption, PriorsArgument, know_covariances
 from stream_app.cli.output import print_json, progress, stdout
+from stream_app.cli.why import as_document, explain_people, print_explanation
 
 if TYPE_CHECKING:
     from accounting.audit import AttackSettings, Audit
     from accounting.bounds.effort import Effort
+    from accounting.explain import Explanation
     from models.population import Population
     from models.schedule import Schedule
 
@@ -42,6 +44,9 @@ def audit(
     seed: Annotated[int, typer.Option(help="Seed of everything that is drawn.")] = 0,
     confidence: Annotated[float, typer.Option(help="Confidence of bounds by sampling.")] = 0.95,
     attacks: Annotated[bool, typer.Option(help="Try the attacks too.")] = True,
+    why: Annotated[
+        bool, typer.Option("--why", help="Which release did it: an audit more for each release.")
+    ] = False,
     covariance: CovarianceOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -53,6 +58,7 @@ def audit(
     \b
     Examples:
       tallyguard audit priors.json --schedule schedule.json --mistakes 5
+      tallyguard audit priors.json --schedule schedule.json --mistakes 5 --person p1 --why
       tallyguard audit priors.parquet --schedule schedule.json --mistakes 2 --person p1 --json
     """
     from accounting.audit import AttackSettings
@@ -69,10 +75,21 @@ def audit(
     limits = Effort(order=order, patterns=effort, draws=draws, seed=seed, confidence=confidence)
     trials = AttackSettings(draws=draws or _ATTACK_DRAWS, seed=seed) if attacks else None
     audits = _audit(population, planned, mistakes, chosen, limits, trials)
+    explanations = explain_people(population, planned, mistakes, chosen, limits) if why else []
     if json:
-        print_json([each.model_dump(mode="json") for each in audits])
-    else:
-        _print_table(audits)
+        print_json(_documents(audits, explanations))
+        return
+    _print_table(audits)
+    for each, explanation in zip(audits, explanations, strict=False):  # without --why there are none
+        print_explanation(each.person, explanation)
+
+
+def _documents(audits: list[Audit], explanations: list[Explanation]) -> list[dict[str, Any]]:
+    """One object a person, with the field ``why`` where it was asked for."""
+    documents: list[dict[str, Any]] = [each.model_dump(mode="json") for each in audits]
+    for document, explanation in zip(documents, explanations, strict=False):
+        document["why"] = as_document(explanation)
+    return documents
 
 
 def _positions(population: Population, people: list[str]) -> list[int]:

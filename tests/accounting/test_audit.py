@@ -86,7 +86,15 @@ def test_json_has_exactly_the_documented_fields() -> None:
         "person", "steps", "mistakes", "entropy", "information", "prior_guess", "bounds", "certified",
         "certified_by", "confidence", "baseline", "baseline_bound", "attacks",
     ]  # fmt: skip
-    assert list(document["bounds"]) == ["loose", "tight", "divergence", "moment", "exact", "erasure"]
+    assert list(document["bounds"]) == [
+        "loose",
+        "tight",
+        "divergence",
+        "moment",
+        "exact",
+        "erasure",
+        "feedback",
+    ]
     assert list(document["information"]) == ["koga", "exact", "per_step"]
     assert document["information"]["koga"] is None  # one step has no sensor
 

@@ -134,13 +134,32 @@ def test_audit_prints_one_object_a_person_with_the_documented_fields(
     assert result.code == 0
     assert [item["person"] for item in result.document] == ["ann", "bob"]
     assert list(result.document[0]) == AUDIT_FIELDS
-    assert set(result.document[0]["bounds"]) == {"loose", "tight", "divergence", "moment", "exact", "erasure"}
-    assert set(result.document[0]["attacks"]) == {"map", "prior", "constant", "marginal"}
+    bounds = {"loose", "tight", "divergence", "moment", "exact", "erasure", "feedback"}
+    assert set(result.document[0]["bounds"]) == bounds
+    assert set(result.document[0]["attacks"]) == {"map", "prior", "constant", "marginal", "either"}
     assert result.document[1]["certified"] == 1.0
     only = tallyguard(
         "audit", "priors.json", "--schedule", "schedule.json", "--mistakes", "1", "--person", "bob", "--json"
     )
     assert only.document == result.document[1:]
+
+
+def test_audit_says_which_release_did_it(tallyguard: Tallyguard, files: Path) -> None:
+    """Sorted, adding up, and the same risk as the audit's own; without the flag nothing of it."""
+    arguments = ("audit", "priors.json", "--schedule", "schedule.json", "--mistakes", "1", "--no-attacks")
+    documents = tallyguard(*arguments, "--why", "--json").document
+    for document in documents:
+        why = document.pop("why")
+        told = [release["information_nats"] for release in why["releases"]]
+        assert told == sorted(told, reverse=True)
+        assert sum(told) == pytest.approx(document["information"]["exact"], abs=1e-12)
+    assert documents == tallyguard(*arguments, "--json").document
+    ann, bob = (document["certified"] for document in documents)
+    assert len(why["releases"]) == 0 < ann < bob == 1.0  # bob never goes to work
+    table = tallyguard(*arguments, "--why").out
+    assert re.search(r"Step\s+Sensor\s+Released\s+Bits\s+Share\s+Ceiling without it", table)
+    assert len(re.findall(r"\d\s+work\s+raw\s+\d", table)) == 3
+    assert "bob: no release concerns this person." in table
 
 
 def test_audit_says_chances_as_people_do(tallyguard: Tallyguard, files: Path) -> None:
