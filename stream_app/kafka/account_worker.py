@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -22,7 +23,13 @@ from stream_app.kafka.account_watch import AccountWatch
 from stream_app.kafka.book import Arrival, Book
 from stream_app.kafka.deployment import Deployment
 from stream_app.kafka.exceptions import LogError
-from stream_app.kafka.log_reader import committed_offset, last_record, read_partition, read_steps, step_key
+from stream_app.kafka.log_reader import (
+    committed_offset,
+    first_pending_step,
+    last_record,
+    read_steps,
+    step_key,
+)
 from stream_app.kafka.person_source import Changes, PersonSource
 from stream_app.kafka.proposal_source import ProposalSource
 from stream_app.kafka.refused import Refused
@@ -62,6 +69,9 @@ class AccountWorker(Job):
         self._proposals = ProposalSource(deployment.connection, deployment.topics.proposals, self._hear)
         self._asked: dict[int, Proposal] = {}
         self._books: dict[int, Book] = {}
+        self._lags = False
+        self._looked_seconds = time.monotonic()
+        self._look_every_seconds = deployment.settings.kafka.stall_seconds / 4
         self._inbox: asyncio.Queue[Any] = asyncio.Queue(maxsize=256)
         self._assignment: set[int] = set()
         self._changed = asyncio.Event()
@@ -95,7 +105,7 @@ class AccountWorker(Job):
     async def run(self) -> None:
         """Until cancelled: partitions first, then changed people, then events."""
         while True:
-            self._pulse.beat(has_work=not self._inbox.empty())
+            self._pulse.beat(has_work=self._lags or not self._inbox.empty())
             event = await self._next_event()
             if self._changed.is_set():  # also before an event of a partition that was just given
                 self._changed.clear()
@@ -103,6 +113,7 @@ class AccountWorker(Job):
             await self._change_people()
             if event is None:
                 self._watch.show()
+                await self._look_for_lag()
             elif isinstance(event, _Asked):
                 self._asked[event.partition] = event.proposal
             elif event.message.partition in self._books:
@@ -126,6 +137,21 @@ class AccountWorker(Job):
         except TimeoutError:
             return None
 
+    async def _look_for_lag(self) -> None:
+        """Whether steps wait that nobody hands to us: a member that is forgotten must not stay.
+
+        Looked at now and then while nothing comes; the watchdog ends the process when it stays so.
+        """
+        now = time.monotonic()
+        if now - self._looked_seconds < self._look_every_seconds or not self._books:
+            return
+        self._looked_seconds = now
+        last = await last_record(self._deployment.connection, self._topics.decisions)
+        reached = -1 if last is None else step_key(last.key)
+        lag = max(reached + 1 - book.next_step for book in self._books.values())
+        self._watch.lag(max(0, lag))
+        self._lags = lag > 0 and self._inbox.empty()
+
     async def _answer(self) -> None:
         """Answer proposals about the step that is next; one about a later step waits for its turn."""
         for partition, proposal in list(self._asked.items()):
@@ -142,6 +168,8 @@ class AccountWorker(Job):
         for partition in self._books.keys() - self._assignment:
             del self._books[partition]
         for partition in sorted(self._assignment - self._books.keys()):
+            if partition not in self._assignment:  # taken away while others were opened
+                continue
             self._books[partition] = await self._open(partition)
             self._pulse.progress()
         await self._persons.follow(self._books)
@@ -162,14 +190,9 @@ class AccountWorker(Job):
 
     async def _resume_step(self, partition: int) -> int:
         """The first step whose risks were not told by whoever owned the partition before."""
-        start = await committed_offset(
-            self._deployment.connection, self._app.conf.id, self._topics.steps, partition
-        )
-        steps = read_partition(self._deployment.connection, self._topics.steps, partition, start)
-        async for record in steps:
-            return step_key(record.key)
-        last = await last_record(self._deployment.connection, self._topics.steps, partition)
-        return 0 if last is None else step_key(last.key) + 1
+        connection, steps = self._deployment.connection, self._topics.steps
+        start = await committed_offset(connection, self._app.conf.id, steps, partition)
+        return await first_pending_step(connection, steps, partition, start)
 
     async def _take(self, book: Book, event: Any) -> None:
         """One event: account its step, tell the risks, acknowledge."""
@@ -184,6 +207,7 @@ class AccountWorker(Job):
             else:
                 await self._apply(book, self._schedule(decision))
         event.ack()
+        self._lags = False
         self._pulse.progress()
 
     async def _apply(self, book: Book, schedule: StepSchedule) -> None:

@@ -40,13 +40,8 @@ async def read_partition(
     connection: Connection, topic: str, partition: int, start: int | None = None
 ) -> AsyncIterator[Any]:
     """Every record from an offset (None: the first) to what is the end at the time of the call."""
-    from aiokafka import TopicPartition
-
-    where = TopicPartition(topic, partition)
-    async with reading(connection) as consumer:
-        consumer.assign([where])
-        end = (await consumer.end_offsets([where]))[where]
-        begin = (await consumer.beginning_offsets([where]))[where]
+    async with _assigned(connection, topic, partition) as (consumer, where):
+        begin, end = await _bounds(consumer, where)
         consumer.seek(where, max(begin, begin if start is None else start))
         async for record in _until(consumer, where, end):
             yield record
@@ -54,23 +49,24 @@ async def read_partition(
 
 async def last_record(connection: Connection, topic: str, partition: int = 0) -> Any | None:
     """The last record of a partition; None if it is empty."""
-    from aiokafka import TopicPartition
+    async with _assigned(connection, topic, partition) as (consumer, where):
+        begin, end = await _bounds(consumer, where)
+        return await _last(consumer, where, begin, end)
 
-    where = TopicPartition(topic, partition)
-    async with reading(connection) as consumer:
-        consumer.assign([where])
-        end = (await consumer.end_offsets([where]))[where]
-        begin = (await consumer.beginning_offsets([where]))[where]
-        start = end
-        while start > begin:
-            start = max(begin, start - _LAST_RECORDS)
-            consumer.seek(where, start)
-            last = None
-            async for record in _until(consumer, where, end):
-                last = record
-            if last is not None:
-                return last
-    return None
+
+async def first_pending_step(connection: Connection, topic: str, partition: int, start: int) -> int:
+    """The step of the first record from an offset on; behind the last one where there is none yet.
+
+    Both are judged by one look at the end: a record that comes in between would seem to be neither.
+    """
+    async with _assigned(connection, topic, partition) as (consumer, where):
+        begin, end = await _bounds(consumer, where)
+        consumer.seek(where, max(begin, start))
+        pending = await _first(consumer, where, end)
+        if pending is not None:
+            return step_key(pending.key)
+        last = await _last(consumer, where, begin, end)
+        return 0 if last is None else step_key(last.key) + 1
 
 
 async def committed_offset(connection: Connection, group: str, topic: str, partition: int) -> int:
@@ -90,15 +86,10 @@ async def committed_offset(connection: Connection, group: str, topic: str, parti
 
 async def read_steps(connection: Connection, topic: str, first: int, until: int) -> AsyncIterator[bytes]:
     """The records of the steps ``first..until - 1`` of a log with one record a step, in order."""
-    from aiokafka import TopicPartition
-
-    where = TopicPartition(topic, 0)
     if first >= until:
         return
-    async with reading(connection) as consumer:
-        consumer.assign([where])
-        end = (await consumer.end_offsets([where]))[where]
-        begin = (await consumer.beginning_offsets([where]))[where]
+    async with _assigned(connection, topic, 0) as (consumer, where):
+        begin, end = await _bounds(consumer, where)
         consumer.seek(where, await _find(consumer, where, begin, end, first))
         async for record in _until(consumer, where, end):
             step = step_key(record.key)
@@ -111,6 +102,37 @@ async def read_steps(connection: Connection, topic: str, first: int, until: int)
 def step_key(key: bytes | None) -> int:
     """The step in a log's key."""
     return int(key or b"-1")
+
+
+@asynccontextmanager
+async def _assigned(connection: Connection, topic: str, partition: int) -> AsyncIterator[tuple[Any, Any]]:
+    """A consumer of one partition, and the partition."""
+    from aiokafka import TopicPartition
+
+    where = TopicPartition(topic, partition)
+    async with reading(connection) as consumer:
+        consumer.assign([where])
+        yield consumer, where
+
+
+async def _bounds(consumer: Any, where: Any) -> tuple[int, int]:
+    """First offset of a partition, and the one behind its last committed record."""
+    begin = (await consumer.beginning_offsets([where]))[where]
+    return begin, (await consumer.end_offsets([where]))[where]
+
+
+async def _last(consumer: Any, where: Any, begin: int, end: int) -> Any | None:
+    """The last record between two offsets."""
+    start = end
+    while start > begin:
+        start = max(begin, start - _LAST_RECORDS)
+        consumer.seek(where, start)
+        last = None
+        async for record in _until(consumer, where, end):
+            last = record
+        if last is not None:
+            return last
+    return None
 
 
 async def _find(consumer: Any, where: Any, begin: int, end: int, step: int) -> int:

@@ -189,7 +189,11 @@ class OnKafka:
             told = self.last_told()
             return len(told) == partitions and min(told.values()) >= steps - 1
 
-        wait_until(f"step {steps - 1} accounted in {partitions} partitions", is_done, seconds)
+        try:
+            wait_until(f"step {steps - 1} accounted in {partitions} partitions", is_done, seconds)
+        except pytest.fail.Exception:
+            logs = "\n".join(f"{each.log.name}:\n{each.text[-1500:]}" for each in self._processes)
+            pytest.fail(f"told {self.last_told()}, released {len(self.releases())} of {steps}\n{logs}")
 
     def last_told(self) -> dict[int, int]:
         """The last step of which each partition has told the risks."""
