@@ -16,6 +16,7 @@ from models.mechanisms import Correlated, Gaussian, Mechanism, Tiered
 from models.mechanisms.publish import CountToPublish, StepInterval, publish_step
 from models.noise_key import NoiseKey
 from models.tiers.continuous_process import Grid, PrivateProcess, publish_tiers
+from models.tiers.integer_chain import chain_noise, continued_value
 from models.tiers.uniform_stream import UniformStream
 
 DAY = 24
@@ -32,6 +33,20 @@ def chain_of(tiers: int) -> Callable[[], object]:
     """Tiers with levels from 0.1 to 1."""
     levels = np.geomspace(0.1, 1.0, tiers)
     return step_of(Tiered(tuple((f"tier-{index}", float(level)) for index, level in enumerate(levels))))
+
+
+def continued() -> Callable[[], object]:
+    """A tier between two others, added later: every reading's chain read at one more level."""
+    key, random = NoiseKey.generate(), np.random.default_rng(5)
+    noise = chain_noise((0.1, 1.0), random.integers(0, 2**64, (SENSORS, 2, 2), np.uint64)).tolist()
+    messages = [f"sensor-{index}".encode() for index in range(SENSORS)]
+
+    def publish() -> None:
+        words = key.uniform_words(messages).tolist()
+        for (low, high), (first, second) in zip(noise, words, strict=True):
+            continued_value({0.1: 300 + low, 1.0: 300 + high}, 0.4, first << 64 | second)
+
+    return publish
 
 
 def window_at(position: int) -> Callable[[], object]:
@@ -61,6 +76,7 @@ def main() -> None:
         "tiered, 1 tier": chain_of(1),
         "tiered, 3 tiers": chain_of(3),
         "tiered, 10 tiers": chain_of(10),
+        "tiered, one more later": continued(),
         "correlated, 1st of 24": window_at(0),
         "correlated, 24th of 24": window_at(DAY - 1),
         "real values, 2 tiers": real_values(),

@@ -24,6 +24,7 @@ from stream_app.exceptions import RunChangedError
 from stream_app.keys import load_keys
 from stream_app.manifest import load_document
 from stream_app.messages import PersonRisk, StepDecision
+from stream_app.people import NATS_PER_BIT
 from stream_app.policy import policy_from
 from stream_app.report.run_log import RunLog
 from stream_app.sensor_files import load_registry
@@ -45,12 +46,13 @@ class Priors:
 
 @dataclass(frozen=True)
 class SensorShare:
-    """What a sensor told about the people looked at: ``share`` of all information, in how many releases."""
+    """What a sensor told about the people looked at: ``bits`` for all, ``share`` of everything told."""
 
     sensor: str
     mechanism: str
     releases: int
     people: int
+    bits: float
     share: float
 
 
@@ -185,6 +187,7 @@ def _by_sensor(told: Sequence[tuple[int, ReleaseShare]]) -> tuple[SensorShare, .
             ", ".join(sorted({share.mechanism for _, share in own})),
             len({share.step for _, share in own}),
             len({number for number, _ in own}),
+            sum(share.information_nats for _, share in own) / NATS_PER_BIT,
             sum(share.information_nats for _, share in own) / whole,
         )
         for sensor, own in of_sensor.items()

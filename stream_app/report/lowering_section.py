@@ -17,7 +17,7 @@ def what_would_lower_it(found: Lowering) -> Iterable[str]:
         yield paragraph("No release of their last steps concerns the most exposed people.")
         return
     yield paragraph(_who_told(found))
-    told = ("Sensor", "Mechanism", "Share of what was told", "Steps", "People concerned")
+    told = ("Sensor", "Mechanism", "Told", "Share of all", "Steps", "People concerned")
     yield table(told, map(_share_row, found.shares[:LISTED_SENSORS]))
     yield paragraph(_what_less_does(found))
     otherwise = ("If released otherwise", "Mean ceiling", "Added at most", "A changed count errs by")
@@ -54,7 +54,15 @@ def _what_less_does(found: Lowering) -> str:
 
 
 def _share_row(share: SensorShare) -> tuple[str, ...]:
-    return share.sensor, share.mechanism, f"{share.share:.0%}", f"{share.releases:,}", f"{share.people:,}"
+    told = f"{share.bits:.2g} bits"
+    return (
+        share.sensor,
+        share.mechanism,
+        told,
+        f"{share.share:.0%}",
+        f"{share.releases:,}",
+        f"{share.people:,}",
+    )
 
 
 def _change_row(change: Change) -> tuple[str, ...]:

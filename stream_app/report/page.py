@@ -173,8 +173,8 @@ def _exposed(log: RunLog) -> Iterable[str]:
 def _published(log: RunLog) -> Iterable[str]:
     yield paragraph(
         "Each sensor with its mechanism, by how many people its counts are expected to be off, and the "
-        f"differential-privacy epsilon of all its releases at delta {DELTA:g}, for any observer. Where counts "
-        "are tiered, these are the figures of the best-informed tier."
+        f"differential-privacy epsilon of all its releases at delta {DELTA:g}, for any observer. Of tiered "
+        "counts these are the figures of the best-informed tier."
     )
     rows = [
         (entry.sensor, f"{entry.releases:,}", entry.mechanism, _error(entry.error), _spent(entry.epsilon))

@@ -53,6 +53,8 @@ def test_shares_add_up_and_the_raw_sensor_is_named_first(run: Path) -> None:
     assert sum(release.share for release in found.releases) == pytest.approx(1.0)
     assert (found.shares[0].sensor, found.shares[0].mechanism) == ("B", "raw")
     assert found.releases[0].sensor == "B"
+    bits = {share.sensor: share.bits / share.share for share in found.shares}
+    assert max(bits.values()) == pytest.approx(min(bits.values())), "shares are shares of the bits"
     assert [change.name for change in found.changes[:2]] == ["as it was", "B suppressed"]
 
 

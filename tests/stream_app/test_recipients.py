@@ -65,10 +65,8 @@ def test_a_deployment_publishes_for_the_tiers_of_its_recipients(file: Path, tmp_
     findings = {finding.sentence: finding.level for finding in check_files(config=config)}
     assert findings["transit gets releases-partner.jsonl (epsilon 1)"] == "ok"
     assert findings["stranger is too far away for any tier"] == "warning"
-    for name, release in (
-        ("named", {"recipients": str(file)}),
-        ("written", {"tiers": settings.release.tiers}),
-    ):
+    ways = {"named": {"recipients": str(file)}, "written": {"tiers": settings.release.tiers}}
+    for name, release in ways.items():
         told = {"release": {"mechanism": "tiered", **release}}
         run_on(tmp_path / name, [lines_of(messages_of_a_day(4, 2))], settings=told)
     for tier in settings.release.tiers:
