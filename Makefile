@@ -7,6 +7,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 STEPS ?= 48
 PEOPLE ?= 2000
+PAUSE ?= 0.1
 WORKERS ?= 2
 CODE := models accounting stream_app tests benchmarks experiments
 
@@ -20,8 +21,8 @@ PYTHON ?= $(shell for candidate in python3 python3.11 python3.12 python3.13; do 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
 
-demo: install ## a simulated city end to end, no broker needed (STEPS=48 PEOPLE=2000)
-	@$(BIN)/tallyguard demo --steps $(STEPS) --people $(PEOPLE)
+demo: install ## a simulated city end to end, no broker needed (STEPS=48 PEOPLE=2000 PAUSE=0.1)
+	@$(BIN)/tallyguard demo --steps $(STEPS) --people $(PEOPLE) --seconds-per-step $(PAUSE)
 
 test: install-dev services ## every test
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup
@@ -76,7 +77,7 @@ screenshots: install-dev services ## pictures of page, report and dashboards for
 	@$(BIN)/python -m tests.watching.screenshots docs/screenshots
 
 # A failure here is shown by the demo and the tests in a better place.
-WARM_UP = echo "compiling the kernels for this machine (once, a minute or two)"; \
+WARM_UP = echo "compiling the kernels for this machine (once, some minutes)"; \
 	$(BIN)/python -m stream_app.warm_up >/dev/null 2>&1 || true
 
 install: $(VENV)/installed-runtime

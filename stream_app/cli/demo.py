@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from stream_app.cli.options import JsonOption
-from stream_app.cli.output import print_json, progress, stdout
+from stream_app.cli.output import own_command, print_json, progress, stdout
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -160,7 +160,7 @@ def _table(
 
 
 def _print_next(console: Console, report: DemoReport) -> None:
-    files = report.scenario
+    files, command = report.scenario, own_command()
     console.print(
         f"""[bold]Where to look next[/]
 
@@ -169,12 +169,12 @@ What the public sees: {files.output}/releases.jsonl
 Everybody's risk, by pseudonym: {files.output}/risks.jsonl
 Change {files.settings} (more noise?) and run the same messages again:
 
-  tallyguard run --config {files.settings} --priors {files.priors} \\
+  {command} run --config {files.settings} --priors {files.priors} \\
     --input {files.messages} --output {files.folder}/again
 
 Every bound and attack for one person over one working day:
 
-  tallyguard audit {files.priors} --sensors {files.sensors} \\
+  {command} audit {files.priors} --sensors {files.sensors} \\
     --schedule {files.schedule} --mistakes {report.mistakes} --person {report.example_person}""",
         soft_wrap=True,
     )

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from models.exceptions import TallyguardError
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
 
+NAME = "tallyguard"
 _TALKATIVE = (
     "kafka",
     "aiokafka",
@@ -36,6 +39,12 @@ def stderr() -> Console:
     from rich.console import Console
 
     return Console(stderr=True, highlight=False)
+
+
+def own_command() -> str:
+    """How to call this program again: by name where the shell finds it, else as it was called just now."""
+    is_found = shutil.which(NAME) is not None
+    return sys.argv[0] if Path(sys.argv[0]).name == NAME and not is_found else NAME
 
 
 def print_json(document: object) -> None:

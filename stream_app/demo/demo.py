@@ -156,6 +156,7 @@ def _run_engine(
         if watch.address:
             announce(f"page {watch.address}   metrics {watch.address}metrics")
             announce(f"access token for single people on the page: {_token(settings)}")
+            announce("both end with the demo; --seconds-per-step 2 (make demo PAUSE=2) leaves time to look")
         return embedded.run(settings, run_options, city.population, observer=watch.observer, chunks=chunks)
 
 

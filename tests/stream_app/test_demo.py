@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import tempfile
 import urllib.request
 from dataclasses import replace
@@ -149,6 +150,19 @@ def test_the_summary_fits_a_terminal_of_80_columns(visit: Visit, capsys: pytest.
     assert any("Who is most exposed" in line for line in lines)
     assert any(line.strip().startswith(report.exposed[0].pseudonym[:8]) for line in lines)
     assert report_json(report)["exposed"][0]["pseudonym"] == report.exposed[0].pseudonym
+
+
+@pytest.mark.parametrize("is_found", [True, False])
+def test_the_commands_it_ends_with_can_be_copied(
+    visit: Visit, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, is_found: bool
+) -> None:
+    """By name where the shell finds it, else by the path the demo was called with."""
+    monkeypatch.setattr(sys, "argv", [".venv/bin/tallyguard", "demo"])
+    monkeypatch.setattr("shutil.which", lambda name: "/somewhere" if is_found else None)
+    print_report(stdout(), visit[0])
+    lines = capsys.readouterr().out.splitlines()
+    commands = {line.split()[0] for line in lines if " run --config" in line or " audit " in line}
+    assert commands == {"tallyguard" if is_found else ".venv/bin/tallyguard"}
 
 
 def test_an_own_folder_is_replaced_and_any_other_left_alone(visit: Visit, tmp_path: Path) -> None:
