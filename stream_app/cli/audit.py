@@ -140,7 +140,7 @@ def _print_table(audits: list[Audit]) -> None:
     console = stdout()
     console.print(f"Chance of telling where a person was in at least {right} of {audits[0].steps} steps:")
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    table.add_column("Person")
+    table.add_column("Person", overflow="fold")
     for name in ("Guess", "Best attack", "Ceiling", "Paper's ceiling"):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("Ceiling by", no_wrap=True)
