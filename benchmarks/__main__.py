@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 NAMES = ("forward_viterbi", "attacks", "bounds", "continuous", "noise", "tiers")
-LONG = ("growth", "noise_design", "engine_run")
+LONG = ("growth", "noise_design", "engine_run", "kafka_load", "soak")
 """Run by name only: a figure, and minutes of work."""
 
 

@@ -17,14 +17,19 @@ from stream_app.settings import Settings
 
 FOREVER = "-1"
 DAY_MILLISECONDS = 24 * 3600 * 1000
-_BROKER_TIME = {"message.timestamp.type": "LogAppendTime"}
+_BROKER_TIME = {"message.timestamp.type": "LogAppendTime"}  # one clock for all: order and latency by it
 
 
 def _days(days: int) -> dict[str, str]:
-    return {"cleanup.policy": "delete", "retention.ms": str(days * DAY_MILLISECONDS)}
+    return {"cleanup.policy": "delete", "retention.ms": str(days * DAY_MILLISECONDS), **_BROKER_TIME}
 
 
-_LOG = {"cleanup.policy": "delete", "retention.ms": FOREVER, "retention.bytes": FOREVER}
+_LOG = {
+    "cleanup.policy": "delete",
+    "retention.ms": FOREVER,
+    "retention.bytes": FOREVER,
+    **_BROKER_TIME,
+}
 _LATEST = {"cleanup.policy": "compact"}
 _REWRITTEN = _LATEST | {  # a record a transaction: clean up behind it, and let open steps be many
     "segment.bytes": str(64 * 2**20),
@@ -135,12 +140,8 @@ class Topics:
     def _make_plans(self) -> Iterable[TopicPlan]:
         one, people, copies = 1, self.partitions, self.replication
         week, month, quarter = _days(7), _days(30), _days(90)
-        yield TopicPlan(
-            self.activations, one, copies, week | _BROKER_TIME, "schedule, before any count", "release worker"
-        )
-        yield TopicPlan(
-            self.readings, one, copies, week | _BROKER_TIME, "counts: secret", "release worker only"
-        )
+        yield TopicPlan(self.activations, one, copies, week, "schedule, before any count", "release worker")
+        yield TopicPlan(self.readings, one, copies, week, "counts: secret", "release worker only")
         yield TopicPlan(self.releases, one, copies, _LOG, "published values", "everybody")
         for tier in self.tiers:
             yield TopicPlan(self.tier(tier), one, copies, _LOG, f"values for tier {tier}", f"tier {tier}")

@@ -56,6 +56,15 @@ class Process:
         """Everything it has said."""
         return self.log.read_text()
 
+    @property
+    def resident_bytes(self) -> int:
+        """Memory in use; 0 once it has ended."""
+        try:
+            pages = Path(f"/proc/{self._process.pid}/statm").read_text().split()[1]
+        except (OSError, IndexError):
+            return 0
+        return int(pages) * os.sysconf("SC_PAGE_SIZE")
+
     def says(self, words: str) -> bool:
         return words in self.text
 

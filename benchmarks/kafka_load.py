@@ -1,0 +1,145 @@
+"""Claim: one release worker and two account workers keep up with 10 steps a second on two cores.
+
+``python -m benchmarks.kafka_load [--people N ...] [--sensors N ...]`` starts a real broker, loads people with
+sparse matrices of their own, produces steps at a fixed pace and prints rates and latencies. All times are the
+broker's own time stamps, read afterwards by this process: from the last reading of a step to its release, and
+to the last partition's risks.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.engine_run import SEED, draw_population
+from stream_app.kafka.clients import consuming, records, writing
+from stream_app.kafka.producing import Pace, produce
+from stream_app.messages import Activation, Reading
+from tests.kafka.broker import Broker, broker
+from tests.kafka.support import OnKafka, Process
+from tests.watching.services import wait_until
+
+PLACES = 10
+STEPS_PER_SECOND = 10.0
+WARM_STEPS = 20  # left out of the latencies
+
+
+@dataclass(frozen=True)
+class LoadResult:
+    """One row of the table; latencies in seconds, shape (steps,)."""
+
+    people: int
+    sensors: int
+    steps: int
+    seconds: float
+    to_release: NDArray[np.float64]
+    to_risk: NDArray[np.float64]
+    load_seconds: float
+    memory_bytes: dict[str, int]
+
+    def row(self) -> str:
+        """The row in Markdown."""
+        rate = self.steps / self.seconds
+        release, risk = (
+            " / ".join(f"{np.quantile(values, q):.3f}" for q in (0.5, 0.99))
+            for values in (self.to_release, self.to_risk)
+        )
+        memory = " / ".join(f"{size / 2**20:.0f}" for size in self.memory_bytes.values())
+        return (
+            f"| {self.people:,} | {self.sensors} | {rate * self.sensors:,.0f} | {rate:.1f} | "
+            f"{rate * self.people / 1e6:.2f} M | {release} | {risk} | {self.load_seconds:.0f} | {memory} |"
+        )
+
+
+def run_load(server: Broker, folder: Path, people: int, sensors: int, steps: int) -> LoadResult:
+    """Load people, start the workers, produce, measure."""
+    population = draw_population(np.random.default_rng(SEED), people, PLACES)
+    listed = [(f"s{index}", (index,)) for index in range(max(sensors, 1))]
+    settings = {"horizon": 10, "mistakes": 5, "risk_every": 10**9, "grace": 2}
+    with OnKafka(folder, server.address, population, listed, **settings) as deployment:
+        deployment.load_people()
+        began = time.monotonic()
+        accounts = [deployment.start("account", NUMBA_NUM_THREADS="1") for _ in range(2)]
+        release = deployment.start("release")
+        wait_until("the people are loaded", lambda: _loaded(accounts) >= people, 900.0)
+        load_seconds = time.monotonic() - began
+        with writing(deployment.connection) as producer:
+            lines = step_lines(steps, sensors)
+            sent = produce(producer, deployment.topics, lines, Pace(STEPS_PER_SECOND), paced="steps")
+        deployment.wait_for_steps(steps, 600.0)
+        memory = {"release": release.resident_bytes} | {
+            f"account {number}": process.resident_bytes for number, process in enumerate(accounts)
+        }
+        to_release, to_risk, span = latencies(deployment, steps)
+        assert sent.readings == steps * sensors
+        return LoadResult(people, sensors, steps, span, to_release, to_risk, load_seconds, memory)
+
+
+def step_lines(steps: int, sensors: int) -> Iterator[bytes]:
+    """Each step's activation, then a reading from each sensor."""
+    names = tuple(f"s{index}" for index in range(sensors))
+    random = np.random.default_rng(SEED)
+    for step in range(steps):
+        yield Activation(v=1, step=step, sensors=names).line().rstrip()
+        for name, count in zip(names, random.integers(0, 3000, sensors).tolist(), strict=True):
+            yield Reading(v=1, step=step, sensor=name, count=count).line().rstrip()
+
+
+def latencies(deployment: OnKafka, steps: int) -> tuple[NDArray[np.float64], NDArray[np.float64], float]:
+    """Seconds from each step's last reading to its release and to its last summary; seconds of it all."""
+    read, released, told = (np.zeros(steps) for _ in range(3))
+    topics = deployment.topics
+    with consuming(deployment.connection) as consumer:
+        for record in records(consumer, topics.readings):
+            step = json.loads(record.value)["step"]
+            read[step] = max(read[step], record.timestamp / 1000.0)
+        for record in records(consumer, topics.releases):
+            released[int(record.key)] = record.timestamp / 1000.0
+        for record in records(consumer, topics.risks):
+            if b'"type":"risk_summary"' in record.value:
+                told[int(record.key)] = max(told[int(record.key)], record.timestamp / 1000.0)
+    measured = slice(min(WARM_STEPS, steps // 4), None)
+    span = float(told.max() - read.min())
+    return (released - read)[measured], (told - read)[measured], span
+
+
+def _loaded(accounts: list[Process]) -> int:
+    """People in the books of the workers, by what they say."""
+    latest: dict[int, int] = {}
+    for process in accounts:
+        for line in process.text.splitlines():
+            if " people, next step" in line:
+                words = line.split("partition ")[1].split()
+                latest[int(words[0].rstrip(":"))] = int(words[1])
+    return sum(latest.values()) if len(latest) == 4 else 0
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--people", type=int, nargs="*", default=[10_000, 100_000])
+    parser.add_argument("--sensors", type=int, nargs="*", default=[20, 100, 500])
+    parser.add_argument("--steps", type=int, default=300)
+    chosen = parser.parse_args()
+    print(
+        "| people | sensors a step | readings/s | steps/s | person-steps/s | to release, p50 / p99 s | "
+        "to risk, p50 / p99 s | loading, s | memory, MB |"
+    )
+    print("|---:|---:|---:|---:|---:|---:|---:|---:|---:|")
+    with tempfile.TemporaryDirectory() as folder, broker(Path(folder) / "broker") as server:
+        for people in chosen.people:
+            for sensors in chosen.sensors:
+                name = Path(folder) / f"load{people}x{sensors}"
+                print(run_load(server, name, people, sensors, chosen.steps).row(), flush=True)
+
+
+if __name__ == "__main__":
+    main()
