@@ -67,6 +67,7 @@ class Limit(BaseModel):
     share: float
     risk: float | None = None
     added: float | None = None
+    habits_apart: bool = False
     in_hindsight: bool = False
     reserve: float
 
@@ -77,13 +78,17 @@ class Limit(BaseModel):
             share=limit.share,
             risk=limit.risk,
             added=limit.added,
+            habits_apart=limit.habits_apart,
             in_hindsight=limit.in_hindsight,
             reserve=limit.reserve,
         )
 
 
 class Proposal(_Exchange):
-    """Candidates for a step. ``coming`` are the sensors of the steps that what is left is shared with."""
+    """Candidates for a step. ``coming`` are the sensors of the steps that what is left is shared with.
+
+    A partition with more than ``enough`` people over the limit need not count them: all are.
+    """
 
     type: Literal["proposal"] = "proposal"
     step: Step
@@ -91,6 +96,7 @@ class Proposal(_Exchange):
     limit: Limit
     sensors: tuple[SensorOptions, ...]
     candidates: tuple[tuple[Count, ...], ...]
+    enough: Count | None = None
     coming: tuple[tuple[Name, ...], ...] = ()
 
     def schedules(self, registry: SensorRegistry) -> tuple[StepSchedule, ...]:
@@ -154,7 +160,7 @@ class Respondent:
                 proposal.limit,
                 "start all workers with the same settings",
             )
-        tally = self._questions(proposal).tally(proposal.schedules(self._registry))
+        tally = self._questions(proposal).tally(proposal.schedules(self._registry), proposal.enough)
         return Answer(
             step=proposal.step,
             round=proposal.round,
@@ -245,5 +251,6 @@ class Talk:
             limit=self._limit,
             sensors=self._options,
             candidates=self._decider.candidates,
+            enough=self._decider.enough,
             coming=self._coming,
         )

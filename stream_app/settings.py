@@ -70,6 +70,10 @@ class BudgetSettings(_Section):
     added: float | None = Field(
         default=None, ge=0, le=1, description="limit: added risk over the horizon at most this"
     )
+    habits: Literal["count", "apart"] = Field(
+        default="count",
+        description="people over the limit by habit alone: count, or apart = only if releases add to it",
+    )
     hindsight: bool = Field(
         default=False, description="limit risks in hindsight too: later releases tell about earlier steps"
     )
@@ -99,6 +103,9 @@ class BudgetSettings(_Section):
         default=64, ge=1, le=4096, description="assignments of a step up to which all are tried"
     )
     rounds: int = Field(default=6, ge=1, le=100, description="rounds of improvement beyond that")
+    dear: int = Field(
+        default=500, ge=0, description="evaluations of the dear bounds a step, where the accounts use them"
+    )
 
 
 class ReleaseSettings(_Section):

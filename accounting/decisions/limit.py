@@ -10,15 +10,18 @@ from accounting.exceptions import SettingsError
 
 @dataclass(frozen=True, slots=True)
 class RiskLimit:
-    """At most a ``share`` of people may have a certified risk above ``risk``, or more ``added`` than that.
+    """At most a ``share`` of people may have a certified risk above ``risk``, or more ``added``.
 
-    Whoever is above either counts once. ``in_hindsight`` also counts what later releases tell about a
-    horizon; ``reserve`` is then the share of each person's information that is set aside for them.
+    Whoever is above either counts once. People whom habits alone put above it count too; with
+    ``habits_apart`` only when releases raise their risk by ``added`` over the bound with nothing released.
+    ``in_hindsight`` also counts what later releases tell about a horizon; ``reserve`` is then the share of
+    each person's information that is set aside for them.
     """
 
     share: float = 0.0
     risk: float | None = None
     added: float | None = None
+    habits_apart: bool = False
     in_hindsight: bool = False
     reserve: float = 0.5
 

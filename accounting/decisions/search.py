@@ -4,9 +4,10 @@ A round is a list of candidate assignments; whoever knows people answers how man
 limit. Nothing else is asked, so answers of partitions add up and everybody finds the same decision.
 
 - Few assignments (one sensor always): all of them in one round. Exact.
-- Many: first every sensor at the same error, from none to silence; then, from the best of these, sensors are
-  improved one by one and the lightest together, those first that put the fewest people over the limit for
-  what they gain. Each accepted assignment was itself answered for: the result never breaks the budget.
+- Many: first every sensor at the same error, the least admissible one sought by cutting a ladder of errors in
+  three; then, from there, sensors are improved alone and together, those first that put the fewest people
+  over the limit for what they gain. Every accepted assignment was itself answered for, so the result keeps
+  the budget whatever the ladder's order is worth.
 """
 
 from __future__ import annotations
@@ -14,12 +15,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import product
-from math import ceil, inf, prod
+from math import inf, prod
 
 from accounting.decisions.choices import Assignment, SensorChoice, cost_of, released_by
-
-_MOST_LEVELS = 16
-"""Levels of common error that the first round of a large search asks for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +40,16 @@ class Search:
         self._over_at_best = 0
         self._burden: dict[int, float] = {}  # sensor: people over the limit per unit of gain, when last asked
         self._stuck: set[int] = set()
-        self._is_small = prod(len(choice.options) for choice in choices) <= self._settings.exact_up_to
-        self._asked = self._first_round()
+        self._ladder: list[Assignment] = []
+        self._improvements: int | None = (
+            None  # where all assignments are asked at once there is no more to do
+        )
+        if prod(len(choice.options) for choice in choices) <= self._settings.exact_up_to:
+            every = product(*(range(len(choice.options)) for choice in self.choices))
+            self._asked = self._allowed(sorted(every, key=self.cost))
+        else:
+            self._ladder, self._improvements = self._common_errors(), 0
+            self._asked = self._rungs()
 
     @property
     def silence(self) -> Assignment:
@@ -69,16 +75,37 @@ class Search:
         is_better = bool(found) and (self.best is None or cost < self.cost(self.best))
         if is_better:
             self.best, self._over_at_best = asked[k], over[k]
-        goes_on = not self._is_small and self.rounds <= self._settings.rounds
-        self._asked = self._next_round() if goes_on and (is_better or self.rounds == 1) else ()
+        self._asked = self._go_on(dict(zip(asked, is_admissible, strict=True)), is_better)
 
-    def _first_round(self) -> tuple[Assignment, ...]:
-        if self._is_small:
-            every = product(*(range(len(choice.options)) for choice in self.choices))
-            return self._allowed(sorted(every, key=self.cost))
+    def _go_on(self, answered: dict[Assignment, bool], is_better: bool) -> tuple[Assignment, ...]:
+        """The next question; none where everything was asked, or nothing got better."""
+        if self._ladder:
+            self._cut(answered)
+            if self._ladder:
+                return self._rungs()
+            is_better = True
+        if self._improvements is None or not is_better:
+            return ()
+        self._improvements += 1
+        return self._improved_candidates() if self._improvements <= self._settings.rounds else ()
+
+    def _common_errors(self) -> list[Assignment]:
+        """Every sensor at the same loss, from the best options to the worst; silence is not among them."""
         levels = sorted({cost for choice in self.choices for cost in choice.costs})
-        some = levels[:: ceil(len(levels) / _MOST_LEVELS)]
-        return self._allowed([*(self._trimmed(self._at_level(level)) for level in some), self.silence])
+        rungs = self._allowed(self._trimmed(self._at_level(level)) for level in levels)
+        return [rung for rung in rungs if rung != self.silence]
+
+    def _rungs(self) -> tuple[Assignment, ...]:
+        """The two rungs that cut what is left of the ladder in three."""
+        third = (len(self._ladder) - 1) / 3
+        return tuple(dict.fromkeys(self._ladder[round(k * third)] for k in (1, 2)))
+
+    def _cut(self, answered: dict[Assignment, bool]) -> None:
+        """Keep the rungs better than the best admissible one and worse than the worst inadmissible one."""
+        for rung, is_admissible in answered.items():
+            if rung in self._ladder:
+                at = self._ladder.index(rung)
+                self._ladder = self._ladder[:at] if is_admissible else self._ladder[at + 1 :]
 
     def _at_level(self, level: float) -> Assignment:
         """Every sensor at its first option that loses at least so much."""
@@ -98,20 +125,20 @@ class Search:
         kept = sorted(range(len(saved)), key=lambda i: (-saved[i], i))[:most]
         return tuple(k if i in kept else self.silence[i] for i, k in enumerate(assignment))
 
-    def _next_round(self) -> tuple[Assignment, ...]:
-        """Each sensor one option better, alone; then the lightest two, three, .. of them together."""
-        base = self.best or self.silence
+    def _improved_candidates(self) -> tuple[Assignment, ...]:
+        """Each sensor one option better, alone; in every other round the lightest two, three, .. together."""
+        base = self.silence if self.best is None else self.best
         movable = [k for k in range(len(base)) if base[k] > 0 and k not in self._stuck]
         movable.sort(key=lambda k: (self._burden.get(k, 0.0), -self._gain(base, k), k))
-        alone = [_improved(base, [k]) for k in movable]
         together = [_improved(base, movable[:count]) for count in range(2, len(movable) + 1)]
-        return self._allowed([*alone, *together])
+        if self._improvements is not None and self._improvements % 2 == 0 and together:
+            return self._allowed(together)
+        alone = [_improved(base, [k]) for k in movable]
+        return self._allowed([*([self.silence] if self.best is None else []), *alone])
 
     def _learn(self, asked: Sequence[Assignment], over: Sequence[int], is_admissible: Sequence[bool]) -> None:
         """How many people each sensor's next option puts over the limit for what it gains."""
-        base = self.best
-        if base is None:
-            return
+        base = self.silence if self.best is None else self.best
         for k, assignment in enumerate(asked):
             moved = [i for i in range(len(base)) if assignment[i] != base[i]]
             if len(moved) == 1:

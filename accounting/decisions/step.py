@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from accounting.decisions.because import Because
 from accounting.decisions.choices import Assignment, SensorChoice, schedule_of
@@ -48,7 +49,10 @@ class StepDecider:
         limit: RiskLimit,
         settings: SearchSettings | None = None,
         must_be_raw: frozenset[str] = frozenset(),
+        people: int | None = None,
     ) -> None:
+        """``people`` is how many there are, where that is known beforehand."""
+        self._people = people
         self.step = step
         self._limit = limit
         self._search = Search(choices, settings)
@@ -77,9 +81,16 @@ class StepDecider:
         """The candidate steps to be tallied now."""
         return tuple(schedule_of(self.step, self._search.choices, a) for a in self._search.candidates)
 
+    @property
+    def enough(self) -> int | None:
+        """More people over the limit than so many need not be told apart; None while that is not known."""
+        return None if self._people is None else self._limit.allowed(self._people)
+
     def take(self, tally: Tally) -> None:
         """The tally of everybody for :attr:`question`; leads to the next question or to the decision."""
         asked, before = self._search.candidates, self._search.best
+        self._people = tally.people
+        tally = tally.cut_above(self._limit.allowed(tally.people))
         self._search.take(tally.over, tally.is_admissible(self._limit))
         self._last = tally
         best = self._search.best
@@ -124,8 +135,12 @@ class StepDecider:
         return Because.SPENT if len(silent) == len(schedule.releases) else Because.BUDGET
 
 
-def decide(decider: StepDecider, ask: Callable[[Sequence[StepSchedule]], Tally]) -> Decision:
+Ask: TypeAlias = Callable[[Sequence[StepSchedule], int | None], Tally]
+"""The tally of candidates by one who knows everybody; see :meth:`StepDecider.enough` for the second."""
+
+
+def decide(decider: StepDecider, ask: Ask) -> Decision:
     """The decision where all people can be asked at once."""
     while decider.decision is None:
-        decider.take(ask(decider.question))
+        decider.take(ask(decider.question, decider.enough))
     return decider.decision

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import lcm
 
 from accounting.decisions.limit import RiskLimit
@@ -37,6 +37,10 @@ class Tally:
             tuple(a + b for a, b in zip(self.over, other.over, strict=True)),
             tuple(a + b for a, b in zip(self.dear, other.dear, strict=True)),
         )
+
+    def cut_above(self, most: int) -> Tally:
+        """The same counts, all above ``most`` as one more than it: they are not told apart everywhere."""
+        return replace(self, over=tuple(min(count, most + 1) for count in self.over))
 
     def spoken_for(self, limit: RiskLimit) -> int:
         """Places in the budget that habits take at some hour, where they leave any.

@@ -6,25 +6,46 @@ the step's information about those people whom some candidate could put over the
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from accounting.continuous import ContinuousAccountant
+from accounting.decisions.clearing import Clearing, DearSettings
 from accounting.decisions.limit import RiskLimit
+from accounting.decisions.opinion import Opinion
+from accounting.decisions.quick_bounds import QuickBounds
 from accounting.decisions.tally import Tally
 from accounting.kernels.caps import Caps, cap_everybody
 from accounting.kernels.rooms import Rooms, find_rooms
 from accounting.kernels.step_terms import StepView
-from accounting.kernels.what_if import count_reaches, find_excess
+from accounting.kernels.what_if import Terms, count_reaches, find_terms
 from accounting.observation import observe
+from accounting.sensor_information import SensorInformation
 from accounting.step_view import step_view
 from models.mechanisms import Raw
 from models.schedule import SensorRelease, StepSchedule
 from models.sensors import Sensor
 
-_MARGIN_UNITS = 64  # entropies of finer and coarser outcomes may round differently by a few units
+_OPINIONS_KEPT = 4
+"""Candidates whose opinions are kept to start the next ones from: a search changes a sensor at a time."""
+
+
+_PEOPLE_AT_ONCE = 2048
+"""People looked at closely before counting again whether it is enough."""
+
+
+class Basis(NamedTuple):
+    """What questions about any step need."""
+
+    accountant: ContinuousAccountant
+    caps: Caps
+    natural: tuple[int, ...]
+    information: SensorInformation
+    dear: DearSettings | None
 
 
 class WhatIf:
@@ -34,11 +55,20 @@ class WhatIf:
     over, since later releases reach back; tell every accounted step by :meth:`note` before it is applied.
     """
 
-    def __init__(self, accountant: ContinuousAccountant, limit: RiskLimit) -> None:
-        self._accountant = accountant
+    def __init__(
+        self, accountant: ContinuousAccountant, limit: RiskLimit, dear: DearSettings | None = None
+    ) -> None:
+        """``dear`` evaluations are used where the accountant sharpens, and not for hindsight."""
+        sharpens = accountant.settings.sharpen and accountant.settings.horizon > 1
         self.limit = limit
-        self._caps = compute_caps(accountant, limit)
-        self._natural = _count_natural(accountant, self._caps)
+        caps = compute_caps(accountant, limit)
+        self._basis = Basis(
+            accountant,
+            caps,
+            _count_natural(accountant, caps),
+            SensorInformation(accountant.population),
+            dear if sharpens and not limit.in_hindsight else None,
+        )
         self._was_over = np.zeros(len(accountant.population), dtype=np.bool_)
 
     @property
@@ -49,7 +79,7 @@ class WhatIf:
     @property
     def next_step_number(self) -> int:
         """The step that questions are about: the one to be accounted next."""
-        return self._accountant.next_step
+        return self._basis.accountant.next_step
 
     def next_step(self, sensors: Sequence[Sensor], coming: Sequence[Sequence[Sensor]] = ()) -> NextStep:
         """Open questions about the next step, in which these sensors may be released.
@@ -57,7 +87,7 @@ class WhatIf:
         ``coming`` are the announced sensors of the steps after it among which each person's room is to be
         spread evenly; empty for first come, first served.
         """
-        return NextStep(self._accountant, self._caps, self._natural, self._was_over, sensors, coming)
+        return NextStep(self._basis, self._was_over, sensors, coming)
 
     def note(self, step: StepSchedule) -> None:
         """The step that will be accounted next; only needed for a limit in hindsight."""
@@ -71,65 +101,167 @@ class NextStep:
 
     def __init__(
         self,
-        accountant: ContinuousAccountant,
-        caps: Caps,
-        natural: tuple[int, ...],
+        basis: Basis,
         was_over: NDArray[np.bool_],
         sensors: Sequence[Sensor],
         coming: Sequence[Sequence[Sensor]],
     ) -> None:
+        accountant, dear = basis.accountant, basis.dear
         self._view = accountant.view()
         self._settings = accountant.settings
         self._step = accountant.next_step
-        self._natural = natural
-        first = self._settings.first_slot + self._step - self._settings.horizon + 1
-        self._natural_now = natural[first % len(natural)]
+        self._natural = basis.natural
         self._locations = accountant.population.location_count
-        self._rooms = self._find_rooms(caps)
-        self._over_anyway = was_over | self._rooms.is_quiet_over
-        self._shares = self._count_steps(sensors, coming)
-        concerned = np.flatnonzero((self._shares > 0) & ~self._over_anyway)
-        at_most = self._excess(
-            self._all_raw(sensors), concerned, self._view.step_before._replace(is_raw=False)
-        )
-        self._contested = concerned[at_most > -_MARGIN_UNITS]
+        self._has_own_start = np.diff(self._view.population.initial_start) > 0
+        self._rooms = self._find_rooms(basis.caps)
+        self._clearing = None
+        if dear is not None:
+            self._clearing = Clearing(self._view, self._settings, basis.caps, self._step, dear)
+        slot = self._settings.first_slot + self._step
+        self._quick = QuickBounds(basis.information, sensors, slot, self._has_own_start)
+        self._shares = self._count_steps(coming)
+        self._is_fixed = was_over | self._is_lost()
+        self._asked = self._find_asked()
+        self._opinions: deque[Opinion] = deque(maxlen=_OPINIONS_KEPT)
 
-    def tally(self, candidates: Sequence[StepSchedule]) -> Tally:
-        """How many people each candidate would put over the limit."""
-        anyway = int(np.count_nonzero(self._over_anyway))
-        over = tuple(anyway + int(np.count_nonzero(self._excess_of(step) > 0)) for step in candidates)
-        return Tally(self._over_anyway.size, self._natural_now, self._natural, over, (0,) * len(over))
+    def tally(self, candidates: Sequence[StepSchedule], enough: int | None = None) -> Tally:
+        """How many people each candidate would put over the limit.
+
+        With ``enough``, more than so many are not told apart: everybody then counts as over.
+        """
+        first = self._settings.first_slot + self._step - self._settings.horizon + 1
+        found = [self._count(step, self.people if enough is None else enough) for step in candidates]
+        return Tally(
+            self.people,
+            self._natural[first % len(self._natural)],
+            self._natural,
+            tuple(over for over, _ in found),
+            tuple(dear for _, dear in found),
+        )
+
+    @property
+    def people(self) -> int:
+        """Number of people."""
+        return self._is_fixed.size
 
     def is_over(self, step: StepSchedule) -> NDArray[np.bool_]:
-        """Who would be over the limit, (N,), because of this step or anyway."""
-        over = self._over_anyway.copy()
-        over[self._contested[self._excess_of(step) > 0]] = True
+        """Who would be over the limit by the cheap bound, (N,), because of this step or anyway."""
+        over = self._is_fixed.copy()
+        opinion = self._opinion(step, self.people)
+        if opinion is not None:
+            over[self._asked[opinion.excess > 0]] = True
         return over
 
-    def _excess_of(self, step: StepSchedule) -> NDArray[np.int64]:
-        return self._excess(self._step_view(step), self._contested, self._view.step_before)
+    def _count(self, step: StepSchedule, enough: int) -> tuple[int, int]:
+        """People over the limit, and how many more the dear bounds cleared."""
+        fixed = int(np.count_nonzero(self._is_fixed))
+        spare = 0 if self._clearing is None else self._clearing.evaluations
+        opinion = self._opinion(step, enough - fixed + spare)
+        if opinion is None:
+            return self.people, 0
+        over = np.flatnonzero(opinion.excess > 0)
+        cleared = 0 if self._clearing is None else self._clear(step, opinion, over)
+        return fixed + over.size - cleared, cleared
 
-    def _excess(self, step: StepView, people: NDArray[np.int64], step_before: StepView) -> NDArray[np.int64]:
-        view, excess = self._view, np.zeros(people.size, dtype=np.int64)
-        find_excess(
+    def _clear(self, step: StepSchedule, opinion: Opinion, over: NDArray[np.int64]) -> int:
+        """How many of those over by the cheap bound are not by the dear ones."""
+        if self._clearing is None:
+            return 0
+        people, told = self._asked[over], opinion.unconditioned[over]
+        is_open = (told == 0) | (told <= self._rooms.unconditioned[people])
+        chosen = over[is_open & ~self._has_own_start[people]]
+        labels = observe(step, self._locations).labels
+        return self._clearing.cleared(
+            self._asked[chosen], opinion.conditional[chosen], opinion.excess[chosen], labels
+        )
+
+    def _opinion(self, step: StepSchedule, enough: int) -> Opinion | None:
+        """What a candidate does to each person asked about; only those are looked at whom it treats anew.
+
+        None as soon as more than ``enough`` are over.
+        """
+        like = min(self._opinions, key=lambda known: len(known.differing(step)), default=None)
+        opinion = Opinion.of(step, self._asked.size) if like is None else like.copied_for(step)
+        anew = np.ones(self._asked.size, dtype=np.bool_)
+        if like is not None and like.is_exact == opinion.is_exact:
+            anew = self._quick.people_of(like.differing(step))[self._asked]
+        if not self._look(step, opinion, np.flatnonzero(anew), enough):
+            return None
+        self._opinions.append(opinion)
+        return opinion
+
+    def _look(self, step: StepSchedule, opinion: Opinion, anew: NDArray[np.int64], enough: int) -> bool:
+        """Fill in these positions of an opinion: a quick bound where it does, the accountant's terms else.
+
+        Those who are over first; False as soon as they are more than enough.
+        """
+        rooms, people = self._rooms, self._asked[anew]
+        quick = self._quick.at_most(step)[people] * self._shares[people]
+        beyond = quick - np.minimum(rooms.conditional[people], rooms.unconditioned[people])
+        opinion.conditional[anew] = opinion.unconditioned[anew] = 0
+        opinion.excess[anew] = rooms.is_quiet_over[people]
+        unclear = np.flatnonzero((quick > 0) & (beyond > 0))
+        unclear = anew[unclear[np.argsort(-beyond[unclear], kind="stable")]]
+        view = step_view(observe(step, self._locations))
+        for first in range(0, unclear.size, _PEOPLE_AT_ONCE):
+            if np.count_nonzero(opinion.excess > 0) > enough:
+                return False
+            self._look_closely(view, opinion, unclear[first : first + _PEOPLE_AT_ONCE])
+        return bool(np.count_nonzero(opinion.excess > 0) <= enough)
+
+    def _look_closely(self, step: StepView, opinion: Opinion, chosen: NDArray[np.int64]) -> None:
+        """The accountant's terms for these positions."""
+        rooms, people = self._rooms, self._asked[chosen]
+        terms = self._terms(step, people)
+        too_much = np.maximum(
+            terms.conditional - rooms.conditional[people], terms.unconditioned - rooms.unconditioned[people]
+        )
+        told = np.where(terms.unconditioned > 0, too_much, 0)
+        opinion.conditional[chosen], opinion.unconditioned[chosen] = terms
+        opinion.excess[chosen] = np.maximum(told, rooms.is_quiet_over[people])
+
+    def _terms(self, step: StepView, people: NDArray[np.int64]) -> Terms:
+        """What the step would tell of these people, times the steps that share each one's room."""
+        view = self._view
+        terms = Terms(*(np.zeros(people.size, dtype=np.int64) for _ in Terms._fields))
+        find_terms(
             view.population,
             view.own,
-            self._rooms,
             view.since,
             people,
-            self._shares[people],
             self._settings.first_slot,
             self._step,
-            step_before,
+            view.step_before,
             step,
             view.most_places,
-            excess,
+            terms,
         )
-        return excess
+        shares = self._shares[people]
+        return Terms(terms.conditional * shares, terms.unconditioned * shares)
+
+    def _find_asked(self) -> NDArray[np.int64]:
+        """People whom some candidate could put over the limit, or whom only the dear bounds could clear."""
+        rooms = self._rooms
+        at_most = self._quick.raw() * self._shares
+        room = np.minimum(rooms.conditional, rooms.unconditioned)
+        is_open = rooms.is_quiet_over | ((at_most > 0) & (at_most > room))
+        return np.flatnonzero(is_open & ~self._is_fixed)
+
+    def _is_lost(self) -> NDArray[np.bool_]:
+        """Over the limit in silence, and the dear bounds are not asked."""
+        rooms = self._rooms
+        if self._clearing is None:
+            return rooms.is_quiet_over
+        return rooms.is_lost | (rooms.is_quiet_over & self._has_own_start)
 
     def _find_rooms(self, caps: Caps) -> Rooms:
         view, people = self._view, caps.step.size
-        rooms = Rooms(np.empty(people, np.int64), np.empty(people, np.int64), np.empty(people, np.bool_))
+        rooms = Rooms(
+            np.empty(people, np.int64),
+            np.empty(people, np.int64),
+            np.empty(people, np.bool_),
+            np.empty(people, np.bool_),
+        )
         longest = int(view.population.slots.max(initial=1))
         find_rooms(
             view.population,
@@ -143,30 +275,27 @@ class NextStep:
         )
         return rooms
 
-    def _count_steps(
-        self, sensors: Sequence[Sensor], coming: Sequence[Sequence[Sensor]]
-    ) -> NDArray[np.int64]:
-        """In how many of the steps each person can be counted, (N,); 0 for those whom this step cannot."""
-        now, later = (np.zeros(self._over_anyway.size, dtype=np.int64) for _ in range(2))
-        count_reaches(self._view.population, self._all_raw(sensors).labels[np.newaxis], now)
+    def _count_steps(self, coming: Sequence[Sequence[Sensor]]) -> NDArray[np.int64]:
+        """In how many of this and the coming steps each person may be counted, (N,)."""
+        steps = np.ones(self._view.since.size, dtype=np.int64)
         if coming:
-            labels = np.stack([self._all_raw(announced).labels for announced in coming])
-            count_reaches(self._view.population, labels, later)
-        return np.where(now > 0, now + later, 0)
+            labels = np.stack([self._labels(announced) for announced in coming])
+            count_reaches(self._view.population, labels, steps)
+        return steps
 
-    def _all_raw(self, sensors: Sequence[Sensor]) -> StepView:
+    def _labels(self, sensors: Sequence[Sensor]) -> NDArray[np.int32]:
+        """Where these sensors count, (M,)."""
         raw = tuple(SensorRelease(sensor, Raw()) for sensor in sensors)
-        return self._step_view(StepSchedule(self._step, raw))
-
-    def _step_view(self, step: StepSchedule) -> StepView:
-        return step_view(observe(step, self._locations))
+        return observe(StepSchedule(self._step, raw), self._locations).labels
 
 
 def compute_caps(accountant: ContinuousAccountant, limit: RiskLimit) -> Caps:
     """Everybody's limits on information under a limit on risk."""
     view, settings = accountant.view(), accountant.settings
     phases, people = view.constants.guess.size, view.since.size
-    caps = Caps(np.zeros(phases, np.int64), np.zeros(phases, np.bool_), np.zeros(people, np.int64))
+    caps = Caps(
+        np.zeros(phases, np.int64), np.zeros(phases, np.bool_), np.zeros(phases), np.zeros(people, np.int64)
+    )
     cap_everybody(
         view.population,
         view.constants,
@@ -175,6 +304,7 @@ def compute_caps(accountant: ContinuousAccountant, limit: RiskLimit) -> Caps:
         settings.mistakes,
         1.0 if limit.risk is None else limit.risk,
         1.0 if limit.added is None else limit.added,
+        limit.habits_apart,
         limit.reserve if limit.in_hindsight else 0.0,
     )
     return caps

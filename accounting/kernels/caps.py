@@ -30,6 +30,7 @@ class Caps(NamedTuple):
 
     information: NDArray[np.int64]  # (phases,) of one horizon at its own end; UNLIMITED where it is natural
     is_natural: NDArray[np.bool_]  # (phases,) habits alone break the limit, with nothing released
+    risk: NDArray[np.float64]  # (phases,) largest certified risk within the limit
     step: NDArray[np.int64]  # (N,) most that one step may say of where the person is
 
 
@@ -83,18 +84,26 @@ def fill_caps(
     mistakes: int,
     risk: float,
     added: float,
+    is_apart: bool,
     person: int,
 ) -> None:
     """Caps of one person's horizon; ``risk`` and ``added`` are 1 where there is no such limit.
 
     For one whose start is its own the laws of all later starts are covered, and no baseline is counted on.
+    It counts whatever ``is_apart`` says: others who are over by habit alone may then gain ``added`` on top of
+    the guess.
     """
     has_own_start = population.initial_start[person] < population.initial_start[person + 1]
     told = told_guess(chain_view(population, person), horizon, mistakes) if has_own_start else 0.0
     for row in range(constants.phase_start[person], constants.phase_start[person + 1]):
         guess = told if has_own_start else constants.guess[row]
         baseline = 0.0 if has_own_start else constants.baseline[row]
-        cap = information_cap(min(risk, (baseline + added) * (1.0 - _ROUNDING)), guess)
+        limit = min(risk, (baseline + added) * (1.0 - _ROUNDING))
+        cap = information_cap(limit, guess)
+        if cap < 0 and is_apart and not has_own_start:
+            limit = guess + max(added, 2.0 * NEGLIGIBLE * guess)
+            cap = information_cap(limit, guess)
+        caps.risk[row] = limit
         caps.is_natural[row] = cap < 0
         caps.information[row] = UNLIMITED if cap < 0 else cap
 
@@ -210,11 +219,12 @@ def cap_person(
     mistakes: int,
     risk: float,
     added: float,
+    is_apart: bool,
     reserve: float,
     person: int,
 ) -> None:
     """All caps of one person; ``reserve`` is 0 where hindsight is not asked for."""
-    fill_caps(population, constants, caps, horizon, mistakes, risk, added, person)
+    fill_caps(population, constants, caps, horizon, mistakes, risk, added, is_apart, person)
     caps.step[person] = UNLIMITED
     if reserve > 0.0:
         reserve_for_hindsight(population, constants, caps, reserve, person)
@@ -229,8 +239,9 @@ def cap_everybody(
     mistakes: int,
     risk: float,
     added: float,
+    is_apart: bool,
     reserve: float,
 ) -> None:
     """All caps of a population."""
     for person in prange(population.slots.size):
-        cap_person(population, constants, caps, horizon, mistakes, risk, added, reserve, person)
+        cap_person(population, constants, caps, horizon, mistakes, risk, added, is_apart, reserve, person)

@@ -36,6 +36,7 @@ class Rooms(NamedTuple):
     conditional: NDArray[np.int64]  # (N,) limit of ``c``
     unconditioned: NDArray[np.int64]  # (N,) limit of ``u``
     is_quiet_over: NDArray[np.bool_]  # (N,) a limit is broken although nothing more is released
+    is_lost: NDArray[np.bool_]  # (N,) broken in a horizon that starts with the next step or later
 
 
 class Future(NamedTuple):
@@ -108,7 +109,7 @@ def room_of_person(
     now = MEMORY + horizon - 1
     load_past(state, future, first, now, person)
     running, known = state.running[person], state.information[person]
-    conditional, unconditioned, is_over = UNLIMITED, caps.step[person], False
+    conditional, unconditioned, is_over, is_lost = UNLIMITED, caps.step[person], False, False
     for k in range(horizon - 1 + slots):
         position = MEMORY + k
         phase = constants.phase_start[person] + (first_slot + first + k) % slots
@@ -122,6 +123,7 @@ def room_of_person(
         known = min(known, int(quiet) + (running if k < horizon - 1 else 0))
         cap = caps.information[phase]
         is_over = is_over or known > cap
+        is_lost = is_lost or (known > cap and k >= horizon - 1)
         if k < horizon - 1:
             conditional = min(conditional, cap - known)
         elif entropy > cap:
@@ -131,6 +133,7 @@ def room_of_person(
     rooms.conditional[person] = max(conditional, -1)
     rooms.unconditioned[person] = max(unconditioned, -1)
     rooms.is_quiet_over[person] = is_over
+    rooms.is_lost[person] = is_lost
 
 
 @jit

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
 from accounting.kernels.horizon import OwnStarts, is_in_reach, new_scratch, to_units
-from accounting.kernels.rooms import Rooms
 from accounting.kernels.step_terms import Scratch, StepTerms, StepView, step_terms
 from models.chain import PopulationArrays, chain_view
 from models.jit import jit, pjit, prange
 from models.stationary_kernels import push_forward
 
 PEOPLE_PER_TASK = 128
+
+
+class Terms(NamedTuple):
+    """What a step would tell of some people, units, (n,) each."""
+
+    conditional: NDArray[np.int64]
+    unconditioned: NDArray[np.int64]
 
 
 @jit
@@ -47,28 +55,25 @@ def next_terms(
 
 
 @jit
-def excess_of_task(
+def terms_of_task(
     population: PopulationArrays,
     own: OwnStarts,
-    rooms: Rooms,
     since: NDArray[np.int64],
     people: NDArray[np.int64],
-    shares: NDArray[np.int64],
     first_slot: int,
     step_number: int,
     step_before: StepView,
     step: StepView,
     most_places: int,
-    excess: NDArray[np.int64],
+    terms: Terms,
     task: int,
 ) -> None:
-    """The excess of one task's people; see :func:`find_excess`."""
+    """The terms of one task's people; see :func:`find_terms`."""
     scratch = new_scratch(step_before, step, most_places)
     for k in range(task * PEOPLE_PER_TASK, min(people.size, (task + 1) * PEOPLE_PER_TASK)):
         person = people[k]
-        excess[k] = 1 if rooms.is_quiet_over[person] else 0
         if step_number >= since[person] and is_in_reach(population, person, step.labels):
-            terms = next_terms(
+            found = next_terms(
                 population,
                 own,
                 since[person],
@@ -79,47 +84,36 @@ def excess_of_task(
                 scratch,
                 person,
             )
-            over = max(
-                to_units(terms.conditional) * shares[k] - rooms.conditional[person],
-                to_units(terms.unconditioned) * shares[k] - rooms.unconditioned[person],
-            )
-            if terms.unconditioned > 0.0:
-                excess[k] = max(excess[k], over)
+            terms.conditional[k] = to_units(found.conditional)
+            terms.unconditioned[k] = to_units(found.unconditioned)
 
 
 @pjit
-def find_excess(
+def find_terms(
     population: PopulationArrays,
     own: OwnStarts,
-    rooms: Rooms,
     since: NDArray[np.int64],
     people: NDArray[np.int64],
-    shares: NDArray[np.int64],
     first_slot: int,
     step_number: int,
     step_before: StepView,
     step: StepView,
     most_places: int,
-    excess: NDArray[np.int64],
+    terms: Terms,
 ) -> None:
-    """Units by which the step would tell too much of each of these people; positive = over the limit.
-
-    ``shares`` (n,) divides each person's room evenly: over so many steps like this one. Fills ``excess``.
-    """
+    """What the step would tell of each of these people if it came next; fills ``terms``, zeros before."""
     for task in prange((people.size + PEOPLE_PER_TASK - 1) // PEOPLE_PER_TASK):
-        excess_of_task(
+        terms_of_task(
             population,
             own,
-            rooms,
             since,
             people,
-            shares,
             first_slot,
             step_number,
             step_before,
             step,
             most_places,
-            excess,
+            terms,
             task,
         )
 

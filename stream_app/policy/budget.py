@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from accounting.continuous import ContinuousAccountant
+from accounting.decisions.clearing import DearSettings
 from accounting.decisions.limit import RiskLimit
 from accounting.decisions.search import SearchSettings
 from accounting.decisions.step import Decision, StepDecider, decide
@@ -33,14 +34,19 @@ class BudgetPolicy:
         search: SearchSettings | None = None,
         announced: Mapping[int, tuple[str, ...]] | None = None,
         look_ahead: int = 0,
+        dear: int = 0,
     ) -> None:
-        """``look_ahead`` steps beyond the one at hand share what is left, if they are ``announced``."""
+        """``look_ahead`` steps beyond the one at hand share what is left, if they are ``announced``.
+
+        ``dear`` evaluations a step are used where the accountant bound to sharpens.
+        """
         self.limit = limit
         self._registry = registry
         self._menu = menu
         self._search = search or SearchSettings()
         self._announced = dict(announced or {})
         self._look_ahead = look_ahead
+        self._dear = DearSettings(dear) if dear else None
         self._wished: dict[int, StepSchedule] = {}
         self._what_if: WhatIf | None = None
 
@@ -51,7 +57,7 @@ class BudgetPolicy:
 
     def bind(self, accountant: ContinuousAccountant) -> None:
         """Decide for the people of this accountant, from its next step on."""
-        self._what_if = WhatIf(accountant, self.limit)
+        self._what_if = WhatIf(accountant, self.limit, self._dear)
 
     def decider(self, step: int, sensors: Sequence[str]) -> StepDecider:
         """The questions to ask about a step."""
@@ -59,7 +65,9 @@ class BudgetPolicy:
         wished = self._wished.get(step)
         at_best = {} if wished is None else {r.sensor.name: r.mechanism for r in wished.releases}
         choices = [self._menu.choice(sensor, step, at_best.get(sensor.name)) for sensor in known]
-        return StepDecider(step, choices, self.limit, self._search, self._menu.must_be_raw(known))
+        people = None if self._what_if is None else self._what_if.people
+        must_be_raw = self._menu.must_be_raw(known)
+        return StepDecider(step, choices, self.limit, self._search, must_be_raw, people)
 
     def coming(self, step: int) -> tuple[tuple[Sensor, ...], ...]:
         """The announced sensors of each of the steps that what is left is shared with."""

@@ -61,10 +61,22 @@ def _budget_policy(
     return BudgetPolicy(
         registry,
         Menu(_standard_wishes(budget), wishes),
-        RiskLimit(budget.share, budget.risk, budget.added, budget.hindsight, budget.reserve),
+        _limit(budget),
         SearchSettings(budget.exact_up_to, budget.rounds, budget.most_sensors),
         announced,
         budget.look_ahead,
+        budget.dear,
+    )
+
+
+def _limit(budget: BudgetSettings) -> RiskLimit:
+    return RiskLimit(
+        share=budget.share,
+        risk=budget.risk,
+        added=budget.added,
+        habits_apart=budget.habits == "apart",
+        in_hindsight=budget.hindsight,
+        reserve=budget.reserve,
     )
 
 

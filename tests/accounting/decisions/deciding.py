@@ -9,6 +9,7 @@ import numpy as np
 
 from accounting.continuous import ContinuousAccountant, HorizonSettings
 from accounting.decisions.choices import SensorChoice
+from accounting.decisions.clearing import DearSettings
 from accounting.decisions.limit import RiskLimit
 from accounting.decisions.search import SearchSettings
 from accounting.decisions.step import Decision, StepDecider, decide
@@ -37,14 +38,15 @@ def people(
     return Population.pack(priors, [str(k) for k in range(locations)])
 
 
-def random_limit(rng: np.random.Generator, *, in_hindsight: bool) -> RiskLimit:
+def random_limit(rng: np.random.Generator, *, in_hindsight: bool, habits_apart: bool = False) -> RiskLimit:
     """A limit on risk, on added risk or on both."""
     kind = rng.integers(3)
     return RiskLimit(
         float(rng.choice([0.0, 0.2, 0.5])),
         float(rng.uniform(0.3, 0.95)) if kind != 1 else None,
         float(rng.uniform(0.05, 0.6)) if kind != 0 else None,
-        in_hindsight,
+        in_hindsight=in_hindsight,
+        habits_apart=habits_apart,
     )
 
 
@@ -74,11 +76,16 @@ def random_sensors(rng: np.random.Generator, locations: int, most: int = 5) -> l
 
 def over_limit(accountant: ContinuousAccountant, limit: RiskLimit) -> np.ndarray:
     """Who is over the limit by the certified risk, (N,)."""
-    over = np.zeros(len(accountant.population), dtype=bool)
+    risk, guess = accountant.risk(), accountant.view().state.guess
+    over = np.zeros(risk.size, dtype=bool)
     if limit.risk is not None:
-        over |= accountant.risk() > limit.risk
+        over |= risk > limit.risk
     if limit.added is not None:
         over |= accountant.added() > limit.added
+    if limit.habits_apart:
+        most = 1.0 if limit.added is None else limit.added
+        above_by_habit = np.minimum(limit.risk or 1.0, accountant.baseline() + most) <= guess * (1 + 1e-6)
+        over &= ~above_by_habit | (risk > guess + most)
     return over
 
 
@@ -96,9 +103,10 @@ def run(
     steps: Sequence[Sequence[Sensor]],
     search: SearchSettings | None = None,
     look_ahead: int = 0,
+    dear: DearSettings | None = None,
 ) -> Iterator[Done]:
     """Decide and account step after step."""
-    what_if = WhatIf(accountant, limit)
+    what_if = WhatIf(accountant, limit, dear)
     for t, sensors in enumerate(steps):
         asked = what_if.next_step(sensors, steps[t + 1 : t + 1 + look_ahead])
         decision = decide(StepDecider(t, choices_of(sensors), limit, search), asked.tally)

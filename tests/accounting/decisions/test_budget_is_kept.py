@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from accounting.continuous import ContinuousAccountant
 from accounting.decisions.because import Because
+from accounting.decisions.clearing import DearSettings
 from accounting.decisions.limit import RiskLimit
 from accounting.decisions.search import SearchSettings
 from accounting.decisions.what_if import WhatIf
@@ -23,21 +24,23 @@ SEEDS = st.integers(0, 2**32 - 1)
 
 
 def check_run(seed: int, *, in_hindsight: bool, steps: int, look_ahead: int = 0) -> Counter[str]:
-    """One random run, and silence after it; counts what settled the decisions."""
+    """One random run, and silence after it; counts what settled the decisions, and people cleared."""
     rng = np.random.default_rng(seed)
     accountant = ContinuousAccountant(
         deciding.people(rng, 40, LOCATIONS, own_starts=0.1 if rng.random() < 0.2 else 0.0),
         deciding.random_settings(rng, sharpen=rng.random() < 0.5),
     )
-    limit = deciding.random_limit(rng, in_hindsight=in_hindsight)
+    limit = deciding.random_limit(rng, in_hindsight=in_hindsight, habits_apart=rng.random() < 0.3)
+    dear = DearSettings(int(rng.integers(1, 200))) if rng.random() < 0.7 else None
     search = SearchSettings(exact_up_to=int(rng.choice([1, 64])), rounds=int(rng.integers(1, 5)))
     schedule = [deciding.random_sensors(rng, LOCATIONS) for _ in range(steps)]
     schedule += [[]] * (accountant.settings.horizon + 8)
     settled: Counter[str] = Counter()
-    for done in deciding.run(accountant, limit, schedule, search, look_ahead):
+    for done in deciding.run(accountant, limit, schedule, search, look_ahead, dear):
         decision = done.decision
         assert decision.natural > decision.allowed or done.over.sum() <= decision.allowed
         settled[decision.because] += bool(decision.schedule.releases)
+        settled["dear"] += decision.dear
     return settled
 
 
@@ -53,6 +56,7 @@ def test_no_run_exceeds_its_budget_in_many_runs_of_every_kind():
     for seed in range(250):
         settled += check_run(seed, in_hindsight=seed % 3 == 0, steps=30, look_ahead=seed % 4)
     assert min(settled[because] for because in (Because.FREE, Because.BUDGET, Because.SPENT)) > 50
+    assert settled["dear"] > 100
 
 
 def test_what_is_said_of_a_candidate_holds_once_it_is_accounted():
