@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from accounting.continuous import ContinuousAccountant, HorizonSettings
+from accounting.decisions.clearing import DearSettings
 from models.population import Population
 from models.schedule import Schedule
 from models.sensors import SensorRegistry
@@ -27,6 +28,7 @@ from stream_app.intake import Intake
 from stream_app.journal import Journal
 from stream_app.keys import Keys, load_keys
 from stream_app.people import PeopleView
+from stream_app.people_shards import dear_settings
 from stream_app.policy import (
     BudgetPolicy,
     FixedPolicy,
@@ -125,7 +127,7 @@ def run(
         if _remembers(plan) or not snapshots.restore(accountant, journal.last_commit.next_step):
             accountant = new_accountant(settings, plan, population)
         if isinstance(plan.policy, BudgetPolicy):
-            plan.policy.bind(accountant)
+            plan.policy.bind(accountant, _dear_settings(settings, population, keys))
         apply_again(accountant, plan, journal, observer or Observer())
         engine = restore_engine(settings, plan, accountant, KeyedPublisher.of(settings, keys.noise), journal)
         risks = _risk_writer(options, keys, population)
@@ -178,6 +180,12 @@ def following(schedule: Schedule, policy: FixedPolicy | BudgetPolicy) -> Policy:
 def _remembers(plan: Plan) -> bool:
     """Whether decisions depend on earlier steps beyond the accounts, so that all have to be walked over."""
     return isinstance(plan.policy, BudgetPolicy) and plan.policy.limit.in_hindsight
+
+
+def _dear_settings(settings: Settings, population: Population, keys: Keys) -> DearSettings | None:
+    """The dear evaluations of decisions, split as the people would be on a broker."""
+    pseudonyms = keys.pseudonyms.pseudonyms(population.people)
+    return dear_settings(pseudonyms, settings.release.budget.dear, settings.kafka.partitions)
 
 
 def _first_slot(settings: Settings, schedule: Schedule) -> int:

@@ -68,7 +68,7 @@ class Clearing:
             asked = people[order[unknown]]
             rooms = self._evaluate(asked, units[unknown], labels)
             self._room.update((keys[i], int(room)) for i, room in zip(unknown, rooms, strict=True))
-        return sum(units[i] <= self._room.get(key, -1) for i, key in enumerate(keys))
+        return sum(bool(units[i] <= self._room.get(key, -1)) for i, key in enumerate(keys))
 
     def _is_unknown(self, key: tuple[int, bytes], units: int) -> bool:
         """Whether an evaluation could still say something; a failed one has said all."""

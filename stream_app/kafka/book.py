@@ -17,6 +17,7 @@ from models.schedule import StepSchedule
 from stream_app.engine import RiskRecords, risk_records
 from stream_app.kafka.deployment import Deployment
 from stream_app.kafka.person_records import PersonEntry, RefusedPerson, people_of
+from stream_app.people_shards import dear_settings
 from stream_app.proposals import Answer, Proposal, Respondent
 
 Schedules = Callable[[int, int], Iterable[StepSchedule]]
@@ -41,6 +42,8 @@ class Book:
         self._settings = deployment.horizon()
         self._risk_every = deployment.settings.risk_every
         self._limit = deployment.limit()
+        self._dear_evaluations = deployment.settings.release.budget.dear
+        self._partitions = deployment.settings.kafka.partitions
         self._respondent: Respondent | None = None
         self._what_if: WhatIf | None = None
         self._use(self._accountant([], self._settings.first_step)[0])
@@ -105,7 +108,9 @@ class Book:
         """Account with this one from now on."""
         self.accountant = accountant
         if self._limit is not None:
-            self._what_if = WhatIf(accountant, self._limit)
+            people = accountant.population.people
+            dear = dear_settings(people, self._dear_evaluations, self._partitions)
+            self._what_if = WhatIf(accountant, self._limit, dear)
             self._respondent = Respondent(self.partition, self._what_if, self._registry)
 
     def _accountant(

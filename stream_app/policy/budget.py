@@ -34,19 +34,14 @@ class BudgetPolicy:
         search: SearchSettings | None = None,
         announced: Mapping[int, tuple[str, ...]] | None = None,
         look_ahead: int = 0,
-        dear: int = 0,
     ) -> None:
-        """``look_ahead`` steps beyond the one at hand share what is left, if they are ``announced``.
-
-        ``dear`` evaluations a step are used where the accountant bound to sharpens.
-        """
+        """``look_ahead`` steps beyond the one at hand share what is left, if they are ``announced``."""
         self.limit = limit
         self._registry = registry
         self._menu = menu
         self._search = search or SearchSettings()
         self._announced = dict(announced or {})
         self._look_ahead = look_ahead
-        self._dear = DearSettings(dear) if dear else None
         self._wished: dict[int, StepSchedule] = {}
         self._what_if: WhatIf | None = None
 
@@ -55,9 +50,12 @@ class BudgetPolicy:
         self._wished = {step.step: step for step in schedule.steps}
         self._announced = announced_sensors(schedule)
 
-    def bind(self, accountant: ContinuousAccountant) -> None:
-        """Decide for the people of this accountant, from its next step on."""
-        self._what_if = WhatIf(accountant, self.limit, self._dear)
+    def bind(self, accountant: ContinuousAccountant, dear: DearSettings | None = None) -> None:
+        """Decide for the people of this accountant, from its next step on.
+
+        ``dear`` bounds are used where the accountant sharpens.
+        """
+        self._what_if = WhatIf(accountant, self.limit, dear)
 
     def decider(self, step: int, sensors: Sequence[str]) -> StepDecider:
         """The questions to ask about a step."""

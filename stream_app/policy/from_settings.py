@@ -65,7 +65,6 @@ def _budget_policy(
         SearchSettings(budget.exact_up_to, budget.rounds, budget.most_sensors),
         announced,
         budget.look_ahead,
-        budget.dear,
     )
 
 

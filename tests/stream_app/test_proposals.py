@@ -11,6 +11,7 @@ from accounting.decisions.what_if import WhatIf
 from models.population import Population
 from models.sensors import SensorRegistry
 from stream_app.exceptions import SettingsError
+from stream_app.people_shards import dear_settings, murmur2, partition_of
 from stream_app.policy import BudgetPolicy, Decided, policy_from
 from stream_app.proposals import Answer, Proposal, Respondent, Talk
 from stream_app.settings import Settings
@@ -21,7 +22,7 @@ REGISTRY = SensorRegistry.one_per_location([str(k) for k in range(LOCATIONS)])
 
 
 def budget_policy(announced: dict[int, tuple[str, ...]] | None = None, **budget: object) -> BudgetPolicy:
-    release = {"mechanism": "budget", "budget": {"share": 0.1, "added": 0.3, "exact_up_to": 20, **budget}}
+    release = {"mechanism": "budget", "budget": {"share": 0.4, "added": 0.3, "exact_up_to": 20, **budget}}
     policy = policy_from(Settings.model_validate({"release": release}).release, REGISTRY, announced)
     assert isinstance(policy, BudgetPolicy)
     return policy
@@ -45,18 +46,27 @@ def parts_of(population: Population, count: int) -> list[ContinuousAccountant]:
     return [ContinuousAccountant(part, HorizonSettings(4, 1)) for part in population.split(count)]
 
 
-@pytest.mark.parametrize("look_ahead", [0, 3])
-def test_distributed_decisions_are_those_of_one_process(look_ahead):
+@pytest.mark.parametrize(("look_ahead", "evaluations"), [(0, 0), (3, 0), (0, 90)])
+def test_distributed_decisions_are_those_of_one_process(look_ahead, evaluations):
     rng = np.random.default_rng(3)
     population = deciding.people(rng, 70, LOCATIONS)
     steps = {t: tuple(s.name[1:] for s in deciding.random_sensors(rng, LOCATIONS, most=4)) for t in range(12)}
     embedded = budget_policy(steps, look_ahead=look_ahead)
     whole = ContinuousAccountant(population, HorizonSettings(4, 1))
-    embedded.bind(whole)
+    embedded.bind(whole, dear_settings(population.people, evaluations, 3))
     elsewhere = budget_policy(steps, look_ahead=look_ahead)
-    parts = parts_of(population, 3)
-    respondents = [Respondent(k, WhatIf(part, elsewhere.limit), REGISTRY) for k, part in enumerate(parts)]
-    becauses = set()
+    partition = np.array([partition_of(name, 3) for name in population.people])
+    held = [population.subset(np.flatnonzero(partition == k)[::-1]) for k in range(3)]
+    parts = [ContinuousAccountant(part, HorizonSettings(4, 1)) for part in held]
+    respondents = [
+        Respondent(
+            k,
+            WhatIf(part, elsewhere.limit, dear_settings(part.population.people, evaluations, 3)),
+            REGISTRY,
+        )
+        for k, part in enumerate(parts)
+    ]
+    becauses, cleared = set(), 0
     for t, sensors in steps.items():
         alone = embedded.decide(t, sensors)
         talk = Talk(elsewhere.decider(t, sensors), elsewhere.limit, len(parts), elsewhere.coming(t))
@@ -64,9 +74,20 @@ def test_distributed_decisions_are_those_of_one_process(look_ahead):
         assert together == alone
         assert alone.why is not None
         becauses.add(alone.why.because)
+        cleared += alone.why.dear
         for accountant in [whole, *parts]:
             accountant.apply(alone.schedule)
     assert Because.BUDGET in becauses
+    assert (cleared > 0) == (evaluations > 0)
+
+
+def test_people_are_split_as_the_brokers_clients_split_them():
+    from aiokafka.partitioner import murmur2 as reference
+
+    rng = np.random.default_rng(1)
+    keys = ["".join(rng.choice(list("0123456789abcdef"), rng.integers(0, 40))) for _ in range(200)]
+    assert [murmur2(key.encode()) for key in keys] == [reference(key.encode()) & 0xFFFFFFFF for key in keys]
+    assert {partition_of(key, 5) for key in keys} == set(range(5))
 
 
 def test_without_all_answers_nothing_is_released():
