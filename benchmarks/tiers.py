@@ -1,4 +1,4 @@
-"""Claim: ten tiers of every count from one chain, or correlated noise, cost two to three keyed values.
+"""Claim: ten tiers from one chain, or correlated noise, cost two to three keyed values; one read later six.
 
 ``python -m benchmarks.tiers`` prints medians and ratios of one run for a step of 10 000 sensors, repeats
 interleaved.

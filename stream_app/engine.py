@@ -7,7 +7,7 @@ and before it asks for the next. The same messages in the same order give the sa
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from models.exceptions import TallyguardError
 from models.mechanisms import Suppressed, Tiered
-from models.mechanisms.publish import PublishedValue, TierDraw
+from models.mechanisms.publish import PublishedValue, TierValues
 from models.schedule import SensorRelease, StepSchedule
 from stream_app.exceptions import AccountingFailedError
 from stream_app.intake import Intake, Receipt, refuse_waiting
@@ -243,15 +243,18 @@ def _sensor_value(release: SensorRelease, value: PublishedValue) -> SensorValue:
     name, mechanism = release.sensor.name, release.mechanism
     if value is None:
         return SensorValue(sensor=name, mechanism=_SUPPRESSED)
-    if isinstance(mechanism, Tiered) and isinstance(value, Mapping):
+    if isinstance(mechanism, Tiered) and isinstance(value, TierValues):
         return _tiered_value(name, mechanism, value)
     fields = {"sensor": name, "mechanism": mechanism.name, **mechanism.parameters, "value": value}
     return SensorValue.model_validate(fields)
 
 
-def _tiered_value(sensor: str, mechanism: Tiered, values: Mapping[str, TierDraw]) -> SensorValue:
+def _tiered_value(sensor: str, mechanism: Tiered, values: TierValues) -> SensorValue:
     """Every tier's value; the one for everybody is that of the least informed."""
-    tiers = {name: TierValue.of(epsilon, *values[name]) for name, epsilon in mechanism.tiers}
+    tiers = {
+        name: TierValue.of(epsilon, values.drawn[name], values.told[name])
+        for name, epsilon in mechanism.tiers
+    }
     least = next(iter(tiers.values()))
     return SensorValue(
         sensor=sensor, mechanism=mechanism.name, epsilon=least.epsilon, value=least.value, tiers=tiers

@@ -18,14 +18,14 @@ from models.noise_key import NoiseKey, batch_message, reading_message
 MAX_COUNT = 2**53  # what every JSON reader takes as an integer; noise on top of it fits in 64 bits
 
 
-class TierDraw(NamedTuple):
-    """One tier's value as its chain drew it, and as it is ``told``: both the same unless clamped."""
+class TierValues(NamedTuple):
+    """A reading's value of each tier as the chain drew it, and as it is ``told``: the same unless clamped."""
 
-    drawn: int
-    told: int
+    drawn: Mapping[str, int]
+    told: Mapping[str, int]
 
 
-PublishedValue: TypeAlias = int | Mapping[str, TierDraw] | None
+PublishedValue: TypeAlias = int | TierValues | None
 """A value, the values of each tier (least informed first), or nothing."""
 
 
@@ -84,11 +84,12 @@ def _published(
     least = 0 if clamp_negative else np.iinfo(np.int64).min
     if isinstance(mechanism, Tiered):
         names = [name for name, _ in mechanism.tiers]
-        rows = mechanism.publish_tiers(counts, words).tolist()
-        return [
-            {name: TierDraw(value, max(value, least)) for name, value in zip(names, row, strict=True)}
-            for row in rows
-        ]
+        drawn = mechanism.publish_tiers(counts, words)
+        rows = [dict(zip(names, row, strict=True)) for row in drawn.tolist()]
+        if not clamp_negative:
+            return [TierValues(row, row) for row in rows]
+        told = [dict(zip(names, row, strict=True)) for row in np.maximum(drawn, least).tolist()]
+        return list(map(TierValues, rows, told))
     published = mechanism.publish(counts, words)
     if published is None:
         return [None] * counts.size

@@ -12,7 +12,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from models.mechanisms import MECHANISMS, Correlated, Tiered
-from models.mechanisms.publish import TierDraw
+from models.mechanisms.publish import TierValues
 from models.noise_key import NoiseKey
 from models.schedule import SensorRelease, StepSchedule
 from stream_app.exceptions import SettingsError
@@ -69,7 +69,7 @@ def test_each_tier_has_a_file_with_its_own_value_of_the_same_draw(tmp_path: Path
         StepSchedule(0, (SensorRelease(REGISTRY.get("A"), Tiered(tuple(TIERS.items()))),)), [40]
     )
     told_a = {name: told["value"] for name, told in log[0, "A"]["tiers"].items()}  # type: ignore[attr-defined]
-    assert {name: TierDraw(value, value) for name, value in told_a.items()} == expected[0]
+    assert expected[0] == TierValues(told_a, told_a)
     assert log[0, "A"]["value"] == log[0, "A"]["tiers"]["public"]["value"]  # type: ignore[index]
 
 
