@@ -132,8 +132,9 @@ Made by `make soak`: one Apache Kafka, a release worker and two account workers 
 
 ## Workers killed at random
 
-{sum(kills.values())} times `kill -9`, {kills["release"]} of the release worker and {kills["account"]} of account
-workers, within {chaos.seconds:.0f} s; {chaos.steps:,} steps for {chaos.people:,} people in four partitions.
+{sum(kills.values())} times `kill -9`, {kills["release"]} of the release worker and {kills["account"]} of
+account workers, within {chaos.seconds:.0f} s; {chaos.steps:,} steps for {chaos.people:,} people in four
+partitions.
 
 | what | found |
 |---|---:|

@@ -1,0 +1,236 @@
+"""The parts of the workers that need no broker: order of arrival, entering records, people, signs of life."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from models.population import Population
+from stream_app.kafka.access import access_rules, commands, roles
+from stream_app.kafka.arrival_order import SILENCE_SECONDS, ArrivalOrder, Arrived
+from stream_app.kafka.connection import Connection
+from stream_app.kafka.exceptions import LogError
+from stream_app.kafka.person_records import parse_person, people_of, person_records
+from stream_app.kafka.producing import Pace, produce
+from stream_app.kafka.progress import Progress, parse_progress
+from stream_app.kafka.release_core import ReleaseCore
+from stream_app.kafka.topics import Topics
+from stream_app.kafka.worker import Pulse
+from stream_app.runner import StepClock
+from stream_app.settings import KafkaSettings, Settings
+from tests.stream_app.engine_support import engine, messages_of_a_day, outputs_of, population, run_on
+
+A, R = "activations", "readings"
+
+
+def arrived(topic: str, timestamp: float, offset: int, value: bytes = b"") -> Arrived:
+    return Arrived(topic, timestamp, offset, value, None)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    times=st.lists(st.tuples(st.sampled_from([A, R]), st.integers(0, 20)), max_size=40),
+    most=st.integers(1, 9),
+    random=st.randoms(use_true_random=False),
+)
+def test_records_come_in_the_order_in_which_the_broker_got_them(
+    times: list[tuple[str, int]], most: int, random: object
+) -> None:
+    offsets = {A: 0, R: 0}
+    records = []
+    for topic, timestamp in sorted(times, key=lambda each: each[1]):
+        records.append(arrived(topic, timestamp, offsets[topic]))
+        offsets[topic] += 1
+    order = ArrivalOrder((A, R), lambda topic, following: following >= offsets[topic], 0.0)
+    waiting = {topic: [each for each in records if each.topic == topic] for topic in (A, R)}
+    taken: list[Arrived] = []
+    while waiting[A] or waiting[R] or len(order):
+        topic = random.choice([each for each in (A, R) if waiting[each]] or [A])  # type: ignore[attr-defined]
+        if waiting[topic]:
+            order.add(waiting[topic].pop(0), 0.0)
+        taken += order.take(most, 0.0)
+    assert all(one.timestamp <= other.timestamp for one, other in pairwise(taken))
+    assert sorted(taken, key=lambda each: (each.topic, each.offset)) == sorted(
+        records, key=lambda each: (each.topic, each.offset)
+    )
+
+
+def test_a_silent_topic_whose_end_is_unknown_does_not_hold_the_other_back_for_ever() -> None:
+    order = ArrivalOrder((A, R), lambda topic, following: False, 0.0)
+    order.add(arrived(R, 1.0, 0), 0.0)
+    assert order.take(10, SILENCE_SECONDS / 2) == []
+    assert len(order.take(10, SILENCE_SECONDS)) == 1
+
+
+def records_of_a_day(steps: int, seed: int) -> list[Arrived]:
+    """A day's messages with faults, as they lie on the two topics."""
+    offsets = {A: 0, R: 0}
+    records = []
+    for number, message in enumerate(messages_of_a_day(steps, seed, faults=True)):
+        topic = A if message.type == "activation" else R
+        records.append(arrived(topic, float(number), offsets[topic], message.line().rstrip()))
+        offsets[topic] += 1
+    return records
+
+
+def core(progress: Progress | None = None) -> ReleaseCore:
+    progress = progress or Progress()
+    target = engine()
+    if progress.window:
+        target.intake.window.load(progress.window)
+    return ReleaseCore(target, StepClock(0, 60, None, 100), progress, {})
+
+
+@settings(max_examples=20, deadline=None)
+@given(seed=st.integers(0, 1000), cuts=st.lists(st.integers(0, 80), max_size=6))
+def test_what_comes_of_records_does_not_depend_on_batches_nor_on_repetition(
+    seed: int, cuts: list[int]
+) -> None:
+    records = records_of_a_day(12, seed)
+    whole = core().take(records, 0.0)
+    target, closed, rejected = core(), [], []
+    bounds = sorted({0, len(records), *(min(cut, len(records)) for cut in cuts)})
+    for first, last in pairwise(bounds):
+        for again in (records[first:last], records[:last]):
+            taken = target.take(again, 0.0)
+            closed += taken.closed
+            rejected += taken.rejected
+    assert [step.release for step in closed] == [step.release for step in whole.closed]
+    assert rejected == whole.rejected
+
+
+@pytest.mark.parametrize("cut", [1, 7, 20])
+def test_a_worker_that_takes_over_goes_on_as_if_nothing_had_happened(cut: int) -> None:
+    """The accounts are elsewhere: only releases and dead letters are the release worker's."""
+    records = records_of_a_day(12, 3)
+    first = core()
+    before = first.take(records[:cut], 0.0)
+    progress = parse_progress(first.transaction(before).progress.record(), "progress")
+    second = core(progress)
+    for step in before.closed:
+        second.engine.accountant.apply(step.schedule)
+    after = second.take(records, 0.0)  # everything is delivered again
+    whole = core().take(records, 0.0)
+    releases = [step.release for step in (*before.closed, *after.closed)]
+    assert releases == [step.release for step in whole.closed]
+    assert before.rejected + after.rejected == whole.rejected
+
+
+def test_a_progress_of_another_version_is_refused() -> None:
+    with pytest.raises(LogError, match="must be a progress of this version"):
+        parse_progress(b'{"v":2}', "progress")
+
+
+def test_people_come_out_of_their_records_bit_for_bit() -> None:
+    before = population(5)
+    names = [f"{index:032x}" for index in range(5)]
+    entries = [parse_person(name.encode(), value) for name, value in person_records(before, names, 7)]
+    people = people_of(reversed(entries), before.location_names)
+    assert people.population.people == tuple(names)
+    assert people.effective_from.tolist() == [7] * 5
+    for one, other in zip(people.population.arrays, before.arrays, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_a_wrong_person_is_refused_by_name_and_the_others_stay() -> None:
+    before = population(2)
+    entries = [parse_person(name.encode(), value) for name, value in person_records(before, ["a", "b"], 0)]
+    entries[0].record["transition"] = [[1.0]]
+    people = people_of(entries, before.location_names)
+    assert people.population.people == ("b",)
+    assert [refused.pseudonym for refused in people.refused] == ["a"]
+    assert isinstance(people.population, Population)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "said"),
+    [
+        (b"a", b"not json", "Expecting value"),
+        (b"a", b"[]", "must be a JSON object"),
+        (b"a", b'{"v":1,"type":"reading","person":"a"}', '"type": "person"'),
+        (b"b", b'{"v":1,"type":"person","person":"a"}', "key must be the person's pseudonym"),
+        (b"a", b'{"v":1,"type":"person","person":"a","effective_from":-1}', "must be a step"),
+    ],
+)
+def test_what_is_no_person_is_named(key: bytes, value: bytes, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        parse_person(key, value)
+
+
+def test_a_pulse_is_stalled_by_work_that_does_not_move_and_by_a_loop_that_does_not_turn() -> None:
+    now = [0.0]
+    pulse = Pulse(lambda: now[0])
+    now[0] = 10.0
+    assert pulse.stalled_seconds() == 10.0
+    pulse.beat(has_work=False)
+    now[0] = 12.0
+    pulse.beat(has_work=True)
+    assert pulse.stalled_seconds() == 2.0
+    pulse.progress()
+    assert pulse.stalled_seconds() == 0.0
+
+
+def test_messages_go_to_their_topics_at_the_pace_asked_for() -> None:
+    sent: list[str] = []
+    now = [0.0]
+
+    class Producer:
+        def send(self, topic: str, value: bytes) -> None:
+            sent.append(topic)
+
+        def flush(self) -> None:
+            pass
+
+    def sleep(seconds: float) -> None:
+        now[0] += seconds
+
+    lines = [message.line().rstrip() for message in messages_of_a_day(5, 1)]
+    counted = produce(Producer(), Topics("x."), lines, Pace(10.0, lambda: now[0], sleep))
+    assert counted.activations + counted.readings == len(lines) == len(sent)
+    assert now[0] == pytest.approx((len(lines) - 1) / 10.0)
+    assert set(sent) == {"x.activations", "x.readings"}
+
+
+def test_secrets_of_the_connection_are_in_no_command_and_no_repr() -> None:
+    kafka = KafkaSettings(
+        servers=("broker:9092",), security="SASL_PLAINTEXT", username="u", password="hunter2hunter2"
+    )
+    assert "hunter2" not in repr(Connection.of(kafka))
+    assert "hunter2" not in json.dumps(Settings.model_validate({"kafka": kafka}).masked())
+    assert not any("hunter2" in command for command in commands(Topics(), "broker:9092"))
+
+
+def test_only_the_release_worker_reads_counts_and_only_the_loader_and_accounts_read_priors() -> None:
+    topics = Topics("p.")
+    readers = {
+        topic: {role.name for role in roles(topics) if topic in role.reads}
+        for topic in (topics.readings, topics.progress, topics.persons, topics.risks)
+    }
+    assert readers[topics.readings] == readers[topics.progress] == {"release"}
+    assert readers[topics.persons] == {"account", "loader", "officer"}
+    assert readers[topics.risks] == {"officer"}
+    public = {rule.name for rule in access_rules(topics) if rule.role == "public"}
+    assert public == {topics.releases}
+
+
+def test_the_embedded_run_of_the_same_messages_releases_the_same(tmp_path: object) -> None:
+    """The worker's core and the embedded runner are two adapters of one engine."""
+    from pathlib import Path
+
+    messages = messages_of_a_day(12, 5)
+    run_on(Path(str(tmp_path)), [b"".join(message.line() for message in messages)])
+    records = [
+        arrived(A if message.type == "activation" else R, float(k), k, message.line().rstrip())
+        for k, message in enumerate(messages)
+    ]
+    target = core()
+    taken = target.take(records, 0.0)
+    target.engine.finish()
+    taken.closed += target.take([], 0.0).closed
+    lines = b"".join(step.release.line() for step in taken.closed)
+    assert lines == outputs_of(Path(str(tmp_path)))["releases.jsonl"]
