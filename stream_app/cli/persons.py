@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from stream_app.cli.options import ConfigOption, JsonOption, PriorsArgument
+from stream_app.cli.options import ConfigOption, JsonOption
 from stream_app.cli.output import print_json, stdout
+
+if TYPE_CHECKING:
+    from models.population import Population
 
 persons = typer.Typer(name="persons", help="The people accounted for on Kafka.", no_args_is_help=True)
 
@@ -20,8 +23,15 @@ def _group() -> None:
 
 @persons.command()
 def load(
-    priors: PriorsArgument,
+    priors: Annotated[
+        Path | None, typer.Argument(help="Movement priors, .json or .parquet.", show_default=False)
+    ] = None,
     config: ConfigOption = None,
+    city_people: Annotated[
+        int | None,
+        typer.Option(help="Load so many people of the simulated city instead.", show_default=False, min=1),
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Seed of the simulated city.")] = 20260,
     effective_from: Annotated[
         int, typer.Option(help="First step whose releases count for these people.", min=0)
     ] = 0,
@@ -42,13 +52,15 @@ def load(
     Examples:
       tallyguard persons load priors.parquet --config tallyguard.toml --locations-file locations.txt
       tallyguard persons load priors.json --config tallyguard.toml --effective-from 8760 --remove-others
+      tallyguard persons load --config tallyguard.toml --city-people 2000
     """
-    from models.prior_files import load_population
     from stream_app.kafka.person_loading import load_people, write_locations
     from stream_app.settings_sources import load_settings
 
+    if (priors is None) == (city_people is None):
+        raise typer.BadParameter("give a priors file or --city-people")
     settings = load_settings(config)
-    population = load_population(priors)
+    population = _population(priors, city_people, seed)
     if locations_file is not None:
         write_locations(locations_file, population.location_names)
     report = load_people(settings, population, effective_from, remove_others=remove_others)
@@ -59,3 +71,14 @@ def load(
             f"{report.sent:,} people sent to {report.topic}, {report.removed:,} removed, "
             f"effective from step {effective_from}."
         )
+
+
+def _population(priors: Path | None, city_people: int | None, seed: int) -> Population:
+    """The people of a file, or of the simulated city."""
+    if priors is not None:
+        from models.prior_files import load_population
+
+        return load_population(priors)
+    from stream_app.city import CityOptions, build_city
+
+    return build_city(CityOptions(people=city_people or 0, seed=seed)).population

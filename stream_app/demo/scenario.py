@@ -11,6 +11,7 @@ from pathlib import Path
 
 from models.prior_files import save_population
 from stream_app.city import City
+from stream_app.city.files import sensors_json
 from stream_app.exceptions import OutputError
 
 MARKER = "demo.json"
@@ -79,7 +80,7 @@ def prepare(folder: Path, city: City) -> Scenario:
     (folder / MARKER).write_text(json.dumps(vars(city.options)) + "\n")
     scenario = Scenario(folder)
     save_population(city.population, scenario.priors)
-    scenario.sensors.write_text(json.dumps({"sensors": _sensors(city)}, indent=1) + "\n")
+    scenario.sensors.write_text(sensors_json(city))
     scenario.settings.write_text(_settings(city))
     for name in ("noise", "pseudonym"):
         _write_key(folder / f"{name}.key", f"tallyguard demo {name} {city.options.seed}")
@@ -111,21 +112,6 @@ def write_audit_schedule(scenario: Scenario, city: City, steps: int) -> None:
 def _release(sensor: str, group: str) -> dict[str, object]:
     noised = {"mechanism": "gaussian", "sigma": HOME_SIGMA}
     return {"sensor": sensor, **(noised if group in HOME_GROUPS else RAW)}
-
-
-def _sensors(city: City) -> list[dict[str, object]]:
-    rows: list[dict[str, object]] = []
-    for sensor in city.registry.sensors:
-        row: dict[str, object] = {
-            "name": sensor.name,
-            "locations": list(sensor.locations),
-            "group": sensor.group,
-        }
-        if sensor.position is not None:
-            east, north = sensor.position
-            row |= {"x": round(east, 3), "y": round(north, 3)}
-        rows.append(row)
-    return rows
 
 
 def _settings(city: City) -> str:

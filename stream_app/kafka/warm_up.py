@@ -1,6 +1,13 @@
-"""Compiling an account worker's kernels before it joins its group."""
+"""Compiling an account worker's kernels before it joins its group.
+
+``python -m stream_app.kafka.warm_up`` does it without a broker, for whoever builds an image.
+"""
 
 from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -11,13 +18,24 @@ from models.population import Population
 from models.prior import MovementPrior
 from models.schedule import SensorRelease, StepSchedule
 from stream_app.kafka.deployment import Deployment
+from stream_app.settings_sources import load_settings
+
+_STAY = 0.99
+_KINDS: tuple[dict[str, Any], ...] = (  # settings that need kernels of their own
+    {"sharpen": False},
+    {"sharpen": True},
+    {"release": {"mechanism": "budget", "budget": {"risk": 0.5}}},
+)
 
 
 def account_a_little(deployment: Deployment) -> None:
-    """Account a few steps of two invented people, one with a start of its own; ask what if."""
+    """Account a few steps of two invented people, one with a start of its own; ask what if.
+
+    They hardly move, so that their risk is high: the dear bounds, where they are wanted, are needed too.
+    """
     places = len(deployment.location_names)
     size = min(2, places)
-    matrix = np.full((size, size), 1.0 / size)
+    matrix = np.full((size, size), (1.0 - _STAY) / size) + _STAY * np.eye(size)
     start = np.full(size, 1.0 / size)
     people = [
         MovementPrior.from_dense("habitual", matrix, places=range(size)),
@@ -39,3 +57,17 @@ def account_a_little(deployment: Deployment) -> None:
         accountant.apply(schedule)
     accountant.summary()
     accountant.crossings()
+
+
+def main() -> None:
+    """Compile for every kind of settings; two locations need the same kernels as two thousand."""
+    with tempfile.TemporaryDirectory() as folder:
+        locations = Path(folder) / "locations.txt"
+        locations.write_text("here\nthere\n")
+        for kind in _KINDS:
+            flags = {"locations": locations, "kafka": {"servers": ["nowhere:9092"]}, **kind}
+            account_a_little(Deployment.of(load_settings(None, flags)))
+
+
+if __name__ == "__main__":
+    main()

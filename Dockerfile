@@ -1,0 +1,59 @@
+# tallyguard as an image: exact, hash-checked versions, kernels compiled, an unprivileged user, no secret.
+# Linux x86-64 only, as are the wheels of faust-streaming.
+ARG PYTHON_IMAGE=python:3.11.14-slim-bookworm
+
+FROM ${PYTHON_IMAGE} AS build
+WORKDIR /source
+RUN python -m venv /opt/tallyguard
+ENV PATH=/opt/tallyguard/bin:$PATH
+# Dependencies before sources: a change of the code leaves this layer as it is.
+COPY requirements.lock ./
+RUN pip install --no-cache-dir --disable-pip-version-check --require-hashes -r requirements.lock
+COPY pyproject.toml README.md LICENSE ./
+COPY models models
+COPY accounting accounting
+COPY stream_app stream_app
+RUN pip install --no-cache-dir --disable-pip-version-check --no-deps --no-build-isolation .
+
+
+FROM ${PYTHON_IMAGE} AS runtime
+ARG VERSION=0.1.0
+LABEL org.opencontainers.image.title="tallyguard" \
+      org.opencontainers.image.description="Publishes people counts and accounts every person's reconstruction risk" \
+      org.opencontainers.image.licenses="Apache-2.0" \
+      org.opencontainers.image.version="${VERSION}"
+
+# libgomp: numba's thread pool that several threads may use at once. Debian keeps only its newest version.
+# hadolint ignore=DL3008
+RUN apt-get update \
+ && apt-get install --yes --no-install-recommends libgomp1 \
+ && rm -rf /var/lib/apt/lists/* \
+ && groupadd --gid 10001 tallyguard \
+ && useradd --uid 10001 --gid 10001 --no-create-home --home-dir /nonexistent --shell /usr/sbin/nologin tallyguard \
+ && install --directory --owner=tallyguard --group=tallyguard /var/cache/tallyguard
+
+COPY --from=build /opt/tallyguard /opt/tallyguard
+
+# Kernels are compiled for x86-64-v3 (AVX2: every server since 2015), not for the machine that builds, so
+# that those in the image serve everywhere. Workers may still write there: after a change of the code, or on
+# another kind of machine (clear both NUMBA_CPU variables), kernels are compiled again and kept in the volume.
+ENV PATH=/opt/tallyguard/bin:$PATH \
+    PYTHONUNBUFFERED=1 \
+    PYTHONDONTWRITEBYTECODE=1 \
+    NUMBA_CACHE_DIR=/var/cache/tallyguard \
+    NUMBA_CPU_NAME=x86-64-v3 \
+    NUMBA_CPU_FEATURES="" \
+    NUMBA_THREADING_LAYER=omp \
+    TALLYGUARD_LISTEN=0.0.0.0:9464
+
+USER 10001:10001
+WORKDIR /opt/tallyguard
+RUN python -m stream_app.warm_up && python -m stream_app.kafka.warm_up
+VOLUME /var/cache/tallyguard
+
+EXPOSE 9464
+# A minute or two to compile where the image's kernels do not fit; the page answers before that.
+HEALTHCHECK --interval=15s --timeout=5s --start-period=180s --retries=4 \
+    CMD ["python", "-c", "import urllib.request as web; web.urlopen('http://127.0.0.1:9464/-/healthy', timeout=4)"]
+ENTRYPOINT ["tallyguard"]
+CMD ["--help"]

@@ -1,0 +1,1 @@
+"""Deployment files against their schemas, and against the program they start."""

@@ -1,0 +1,80 @@
+"""The deployment files as data: the compose file, the manifests as kustomize would give them, the command line."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tests.watching.services import ROOT
+
+VERSION = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+SETTINGS = ROOT / "deploy" / "settings"
+KUBERNETES = ROOT / "deploy" / "kubernetes"
+PINNED = re.compile(r"[\w./-]+:v?\d+\.\d+\.\d+(-[\w.-]+)?")
+Document = dict[str, Any]
+
+
+def compose() -> Document:
+    """The compose file, merge keys resolved."""
+    document: Document = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
+    return document
+
+
+def workers_of_compose() -> dict[str, Document]:
+    """Its services that run our image."""
+    services = compose()["services"]
+    return {name: service for name, service in services.items() if service["image"].startswith("tallyguard:")}
+
+
+def manifests(folder: Path) -> list[Document]:
+    """Everything a kustomization leads to, with the ConfigMaps it makes; images are replaced as it says."""
+    kustomization = yaml.safe_load((folder / "kustomization.yaml").read_text())
+    found: list[Document] = []
+    for name in kustomization.get("resources", ()):
+        path = (folder / name).resolve()
+        found += manifests(path) if path.is_dir() else yaml.safe_load_all(path.read_text())
+    for made in kustomization.get("configMapGenerator", ()):
+        data = {Path(name).name: (folder / name).read_text() for name in made["files"]}
+        metadata = {"name": made["name"]}
+        found.append({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data})
+    for image in kustomization.get("images", ()):
+        for container in (each for document in found for each in containers(document)):
+            if container["image"] == image["name"]:
+                container["image"] = f"{image['newName']}:{image['newTag']}"
+    return found
+
+
+def containers(document: Document) -> Iterator[Document]:
+    """Containers of a workload, those that go first included."""
+    pod = pod_of(document)
+    if pod is not None:
+        yield from (*pod.get("initContainers", ()), *pod["containers"])
+
+
+def pod_of(document: Document) -> Document | None:
+    """The pod a workload makes; None for anything else."""
+    if document["kind"] not in ("Deployment", "StatefulSet", "Job"):
+        return None
+    pod: Document = document["spec"]["template"]["spec"]
+    return pod
+
+
+def parsed(arguments: Sequence[str]) -> tuple[str, Document]:
+    """Name and options of a ``tallyguard`` command, as the command line itself reads them."""
+    from typer.main import get_command
+
+    from stream_app.cli.app import app
+
+    command: Any = get_command(app)
+    rest, name = list(arguments), "tallyguard"
+    while hasattr(command, "commands"):
+        assert rest[0] in command.commands, f"tallyguard {' '.join(arguments)} is no command"
+        name = rest.pop(0)
+        command = command.commands[name]
+    options: Document = command.make_context(name, rest).params
+    return name, options
