@@ -1,4 +1,4 @@
-"""The deployment files as data: the compose file, the manifests as kustomize would give them, the command line."""
+"""Deployment files as data: the compose file, manifests as kustomize gives them, the command line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The image: no complaint of the linter, exact versions, nothing secret near it, settings that fit the city."""
+"""The image: linted, of exact versions, nothing secret near it; settings that fit the city."""
 
 from __future__ import annotations
 
@@ -52,7 +52,9 @@ def test_the_image_is_built_from_pinned_versions_for_a_user_without_rights() -> 
 def test_everything_that_is_copied_reaches_the_builder_and_nothing_else_does() -> None:
     """.dockerignore lets through by name; what is not named stays here."""
     lines = [
-        line for line in (ROOT / ".dockerignore").read_text().splitlines() if line and not line.startswith("#")
+        line
+        for line in (ROOT / ".dockerignore").read_text().splitlines()
+        if line and not line.startswith("#")
     ]
     assert lines[0] == "*"
     allowed = {line.removeprefix("!") for line in lines if line.startswith("!")}

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
+from http import HTTPStatus
 from typing import Any
 
 import kubernetes_validate
 import pytest
 import yaml
+from prometheus_client import CollectorRegistry
 
 from stream_app.settings import Settings
 from stream_app.settings_sources import load_settings
-from stream_app.web import answers
+from stream_app.web.answers import Site, respond
+from stream_app.web.status import StatusBoard
 from tests.deploy.files import (
     KUBERNETES,
     PINNED,
@@ -30,6 +32,7 @@ VERSIONS = ("1.31", "1.37")  # the oldest and the newest that is promised
 CUSTOM = {"ServiceMonitor"}  # known to clusters with the Prometheus operator only
 EVERYTHING = [*manifests(KUBERNETES / "city"), *manifests(KUBERNETES / "people")]
 WORKLOADS = [document for document in EVERYTHING if pod_of(document) is not None]
+WEBSITE = Site(CollectorRegistry(), StatusBoard(), None, None)
 BY_NAME = {document["metadata"]["name"]: document for document in WORKLOADS}
 
 
@@ -160,7 +163,7 @@ def test_no_secret_is_part_of_the_manifests() -> None:
 
 @pytest.mark.parametrize("document", WORKLOADS, ids=identity)
 def test_pods_are_confined(document: Document) -> None:
-    """What the namespace's restricted standard asks for, a read-only file system and bounded memory besides."""
+    """The restricted standard of the namespace, a read-only file system, bounded memory."""
     pod = pod_of(document) or {}
     assert pod["securityContext"]["runAsNonRoot"] is True
     assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
@@ -202,7 +205,7 @@ def test_probes_and_services_meet_what_a_worker_serves(name: str, monkeypatch: p
     for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
         asked = container[probe]["httpGet"]
         assert asked["port"] == port["name"]
-        assert asked["path"] in answers._PATHS
+        assert respond(asked["path"], "", WEBSITE).status != HTTPStatus.NOT_FOUND
     service = next(each for each in EVERYTHING if each["kind"] == "Service" and named(each) == name)
     assert service["spec"]["ports"][0]["targetPort"] == port["name"]
     assert is_selected(service["spec"]["selector"], BY_NAME[name])
@@ -262,8 +265,3 @@ def named(document: Any) -> str:
 def is_selected(labels: dict[str, str], workload: Document) -> bool:
     has: dict[str, str] = workload["spec"]["template"]["metadata"]["labels"]
     return labels.items() <= has.items()
-
-
-def test_paths_of_the_probes_are_those_of_the_server() -> None:
-    assert {"/-/healthy", "/-/ready", "/metrics"} <= set(answers._PATHS)
-    assert Path(SETTINGS / "tallyguard.toml").is_file()
