@@ -64,17 +64,22 @@ def pod_of(document: Document) -> Document | None:
     return pod
 
 
-def parsed(arguments: Sequence[str]) -> tuple[str, Document]:
-    """Name and options of a ``tallyguard`` command, as the command line itself reads them."""
+def parsed(arguments: Sequence[str]) -> Document:
+    """Options of a ``tallyguard`` command, as the command line itself reads them."""
+    command, rest = command_of(arguments)
+    options: Document = command.make_context("tallyguard", rest).params
+    return options
+
+
+def command_of(arguments: Sequence[str]) -> tuple[Any, list[str]]:
+    """The command that is meant, and what it is given."""
     from typer.main import get_command
 
     from stream_app.cli.app import app
 
     command: Any = get_command(app)
-    rest, name = list(arguments), "tallyguard"
+    rest = list(arguments)
     while hasattr(command, "commands"):
         assert rest[0] in command.commands, f"tallyguard {' '.join(arguments)} is no command"
-        name = rest.pop(0)
-        command = command.commands[name]
-    options: Document = command.make_context(name, rest).params
-    return name, options
+        command = command.commands[rest.pop(0)]
+    return command, rest

@@ -119,8 +119,8 @@ def test_there_are_no_more_workers_than_partitions(monkeypatch: pytest.MonkeyPat
 
 
 def test_people_and_counts_are_of_the_same_city() -> None:
-    _, loading = parsed(SERVICES["persons"]["command"])
-    _, producing = parsed(SERVICES["producer"]["command"])
+    loading = parsed(SERVICES["persons"]["command"])
+    producing = parsed(SERVICES["producer"]["command"])
     assert loading["city_people"] == producing["city_people"]
     assert loading["seed"] == producing["seed"]
 

@@ -1,0 +1,46 @@
+"""`docs/kafka.md` says what the code does."""
+
+from __future__ import annotations
+
+import re
+
+from stream_app.kafka.access import commands, roles
+from stream_app.kafka.documentation import PAGE, access_table, refreshed, tables, topics_table
+from stream_app.kafka.topics import Topics
+from tests.deploy.files import command_of
+from tests.watching.services import ROOT
+
+TEXT = (ROOT / PAGE).read_text()
+
+
+def test_regeneration_changes_nothing() -> None:
+    """``python -m stream_app.kafka.documentation`` writes what is committed."""
+    assert refreshed(TEXT, tables()) == TEXT
+    assert all(table in TEXT for table in tables().values())
+
+
+def test_a_topic_or_role_that_changes_changes_the_page() -> None:
+    assert refreshed(TEXT, {"topics": topics_table(Topics(partitions=8))}) != TEXT
+    assert refreshed(TEXT, {"access": access_table(Topics(prefix="x."))}) != TEXT
+
+
+def test_every_command_on_the_page_exists() -> None:
+    """`tallyguard …` in a line of code of the Kafka and deployment pages is a command."""
+    shown: set[str] = set()
+    for name in ("kafka.md", "deployment.md"):
+        text = (ROOT / "docs" / name).read_text()
+        shown |= set(re.findall(r"(?:`|^)tallyguard ((?:[a-z]+ ?)+)", text, re.MULTILINE))
+    assert len(shown) >= 8
+    for command in shown:
+        command_of(command.split())
+
+
+def test_users_made_by_the_page_are_the_roles() -> None:
+    made = re.search(r"for user in ([a-z ]+); do", TEXT)
+    assert made
+    assert tuple(made[1].split()) == tuple(role.name for role in roles(Topics()))
+
+
+def test_the_rule_shown_is_one_that_is_printed() -> None:
+    assert "User:release --operation Write --transactional-id release" in TEXT
+    assert any(command in TEXT for command in commands(Topics(), "broker:9093"))
