@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -25,7 +26,7 @@ from stream_app.kafka.producing import Pace, produce
 from stream_app.messages import Activation, Reading
 from tests.kafka.broker import Broker, broker
 from tests.kafka.support import OnKafka, Process
-from tests.watching.services import wait_until
+from tests.watching.services import free_port, get, wait_until
 
 PLACES = 10
 STEPS_PER_SECOND = 10.0
@@ -81,6 +82,55 @@ def run_load(server: Broker, folder: Path, people: int, sensors: int, steps: int
         to_release, to_risk, span = latencies(deployment, steps)
         assert sent.readings == steps * sensors
         return LoadResult(people, sensors, steps, span, to_release, to_risk, load_seconds, memory)
+
+
+def run_rebalance(server: Broker, folder: Path, people: int, sensors: int, steps: int) -> str:
+    """A second account worker joins under load, then the first is stopped; what that cost, in words."""
+    population = draw_population(np.random.default_rng(SEED), people, PLACES)
+    listed = [(f"s{index}", (index,)) for index in range(sensors)]
+    with OnKafka(folder, server.address, population, listed, horizon=10, mistakes=5) as deployment:
+        deployment.load_people()
+        deployment.start("release")
+        ports = [free_port(), free_port()]
+        first = deployment.start("account", "--listen", f"127.0.0.1:{ports[0]}")
+        wait_until("the people are loaded", lambda: _loaded([first]) >= people, 900.0)
+        sending = threading.Thread(target=_send, args=(deployment, steps, sensors))
+        sending.start()
+        time.sleep(steps / STEPS_PER_SECOND / 4)
+        second = deployment.start("account", "--listen", f"127.0.0.1:{ports[1]}")
+        wait_until("the second has its share", lambda: second.says("next step"), 120.0)
+        time.sleep(steps / STEPS_PER_SECOND / 8)
+        counted = [_counters(port) for port in ports]
+        first.stop()
+        sending.join()
+        deployment.wait_for_steps(steps, 300.0)
+        counted[1] = _counters(ports[1])
+        summaries = deployment.summaries()
+        _, to_risk, _ = latencies(deployment, steps)
+    missing = steps * 4 - len(summaries)
+    dropped, filled = (int(sum(each[k] for each in counted)) for k in range(2))
+    return (
+        f"One worker joined and the other left while {steps:,} steps of {sensors} sensors came at "
+        f"{STEPS_PER_SECOND:g} a second for {people:,} people: {missing} of {steps * 4:,} summaries missing, "
+        f"{sum(len(told) > 1 for told in summaries.values())} told differently; {dropped} steps delivered "
+        f"again and dropped, {filled} taken from the log; the longest wait for a risk was "
+        f"{to_risk.max():.1f} s, "
+        f"the median {np.median(to_risk):.3f} s."
+    )
+
+
+def _send(deployment: OnKafka, steps: int, sensors: int) -> None:
+    with writing(deployment.connection) as producer:
+        lines = step_lines(steps, sensors)
+        produce(producer, deployment.topics, lines, Pace(STEPS_PER_SECOND), paced="steps")
+
+
+def _counters(port: int) -> tuple[float, float]:
+    """Steps dropped and steps taken from the log, by a worker's own metrics."""
+    _, text = get(f"http://127.0.0.1:{port}/metrics")
+    values = dict(line.rsplit(" ", 1) for line in text.splitlines() if not line.startswith("#"))
+    names = ("tallyguard_steps_redelivered_total", "tallyguard_steps_from_log_total")
+    return float(values[names[0]]), float(values[names[1]])
 
 
 def step_lines(steps: int, sensors: int) -> Iterator[bytes]:
@@ -139,6 +189,7 @@ def main() -> None:
             for sensors in chosen.sensors:
                 name = Path(folder) / f"load{people}x{sensors}"
                 print(run_load(server, name, people, sensors, chosen.steps).row(), flush=True)
+        print(f"\n{run_rebalance(server, Path(folder) / 'rebalance', 10_000, 20, 600)}", flush=True)
 
 
 if __name__ == "__main__":

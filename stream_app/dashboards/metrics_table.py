@@ -9,6 +9,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.metrics_core import Metric
 
 from models.sensors import Sensor
+from stream_app.kafka.metrics import AccountCounters
 from stream_app.metrics import EngineMetrics
 from stream_app.settings import Settings
 
@@ -26,8 +27,9 @@ _INTRODUCTION = """# Metrics
 
 Served at `/metrics`. Every series exists at 0 from the start, and no label ever names a person: the number of
 series depends on the settings and the sensors, not on the people. Risks come from priors and the released
-schedule, never from a count, so showing them releases nothing. `process_*` metrics (memory, CPU) come beside
-these on Linux.
+schedule, never from a count, so showing them releases nothing. On Kafka the release worker has those of
+readings, releases and privacy spent, each account worker those of its people's risks. `process_*` metrics
+(memory, CPU) come beside these on Linux.
 
 <!-- made by `python -m stream_app.dashboards`, checked by a test -->
 
@@ -56,7 +58,8 @@ def metric_rows() -> Iterator[MetricRow]:
     registry = CollectorRegistry()
     settings = Settings.model_construct()
     sensors = [Sensor("sensor", (0,))]
-    EngineMetrics(registry, sensors, settings.thresholds, settings.delta, settings=settings)
+    engine = EngineMetrics(registry, sensors, settings.thresholds, settings.delta, settings=settings)
+    AccountCounters(registry, engine)
     for family in sorted(registry.collect(), key=lambda family: family.name):
         yield MetricRow(
             family.name + _SAMPLE_SUFFIX.get(family.type, ""),
