@@ -90,7 +90,7 @@ class Pulse:
 
 def run_worker(group: str, job: Job, deployment: Deployment, pulse: Pulse) -> int:
     """Run a job until a signal (0), a known error (raised) or a stall (:data:`EXIT_STALLED`)."""
-    watchdog = _Watchdog(pulse, deployment.settings.kafka.stall_seconds)
+    watchdog = Watchdog(pulse, deployment.settings.kafka.stall_seconds)
     with tempfile.TemporaryDirectory(prefix="tallyguard-") as folder:
         process = _Process(group, job, deployment, Path(folder), watchdog)
         return asyncio.run(process.run())
@@ -100,7 +100,7 @@ class _Process:
     """One worker from waiting for the broker to leaving the group."""
 
     def __init__(
-        self, group: str, job: Job, deployment: Deployment, folder: Path, watchdog: _Watchdog
+        self, group: str, job: Job, deployment: Deployment, folder: Path, watchdog: Watchdog
     ) -> None:
         self._group = group
         self._job = job
@@ -191,7 +191,7 @@ class _Process:
         self._fail(_first(failure or StalledError(*_ENDED_BY_ITSELF)))
 
 
-class _Watchdog:
+class Watchdog:
     """Ends the process when nothing moves: a member that stays and does nothing blocks its partitions."""
 
     def __init__(self, pulse: Pulse, limit_seconds: float) -> None:

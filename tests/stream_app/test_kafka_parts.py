@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from itertools import pairwise
 
 import numpy as np
@@ -20,7 +22,7 @@ from stream_app.kafka.producing import Pace, produce
 from stream_app.kafka.progress import Progress, parse_progress
 from stream_app.kafka.release_core import ReleaseCore
 from stream_app.kafka.topics import Topics
-from stream_app.kafka.worker import Pulse
+from stream_app.kafka.worker import EXIT_STALLED, Pulse
 from stream_app.runner import StepClock
 from stream_app.settings import KafkaSettings, Settings
 from tests.stream_app.engine_support import engine, messages_of_a_day, outputs_of, population, run_on
@@ -173,6 +175,20 @@ def test_a_pulse_is_stalled_by_work_that_does_not_move_and_by_a_loop_that_does_n
     assert pulse.stalled_seconds() == 2.0
     pulse.progress()
     assert pulse.stalled_seconds() == 0.0
+
+
+def test_the_watchdog_ends_a_process_in_which_nothing_moves() -> None:
+    program = (
+        "import time\n"
+        "from stream_app.kafka.worker import Pulse, Watchdog\n"
+        "pulse = Pulse()\n"
+        "Watchdog(pulse, 0.4).start()\n"
+        "pulse.beat(has_work=True)\n"
+        "time.sleep(30)\n"
+    )
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, timeout=25, check=False)
+    assert ended.returncode == EXIT_STALLED
+    assert b"nothing has moved for" in ended.stderr
 
 
 def test_messages_go_to_their_topics_at_the_pace_asked_for() -> None:
