@@ -8,7 +8,7 @@ they came. A topic of which nothing waits holds the other back until it is known
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 SILENCE_SECONDS = 2.0
@@ -29,21 +29,30 @@ class ArrivalOrder:
     """Merges topics; the first named goes first among records of the same time stamp."""
 
     def __init__(
-        self, topics: Sequence[str], is_at_end: Callable[[str, int], bool], now_seconds: float
+        self,
+        topics: Sequence[str],
+        is_at_end: Callable[[str, int], bool],
+        now_seconds: float,
+        offsets: Mapping[str, int] | None = None,
     ) -> None:
+        """``offsets`` are the first records of each topic that were not dealt with by an earlier run."""
         self._waiting: dict[str, deque[Arrived]] = {topic: deque() for topic in topics}
         self._is_at_end = is_at_end
-        self._next_offset = dict.fromkeys(topics, -1)
+        self._next_offset = {topic: (offsets or {}).get(topic, 0) for topic in topics}
         self._heard_seconds = dict.fromkeys(topics, now_seconds)
 
     def __len__(self) -> int:
         """How many records wait."""
         return sum(map(len, self._waiting.values()))
 
+    def lacks(self, topic: str, offset: int) -> bool:
+        """Whether the record at this offset was never handed to us."""
+        return offset >= self._next_offset[topic]
+
     def add(self, record: Arrived, now_seconds: float) -> None:
         """One more record; those of one topic come in the order of their offsets."""
         self._waiting[record.topic].append(record)
-        self._next_offset[record.topic] = record.offset + 1
+        self._next_offset[record.topic] = max(self._next_offset[record.topic], record.offset + 1)
         self._heard_seconds[record.topic] = now_seconds
 
     def take(self, most: int, now_seconds: float) -> list[Arrived]:

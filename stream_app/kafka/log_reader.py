@@ -29,8 +29,8 @@ async def reading(connection: Connection, **options: Any) -> AsyncIterator[Any]:
         max_partition_fetch_bytes=8 * 2**20,
         **options,
     )
-    await consumer.start()
     try:
+        await consumer.start()
         yield consumer
     finally:
         await consumer.stop()

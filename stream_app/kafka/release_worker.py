@@ -72,7 +72,8 @@ class ReleaseWorker(Job):
         self._asker: Asker | None = None
         self._loop: asyncio.AbstractEventLoop
         self._unacknowledged: list[Arrived] = []
-        self._committed_seconds = time.monotonic()
+        self._committed_seconds = self._looked_seconds = time.monotonic()
+        self._lags = False
 
     @property
     def topics(self) -> tuple[str, ...]:
@@ -96,7 +97,7 @@ class ReleaseWorker(Job):
         self._core = ReleaseCore(self._engine(progress), self._clock(), progress, basis, flush)
         if progress.next_step == 0:
             self._clock().check_start(time.time())
-        self._order = ArrivalOrder(self.topics, self._is_at_end, time.monotonic())
+        self._order = ArrivalOrder(self.topics, self._is_at_end, time.monotonic(), progress.offsets)
         names = tuple(sensor.name for sensor in self._deployment.registry.sensors)
         self._observer.started(RunStarted(0, progress.next_step, names))
         logger.info("release worker continues at step %d", progress.next_step)
@@ -125,9 +126,12 @@ class ReleaseWorker(Job):
         while True:
             records = self._order.take(_MOST_RECORDS, time.monotonic())
             await self._step(records)
-            self._pulse.beat(has_work=len(self._order) > 0 or bool(self._unacknowledged))
+            waiting = len(self._order) > 0 or bool(self._unacknowledged)
+            self._pulse.beat(has_work=waiting or self._lags)
             if len(records) < _MOST_RECORDS:
                 await self._wait()
+            if not records and not waiting:
+                await self._look_for_lag()
 
     async def finish(self, reason: str) -> None:
         """Leave; records that were not committed will be delivered again."""
@@ -155,6 +159,16 @@ class ReleaseWorker(Job):
         """On the engine's thread: commit what was closed, before the next step is asked about."""
         asyncio.run_coroutine_threadsafe(self._commit(taken), self._loop).result()
         taken.clear()
+
+    async def _look_for_lag(self) -> None:
+        """Whether records wait that the group does not hand to us; the watchdog ends us if that stays so."""
+        now = time.monotonic()
+        if now - self._looked_seconds >= self._deployment.settings.kafka.stall_seconds / 4:
+            self._looked_seconds = now
+            self._lags = False
+            for topic in self.topics:
+                last = await last_record(self._deployment.connection, topic)
+                self._lags |= last is not None and self._order.lacks(topic, last.offset)
 
     async def _wait(self) -> None:
         """Until something arrives, or a while."""
@@ -251,5 +265,4 @@ class ReleaseWorker(Job):
         from faust.types import TP
 
         end = self._app.consumer.highwater(TP(topic, 0))
-        start = max(next_offset, 0)
-        return end is not None and start >= end
+        return end is not None and next_offset >= end
