@@ -30,6 +30,7 @@ from stream_app.kafka.log_reader import last_record, read_steps
 from stream_app.kafka.progress import Progress, parse_progress
 from stream_app.kafka.release_core import ReleaseCore, Taken
 from stream_app.kafka.release_log import ReleaseLog
+from stream_app.kafka.warm_up import account_a_little
 from stream_app.kafka.worker import Job, Pulse
 from stream_app.messages import StepDecision
 from stream_app.policy import BudgetPolicy, Policy
@@ -81,8 +82,9 @@ class ReleaseWorker(Job):
         return self._deployment.topics.activations, self._deployment.topics.readings
 
     async def prepare(self, app: Any) -> None:
-        """Refuse where another one runs, fence whoever comes back, take over the state it left."""
+        """Compile, refuse where another one runs, fence whoever comes back, take over the state it left."""
         self._app = app
+        await asyncio.to_thread(account_a_little, self._deployment)
         kafka = self._deployment.settings.kafka
         await wait_until_alone(self._deployment.connection, app.conf.id, kafka.session_seconds)
         await self._log.start()
