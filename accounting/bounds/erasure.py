@@ -25,6 +25,7 @@ MOST_ENUMERATED = 16
 """Noised sensor-steps beyond which kept sets are sampled too, where draws are allowed."""
 
 _MOST_OPERATIONS = 1e10  # over all kept sets, twice; some ten seconds of one core
+_MOST_FEEDBACK = 4e9  # multiplications over all kept sets; about a second of one core
 _MOST_ENUMERATION = 1e9  # over all kept sets; two seconds
 
 
@@ -196,7 +197,17 @@ def _evaluate(
         if len(kept[0]) > MOST_ENUMERATED
         else LEAST_PATTERN,
         max(guess, 1e-300),
+        _has_feedback(exposure, sensors, kept, mistakes),
     )
+
+
+def _has_feedback(exposure: Exposure, sensors: SensorSteps, kept: NDArray[np.bool_], mistakes: int) -> bool:
+    """Whether the bound by feedback is affordable for all these sets: a pattern costs about a step."""
+    patterns = np.where(kept, 1.0 + sensors.cover.sum(axis=1), 1.0).prod(axis=1)
+    patterns *= np.prod(1.0 + sensors.always.sum(axis=1))
+    entries = exposure.chain.value.size / exposure.chain.start.shape[0]
+    moves = patterns.sum() + exposure.steps * len(kept)
+    return bool(2.0 * moves * (mistakes + 1) * entries <= _MOST_FEEDBACK)
 
 
 def _sampled(

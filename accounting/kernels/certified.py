@@ -86,7 +86,9 @@ def certified_person(
     by = DIVERGENCE
     if threshold < 0.0 or certified > threshold >= baseline:
         order = min(order, steps - mistakes)
-        dear = raw_success_from_powers(chain, start, first_slot, hits, mistakes, order, NO_PATTERNS, powers)
+        dear = raw_success_from_powers(
+            chain, start, first_slot, hits, mistakes, order, NO_PATTERNS, powers, np.empty((0, 0))
+        )
         if dear < certified:
             certified, by = dear, EXACT if mistakes == 0 else MOMENT
     return CertifiedPerson(max(certified, baseline), baseline, information, by)

@@ -5,12 +5,19 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from accounting.kernels.feedback import feedback_by_pattern
 from accounting.kernels.horizon import divergence_root
 from accounting.kernels.patterns import bound_by_hits, bound_by_pattern, moments_by_hits
 from accounting.kernels.renewal import renewal_information, renewal_optimum
 from accounting.kernels.segments import find_nodes, no_hit_weight, segment_polynomials, shared_powers
 from models.chain import ChainView
 from models.jit import jit, pjit, prange
+
+_SHARE = 1e-5  # of what the likeliest pattern gives: lighter ones are charged, not walked
+
+_ALL = 1 << 62
+
+_ROUNDING = 1e-12  # the told adversary may be the optimal one, and sums are rounded
 
 
 @jit
@@ -40,7 +47,10 @@ def raw_success(
 ) -> float:
     """Success against a raw schedule: exact at ``s = 0``, else the moment bound; 1 for order 0."""
     powers = shared_powers(chain, hits.shape[0] - 1 if order > 1 and mistakes > 0 else 0)
-    return raw_success_from_powers(chain, start, first_slot, hits, mistakes, order, least_pattern, powers)
+    nothing = np.empty((0, 0))
+    return raw_success_from_powers(
+        chain, start, first_slot, hits, mistakes, order, least_pattern, powers, nothing
+    )
 
 
 @jit
@@ -53,8 +63,12 @@ def raw_success_from_powers(
     order: int,
     least_pattern: float,
     powers: NDArray[np.float64],
+    marginal: NDArray[np.float64],
 ) -> float:
-    """The same with the powers of the matrix at hand; empty where they do not help."""
+    """The same with the powers of the matrix at hand; empty where they do not help.
+
+    With ``marginal`` (T, K), empty where that would be too dear, the bound by feedback is taken too.
+    """
     if mistakes == 0:
         return min(1.0, np.exp(renewal_optimum(chain, start, first_slot, hits)))
     if order == 0:
@@ -63,8 +77,23 @@ def raw_success_from_powers(
     polynomials = segment_polynomials(chain, start, first_slot, no_hit_weight(hits), nodes, order, powers)
     bound = bound_by_hits(moments_by_hits(polynomials, nodes, hits.shape[0]), mistakes)
     if order > 1 and least_pattern <= 1.0:
-        by_pattern = bound_by_pattern(polynomials, nodes, hits.shape[0], mistakes, least_pattern)
-        bound = min(bound, by_pattern.value)
+        bound = min(bound, bound_by_pattern(polynomials, nodes, hits.shape[0], mistakes, least_pattern).value)
+    if marginal.size > 0:
+        weight = no_hit_weight(hits)
+        told = feedback_by_pattern(
+            chain,
+            start,
+            first_slot,
+            weight,
+            nodes,
+            marginal,
+            polynomials,
+            mistakes,
+            _SHARE,
+            least_pattern,
+            _ALL,
+        )
+        bound = min(bound, told.value * (1.0 + _ROUNDING))
     return bound
 
 
@@ -82,19 +111,21 @@ def kept_sets(
     order: int,
     least_pattern: float,
     guess: float,
+    has_feedback: bool,
 ) -> NDArray[np.float64]:
     """Success bound and exact information (nats) of each kept set, shape (sets, 2).
 
     ``kept`` (sets, n) says which of the ``n`` noised sensor-steps survive; ``step`` (n,) and ``cover`` (n, K)
-    say when and where they see the person.
+    say when and where they see the person. ``has_feedback`` takes the bound by feedback too.
     """
     values = np.empty((kept.shape[0], 2))
     powers = shared_powers(chain, always.shape[0] - 1 if order > 1 else 0)
+    told = marginal if has_feedback else marginal[:0]
     for i in prange(kept.shape[0]):
         hits = kept_hits(always, step, cover, kept[i])
         information = renewal_information(chain, start, first_slot, hits, marginal).sum()
         success = raw_success_from_powers(
-            chain, start, first_slot, hits, mistakes, order, least_pattern, powers
+            chain, start, first_slot, hits, mistakes, order, least_pattern, powers, told
         )
         values[i, 0] = min(success, divergence_root(information, guess))
         values[i, 1] = information

@@ -24,6 +24,13 @@ from models.chain import ChainView
 from models.jit import jit
 
 
+class Told(NamedTuple):
+    """The bound, and how many endings of hit patterns were looked at for it."""
+
+    value: float
+    walked: int
+
+
 class Walked(NamedTuple):
     """Scratch and stack of the walk over hit patterns, a row for each number of hits."""
 
@@ -162,12 +169,14 @@ def feedback_by_pattern(
     mistakes: int,
     share: float,
     least: float,
-) -> float:
+    most: int,
+) -> Told:
     """Sum over hit patterns of the smaller of the told adversary's success and the moment bound.
 
     ``weight`` (T, K) and ``polynomials`` (N, N, order + 1) as in :mod:`accounting.kernels.segments`,
     ``marginal`` (T, K) is ``Pr[X_t = x]``. Patterns that end in hits with which at most ``least``, or
-    ``share`` of what the pattern without hits gives, can be won are charged with all of that.
+    ``share`` of what the pattern without hits gives, can be won are charged with all of that, and so is
+    everything left once ``most`` endings have been walked.
     """
     steps, places = weight.shape
     count = nodes.time.size
@@ -178,6 +187,7 @@ def feedback_by_pattern(
     total = _smaller_bound(told, walk.moments[0], polynomials[count - 1, 0], steps - mistakes)
     least = max(least, share * total)
     depth = 0
+    walked = 1
     while depth >= 0:
         b, a = walk.at[depth], walk.following[depth]
         walk.following[depth] -= 1
@@ -188,14 +198,15 @@ def feedback_by_pattern(
             continue
         suffix = walk.reached[depth, a]
         won = marginal[nodes.time[a], nodes.place[a]] * suffix[mistakes]
-        if won <= least:
+        if won <= least or walked >= most:
             total += won
             continue
         moments = walk.moments[depth + 1]
         moments[:] = 0.0
         multiply_into(moments, walk.moments[depth], polynomials[b, a])
+        walked += 1
         depth += 1
         walk.at[depth], walk.following[depth] = a, a - 1
         told = _back_from(chain, start, first_slot, weight, nodes, a, suffix, walk, walk.reached[depth])
         total += _smaller_bound(told, moments, polynomials[a, 0], steps - mistakes - depth)
-    return min(1.0, total)
+    return Told(min(1.0, total), walked)

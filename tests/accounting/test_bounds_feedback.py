@@ -87,6 +87,17 @@ def test_patterns_that_are_not_walked_count_as_success() -> None:
     assert feedback_bound(exposure, 2, Effort(patterns=0), None) is None
 
 
+def test_horizons_with_a_million_patterns_are_bounded_by_the_ones_that_matter() -> None:
+    """Twenty steps: the patterns walked hold nearly all that can be won; walking more never hurts."""
+    start, matrix = koga_chain(30, 0.1)
+    sensors = np.random.default_rng(3).integers(30, size=20)
+    exposure = raw_exposure(start, matrix, [[int(sensor)] for sensor in sensors])
+    bounds = [feedback_bound(exposure, 3, Effort(patterns=patterns), None) for patterns in (64, 512, 4096)]
+    assert None not in bounds
+    assert bounds == sorted(bounds, reverse=True)
+    assert bounds[-1] < 0.1 * bounds[0]
+
+
 def test_hundred_places_and_two_mistakes_are_bounded_near_the_best_attack() -> None:
     """Where the moment bound looks at too few steps jointly: it is more than 50 times larger here."""
     start, matrix = koga_chain(100, 0.1)

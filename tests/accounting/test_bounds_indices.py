@@ -10,7 +10,13 @@ from pathlib import Path
 import pytest
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-TESTS = ("test_bounds.py", "test_bounds_erasure.py", "test_bounds_sampled.py", "test_baseline.py")
+TESTS = (
+    "test_bounds.py",
+    "test_bounds_erasure.py",
+    "test_bounds_feedback.py",
+    "test_bounds_sampled.py",
+    "test_baseline.py",
+)
 
 
 @pytest.mark.slow
