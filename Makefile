@@ -15,7 +15,7 @@ CODE := models accounting stream_app tests benchmarks experiments
 PYTHON ?= $(shell for candidate in python3 python3.11 python3.12 python3.13; do \
 	$$candidate -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$candidate && break; done)
 
-.PHONY: help demo test services test-fast lint format bench soak held-out figures tightness real-checkins designs \
+.PHONY: help demo test services test-fast lint format bench soak held-out figures tightness real-checkins decisions designs \
 	readme screenshots lock install install-dev clean
 
 help: ## this list
@@ -72,6 +72,9 @@ real-checkins: install-dev ## every bound for every person of the real check-ins
 designs: install-dev ## noise designs and inferential privacy, figures and tables (DATA=folder: real series too)
 	@$(BIN)/python -m experiments.inferential_privacy --results docs/results
 	@$(if $(DATA),$(BIN)/python -m experiments.gaussian_process_fits --data $(DATA) --results docs/results)
+
+decisions: install-dev ## utility against risk: risk budgets beside fixed noise (DATA=folder)
+	@$(BIN)/python -m experiments.decisions $(if $(DATA),--data $(DATA)) --results docs/results
 
 readme: install-dev ## refresh the README's picture and example from a run of the demo
 	@$(BIN)/python -m experiments.readme

@@ -13,6 +13,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
+from accounting.decisions.because import Because
 from accounting.differential_privacy import ZcdpSpend
 from models.mechanisms import MECHANISMS
 from models.schedule import StepSchedule
@@ -25,6 +26,7 @@ from stream_app.settings import Settings
 QUANTILES = (0.5, 0.9, 0.99, 1.0)
 LATENCY_BUCKETS_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 EVERY_GROUP = "all"
+OVER_BY = ("releases", "habits")
 
 
 class EngineMetrics(Observer):
@@ -51,6 +53,7 @@ class EngineMetrics(Observer):
         self._now_seconds = now_seconds
         self._view: PeopleView | None = None
         self._count_events(registry, mechanisms)
+        self._show_decisions(registry)
         self._show_state(registry)
         self._show_risks(registry, [label(level) for level in thresholds])
         self._show_noise(registry, sensors)
@@ -87,6 +90,27 @@ class EngineMetrics(Observer):
         _at_zero(self._readings, Outcome)
         _at_zero(self._rejected, Reason)
         _at_zero(self._releases, mechanisms)
+
+    def _show_decisions(self, registry: CollectorRegistry) -> None:
+        self._decisions = Counter(
+            "tallyguard_decisions",
+            "Steps decided under a risk budget, by what settled the decision",
+            ["because"],
+            registry=registry,
+        )
+        self._over_budget = Gauge(
+            "tallyguard_people_over_limit",
+            "People over the limit of the risk budget, by releases or by habit alone",
+            ["by"],
+            registry=registry,
+        )
+        self._allowed_over = Gauge(
+            "tallyguard_people_allowed_over_limit",
+            "People who may be over the limit of the risk budget",
+            registry=registry,
+        )
+        _at_zero(self._decisions, Because)
+        _at_zero(self._over_budget, OVER_BY)
 
     def _show_state(self, registry: CollectorRegistry) -> None:
         self._people = Gauge("tallyguard_people", "People whose risk is accounted", registry=registry)
@@ -212,6 +236,7 @@ class EngineMetrics(Observer):
         self.lag.set(event.lag_steps)
         self._people.set(event.people)
         self._charge(event.schedule)
+        self._show_decision(event)
         self._show_errors(event)
         self._show_information(event.schedule)
         if event.summary is not None:
@@ -227,6 +252,16 @@ class EngineMetrics(Observer):
         for release in event.schedule.releases:
             missing = release.sensor.name in event.missing
             self._releases.labels("suppressed" if missing else release.mechanism.name).inc()
+
+    def _show_decision(self, event: StepClosed) -> None:
+        why = event.why
+        if why is None:
+            return
+        if not event.is_replayed:
+            self._decisions.labels(why.because.value).inc()
+        self._over_budget.labels("releases").set(why.over)
+        self._over_budget.labels("habits").set(why.natural)
+        self._allowed_over.set(why.allowed)
 
     def _show_errors(self, event: StepClosed) -> None:
         for release in event.schedule.releases:

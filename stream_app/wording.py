@@ -2,6 +2,18 @@
 
 from __future__ import annotations
 
+from accounting.decisions.because import Because
+from stream_app.messages import DecisionReason
+
+_SETTLED = {
+    Because.FREE: "every sensor at its best",
+    Because.BUDGET: "the least error that keeps the risk budget",
+    Because.SPENT: "suppressed, the risk budget leaves no room",
+    Because.HABITS: "suppressed, at this hour habits alone break the risk budget",
+    Because.CONTRADICTION: "a sensor that must be raw would break the risk budget and is suppressed",
+    Because.NO_ANSWER: "not everybody's accounts answered in time",
+}
+
 _WHOLES = (100, 1_000, 10_000, 100_000, 1_000_000)
 
 
@@ -24,3 +36,10 @@ def duration(seconds: float) -> str:
     if seconds < 7200:
         return f"{seconds / 60:.0f} min"
     return f"{seconds / 3600:.0f} h"
+
+
+def decision_in_words(why: DecisionReason) -> str:
+    """Why a step was released as it was, in a sentence without a count of the sensors."""
+    over = f"{why.over:,} of {why.people:,} people over the limit by releases, {why.natural:,} by habit alone"
+    cleared = f"; {why.dear:,} within it by the dear bounds only" if why.dear else ""
+    return f"{_SETTLED[why.because].capitalize()}: {over}, {why.allowed:,} may be{cleared}."

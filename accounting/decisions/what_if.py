@@ -115,11 +115,13 @@ class NextStep:
         self._has_own_start = np.diff(self._view.population.initial_start) > 0
         self._rooms = self._find_rooms(basis.caps)
         self._clearing = None
+        rows = [self._labels(announced) for announced in coming]
+        self._coming = np.array(rows, dtype=np.int32).reshape(-1, self._locations)
         if dear is not None:
-            self._clearing = Clearing(self._view, self._settings, basis.caps, self._step, dear)
+            self._clearing = Clearing(self._view, self._settings, basis.caps, self._step, dear, self._coming)
         slot = self._settings.first_slot + self._step
         self._quick = QuickBounds(basis.information, sensors, slot, self._has_own_start)
-        self._shares = self._count_steps(coming)
+        self._shares = self._count_steps()
         self._is_fixed = was_over | self._is_lost()
         self._asked = self._find_asked()
         self._opinions: deque[Opinion] = deque(maxlen=_OPINIONS_KEPT)
@@ -167,13 +169,12 @@ class NextStep:
         """How many of those over by the cheap bound are not by the dear ones."""
         if self._clearing is None:
             return 0
-        people, told = self._asked[over], opinion.unconditioned[over]
-        is_open = (told == 0) | (told <= self._rooms.unconditioned[people])
-        chosen = over[is_open & ~self._has_own_start[people]]
+        chosen = over[~self._has_own_start[self._asked[over]]]
+        people = self._asked[chosen]
+        terms = Terms(opinion.conditional[chosen], opinion.unconditioned[chosen])
+        leaves_room = terms.unconditioned <= self._rooms.unconditioned[people]
         labels = observe(step, self._locations).labels
-        return self._clearing.cleared(
-            self._asked[chosen], opinion.conditional[chosen], opinion.excess[chosen], labels
-        )
+        return self._clearing.cleared(people, terms, opinion.excess[chosen], leaves_room, labels)
 
     def _opinion(self, step: StepSchedule, enough: int) -> Opinion | None:
         """What a candidate does to each person asked about; only those are looked at whom it treats anew.
@@ -249,17 +250,14 @@ class NextStep:
 
     def _is_lost(self) -> NDArray[np.bool_]:
         """Over the limit in silence, and the dear bounds are not asked."""
-        rooms = self._rooms
-        if self._clearing is None:
-            return rooms.is_quiet_over
-        return rooms.is_lost | (rooms.is_quiet_over & self._has_own_start)
+        is_over = self._rooms.is_quiet_over
+        return is_over if self._clearing is None else is_over & self._has_own_start
 
     def _find_rooms(self, caps: Caps) -> Rooms:
         view, people = self._view, caps.step.size
         rooms = Rooms(
             np.empty(people, np.int64),
             np.empty(people, np.int64),
-            np.empty(people, np.bool_),
             np.empty(people, np.bool_),
         )
         longest = int(view.population.slots.max(initial=1))
@@ -275,12 +273,10 @@ class NextStep:
         )
         return rooms
 
-    def _count_steps(self, coming: Sequence[Sequence[Sensor]]) -> NDArray[np.int64]:
+    def _count_steps(self) -> NDArray[np.int64]:
         """In how many of this and the coming steps each person may be counted, (N,)."""
         steps = np.ones(self._view.since.size, dtype=np.int64)
-        if coming:
-            labels = np.stack([self._labels(announced) for announced in coming])
-            count_reaches(self._view.population, labels, steps)
+        count_reaches(self._view.population, self._coming, steps)
         return steps
 
     def _labels(self, sensors: Sequence[Sensor]) -> NDArray[np.int32]:

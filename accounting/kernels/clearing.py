@@ -1,8 +1,8 @@
 """People whom the cheap bound puts over a limit, looked at with the dear bounds before the step is accounted.
 
 The dear bounds do not fall in silence as the information does: a horizon may lose its least certain step. So
-each of the horizons that contain the next step and begin before it is looked at, as if silence followed, with
-the very bound that the accountant will compute then.
+each horizon from now on is looked at, as if silence followed, with the very bound that the accountant will
+compute then.
 """
 
 from __future__ import annotations
@@ -57,42 +57,55 @@ def room_by_dear_bounds(
     next_step: int,
     labels: NDArray[np.int32],
     conditional: int,
+    unconditioned: int,
     mistakes: int,
     order: int,
     sharpened_from: float,
     person: int,
 ) -> int:
-    """The largest ``c`` of the next step with every horizon that began before it within the limit.
+    """The largest ``c`` of the next step, of terms ``c`` and ``u``, with all horizons to come in limits.
 
-    ``labels`` (2 T - 1, M): the horizon, the next step as last but ``T - 1``, silence. Only a ``c`` of up to
-    ``conditional`` is of interest: -1 as soon as that is too much. Rows of silence may be longer than needed.
+    ``labels`` (2 T + C, M): the horizon, the next step as number ``T``, silence. Of interest is a ``c`` of
+    ``conditional`` or more: -1 if that is too much. Horizons that start after the next step differ by their
+    slot and by what is remembered, which never rises in silence: one cycle of them is enough.
     """
     horizon = state.conditional.shape[0]
+    slots = int(population.slots[person])
     first = next_step - horizon + 1
     now = MEMORY + horizon - 1
-    positions = now + 1
+    positions = now + slots + 2
     future = Future(np.empty(positions), np.empty(positions), np.empty(positions), np.empty(positions))
     load_past(state, future, first, now, person)
     running, known, room = state.running[person], state.information[person], UNLIMITED
-    for k in range(horizon - 1):
+    for k in range(horizon + slots):
         position = MEMORY + k
-        phase = constants.phase_start[person] + (first_slot + first + k) % int(population.slots[person])
+        phase = constants.phase_start[person] + (first_slot + first + k) % slots
         entropy = float(constants.entropy_units[phase])
-        remember_ahead(future, constants, phase, position, now, entropy, 1.0)
-        running -= state.conditional[(first + k) % horizon, person]
-        known = min(known, int(min(future.remembered[position] + future.told[position], entropy)) + running)
-        cap = caps.information[phase]
-        if known + conditional <= cap:
-            room = min(room, cap - known)
-        elif caps.risk[phase] < sharpened_from or not is_within(
+        remember_ahead(future, constants, phase, position, now, entropy, float(unconditioned))
+        kept, cap = future.remembered[position], caps.information[phase]
+        if k < horizon - 1:
+            running -= state.conditional[(first + k) % horizon, person]
+            known = min(known, int(min(kept + future.told[position], entropy)) + running)
+            if known + conditional <= cap:
+                room = min(room, cap - known)
+                continue
+        else:
+            kept = min(future.line[position] + future.slope[position] * unconditioned, entropy)
+            told = unconditioned if position == now else 0
+            if min(kept + told, entropy) <= cap:
+                continue
+        if caps.risk[phase] < sharpened_from:
+            return -1
+        window = labels[k : k + horizon]
+        if not is_within(
             population,
             constants,
             caps,
             since,
             first_slot,
             first + k,
-            labels[k : k + horizon],
-            future.remembered[position],
+            window,
+            kept,
             mistakes,
             order,
             person,
@@ -113,6 +126,7 @@ def find_dear_rooms(
     next_step: int,
     labels: NDArray[np.int32],
     conditional: NDArray[np.int64],
+    unconditioned: NDArray[np.int64],
     mistakes: int,
     order: int,
     sharpened_from: float,
@@ -130,6 +144,7 @@ def find_dear_rooms(
             next_step,
             labels,
             conditional[k],
+            unconditioned[k],
             mistakes,
             order,
             sharpened_from,

@@ -135,7 +135,10 @@ def ring_rows(step: int, horizon: int) -> Rows:
 
 @inline
 def remember(state: HorizonState, constants: Constants, rows: Rows, person: int, phase: int) -> int:
-    """``J`` of the horizon, in units and not yet capped by ``H(X_w)``; see the module's formula."""
+    """``J`` of the horizon, in units and not yet capped by ``H(X_w)``; see the module's formula.
+
+    Never more than a step earlier and what that step told: rounding must not let it rise in silence.
+    """
     best = np.inf
     between = 0.0  # sum of eta_g u_{w-g} over the steps after the one that is carried
     gap = 1
@@ -148,7 +151,8 @@ def remember(state: HorizonState, constants: Constants, rows: Rows, person: int,
         best = min(best, constants.contraction[phase, j] * older + between)
         if best == 0.0:
             return 0
-    return int(np.ceil(best)) + 1
+    before = state.remembered[rows.remembered[1], person] + state.unconditioned[rows.told[1], person]
+    return min(int(np.ceil(best)) + 1, before)
 
 
 @inline

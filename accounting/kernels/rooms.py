@@ -36,7 +36,6 @@ class Rooms(NamedTuple):
     conditional: NDArray[np.int64]  # (N,) limit of ``c``
     unconditioned: NDArray[np.int64]  # (N,) limit of ``u``
     is_quiet_over: NDArray[np.bool_]  # (N,) a limit is broken although nothing more is released
-    is_lost: NDArray[np.bool_]  # (N,) broken in a horizon that starts with the next step or later
 
 
 class Future(NamedTuple):
@@ -72,7 +71,8 @@ def remember_ahead(
         own_slope = eta * (future.slope[back] + (1.0 if back == now else 0.0)) + between_slope
         if own_line + own_slope * likely < line + slope * likely:
             line, slope = own_line, own_slope
-    quiet = np.ceil(quiet) + 1.0 if quiet > 0.0 else 0.0
+    before = future.remembered[position - 1] + future.told[position - 1]
+    quiet = min(np.ceil(quiet) + 1.0, before) if quiet > 0.0 else 0.0
     future.remembered[position] = min(quiet, entropy)
     future.line[position] = min(line + _SLACK_UNITS, entropy)
     future.slope[position] = slope if line < entropy else 0.0
@@ -109,7 +109,7 @@ def room_of_person(
     now = MEMORY + horizon - 1
     load_past(state, future, first, now, person)
     running, known = state.running[person], state.information[person]
-    conditional, unconditioned, is_over, is_lost = UNLIMITED, caps.step[person], False, False
+    conditional, unconditioned, is_over = UNLIMITED, caps.step[person], False
     for k in range(horizon - 1 + slots):
         position = MEMORY + k
         phase = constants.phase_start[person] + (first_slot + first + k) % slots
@@ -123,7 +123,6 @@ def room_of_person(
         known = min(known, int(quiet) + (running if k < horizon - 1 else 0))
         cap = caps.information[phase]
         is_over = is_over or known > cap
-        is_lost = is_lost or (known > cap and k >= horizon - 1)
         if k < horizon - 1:
             conditional = min(conditional, cap - known)
         elif entropy > cap:
@@ -133,7 +132,6 @@ def room_of_person(
     rooms.conditional[person] = max(conditional, -1)
     rooms.unconditioned[person] = max(unconditioned, -1)
     rooms.is_quiet_over[person] = is_over
-    rooms.is_lost[person] = is_lost
 
 
 @jit

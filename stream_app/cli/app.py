@@ -11,6 +11,7 @@ from stream_app.cli.demo import demo
 from stream_app.cli.ledger import ledger
 from stream_app.cli.noise import noise
 from stream_app.cli.persons import persons
+from stream_app.cli.plan import plan
 from stream_app.cli.priors import priors
 from stream_app.cli.produce import produce
 from stream_app.cli.rejected import rejected
@@ -35,6 +36,7 @@ app = typer.Typer(
 app.command()(demo)
 app.command()(run)
 app.command()(audit)
+app.command()(plan)
 app.command()(report)
 app.command()(ledger)
 app.command()(check)

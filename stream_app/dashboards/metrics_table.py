@@ -18,6 +18,8 @@ _BOUND = {  # where the values of a label come from, and so how many there can b
     "outcome": "what became of a reading",
     "reason": "why a message was rejected",
     "mechanism": "release mechanisms",
+    "because": "what settled a decision: free, budget, spent, habits, contradiction, no_answer",
+    "by": "releases, habits",
     "threshold": "setting `thresholds`",
     "quantile": "0.5, 0.9, 0.99 and 1",
     "sensor": "the deployment's sensors",

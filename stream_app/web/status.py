@@ -14,6 +14,7 @@ from models.sensors import Sensor
 from stream_app.events import Observer, RunStarted, RunStopped, StepClosed
 from stream_app.messages import Outcome, Reason, RiskSummary
 from stream_app.people import PeopleView, Standing
+from stream_app.wording import decision_in_words
 
 Phase = Literal["starting", "running", "stopped"]
 HISTORY = 240  # steps the page remembers
@@ -81,6 +82,7 @@ class Status:
     distribution: Distribution | None = None
     sensors: Mapping[str, SensorLine] = field(default_factory=dict)
     releases: tuple[ReleaseLine, ...] = ()
+    decision: str | None = None  # why the last step was released so, under a risk budget
 
     @property
     def is_ready(self) -> bool:
@@ -141,6 +143,7 @@ class StatusBoard(Observer):
             distribution=_distribution(self._view.standing()) if self._view else None,
             sensors=_told(status.sensors, event, self._view),
             releases=tuple(_release(release, event) for release in event.schedule.releases),
+            decision=decision_in_words(event.why) if event.why else None,
         )
 
     def stopped(self, event: RunStopped) -> None:

@@ -14,7 +14,7 @@ from accounting.decisions.limit import RiskLimit
 from accounting.decisions.search import SearchSettings
 from accounting.decisions.step import Decision, StepDecider, decide
 from accounting.decisions.what_if import WhatIf
-from models.mechanisms import Gaussian, Raw
+from models.mechanisms import Gaussian, Mechanism, Raw
 from models.population import Population
 from models.prior import MovementPrior
 from models.schedule import SensorRelease
@@ -22,6 +22,7 @@ from models.sensors import Sensor
 
 SIGMAS = (0.5, 1.0, 3.0)
 COST_OF_SILENCE = 4.0
+RELEASED: tuple[Mechanism, ...] = (Raw(), *map(Gaussian, SIGMAS))
 
 
 def people(
@@ -58,9 +59,12 @@ def random_settings(rng: np.random.Generator, **changed: object) -> HorizonSetti
     return HorizonSettings(horizon, mistakes, first_slot=first_slot, **{"sharpen": False, **changed})
 
 
-def choices_of(sensors: Sequence[Sensor], weights: Sequence[float] | None = None) -> list[SensorChoice]:
-    """Raw, three noises or nothing for each sensor."""
-    released = [Raw(), *map(Gaussian, SIGMAS)]
+def choices_of(
+    sensors: Sequence[Sensor],
+    weights: Sequence[float] | None = None,
+    released: Sequence[Mechanism] = RELEASED,
+) -> list[SensorChoice]:
+    """These mechanisms or nothing for each sensor."""
     weights = weights or [1.0] * len(sensors)
     return [
         SensorChoice.of(sensor, released, weight=weight, cost_of_silence=COST_OF_SILENCE)
@@ -104,12 +108,13 @@ def run(
     search: SearchSettings | None = None,
     look_ahead: int = 0,
     dear: DearSettings | None = None,
+    released: Sequence[Mechanism] = RELEASED,
 ) -> Iterator[Done]:
     """Decide and account step after step."""
     what_if = WhatIf(accountant, limit, dear)
     for t, sensors in enumerate(steps):
         asked = what_if.next_step(sensors, steps[t + 1 : t + 1 + look_ahead])
-        decision = decide(StepDecider(t, choices_of(sensors), limit, search), asked.tally)
+        decision = decide(StepDecider(t, choices_of(sensors, released=released), limit, search), asked.tally)
         what_if.note(decision.schedule)
         accountant.apply(decision.schedule)
         yield Done(decision, over_limit(accountant, limit))
@@ -122,3 +127,9 @@ def schedule_of_random(
     return tuple(
         SensorRelease(choice.sensor, choice.options[rng.integers(len(choice.options))]) for choice in choices
     )
+
+
+def information_cap_nats(limit: float, guess: float) -> float:
+    """``d(limit || guess)``."""
+    inside = limit * np.log(limit / guess)
+    return float(inside + (1 - limit) * (np.log1p(-limit) - np.log1p(-guess)))

@@ -53,7 +53,7 @@ def test_no_run_exceeds_its_budget_nor_does_the_silence_after_it(seed, in_hindsi
 @pytest.mark.slow
 def test_no_run_exceeds_its_budget_in_many_runs_of_every_kind():
     settled: Counter[str] = Counter()
-    for seed in range(250):
+    for seed in range(150):
         settled += check_run(seed, in_hindsight=seed % 3 == 0, steps=30, look_ahead=seed % 4)
     assert min(settled[because] for because in (Because.FREE, Because.BUDGET, Because.SPENT)) > 50
     assert settled["dear"] > 100

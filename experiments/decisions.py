@@ -1,0 +1,287 @@
+"""Utility against risk: one noise for everything beside the least noise that a risk budget allows.
+
+``python -m experiments.decisions --data FOLDER --results docs/results`` (or ``make decisions DATA=FOLDER``)
+
+For check-ins (priors as in Koga, Meehan, Chaudhuri) and the simulated city a schedule is drawn: some sensors
+a step at random places. It is released raw, with each fixed noise, and under a risk budget, first come first
+served and looking ahead. A release is judged by the most people over the limit after any step, by the
+certified bound, by the share of counts released and by their expected error; silence counts as the error of
+the largest noise. No count is needed, so nothing is simulated.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from accounting.continuous import NEGLIGIBLE, ContinuousAccountant, HorizonSettings
+from accounting.decisions.choices import SensorChoice, schedule_of
+from accounting.decisions.clearing import DearSettings
+from accounting.decisions.limit import RiskLimit
+from accounting.decisions.step import StepDecider, decide
+from accounting.decisions.what_if import WhatIf
+from experiments.drawing import DOTS_PER_INCH
+from experiments.held_out import DATA_SETS, NOWHERE_SENSOR, find_data
+from experiments.measure import write_csv
+from models.checkins import read_checkins
+from models.fitting import fit_priors
+from models.mechanisms import Gaussian, Raw
+from models.population import Population
+from models.schedule import StepSchedule
+from models.sensors import Sensor, SensorRegistry
+from stream_app.city import CityOptions, build_city
+
+SIGMAS = (0.5, 1.0, 2.0, 4.0, 8.0)
+SILENCE = Gaussian(SIGMAS[-1]).expected_absolute_error()
+LOOK_AHEAD = 9
+SHARES = (0.0, 0.01, 0.05, 0.1)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A population, what is counted when, and the limit."""
+
+    name: str
+    population: Population
+    horizon: HorizonSettings
+    steps: tuple[tuple[Sensor, ...], ...]
+    added: float
+
+
+@dataclass(frozen=True)
+class Row:
+    """One way of releasing one setting.
+
+    ``over`` is the largest share of people over the limit at any step, ``error`` that of what is released (in
+    people, 0 where nothing is), ``loss`` with silence as the error of the largest noise.
+    """
+
+    data_set: str
+    people: int
+    added_limit: float
+    way: str
+    share_allowed: float
+    over: float
+    released: float
+    error: float
+    loss: float
+
+
+Choose = Callable[[int, Sequence[SensorChoice]], StepSchedule]
+
+
+def check_ins(name: str, folder: Path, steps: int = 60, sensors: int = 3) -> Setting:
+    """Fitted priors, and so many random sensors a step; the whole trace of five steps is to be guessed."""
+    population = fit_priors(read_checkins(folder / DATA_SETS[name])).population
+    registry = SensorRegistry.one_per_location(population.location_names)
+    known = [sensor for sensor in registry.sensors if sensor.name != NOWHERE_SENSOR]
+    return Setting(name, population, HorizonSettings(5, 0), _drawn(known, steps, sensors), 0.1)
+
+
+def simulated_city(people: int = 1000, steps: int = 72, sensors: int = 6) -> Setting:
+    """Everybody's week in the city of the demo, an hour a step, random sensors of all kinds."""
+    city = build_city(CityOptions(people=people))
+    horizon = HorizonSettings(10, 2)
+    return Setting("city", city.population, horizon, _drawn(city.registry.sensors, steps, sensors), 0.1)
+
+
+def _drawn(known: Sequence[Sensor], steps: int, sensors: int) -> tuple[tuple[Sensor, ...], ...]:
+    random = np.random.default_rng(1)
+    return tuple(
+        tuple(known[k] for k in np.sort(random.choice(len(known), sensors, replace=False)))
+        for _ in range(steps)
+    )
+
+
+def rows_of(setting: Setting, shares: Sequence[float]) -> Iterator[Row]:
+    """Every way of releasing a setting."""
+    limit = RiskLimit(0.0, added=setting.added, habits_apart=True)
+    for option, way in enumerate(["raw", *(f"sigma {sigma:g}" for sigma in SIGMAS)]):
+        accountant = ContinuousAccountant(setting.population, setting.horizon)
+        yield _measure(setting, limit, way, accountant, fixed(option))
+    for share in shares:
+        for way, ahead in (("budget", 0), ("budget, looking ahead", LOOK_AHEAD)):
+            budget = RiskLimit(share, added=setting.added, habits_apart=True)
+            accountant = ContinuousAccountant(setting.population, setting.horizon)
+            yield _measure(setting, budget, way, accountant, budgeted(setting, budget, accountant, ahead))
+
+
+def fixed(option: int) -> Choose:
+    """Always the same option."""
+    return lambda step, choices: schedule_of(step, choices, (option,) * len(choices))
+
+
+def budgeted(setting: Setting, limit: RiskLimit, accountant: ContinuousAccountant, ahead: int) -> Choose:
+    """The least error that keeps the limit."""
+    what_if = WhatIf(accountant, limit, DearSettings())
+
+    def choose(step: int, choices: Sequence[SensorChoice]) -> StepSchedule:
+        coming = setting.steps[step + 1 : step + 1 + ahead]
+        asked = what_if.next_step([choice.sensor for choice in choices], coming)
+        decider = StepDecider(step, choices, limit, people=len(setting.population))
+        return decide(decider, asked.tally).schedule
+
+    return choose
+
+
+def _measure(
+    setting: Setting, limit: RiskLimit, way: str, accountant: ContinuousAccountant, choose: Choose
+) -> Row:
+    """Decide, account and look at everybody after each step."""
+    losses, errors, most = [], [], 0
+    for step, sensors in enumerate(setting.steps):
+        decided = choose(step, [_choice(sensor) for sensor in sensors])
+        accountant.apply(decided)
+        most = max(most, int(over_limit(accountant, setting.added).sum()))
+        for release in decided.releases:
+            mechanism = release.mechanism
+            error = mechanism.expected_absolute_error() if mechanism.is_released else None
+            losses.append(SILENCE if error is None else error)
+            errors += [] if error is None else [error]
+    people = len(setting.population)
+    return Row(
+        setting.name,
+        people,
+        setting.added,
+        way,
+        limit.share,
+        most / people,
+        len(errors) / len(losses),
+        float(np.mean(errors)) if errors else 0.0,
+        float(np.mean(losses)),
+    )
+
+
+def _choice(sensor: Sensor) -> SensorChoice:
+    options = [Raw(), *map(Gaussian, SIGMAS)]
+    return SensorChoice.of(sensor, options, weight=1.0, cost_of_silence=SILENCE)
+
+
+def over_limit(accountant: ContinuousAccountant, added: float) -> np.ndarray:
+    """Who gained more than the limit, (N,): over the baseline, or over the guess where that is above it."""
+    limit, guess = accountant.baseline() + added, accountant.view().state.guess
+    return accountant.risk() > np.where(guess * (1 + NEGLIGIBLE) >= limit, guess + added, limit)
+
+
+def best_fixed(rows: Sequence[Row], budget: Row) -> Row | None:
+    """The fixed way with the least loss that keeps what a budget promises."""
+    within = [
+        row
+        for row in rows
+        if row.data_set == budget.data_set and not is_budget(row) and row.over <= budget.share_allowed
+    ]
+    return min(within, key=lambda row: row.loss, default=None)
+
+
+def is_budget(row: Row) -> bool:
+    """Whether a budget decided."""
+    return row.way.startswith("budget")
+
+
+def table(rows: Sequence[Row]) -> str:
+    """The budgets beside the best fixed noise within the same limit, as Markdown."""
+    head = [
+        "data set",
+        "people",
+        "may be over",
+        "way",
+        "over",
+        "released",
+        "error",
+        "loss",
+        "best fixed",
+        "loss",
+    ]
+    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    for row in filter(is_budget, rows):
+        fixed_way = best_fixed(rows, row)
+        cells = [row.data_set, str(row.people), f"{row.share_allowed:.0%}", row.way, f"{row.over:.1%}"]
+        cells += [f"{row.released:.0%}", f"{row.error:.2f}", f"{row.loss:.2f}"]
+        cells += ["none", ""] if fixed_way is None else [fixed_way.way, f"{fixed_way.loss:.2f}"]
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+_PAGE = """# Risk budgets beside fixed noise
+
+Made by `make decisions`. Some sensors a step at random places ({schedules}). A budget lets a share of people
+gain more than {added} by the certified bound; the best fixed noise is the one of least loss that lets no more
+people gain that much at any step. No count is needed for any of it.
+
+{table}
+
+![loss against people over the limit](decisions.png)
+
+- **over**: largest share of people over the limit after any step. **released**: share of counts published.
+- **error**: mean expected absolute error of the published counts, in people. **loss**: the same with silence
+  counted as the error of the largest noise, {silence:.2f} people. All choose among raw and sigma {sigmas}.
+- Whoever is over the limit by habit alone is over it here when releases add {added} to the bound with nothing
+  released (`habits = "apart"`).
+"""
+
+
+def report(rows: Sequence[Row], settings: Sequence[Setting]) -> str:
+    """The page for ``docs/results``."""
+    schedules = "; ".join(
+        f"{each.name}: {len(each.steps)} steps of {len(each.steps[0])} sensors, T = {each.horizon.horizon}, "
+        f"s = {each.horizon.mistakes}"
+        for each in settings
+    )
+    sigmas = ", ".join(f"{sigma:g}" for sigma in SIGMAS)
+    added = settings[0].added
+    return _PAGE.format(schedules=schedules, table=table(rows), added=added, silence=SILENCE, sigmas=sigmas)
+
+
+def draw(rows: Sequence[Row], output: Path) -> None:
+    """Loss against people over the limit, a panel a data set; lower and further left is better."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    from matplotlib import pyplot
+
+    names = list(dict.fromkeys(row.data_set for row in rows))
+    figure, grid = pyplot.subplots(1, len(names), figsize=(4.2 * len(names), 3.8), layout="constrained")
+    for axes, name in zip(grid, names, strict=True):
+        for label, chosen, style in _series([row for row in rows if row.data_set == name]):
+            axes.plot([100 * row.over for row in chosen], [row.loss for row in chosen], label=label, **style)
+        axes.set(title=name, xlabel="people over the limit, %", xlim=(-1, None), ylim=(-0.2, None))
+    grid[0].set_ylabel("loss, people")
+    figure.legend(*grid[0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
+    figure.savefig(output, dpi=DOTS_PER_INCH, metadata={"Software": None})
+    pyplot.close(figure)
+
+
+def _series(rows: Sequence[Row]) -> Iterator[tuple[str, list[Row], dict[str, str]]]:
+    """The three lines of a panel."""
+    yield "raw, one sigma", [r for r in rows if not is_budget(r)], {"color": "#999999", "marker": "s"}
+    for way, colour, marker in (("budget", "#0072B2", "o"), ("budget, looking ahead", "#009E73", "^")):
+        yield way, [row for row in rows if row.way == way], {"color": colour, "marker": marker}
+
+
+def main() -> None:
+    """Print the table; write page, figures and picture to the results folder."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--data", type=Path, help="folder with the Parquet files")
+    parser.add_argument("--results", type=Path, help="folder to write decisions.md, .csv and .png to")
+    parser.add_argument("--people", type=int, default=600, help="people of the simulated city")
+    arguments = parser.parse_args()
+    settings = [
+        *(check_ins(name, find_data(arguments.data)) for name in DATA_SETS),
+        simulated_city(arguments.people),
+    ]
+    rows = [row for setting in settings for row in rows_of(setting, SHARES)]
+    print(table(rows))
+    if arguments.results:
+        write_csv(rows, arguments.results / "decisions.csv")
+        (arguments.results / "decisions.md").write_text(report(rows, settings))
+        draw(rows, arguments.results / "decisions.png")
+
+
+if __name__ == "__main__":
+    main()

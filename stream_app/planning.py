@@ -1,0 +1,122 @@
+"""The decisions for a whole schedule in advance: what a run would release, with which error and which risk.
+
+Decisions never need a count, so a plan made today is what the run does tomorrow, as long as priors, settings
+and schedule stay the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from accounting.risk_summary import RiskSummary
+from models.mechanisms import Mechanism
+from models.population import Population
+from stream_app.embedded import RunOptions, make_plan, new_accountant
+from stream_app.people_shards import dear_settings
+from stream_app.policy import BudgetPolicy, Decided
+from stream_app.settings import Settings
+
+
+@dataclass(frozen=True)
+class PlannedStep:
+    """One decided step and everybody's risk after it."""
+
+    decided: Decided
+    risks: RiskSummary
+
+    def as_json(self) -> dict[str, Any]:
+        """The step as a JSON object: the releases in the form of a schedule file."""
+        why = self.decided.why
+        return {
+            "step": self.decided.schedule.step,
+            "releases": [
+                {
+                    "sensor": release.sensor.name,
+                    "mechanism": release.mechanism.name,
+                    **release.mechanism.parameters,
+                    "expected_error": expected_error(release.mechanism),
+                }
+                for release in self.decided.schedule.releases
+            ],
+            "why": None if why is None else why.model_dump(mode="json"),
+            "risk": {f"{level:g}": value for level, value in self.risks.risk_quantiles.items()},
+            "mean_risk": self.risks.mean_risk,
+            "mean_added": self.risks.mean_added,
+            "at_risk": {f"{level:g}": count for level, count in self.risks.at_risk.items()},
+        }
+
+
+@dataclass(frozen=True)
+class SensorPlan:
+    """What a plan means for one sensor: steps announced, released, released raw; mean error when released."""
+
+    sensor: str
+    steps: int
+    released: int
+    raw: int
+    mean_error: float | None
+
+
+@dataclass(frozen=True)
+class ReleasePlan:
+    """A whole schedule decided in advance."""
+
+    people: int
+    steps: tuple[PlannedStep, ...]
+
+    def sensors(self) -> tuple[SensorPlan, ...]:
+        """Each sensor's share, in the order of their first announcement."""
+        found: dict[str, list[Mechanism]] = {}
+        for step in self.steps:
+            for release in step.decided.schedule.releases:
+                found.setdefault(release.sensor.name, []).append(release.mechanism)
+        return tuple(_sensor_plan(name, mechanisms) for name, mechanisms in found.items())
+
+    def as_json(self) -> dict[str, Any]:
+        """The plan as one JSON document."""
+        return {
+            "people": self.people,
+            "steps": [step.as_json() for step in self.steps],
+            "sensors": [vars(sensor) for sensor in self.sensors()],
+        }
+
+
+def plan_releases(
+    settings: Settings,
+    schedule: Path,
+    population: Population,
+    progress: Callable[[int, int], None] = lambda done, steps: None,
+) -> ReleasePlan:
+    """Decide and account every step of a schedule file; ``progress`` is told of steps done and steps in all.
+
+    The schedule's mechanisms stand under a fixed policy and are the best there may be under a risk budget.
+    """
+    plan = make_plan(settings, RunOptions(output=Path(), schedule=schedule), population)
+    accountant = new_accountant(settings, plan, population)
+    if isinstance(plan.policy, BudgetPolicy):
+        evaluations = settings.release.budget.dear
+        plan.policy.bind(accountant, dear_settings(population.people, evaluations, settings.kafka.partitions))
+    last = max(plan.announced, default=-1)
+    steps = []
+    for step in range(last + 1):
+        decided = plan.policy.decide(step, plan.announced.get(step, ()))
+        plan.policy.accounted(decided.schedule)
+        accountant.apply(decided.schedule)
+        steps.append(PlannedStep(decided, accountant.summary()))
+        progress(step + 1, last + 1)
+    return ReleasePlan(len(population), tuple(steps))
+
+
+def expected_error(mechanism: Mechanism) -> float | None:
+    """Expected absolute error, in people; None where nothing is published."""
+    return mechanism.expected_absolute_error() if mechanism.is_released else None
+
+
+def _sensor_plan(name: str, mechanisms: list[Mechanism]) -> SensorPlan:
+    errors = [error for error in map(expected_error, mechanisms) if error is not None]
+    raw = sum(mechanism.is_exact for mechanism in mechanisms)
+    mean = sum(errors) / len(errors) if errors else None
+    return SensorPlan(name, len(mechanisms), len(errors), raw, mean)

@@ -1,0 +1,142 @@
+"""The search: exact where everything can be tried, within its budget always, near the best otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import product
+
+import numpy as np
+import pytest
+
+from accounting.continuous import ContinuousAccountant, HorizonSettings
+from accounting.decisions.choices import Assignment, SensorChoice, cost_of, schedule_of
+from accounting.decisions.limit import RiskLimit
+from accounting.decisions.search import Search, SearchSettings
+from accounting.decisions.selection import select_sensors
+from accounting.decisions.step import Decision, StepDecider, decide
+from accounting.decisions.what_if import NextStep, WhatIf
+from accounting.exceptions import SettingsError
+from models.mechanisms import Gaussian, Raw, Suppressed
+from models.schedule import StepSchedule
+from models.sensors import Sensor
+from tests.accounting.decisions import deciding
+
+LOCATIONS = 8
+
+
+def a_question(
+    seed: int, sensors: int, steps_before: int = 3
+) -> tuple[NextStep, list[SensorChoice], RiskLimit]:
+    """A step after some decided ones, with a limit that binds."""
+    rng = np.random.default_rng(seed)
+    population = deciding.people(rng, 60, LOCATIONS, cycles=(1,))
+    accountant = ContinuousAccountant(population, HorizonSettings(4, 0, sharpen=False))
+    limit = RiskLimit(float(rng.choice([0.02, 0.1])), added=float(rng.uniform(0.15, 0.4)), habits_apart=True)
+    steps = [deciding.random_sensors(rng, LOCATIONS, most=2) for _ in range(steps_before)]
+    list(deciding.run(accountant, limit, steps))
+    offered = [Sensor(f"s{k}", (int(k),)) for k in rng.choice(LOCATIONS, sensors, replace=False)]
+    weights = rng.choice([1.0, 2.0, 5.0], sensors).tolist()
+    return WhatIf(accountant, limit).next_step(offered), deciding.choices_of(offered, weights), limit
+
+
+def best_by_enumeration(
+    asked: NextStep, choices: Sequence[SensorChoice], limit: RiskLimit, most: int | None = None
+) -> tuple[float, Assignment | None]:
+    """The least cost of all assignments that keep the budget."""
+    every = list(product(*(range(len(choice.options)) for choice in choices)))
+    if most is not None:
+        silent = [len(choice.options) - 1 for choice in choices]
+        every = [a for a in every if sum(k != s for k, s in zip(a, silent, strict=True)) <= most]
+    tally = asked.tally([schedule_of(3, choices, assignment) for assignment in every])
+    kept = [a for a, ok in zip(every, tally.is_admissible(limit), strict=True) if ok]
+    best = min(kept, key=lambda a: cost_of(choices, a), default=None)
+    return (cost_of(choices, best) if best is not None else float("inf")), best
+
+
+def decide_with(
+    asked: NextStep, choices: Sequence[SensorChoice], limit: RiskLimit, settings: SearchSettings
+) -> Decision:
+    return decide(StepDecider(3, choices, limit, settings), asked.tally)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_one_sensor_gets_the_least_noise_that_keeps_the_budget(seed):
+    asked, choices, limit = a_question(seed, 1)
+    cost, best = best_by_enumeration(asked, choices, limit)
+    decision = decide_with(asked, choices, limit, SearchSettings(exact_up_to=5))
+    if best is None:
+        assert not decision.schedule.releases[0].mechanism.is_released
+    else:
+        assert decision.cost == cost
+        assert decision.schedule == schedule_of(3, choices, best)
+
+
+def test_several_sensors_are_near_the_best_assignment():
+    """Measured: how much of what the best assignment saves over silence the search saves."""
+    found, exact = [], 0
+    for seed in range(40):
+        asked, choices, limit = a_question(seed, 3)
+        cost, best = best_by_enumeration(asked, choices, limit)
+        decision = decide_with(asked, choices, limit, SearchSettings(exact_up_to=1))
+        silence = sum(choice.costs[-1] for choice in choices)
+        if best is None or cost == silence:
+            continue
+        assert decision.cost >= cost - 1e-9
+        found.append((silence - decision.cost) / (silence - cost))
+        exact += decision.cost <= cost + 1e-9
+    assert len(found) > 20
+    assert np.mean(found) > 0.9
+    assert exact > len(found) / 3
+
+
+def test_all_assignments_are_tried_where_they_are_few():
+    for seed in range(10):
+        asked, choices, limit = a_question(seed, 2)
+        cost, best = best_by_enumeration(asked, choices, limit)
+        decision = decide_with(asked, choices, limit, SearchSettings(exact_up_to=25))
+        assert best is None or decision.cost == cost
+
+
+def test_selection_is_exact_on_small_cases_and_never_above_its_bound():
+    reached = 0
+    for seed in range(30):
+        asked, choices, limit = a_question(seed, 3)
+        cost, best = best_by_enumeration(asked, choices, limit, most=2)
+        chosen = select_sensors(3, choices, limit, 2, asked.tally, SearchSettings(exact_up_to=125))
+        silence = sum(choice.costs[-1] for choice in choices)
+        assert len(chosen.sensors) <= 2
+        assert chosen.use <= chosen.bound + 1e-9
+        if best is not None:
+            assert chosen.use == pytest.approx(silence - cost)
+            assert silence - cost <= chosen.bound + 1e-9
+            reached += chosen.use > 0
+        greedy = select_sensors(3, choices, limit, 2, asked.tally, SearchSettings(exact_up_to=1))
+        assert len(greedy.sensors) <= 2
+        assert greedy.use <= chosen.use + 1e-9
+    assert reached > 10
+
+
+def test_the_search_ends_and_asks_nothing_twice_whatever_is_answered():
+    rng = np.random.default_rng(3)
+    for _ in range(100):
+        sensors = [Sensor(f"s{k}", (k,)) for k in range(int(rng.integers(1, 7)))]
+        search = Search(deciding.choices_of(sensors), SearchSettings(exact_up_to=8, rounds=4))
+        for _ in range(20):
+            asked = search.candidates
+            if not asked:
+                break
+            assert len(set(asked)) == len(asked)
+            over = rng.integers(0, 9, len(asked)).tolist()
+            search.take(over, [count < 4 for count in over])
+        assert not search.candidates
+
+
+def test_options_must_end_with_silence_and_cost_more_and_more():
+    sensor = Sensor("s", (0,))
+    with pytest.raises(SettingsError, match="publish nothing"):
+        SensorChoice(sensor, (Raw(), Gaussian(1.0)), (0.0, 1.0))
+    with pytest.raises(SettingsError, match="must rise"):
+        SensorChoice(sensor, (Raw(), Suppressed()), (1.0, 0.0))
+    with pytest.raises(SettingsError, match="limit risk or added"):
+        RiskLimit(0.1)
+    assert StepSchedule(0) == schedule_of(0, [], ())
