@@ -44,7 +44,7 @@ def check_run(seed: int, *, in_hindsight: bool, steps: int, look_ahead: int = 0)
     return settled
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(SEEDS, st.booleans(), st.integers(0, 4))
 def test_no_run_exceeds_its_budget_nor_does_the_silence_after_it(seed, in_hindsight, look_ahead):
     check_run(seed, in_hindsight=in_hindsight, steps=15, look_ahead=look_ahead)
@@ -53,10 +53,10 @@ def test_no_run_exceeds_its_budget_nor_does_the_silence_after_it(seed, in_hindsi
 @pytest.mark.slow
 def test_no_run_exceeds_its_budget_in_many_runs_of_every_kind():
     settled: Counter[str] = Counter()
-    for seed in range(150):
+    for seed in range(50):
         settled += check_run(seed, in_hindsight=seed % 3 == 0, steps=30, look_ahead=seed % 4)
-    assert min(settled[because] for because in (Because.FREE, Because.BUDGET, Because.SPENT)) > 50
-    assert settled["dear"] > 100
+    assert min(settled[because] for because in (Because.FREE, Because.BUDGET, Because.SPENT)) > 15
+    assert settled["dear"] > 30
 
 
 def test_what_is_said_of_a_candidate_holds_once_it_is_accounted():
