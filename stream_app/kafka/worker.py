@@ -29,8 +29,9 @@ from stream_app.kafka.exceptions import StalledError
 
 logger = logging.getLogger(__name__)
 
-SHUTDOWN_SECONDS = 20.0
+SHUTDOWN_SECONDS = 25.0
 EXIT_STALLED = 70
+_LINGER_SECONDS, _LEAVE_SECONDS = 3.0, 10.0
 _ENDED_BY_ITSELF = ("a worker must work until it is stopped", "an end by itself", "start it again")
 
 
@@ -130,8 +131,10 @@ class _Process:
         await self._leave(working, reason if failure is None else f"failure: {type(failure).__name__}")
         self._watchdog.stop()
         bound.cancel()
-        if failure is not None:
-            raise _known(failure, connection)
+        known = None if failure is None else _known(failure, connection)
+        _end_soon(0 if known is None else 1, "" if known is None else f"tallyguard: {known}")
+        if known is not None:
+            raise known
         logger.info("worker ended: %s", reason)
         return 0
 
@@ -176,7 +179,7 @@ class _Process:
         app = getattr(self, "_app", None)
         if app is not None:
             with suppress(Exception):
-                await stop_app(app, SHUTDOWN_SECONDS / 2)
+                await stop_app(app, _LEAVE_SECONDS)
 
     def _end(self, reason: str) -> None:
         if not self._ended.done():
@@ -220,6 +223,19 @@ class Watchdog:
                     flush=True,
                 )
                 os._exit(EXIT_STALLED)
+
+
+def _end_soon(code: int, message: str) -> None:
+    """Make sure of the end: a thread that still compiles would keep the process for minutes."""
+    ending = threading.Timer(_LINGER_SECONDS, _cut_off, (code, message))
+    ending.daemon = True
+    ending.start()
+
+
+def _cut_off(code: int, message: str) -> None:
+    if message:
+        print(message, file=sys.stderr, flush=True)
+    os._exit(code)
 
 
 def _give_up() -> None:
