@@ -49,7 +49,10 @@ def _fetch(version: str, folder: Path) -> None:
         if os.environ.get("CI") == "true":
             pytest.fail(reason)
         pytest.skip(reason)
-    unfinished.replace(folder)
+    try:
+        unfinished.replace(folder)
+    except OSError:  # another process was faster
+        shutil.rmtree(unfinished, ignore_errors=True)
 
 
 class Broker:
