@@ -93,10 +93,10 @@ class Book:
         newcomers, refused = self._accountant(
             [entry for entry in changes.values() if entry is not None], self.next_step
         )
-        stay = set(self.pseudonyms) - changes.keys() | {each.pseudonym for each in refused}
+        gone = changes.keys() - {each.pseudonym for each in refused}
         known = self.accountant
-        if len(stay) < len(known.population):
-            staying = [i for i, name in enumerate(known.population.people) if name in stay]
+        staying = [i for i, name in enumerate(known.population.people) if name not in gone]
+        if len(staying) < len(known.population):
             known = known.of_people(np.array(staying, dtype=np.int64))
         if len(newcomers.population):
             newcomers.apply_all(schedules(newcomers.next_step, self.next_step))

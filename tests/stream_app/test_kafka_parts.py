@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,7 +16,9 @@ from hypothesis import strategies as st
 from models.population import Population
 from stream_app.kafka.access import access_rules, commands, roles
 from stream_app.kafka.arrival_order import SILENCE_SECONDS, ArrivalOrder, Arrived
+from stream_app.kafka.book import Book
 from stream_app.kafka.connection import Connection
+from stream_app.kafka.deployment import Deployment
 from stream_app.kafka.exceptions import LogError
 from stream_app.kafka.person_records import parse_person, people_of, person_records
 from stream_app.kafka.producing import Pace, produce
@@ -164,6 +167,25 @@ def test_what_is_no_person_is_named(key: bytes, value: bytes, said: str) -> None
         parse_person(key, value)
 
 
+def test_whoever_is_deleted_leaves_a_book_also_when_another_record_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "locations.txt").write_text("A\nB\nC\nD\n")
+    book = Book(0, Deployment.of(kafka_settings(tmp_path / "locations.txt")))
+    records = dict(person_records(population(2), ["a", "b"], 0))
+    entries = {name: parse_person(name.encode(), value) for name, value in records.items()}
+    assert book.change(entries, lambda first, until: ()) == ()
+    stranger = entries["a"]._replace(pseudonym="z", record={"person": "z", "transition": [[0.5]]})
+    refused = book.change({"a": None, "z": stranger}, lambda first, until: ())
+    assert [each.pseudonym for each in refused] == ["z"]
+    assert book.pseudonyms == ("b",)
+    worse = entries["b"]._replace(record={"person": "b", "transition": [[0.5]]})
+    assert [each.pseudonym for each in book.change({"b": worse}, lambda first, until: ())] == ["b"]
+    assert book.pseudonyms == ("b",)
+
+
+def kafka_settings(locations: Path) -> Settings:
+    return Settings.model_validate({"locations": locations, "kafka": {"servers": ("nowhere:9092",)}})
+
+
 def test_a_pulse_is_stalled_by_work_that_does_not_move_and_by_a_loop_that_does_not_turn() -> None:
     now = [0.0]
     pulse = Pulse(lambda: now[0])
@@ -234,12 +256,10 @@ def test_only_the_release_worker_reads_counts_and_only_the_loader_and_accounts_r
     assert public == {topics.releases}
 
 
-def test_the_embedded_run_of_the_same_messages_releases_the_same(tmp_path: object) -> None:
+def test_the_embedded_run_of_the_same_messages_releases_the_same(tmp_path: Path) -> None:
     """The worker's core and the embedded runner are two adapters of one engine."""
-    from pathlib import Path
-
     messages = messages_of_a_day(12, 5)
-    run_on(Path(str(tmp_path)), [b"".join(message.line() for message in messages)])
+    run_on(tmp_path, [b"".join(message.line() for message in messages)])
     records = [
         arrived(A if message.type == "activation" else R, float(k), k, message.line().rstrip())
         for k, message in enumerate(messages)
@@ -249,4 +269,4 @@ def test_the_embedded_run_of_the_same_messages_releases_the_same(tmp_path: objec
     target.engine.finish()
     taken.closed += target.take([], 0.0).closed
     lines = b"".join(step.release.line() for step in taken.closed)
-    assert lines == outputs_of(Path(str(tmp_path)))["releases.jsonl"]
+    assert lines == outputs_of(tmp_path)["releases.jsonl"]
