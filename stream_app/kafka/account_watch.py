@@ -95,7 +95,6 @@ class AccountWatch:
         self._schedules: dict[int, StepSchedule] = {}
         self._shown_seconds = -np.inf
         self._shown_step = -1
-        self._began_seconds = now_seconds()
 
     def owns(self, books: Iterable[Book]) -> None:
         """The books, or their people, are others now."""
@@ -120,7 +119,7 @@ class AccountWatch:
             return
         for step in sorted(step for step in self._schedules if step < reached):
             self._observer.restored(self._schedules.pop(step))
-        self._observer.closed(self._event(self._schedules.pop(reached), now))
+        self._observer.closed(self._event(self._schedules.pop(reached)))
         self._shown_step, self._shown_seconds = reached, now
 
     def dropped(self) -> None:
@@ -148,7 +147,7 @@ class AccountWatch:
         """The step that some book applies next."""
         return min((book.next_step for book in self._books), default=0)
 
-    def _event(self, schedule: StepSchedule, now: float) -> StepClosed:
+    def _event(self, schedule: StepSchedule) -> StepClosed:
         standing = self._view.standing()
         thresholds = self._books[0].accountant.settings.thresholds
         summary = summarise(schedule.step, standing.risk, standing.baseline, thresholds)

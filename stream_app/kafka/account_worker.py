@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -23,12 +22,12 @@ from stream_app.kafka.account_watch import AccountWatch
 from stream_app.kafka.book import Arrival, Book
 from stream_app.kafka.deployment import Deployment
 from stream_app.kafka.exceptions import LogError
+from stream_app.kafka.log_ends import LogEnds
 from stream_app.kafka.log_reader import (
     committed_offset,
     first_pending_step,
-    last_record,
+    last_step,
     read_steps,
-    step_key,
 )
 from stream_app.kafka.person_source import Changes, PersonSource
 from stream_app.kafka.proposal_source import ProposalSource
@@ -70,8 +69,7 @@ class AccountWorker(Job):
         self._asked: dict[int, Proposal] = {}
         self._books: dict[int, Book] = {}
         self._lags = False
-        self._looked_seconds = time.monotonic()
-        self._look_every_seconds = deployment.settings.kafka.stall_seconds / 4
+        self._ends = LogEnds(deployment.settings.kafka.stall_seconds / 4)
         self._inbox: asyncio.Queue[Any] = asyncio.Queue(maxsize=256)
         self._assignment: set[int] = set()
         self._changed = asyncio.Event()
@@ -142,12 +140,12 @@ class AccountWorker(Job):
 
         Looked at now and then while nothing comes; the watchdog ends the process when it stays so.
         """
-        now = time.monotonic()
-        if now - self._looked_seconds < self._look_every_seconds or not self._books:
+        if not self._books:
             return
-        self._looked_seconds = now
-        last = await last_record(self._deployment.connection, self._topics.decisions)
-        reached = -1 if last is None else step_key(last.key)
+        connection, decisions = self._deployment.connection, self._topics.decisions
+        reached = await self._ends.look(lambda: last_step(connection, decisions, patient=False))
+        if reached is None:
+            return
         lag = max(reached + 1 - book.next_step for book in self._books.values())
         self._watch.lag(max(0, lag))
         self._lags = lag > 0 and self._inbox.empty()
@@ -237,8 +235,8 @@ class AccountWorker(Job):
 
     async def _logged(self, first: int, until: int) -> list[StepSchedule]:
         """The decided steps ``first..until - 1`` of the log."""
-        values = read_steps(self._deployment.connection, self._topics.decisions, first, until)
-        found = [self._schedule(StepDecision.model_validate_json(value)) async for value in values]
+        decisions = read_steps(self._deployment.connection, self._topics.decisions, first, until)
+        found = [self._schedule(decision) async for decision in decisions]
         if [schedule.step for schedule in found] != list(range(first, max(first, until))):
             raise LogError(
                 f"{self._topics.decisions} must hold every step from {first} to {until - 1}",

@@ -16,12 +16,15 @@ from pydantic import ValidationError
 
 from models.schedule import StepSchedule
 from stream_app.kafka.connection import Connection
+from stream_app.kafka.following import Following
 from stream_app.kafka.log_reader import reading
 from stream_app.kafka.topics import Topics
 from stream_app.policy import BudgetPolicy, Decided
 from stream_app.proposals import Answer, Proposal, Talk
 
 logger = logging.getLogger(__name__)
+
+_LISTEN_SECONDS = 0.05
 
 
 class Asker:
@@ -32,7 +35,7 @@ class Asker:
         self._topics = topics
         self._answer_seconds = answer_seconds
         self._producer: Any = None
-        self._hearing: asyncio.Task[None] | None = None
+        self._hearing = Following()
         self._heard: asyncio.Queue[Answer] = asyncio.Queue()
         self._is_listening = asyncio.Event()
 
@@ -42,19 +45,20 @@ class Asker:
 
         self._producer = AIOKafkaProducer(**self._connection.aiokafka(), enable_idempotence=True)
         await self._producer.start()
-        self._hearing = asyncio.create_task(self._hear())
-        await self._is_listening.wait()
+        await self._hearing.begin(self._hear())
+        while not self._is_listening.is_set():
+            self._hearing.check()
+            await asyncio.sleep(_LISTEN_SECONDS)
 
     async def stop(self) -> None:
         """Listen no longer."""
-        if self._hearing is not None:
-            self._hearing.cancel()
-            await asyncio.gather(self._hearing, return_exceptions=True)
+        await self._hearing.stop()
         if self._producer is not None:
             await self._producer.stop()
 
     async def ask(self, talk: Talk) -> Decided:
         """Talk until there is a decision or the time is over."""
+        self._hearing.check()
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self._answer_seconds
         asked: Proposal | None = None

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from typing import TypeVar
 
 from stream_app.kafka.connection import Connection
 from stream_app.kafka.exceptions import BrokerError
@@ -19,6 +20,7 @@ logger = logging.getLogger(__name__)
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.5, 15.0
 _REFUSALS = ("Authentication", "Authorization", "Sasl", "SSL", "Certificate")
 _PROBE_MILLISECONDS = 5_000
+Answer = TypeVar("Answer")
 
 
 def is_refusal(error: BaseException) -> bool:
@@ -29,6 +31,12 @@ def is_refusal(error: BaseException) -> bool:
             return True
         chain = chain.__cause__ or chain.__context__
     return False
+
+
+def is_passing(error: BaseException) -> bool:
+    """Whether the broker was away or busy, so that the same question may be answered later."""
+    is_late = type(error).__name__ == "KafkaTimeoutError"
+    return isinstance(error, ConnectionError) or is_late or bool(getattr(error, "retriable", False))
 
 
 def explain(error: BaseException, connection: Connection) -> BrokerError:
@@ -95,6 +103,19 @@ async def wait_for_broker(connection: Connection) -> None:
             await admin.close()
         await asyncio.sleep(pause)
         pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
+
+
+async def patiently(connection: Connection, ask: Callable[[], Awaitable[Answer]]) -> Answer:
+    """What the broker answers, also if it has to come back first; :class:`BrokerError` if it refuses us."""
+    while True:
+        try:
+            return await ask()
+        except Exception as error:  # the client's and sockets' own
+            if not is_passing(error):
+                raise
+            logger.warning("asking the broker again: %s", str(error) or type(error).__name__)
+        await asyncio.sleep(FIRST_PAUSE_SECONDS)
+        await wait_for_broker(connection)
 
 
 async def _quietly(connection: Connection) -> BaseException | None:

@@ -1,36 +1,34 @@
 """Reading logs outside any group: the decided steps of a range, the last record, everything there is.
 
 Only committed transactions are read. Marks of transactions take offsets too, so a step is found by bisection:
-steps and offsets rise together.
+steps and offsets rise together. A record that is no decision is passed over: whoever accounts notices a gap.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+from pydantic import ValidationError
+
+from stream_app.kafka.broker_errors import patiently
 from stream_app.kafka.connection import Connection
+from stream_app.messages import StepDecision
+
+logger = logging.getLogger(__name__)
 
 _LAST_RECORDS = 64  # marks of transactions at the end of a log are fewer than that
 _POLL_MILLISECONDS = 500
 
 
 @asynccontextmanager
-async def reading(connection: Connection, **options: Any) -> AsyncIterator[Any]:
-    """A consumer without a group while the block runs."""
-    from aiokafka import AIOKafkaConsumer
-
-    consumer = AIOKafkaConsumer(
-        **connection.aiokafka(),
-        isolation_level="read_committed",
-        enable_auto_commit=False,
-        max_partition_fetch_bytes=8 * 2**20,
-        **options,
-    )
+async def reading(connection: Connection, *, patient: bool = True) -> AsyncIterator[Any]:
+    """A consumer without a group while the block runs; a patient one waits for a broker that is away."""
+    consumer = await (patiently(connection, lambda: _start(connection)) if patient else _start(connection))
     try:
-        await consumer.start()
         yield consumer
     finally:
         await consumer.stop()
@@ -47,11 +45,20 @@ async def read_partition(
             yield record
 
 
-async def last_record(connection: Connection, topic: str, partition: int = 0) -> Any | None:
+async def last_record(
+    connection: Connection, topic: str, partition: int = 0, *, patient: bool = True
+) -> Any | None:
     """The last record of a partition; None if it is empty."""
-    async with _assigned(connection, topic, partition) as (consumer, where):
+    async with _assigned(connection, topic, partition, patient=patient) as (consumer, where):
         begin, end = await _bounds(consumer, where)
         return await _last(consumer, where, begin, end)
+
+
+async def last_step(connection: Connection, topic: str, *, patient: bool = True) -> int:
+    """The last decided step of a log; -1 while there is none."""
+    async with _assigned(connection, topic, 0, patient=patient) as (consumer, where):
+        begin, end = await _bounds(consumer, where)
+        return await _last_step(consumer, where, begin, end)
 
 
 async def first_pending_step(connection: Connection, topic: str, partition: int, start: int) -> int:
@@ -62,11 +69,8 @@ async def first_pending_step(connection: Connection, topic: str, partition: int,
     async with _assigned(connection, topic, partition) as (consumer, where):
         begin, end = await _bounds(consumer, where)
         consumer.seek(where, max(begin, start))
-        pending = await _first(consumer, where, end)
-        if pending is not None:
-            return step_key(pending.key)
-        last = await _last(consumer, where, begin, end)
-        return 0 if last is None else step_key(last.key) + 1
+        pending = await _first_step(consumer, where, end)
+        return await _last_step(consumer, where, begin, end) + 1 if pending is None else pending
 
 
 async def committed_offset(connection: Connection, group: str, topic: str, partition: int) -> int:
@@ -74,43 +78,73 @@ async def committed_offset(connection: Connection, group: str, topic: str, parti
     from aiokafka import TopicPartition
     from aiokafka.admin import AIOKafkaAdminClient
 
-    admin = AIOKafkaAdminClient(**connection.aiokafka())
-    await admin.start()
-    try:
-        offsets = await admin.list_consumer_group_offsets(group)
-    finally:
-        await admin.close()
-    found = offsets.get(TopicPartition(topic, partition))
+    async def ask() -> Any:
+        admin = AIOKafkaAdminClient(**connection.aiokafka())
+        try:
+            await admin.start()
+            return await admin.list_consumer_group_offsets(group)
+        finally:
+            await admin.close()
+
+    found = (await patiently(connection, ask)).get(TopicPartition(topic, partition))
     return 0 if found is None else max(0, found.offset)
 
 
-async def read_steps(connection: Connection, topic: str, first: int, until: int) -> AsyncIterator[bytes]:
-    """The records of the steps ``first..until - 1`` of a log with one record a step, in order."""
+async def read_steps(
+    connection: Connection, topic: str, first: int, until: int
+) -> AsyncIterator[StepDecision]:
+    """The decisions of the steps ``first..until - 1`` of a log with one record a step, in order."""
     if first >= until:
         return
     async with _assigned(connection, topic, 0) as (consumer, where):
         begin, end = await _bounds(consumer, where)
         consumer.seek(where, await _find(consumer, where, begin, end, first))
         async for record in _until(consumer, where, end):
-            step = step_key(record.key)
-            if step >= until:
+            decision = decision_in(record)
+            if decision is None or decision.step < first:
+                continue
+            if decision.step >= until:
                 return
-            if step >= first:
-                yield record.value
+            yield decision
 
 
-def step_key(key: bytes | None) -> int:
-    """The step in a log's key."""
-    return int(key or b"-1")
+def decision_in(record: Any) -> StepDecision | None:
+    """The decision a record holds; None, and a warning, where it holds something else."""
+    try:
+        return StepDecision.model_validate_json(record.value or b"")
+    except ValidationError:
+        logger.warning("%s/%d:%d is no decision", record.topic, record.partition, record.offset)
+        return None
+
+
+async def _start(connection: Connection) -> Any:
+    """A consumer that is connected."""
+    from aiokafka import AIOKafkaConsumer
+
+    consumer = AIOKafkaConsumer(
+        **connection.aiokafka(),
+        isolation_level="read_committed",
+        enable_auto_commit=False,
+        auto_offset_reset="earliest",  # an offset that compaction removed must not lead to the end
+        max_partition_fetch_bytes=8 * 2**20,
+    )
+    try:
+        await consumer.start()
+    except BaseException:
+        await consumer.stop()
+        raise
+    return consumer
 
 
 @asynccontextmanager
-async def _assigned(connection: Connection, topic: str, partition: int) -> AsyncIterator[tuple[Any, Any]]:
+async def _assigned(
+    connection: Connection, topic: str, partition: int, *, patient: bool = True
+) -> AsyncIterator[tuple[Any, Any]]:
     """A consumer of one partition, and the partition."""
     from aiokafka import TopicPartition
 
     where = TopicPartition(topic, partition)
-    async with reading(connection) as consumer:
+    async with reading(connection, patient=patient) as consumer:
         consumer.assign([where])
         yield consumer, where
 
@@ -135,23 +169,36 @@ async def _last(consumer: Any, where: Any, begin: int, end: int) -> Any | None:
     return None
 
 
+async def _last_step(consumer: Any, where: Any, begin: int, end: int) -> int:
+    """The step of the last decision between two offsets; -1 without one."""
+    last = await _last(consumer, where, begin, end)
+    while last is not None:
+        decision = decision_in(last)
+        if decision is not None:
+            return decision.step
+        last = await _last(consumer, where, begin, last.offset)
+    return -1
+
+
 async def _find(consumer: Any, where: Any, begin: int, end: int, step: int) -> int:
     """An offset at or before the record of a step, and not far before it."""
     while end - begin > _LAST_RECORDS:
         middle = (begin + end) // 2
         consumer.seek(where, middle)
-        found = await _first(consumer, where, end)
-        if found is None or step_key(found.key) > step:
+        found = await _first_step(consumer, where, end)
+        if found is None or found > step:
             end = middle
         else:
             begin = middle
     return begin
 
 
-async def _first(consumer: Any, where: Any, end: int) -> Any | None:
-    """The next record before an offset."""
+async def _first_step(consumer: Any, where: Any, end: int) -> int | None:
+    """The step of the next decision before an offset."""
     async for record in _until(consumer, where, end):
-        return record
+        decision = decision_in(record)
+        if decision is not None:
+            return decision.step
     return None
 
 

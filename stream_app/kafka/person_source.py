@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
 from stream_app.kafka.connection import Connection
+from stream_app.kafka.following import Following
 from stream_app.kafka.log_reader import read_partition, reading
 from stream_app.kafka.person_records import PersonEntry, parse_person
 from stream_app.kafka.refused import Refused
@@ -26,8 +26,7 @@ class PersonSource:
         self._refuse = refuse
         self._changes: dict[int, Changes] = {}
         self._next: dict[int, int] = {}
-        self._following: asyncio.Task[None] | None = None
-        self.changed = asyncio.Event()
+        self._following = Following()
 
     async def load(self, partition: int) -> Changes:
         """Everybody of a partition as of now."""
@@ -53,20 +52,15 @@ class PersonSource:
         followed = set(partitions)
         self._changes = {each: changes for each, changes in self._changes.items() if each in followed}
         if followed:
-            self._following = asyncio.create_task(self._follow(followed))
+            await self._following.begin(self._follow(followed))
 
     async def stop(self) -> None:
         """Hear of nothing any more."""
-        if self._following is not None:
-            self._following.cancel()
-            await asyncio.gather(self._following, return_exceptions=True)
-            self._following = None
+        await self._following.stop()
 
     def check(self) -> None:
         """Raise what ended the following, if anything did."""
-        following = self._following
-        if following is not None and following.done() and not following.cancelled():
-            following.result()
+        self._following.check()
 
     async def _follow(self, partitions: set[int]) -> None:
         from aiokafka import TopicPartition
@@ -79,7 +73,6 @@ class PersonSource:
             async for record in consumer:
                 self._next[record.partition] = record.offset + 1
                 await self._enter(self._changes.setdefault(record.partition, {}), record)
-                self.changed.set()
 
     async def _enter(self, people: Changes, record: Any) -> None:
         """One record; what is no person goes to the dead letters, and whoever was known stays."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable
 
 from pydantic import ValidationError
 
 from stream_app.kafka.connection import Connection
+from stream_app.kafka.following import Following
 from stream_app.kafka.log_reader import reading
 from stream_app.proposals import Proposal
 
@@ -26,27 +26,22 @@ class ProposalSource:
         self._connection = connection
         self._topic = topic
         self._hand = hand
-        self._following: asyncio.Task[None] | None = None
+        self._following = Following()
 
     async def follow(self, partitions: Iterable[int]) -> None:
         """From now on hear what is proposed to these partitions only."""
         await self.stop()
         followed = sorted(partitions)
         if followed:
-            self._following = asyncio.create_task(self._follow(followed))
+            await self._following.begin(self._follow(followed))
 
     async def stop(self) -> None:
         """Hear of nothing any more."""
-        if self._following is not None:
-            self._following.cancel()
-            await asyncio.gather(self._following, return_exceptions=True)
-            self._following = None
+        await self._following.stop()
 
     def check(self) -> None:
         """Raise what ended the following, if anything did."""
-        following = self._following
-        if following is not None and following.done() and not following.cancelled():
-            following.result()
+        self._following.check()
 
     async def _follow(self, partitions: list[int]) -> None:
         from aiokafka import TopicPartition

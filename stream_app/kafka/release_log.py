@@ -77,7 +77,7 @@ class ReleaseLog:
             raise BrokerError(
                 "a transaction of the release log must be committed",
                 str(error) or type(error).__name__,
-                "nothing of it is visible; started again, the worker continues before it",
+                "all of it is visible or nothing; started again, the worker continues where the log ends",
             ) from error
 
     def _records(self, transaction: Transaction) -> Iterable[tuple[str, bytes | None, bytes, int]]:

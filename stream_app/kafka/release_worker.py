@@ -25,14 +25,14 @@ from stream_app.kafka.alone import wait_until_alone
 from stream_app.kafka.arrival_order import ArrivalOrder, Arrived
 from stream_app.kafka.asking import Asker, AskingPolicy
 from stream_app.kafka.deployment import Deployment, check_basis
-from stream_app.kafka.exceptions import FencedError
-from stream_app.kafka.log_reader import last_record, read_steps
+from stream_app.kafka.exceptions import FencedError, LogError
+from stream_app.kafka.log_ends import LogEnds
+from stream_app.kafka.log_reader import last_record, last_step, read_steps
 from stream_app.kafka.progress import Progress, parse_progress
 from stream_app.kafka.release_core import ReleaseCore, Taken
 from stream_app.kafka.release_log import ReleaseLog
 from stream_app.kafka.warm_up import account_a_little
 from stream_app.kafka.worker import Job, Pulse
-from stream_app.messages import StepDecision
 from stream_app.policy import BudgetPolicy, Policy
 from stream_app.publisher import KeyedPublisher
 from stream_app.runner import StepClock
@@ -73,7 +73,8 @@ class ReleaseWorker(Job):
         self._asker: Asker | None = None
         self._loop: asyncio.AbstractEventLoop
         self._unacknowledged: list[Arrived] = []
-        self._committed_seconds = self._looked_seconds = time.monotonic()
+        self._committed_seconds = time.monotonic()
+        self._ends = LogEnds(deployment.settings.kafka.stall_seconds / 4)
         self._lags = False
 
     @property
@@ -94,6 +95,7 @@ class ReleaseWorker(Job):
         progress = parse_progress(None if record is None else record.value, topics.progress)
         basis = self._deployment.basis(self._noise_key.fingerprint())
         check_basis(progress.basis, basis, accept_changes=self._accept_changes)
+        await self._check_continues(progress)
         await self._tell_restored(progress.next_step)
         flush = None if self._asker is None else self._flush
         self._core = ReleaseCore(self._engine(progress), self._clock(), progress, basis, flush)
@@ -164,13 +166,16 @@ class ReleaseWorker(Job):
 
     async def _look_for_lag(self) -> None:
         """Whether records wait that the group does not hand to us; the watchdog ends us if that stays so."""
-        now = time.monotonic()
-        if now - self._looked_seconds >= self._deployment.settings.kafka.stall_seconds / 4:
-            self._looked_seconds = now
-            self._lags = False
-            for topic in self.topics:
-                last = await last_record(self._deployment.connection, topic)
-                self._lags |= last is not None and self._order.lacks(topic, last.offset)
+        lags = await self._ends.look(self._lacks_any)
+        self._lags = self._lags if lags is None else lags
+
+    async def _lacks_any(self) -> bool:
+        """Whether an input topic has a record that has not come."""
+        for topic in self.topics:
+            last = await last_record(self._deployment.connection, topic, patient=False)
+            if last is not None and self._order.lacks(topic, last.offset):
+                return True
+        return False
 
     async def _wait(self) -> None:
         """Until something arrives, or a while."""
@@ -255,11 +260,22 @@ class ReleaseWorker(Job):
             settings.origin_seconds, settings.step_seconds, settings.grace_seconds, settings.max_ahead
         )
 
+    async def _check_continues(self, progress: Progress) -> None:
+        """A progress that was lost, or is another log's, would publish steps a second time."""
+        topics = self._deployment.topics
+        decided = await last_step(self._deployment.connection, topics.decisions) + 1
+        if decided != progress.next_step:
+            raise LogError(
+                f"{topics.progress} must say to go on at step {decided}, where {topics.decisions} ends",
+                f"step {progress.next_step}",
+                "both are written together, so one of them was changed or lost: restore it, "
+                "or begin anew with another kafka.prefix",
+            )
+
     async def _tell_restored(self, next_step: int) -> None:
         """What earlier runs have spent: the privacy account does not begin anew."""
         decisions = self._deployment.topics.decisions
-        async for value in read_steps(self._deployment.connection, decisions, 0, next_step):
-            decision = StepDecision.model_validate_json(value)
+        async for decision in read_steps(self._deployment.connection, decisions, 0, next_step):
             self._observer.restored(schedule_of(decision, self._deployment.registry))
 
     def _is_at_end(self, topic: str, next_offset: int) -> bool:

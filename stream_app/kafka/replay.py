@@ -13,8 +13,8 @@ from stream_app.decisions import schedule_of
 from stream_app.kafka.book import Book
 from stream_app.kafka.clients import consuming, records
 from stream_app.kafka.deployment import Deployment
+from stream_app.kafka.log_reader import decision_in
 from stream_app.kafka.person_records import PersonEntry, parse_person
-from stream_app.messages import StepDecision
 from stream_app.risk_output import JsonlRisks, summary_message
 
 Changes = dict[str, PersonEntry | None]
@@ -43,7 +43,9 @@ def replay(deployment: Deployment, tell: Callable[[int, bytes], None]) -> tuple[
         books = _books(deployment, _people(consumer, deployment))
         steps = 0
         for record in records(consumer, deployment.topics.decisions):
-            decision = StepDecision.model_validate_json(record.value)
+            decision = decision_in(record)
+            if decision is None:
+                continue
             schedule = schedule_of(decision, deployment.registry)
             for book in books:
                 book.apply(schedule)
@@ -58,7 +60,8 @@ def compare(deployment: Deployment) -> Comparison:
     told: dict[tuple[int, bytes], set[bytes]] = {}
     with consuming(deployment.connection) as consumer:
         for record in records(consumer, deployment.topics.risks):
-            told.setdefault((record.partition, _subject(record.value)), set()).add(record.value)
+            line = record.value or b""
+            told.setdefault((record.partition, _subject(line)), set()).add(line)
     result = Comparison()
 
     def hold(partition: int, line: bytes) -> None:

@@ -16,7 +16,7 @@ from tests.watching.services import free_port, program
 
 VERSION = "4.1.1"
 OLDER_VERSION = "3.9.1"
-_START_SECONDS = 60.0
+_START_SECONDS = 180.0
 _CLUSTER = "MkU3OEVBNTcwNTJENDM2Qk"
 _QUIET = (
     "handlers=java.util.logging.ConsoleHandler\n.level=WARNING\nkafka.server.KafkaRaftServer.level=INFO\n"

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.kafka.broker import Broker, broker
+from tests.watching.services import ROOT
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -15,6 +18,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if Path(__file__).parent in item.path.parents:
             item.add_marker(pytest.mark.xdist_group("kafka"))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def compiled_kernels() -> None:
+    """Compile once what the workers need: several that do so at the same time would take minutes."""
+    command = [sys.executable, "-m", "stream_app.kafka.warm_up"]
+    subprocess.run(command, cwd=ROOT, check=True, timeout=1200)
 
 
 @pytest.fixture(scope="session")

@@ -36,7 +36,7 @@ def test_decisions_are_those_of_the_embedded_engine(
             deployment.start("account")
         deployment.start("release")
         deployment.produce(lines)
-        deployment.wait_for_steps(STEPS, 120.0)
+        deployment.wait_for_steps(STEPS)
         releases, risks = deployment.embedded(lines)
         assert deployment.releases() == releases
         assert deployment.person_risks() == risks

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from stream_app.kafka.deployment import administration
+from stream_app.kafka.deployment import Deployment, administration
+from stream_app.kafka.progress import KEY, Progress
+from stream_app.kafka.replay import compare
 from stream_app.kafka.topics import check_topics, create_topics
 from tests.kafka.broker import Broker, broker
 from tests.kafka.support import OnKafka, small_city
@@ -19,9 +21,10 @@ pytestmark = pytest.mark.slow
 def test_workers_wait_for_a_broker_that_is_absent_and_outlive_one_that_restarts(tmp_path: Path) -> None:
     population, sensors, messages = small_city(20)
     lines, steps = messages(60), 60
+    looks_often = {"stall_seconds": 24}
     with (
         broker(tmp_path / "broker") as kafka,
-        OnKafka(tmp_path / "away", kafka.address, population, sensors) as deployment,
+        OnKafka(tmp_path / "away", kafka.address, population, sensors, kafka=looks_often) as deployment,
     ):
         deployment.load_people()
         kafka.stop()
@@ -32,9 +35,11 @@ def test_workers_wait_for_a_broker_that_is_absent_and_outlive_one_that_restarts(
         deployment.produce(lines[:150])
         deployment.wait_for_steps(30)
         kafka.kill()
+        for worker in workers:
+            wait_until("it notices", lambda worker=worker: worker.says("the broker does not answer"))
         kafka.start()
         deployment.produce(lines[150:])
-        deployment.wait_for_steps(steps, 120.0)
+        deployment.wait_for_steps(steps)
         assert all(worker.is_running for worker in workers)
         releases, risks = deployment.embedded(lines)
         assert deployment.releases() == releases
@@ -69,6 +74,62 @@ def test_a_poison_message_in_each_topic_becomes_a_dead_letter_and_stops_nothing(
         for topic, expected in (("activations", 1), ("readings", 1), ("persons", 2), ("steps", 4)):
             assert sum(source.startswith(topic) for source in sources) == expected, sources
         assert all(letter["reason"] and letter["hint"] for letter in letters)
+
+
+def test_poison_that_waits_for_a_worker_or_lies_in_the_log_misleads_nobody(
+    kafka: Broker, tmp_path: Path
+) -> None:
+    """A worker resumes by what the logs hold, whatever a stranger has written among it."""
+    population, sensors, messages = small_city(20)
+    lines = messages(26)
+    with OnKafka(tmp_path / "among", kafka.address, population, sensors) as deployment:
+        topics = deployment.topics
+
+        def poison(key: bytes) -> None:
+            deployment.send(topics.decisions, b"poison", key=key)
+            for partition in range(topics.partitions):
+                deployment.send(topics.steps, b"poison", key=key, partition=partition)
+
+        deployment.load_people()
+        poison(b"15")
+        release = deployment.start("release")
+        deployment.produce(lines[:100])
+        wait_until("20 steps", lambda: len(deployment.releases()) == 20)
+        poison(b"no step")
+        account = deployment.start("account")
+        deployment.wait_for_steps(20)
+        assert account.stop() == 0
+        assert release.stop() == 0
+        poison(b"24")
+        deployment.start("release")
+        deployment.produce(lines[100:])
+        deployment.start("account")
+        deployment.wait_for_steps(26)
+        releases, risks = deployment.embedded(lines)
+        assert deployment.releases() == releases
+        assert deployment.person_risks() == risks
+        assert all(len(told) == 1 for told in deployment.summaries().values())
+        letters = [json.loads(line)["source"] for line in deployment.values(topics.rejected)]
+        assert len(letters) == 3 * topics.partitions
+        assert all(source.startswith(topics.steps) for source in letters)
+        assert compare(Deployment.of(deployment.settings)).is_same
+
+
+def test_a_release_worker_whose_progress_was_lost_publishes_nothing_a_second_time(
+    kafka: Broker, tmp_path: Path
+) -> None:
+    population, sensors, messages = small_city(20)
+    with OnKafka(tmp_path / "lost", kafka.address, population, sensors) as deployment:
+        first = deployment.start("release")
+        deployment.produce(messages(10))
+        wait_until("10 steps", lambda: len(deployment.releases()) == 10)
+        assert first.stop() == 0
+        releases = deployment.releases()
+        deployment.send(deployment.topics.progress, Progress().record(), key=KEY)
+        again = deployment.start("release")
+        assert again.ended() == 1
+        assert "must say to go on at step 10" in again.text
+        assert deployment.releases() == releases
 
 
 def test_topics_of_another_shape_are_explained_and_keep_workers_from_starting(
