@@ -32,9 +32,9 @@ from accounting.kernels.horizon import (
 from accounting.kernels.own_start import carry_all, refresh_all
 from accounting.kernels.sharpen import sharpen
 from accounting.kernels.step_terms import StepView
-from accounting.observation import observe
+from accounting.repeated_steps import RepeatedSteps
 from accounting.risk_summary import RiskSummary, summarise
-from accounting.step_view import empty_view, step_view
+from accounting.step_view import empty_view, view_of
 from models.chain import PopulationArrays
 from models.population import Population
 from models.schedule import StepSchedule
@@ -65,7 +65,8 @@ class ContinuousAccountant:
     """Certified risk of a population, moved on one step at a time by :meth:`apply`.
 
     ``effective_from[i]`` is the step from which person ``i``'s releases count (default: the first step).
-    Cost: O(sensors at the person's places) per person and step; about 300 bytes a person besides the priors.
+    Cost: O(sensors at the person's places) per person and step, no more than silence for a step that comes
+    again; about 300 bytes a person besides the priors, and 16 for each step that comes again, within limits.
     """
 
     population: Population
@@ -111,7 +112,7 @@ class ContinuousAccountant:
                 step.step,
                 "apply steps in order, empty ones included",
             )
-        view = step_view(observe(step, len(self.population.location_names)))
+        view = view_of(step.releases, len(self.population.location_names))
         if self._own_people.size:
             carry_all(*self._own_start_arguments(step.step))
         advance(
@@ -124,6 +125,7 @@ class ContinuousAccountant:
             step.step,
             self._view_before,
             view,
+            self._repeated.terms(self._view_before, view, step.step),
             self._most_places,
         )
         self._view_before = view
@@ -204,7 +206,8 @@ class ContinuousAccountant:
                     )
                 value[...] = stored[prefix + name]
             fields = {name: stored[f"view_{name}"] for name in StepView._fields}
-            self._view_before = StepView(**{**fields, "is_raw": bool(fields["is_raw"])})
+            flags = {name: bool(fields[name]) for name in ("is_disjoint", "is_raw")}
+            self._view_before = StepView(**{**fields, **flags})
             self._next_step = int(stored["next_step"])
             self._reached, self._reached_before = stored["reached"], stored["reached_before"]
             self._labels = stored["labels"]
@@ -251,6 +254,7 @@ class ContinuousAccountant:
         self._arrays = self.population.arrays
         self._most_places = int(np.diff(self._arrays.places_start).max(initial=1))
         self._own_people = np.flatnonzero(np.diff(self._arrays.initial_start))
+        self._repeated = RepeatedSteps(self._arrays.slots)
 
     def _sharpen(self, step: int) -> None:
         """Look again, with the dear bounds, at those whose cheap bound is high."""

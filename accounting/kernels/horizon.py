@@ -77,6 +77,13 @@ class OwnStarts(NamedTuple):
     now: NDArray[np.float64]  # at the last step
 
 
+class KnownTerms(NamedTuple):
+    """What one step tells about each person, units; -1 where it is not known, empty where nothing is kept."""
+
+    unconditioned: NDArray[np.int64]  # (N,)
+    conditional: NDArray[np.int64]  # (N,)
+
+
 class Rows(NamedTuple):
     """Rows of the rings, for one step."""
 
@@ -234,6 +241,7 @@ def advance_person(
     step_number: int,
     step_before: StepView,
     step: StepView,
+    known_terms: KnownTerms,
     scratch: Scratch,
     person: int,
 ) -> None:
@@ -241,7 +249,12 @@ def advance_person(
     slots = population.slots[person]
     unconditioned = 0
     conditional = 0
-    if step_number >= since and is_in_reach(population, person, step.labels):
+    starts_itself = population.initial_start[person] < population.initial_start[person + 1]
+    is_kept = known_terms.unconditioned.size > 0 and step_number > since and not starts_itself
+    if is_kept and known_terms.unconditioned[person] >= 0:
+        unconditioned = known_terms.unconditioned[person]
+        conditional = known_terms.conditional[person]
+    elif step_number >= since and is_in_reach(population, person, step.labels):
         slot = (first_slot + step_number) % slots
         slot_before = (slot - 1) % slots
         chain = chain_view(population, person)
@@ -249,10 +262,13 @@ def advance_person(
         terms = step_terms(chain, slot_before, before, now, step_before, step, scratch)
         unconditioned = to_units(terms.unconditioned)
         conditional = to_units(terms.conditional) if step_number > since else unconditioned
+    if is_kept:
+        known_terms.unconditioned[person] = unconditioned
+        known_terms.conditional[person] = conditional
     phase = constants.phase_start[person]
     if slots > 1:
         start = step_number - state.conditional.shape[0] + 1
-        if population.initial_start[person] < population.initial_start[person + 1]:
+        if starts_itself:
             start = max(start, since)
         phase += (first_slot + start) % slots
     known = state.information[person] + conditional  # of the horizon before, and what this step says of it
@@ -279,6 +295,7 @@ def advance_task(
     step_number: int,
     step_before: StepView,
     step: StepView,
+    known_terms: KnownTerms,
     most_places: int,
     task: int,
 ) -> None:
@@ -297,6 +314,7 @@ def advance_task(
             step_number,
             step_before,
             step,
+            known_terms,
             scratch,
             person,
         )
@@ -313,6 +331,7 @@ def advance(
     step_number: int,
     step_before: StepView,
     step: StepView,
+    known_terms: KnownTerms,
     most_places: int,
 ) -> None:
     """Account one step for everybody; people are independent, so threads do not change a bit."""
@@ -327,6 +346,7 @@ def advance(
             step_number,
             step_before,
             step,
+            known_terms,
             most_places,
             task,
         )

@@ -1,0 +1,93 @@
+"""Steps that come again are looked up, and nobody's risk knows it."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from accounting.continuous import ContinuousAccountant
+from accounting.kernels.horizon import KnownTerms
+from accounting.repeated_steps import RepeatedSteps
+from accounting.step_view import view_of
+from models.mechanisms import Gaussian, Raw, Suppressed
+from models.schedule import SensorRelease, StepSchedule
+from models.sensors import Sensor
+from tests.accounting.decisions import deciding
+
+LOCATIONS = 12
+NOTHING = KnownTerms(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))
+
+
+def some_steps(rng: np.random.Generator, kinds: int) -> list[tuple[SensorRelease, ...]]:
+    """Steps that are told apart: some raw, some noised, sensors that share places among them."""
+    found = []
+    for _ in range(kinds):
+        at = [rng.choice(LOCATIONS, rng.integers(1, 4), replace=False) for _ in range(rng.integers(0, 4))]
+        sensors = [Sensor(f"s{k}", tuple(sorted(map(int, where)))) for k, where in enumerate(at)]
+        noised = (Raw(), Gaussian(0.5), Gaussian(3.0), Suppressed())
+        choice = (Raw(),) if rng.random() < 0.5 else noised
+        found.append(tuple(SensorRelease(each, choice[rng.integers(len(choice))]) for each in sensors))
+    return found
+
+
+class Forgetful(RepeatedSteps):
+    """Computes every step anew."""
+
+    def terms(self, *_: object) -> KnownTerms:
+        return NOTHING
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 2**32 - 1))
+def test_looking_up_changes_no_bit(seed):
+    rng = np.random.default_rng(seed)
+    population = deciding.people(rng, 30, LOCATIONS, own_starts=0.2, cycles=(1, 2, 3))
+    since = rng.integers(0, 12, 30)
+    chosen = deciding.random_settings(rng)
+    one, other = (ContinuousAccountant(population, chosen, since) for _ in range(2))
+    other._repeated = Forgetful(other._arrays.slots)
+    kinds = some_steps(rng, int(rng.integers(1, 4)))
+    for t in range(40):
+        step = StepSchedule(t, kinds[int(rng.integers(len(kinds)))])
+        one.apply(step)
+        other.apply(step)
+        assert one.snapshot() == other.snapshot(), t
+    assert len(one._repeated) > 0
+
+
+def test_who_joins_or_leaves_or_is_restored_goes_on_as_if_nothing_had_been_kept():
+    rng = np.random.default_rng(3)
+    population = deciding.people(rng, 40, LOCATIONS)
+    kinds = some_steps(rng, 2)
+    schedule = [StepSchedule(t, kinds[t % 2]) for t in range(30)]
+    whole = ContinuousAccountant(population, deciding.random_settings(rng))
+    first, second = (ContinuousAccountant(part, whole.settings) for part in population.split(2))
+    for each in (whole, first, second):
+        each.apply_all(schedule[:15])
+    joined = first.with_people(second)
+    restored = ContinuousAccountant(population, whole.settings)
+    restored.restore(whole.snapshot())
+    kept = whole.of_people(np.arange(0, 40, 3))
+    for each in (whole, joined, restored, kept):
+        each.apply_all(schedule[15:])
+    by_name = dict(zip(whole.population.people, whole.risk().tolist(), strict=True))
+    for each in (joined, restored, kept):
+        assert [by_name[name] for name in each.population.people] == each.risk().tolist()
+
+
+def test_no_more_is_kept_than_allowed():
+    rng = np.random.default_rng(4)
+    views = [view_of(releases, LOCATIONS) for releases in some_steps(rng, 9)]
+    repeated = RepeatedSteps(np.ones(1000, dtype=np.int32), most_bytes=16 * 1000 * 3)
+    for _ in range(3):
+        for t, view in enumerate(views):
+            repeated.terms(views[t - 1], view, t)
+    assert len(repeated) == 3
+
+
+def test_equal_releases_have_one_view():
+    sensors = [Sensor("a", (0,)), Sensor("b", (1, 2))]
+    first, second = (tuple(SensorRelease(each, Gaussian(2.0)) for each in sensors) for _ in range(2))
+    assert view_of(first, LOCATIONS) is view_of(second, LOCATIONS)
+    assert view_of(first, LOCATIONS) is not view_of(first[:1], LOCATIONS)
