@@ -34,7 +34,7 @@ from stream_app.kafka.proposal_source import ProposalSource
 from stream_app.kafka.refused import Refused
 from stream_app.kafka.risk_topic import RiskTopic
 from stream_app.kafka.warm_up import account_a_little
-from stream_app.kafka.worker import Job, Pulse
+from stream_app.kafka.worker import Job, Pulse, heed_cancellation
 from stream_app.messages import StepDecision
 from stream_app.proposals import Proposal
 from stream_app.risk_output import summary_message
@@ -103,6 +103,7 @@ class AccountWorker(Job):
     async def run(self) -> None:
         """Until cancelled: partitions first, then changed people, then events."""
         while True:
+            heed_cancellation()
             self._pulse.beat(has_work=self._lags or not self._inbox.empty())
             event = await self._next_event()
             if self._changed.is_set():  # also before an event of a partition that was just given
@@ -199,7 +200,7 @@ class AccountWorker(Job):
             arrival = book.standing_of(decision.step)
             if arrival is Arrival.AHEAD:
                 self._watch.filled(decision.step - book.next_step)
-                await self._catch_up(book, decision.step)
+                await self._catch_up(book, decision.step, are_told=False)
             if arrival is Arrival.KNOWN:
                 self._watch.dropped()
             else:
@@ -226,12 +227,17 @@ class AccountWorker(Job):
             await self._refuse(Refused(source, value, f"a step must be a decision: {hint}"))
             return None
 
-    async def _catch_up(self, book: Book, until: int) -> None:
-        """Apply the logged steps before ``until`` without telling of them again."""
+    async def _catch_up(self, book: Book, until: int, *, are_told: bool = True) -> None:
+        """Apply the logged steps before ``until``; their risks are told unless somebody has done so."""
         while book.next_step < until:
             schedules = await self._logged(book.next_step, min(until, book.next_step + _STEPS_AT_A_TIME))
-            await self._in_thread(partial(_apply_all, book, schedules))
-            self._pulse.progress()
+            if are_told:
+                await self._in_thread(partial(_apply_all, book, schedules))
+                self._pulse.progress()
+                continue
+            for schedule in schedules:
+                await self._apply(book, schedule)
+                self._pulse.progress()
 
     async def _logged(self, first: int, until: int) -> list[StepSchedule]:
         """The decided steps ``first..until - 1`` of the log."""

@@ -32,7 +32,7 @@ from stream_app.kafka.progress import Progress, parse_progress
 from stream_app.kafka.release_core import ReleaseCore, Taken
 from stream_app.kafka.release_log import ReleaseLog
 from stream_app.kafka.warm_up import account_a_little
-from stream_app.kafka.worker import Job, Pulse
+from stream_app.kafka.worker import Job, Pulse, heed_cancellation
 from stream_app.policy import BudgetPolicy, Policy
 from stream_app.publisher import KeyedPublisher
 from stream_app.runner import StepClock
@@ -128,6 +128,7 @@ class ReleaseWorker(Job):
     async def run(self) -> None:
         """Until cancelled: take records in order, commit what came of them, acknowledge."""
         while True:
+            heed_cancellation()
             records = self._order.take(_MOST_RECORDS, time.monotonic())
             await self._step(records)
             waiting = len(self._order) > 0 or bool(self._unacknowledged)

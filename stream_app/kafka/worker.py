@@ -16,12 +16,11 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from models.exceptions import TallyguardError
-from stream_app.kafka.apps import deliver, make_app, stop_app
+from stream_app.kafka.apps import deliver, make_app
 from stream_app.kafka.broker_errors import explain, wait_for_broker
 from stream_app.kafka.connection import Connection
 from stream_app.kafka.deployment import Deployment, check_topics_of
@@ -31,7 +30,7 @@ logger = logging.getLogger(__name__)
 
 SHUTDOWN_SECONDS = 25.0
 EXIT_STALLED = 70
-_LINGER_SECONDS, _LEAVE_SECONDS = 3.0, 10.0
+_LINGER_SECONDS, _STOP_SECONDS, _LEAVE_SECONDS = 3.0, 5.0, 10.0
 _ENDED_BY_ITSELF = ("a worker must work until it is stopped", "an end by itself", "start it again")
 
 
@@ -170,16 +169,13 @@ class _Process:
             self._fail(error)
 
     async def _leave(self, working: asyncio.Task[None], reason: str) -> None:
-        """Stop working, commit what was acknowledged, leave the group."""
+        """Stop working, commit what was acknowledged, leave the group; none of it may keep the process."""
         working.cancel()
-        with suppress(BaseException):
-            await working
-        with suppress(Exception):
-            await self._job.finish(reason)
+        await _finish("the work", working, _STOP_SECONDS)
+        await _finish("the job's clients", asyncio.ensure_future(self._job.finish(reason)), _STOP_SECONDS)
         app = getattr(self, "_app", None)
         if app is not None:
-            with suppress(Exception):
-                await stop_app(app, _LEAVE_SECONDS)
+            await _finish("leaving the group", asyncio.ensure_future(app.stop()), _LEAVE_SECONDS)
 
     def _end(self, reason: str) -> None:
         if not self._ended.done():
@@ -223,6 +219,22 @@ class Watchdog:
                     flush=True,
                 )
                 os._exit(EXIT_STALLED)
+
+
+def heed_cancellation() -> None:
+    """For the loops of jobs: clients that are closed swallow the cancellation of whoever waits for them."""
+    task = asyncio.current_task()
+    if task is not None and task.cancelling():
+        raise asyncio.CancelledError
+
+
+async def _finish(what: str, task: asyncio.Future[Any], seconds: float) -> None:
+    """Wait for a task, not for ever: one that swallows its cancellation is left behind."""
+    await asyncio.wait({task}, timeout=seconds)
+    if not task.done():
+        logger.warning("%s did not end within %.0f s and is left behind", what, seconds)
+    elif not task.cancelled():
+        task.exception()  # said elsewhere, or of no use any more
 
 
 def _end_soon(code: int, message: str) -> None:

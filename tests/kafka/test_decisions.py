@@ -10,6 +10,7 @@ import pytest
 
 from tests.kafka.broker import Broker
 from tests.kafka.support import OnKafka, small_city
+from tests.watching.services import wait_until
 
 pytestmark = pytest.mark.slow
 STEPS = 30
@@ -63,6 +64,7 @@ def test_without_answers_everything_is_suppressed_and_later_decided_again(
         deployment.load_people()
         release = deployment.start("release")
         deployment.produce(lines[:20])  # four steps, and nobody to ask
+        wait_until("it gave up twice", lambda: release.says("step 1: no answer in time"))
         account = deployment.start("account", TALLYGUARD_KAFKA__ANSWER_SECONDS="1.5")
         deployment.wait_for_steps(4)
         deployment.produce(lines[20:])

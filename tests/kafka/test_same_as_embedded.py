@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import pytest
 
+from stream_app.kafka.log_reader import committed_offset, last_record
+from stream_app.kafka.processes import account_group
 from tests.kafka.broker import OLDER_VERSION, Broker, broker
 from tests.kafka.support import OnKafka, small_city
+from tests.watching.services import wait_until
 
 STEPS = 40
 
@@ -41,4 +45,18 @@ def compare(kafka: Broker, folder: Path, workers: int) -> None:
         assert deployment.person_risks() == risks
         assert all(len(told) == 1 for told in deployment.summaries().values())
         assert len(deployment.summaries()) == STEPS * deployment.topics.partitions
-        assert [process.stop() for process in accounts] == [0] * workers
+        wait_until("positions are committed", lambda: is_committed(deployment), 30.0)
+        for process in accounts:
+            assert process.stop() == 0, process.text
+
+
+def is_committed(deployment: OnKafka) -> bool:
+    """Whether a worker started now would be given nothing that was accounted before."""
+    connection, steps = deployment.connection, deployment.topics.steps
+    group = account_group(deployment.settings)
+
+    async def is_behind_last(partition: int) -> bool:
+        last = await last_record(connection, steps, partition)
+        return await committed_offset(connection, group, steps, partition) == last.offset + 1
+
+    return all(asyncio.run(is_behind_last(each)) for each in range(deployment.topics.partitions))
