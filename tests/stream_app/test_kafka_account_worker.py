@@ -1,0 +1,119 @@
+"""An account worker's loop without a broker: steps handed over early, and ends that clients swallow."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from faust.types import TP
+
+from models.mechanisms import Raw
+from models.schedule import SensorRelease, StepSchedule
+from stream_app.decisions import decision_of
+from stream_app.kafka.account_worker import AccountWorker
+from stream_app.kafka.apps import CommittedTransport
+from stream_app.kafka.book import Book
+from stream_app.kafka.deployment import Deployment
+from stream_app.kafka.person_records import parse_person, person_records
+from stream_app.kafka.worker import Pulse, heed_cancellation
+from stream_app.messages import RiskSummary
+from stream_app.settings import Settings
+from tests.stream_app.engine_support import population
+
+
+class Told:
+    """Keeps what would be written to the topics of risks and dead letters."""
+
+    def __init__(self) -> None:
+        self.steps: list[int] = []
+
+    async def write(self, partition: int, summary: RiskSummary, people: object, records: object) -> None:
+        self.steps.append(summary.step)
+
+
+class Heard:
+    """Takes whatever the worker tells whoever watches."""
+
+    def __getattr__(self, name: str) -> Any:
+        return lambda *arguments, **named: None
+
+
+class Worker(AccountWorker):
+    """Takes the log of decisions from a list."""
+
+    log: tuple[StepSchedule, ...] = ()
+
+    async def _logged(self, first: int, until: int) -> list[StepSchedule]:
+        return list(self.log[first:until])
+
+
+@pytest.fixture
+def deployment(tmp_path: Path) -> Deployment:
+    (tmp_path / "locations.txt").write_text("A\nB\nC\nD\n")
+    given = {"locations": tmp_path / "locations.txt", "kafka": {"servers": ("nowhere:9092",)}}
+    return Deployment.of(Settings.model_validate(given))
+
+
+def steps_of(deployment: Deployment, count: int) -> tuple[StepSchedule, ...]:
+    releases = (SensorRelease(deployment.registry.sensors[0], Raw()),)
+    return tuple(StepSchedule(step, releases) for step in range(count))
+
+
+def test_the_risks_of_steps_taken_from_the_log_are_told_once_each(deployment: Deployment) -> None:
+    """The live topic hands a step over early where a partition comes back while records are under way."""
+
+    async def work() -> tuple[Told, list[int], Book]:
+        worker = Worker(deployment, watch=Heard(), pulse=Pulse())  # type: ignore[arg-type]
+        worker.log = steps_of(deployment, 8)
+        told = worker._risks = Told()  # type: ignore[assignment]
+        book = Book(0, deployment)
+        records = person_records(population(3), ["a", "b", "c"], 0)
+        book.change({name: parse_person(name.encode(), value) for name, value in records}, lambda *_: ())
+        acknowledged: list[int] = []
+        for step in (0, 1, 5, 3, 2, 6, 5, 7):
+            message = SimpleNamespace(value=decision_of(worker.log[step]).line(), partition=0)
+            event = SimpleNamespace(message=message, ack=lambda step=step: acknowledged.append(step))
+            await worker._take(book, event)
+        return told, acknowledged, book  # type: ignore[return-value]
+
+    told, acknowledged, book = asyncio.run(work())
+    assert told.steps == list(range(8))
+    assert acknowledged == [0, 1, 5, 3, 2, 6, 5, 7]
+    assert book.next_step == 8
+
+
+def test_the_position_committed_is_behind_the_last_acknowledged_event() -> None:
+    consumer = CommittedTransport.Consumer.__new__(CommittedTransport.Consumer)
+    where = TP("steps", 0)
+    consumer._acked, consumer._acked_index = {where: []}, {where: set()}
+    assert consumer._new_offset(where) is None
+    for offset in (0, 2, 4, 6):  # marks of transactions take the odd ones
+        consumer._acked[where].append(offset)
+        consumer._acked_index[where].add(offset)
+    asyncio.run(consumer._add_gap(where, 1, 2))
+    assert consumer._new_offset(where) == 7
+    assert not consumer._acked[where]
+    assert not consumer._acked_index[where]
+    assert consumer._new_offset(where) is None
+
+
+def test_a_loop_ends_though_a_client_has_swallowed_its_cancellation() -> None:
+    async def loop() -> None:
+        while True:
+            heed_cancellation()
+            try:
+                await asyncio.sleep(60.0)
+            except asyncio.CancelledError:
+                continue  # as clients do that are closed at that moment
+
+    async def work() -> bool:
+        task = asyncio.create_task(loop())
+        await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.wait({task}, timeout=10.0)
+        return task.cancelled()
+
+    assert asyncio.run(work())
