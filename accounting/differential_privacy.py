@@ -13,6 +13,7 @@ import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import lru_cache
 
 from models.mechanisms import Mechanism
 from models.schedule import SensorRelease, StepSchedule
@@ -37,16 +38,23 @@ class ZcdpSpend:
         """Charge one step: a person is at one location, and counted by every sensor that covers it."""
         by_location: dict[int, Fraction] = {}
         mass_by_location: dict[int, float] = {}
+        truncated: dict[Mechanism, float] = {}
         for release in releases:
             cost = release.mechanism.zcdp_rho()
             if math.isinf(cost):
                 self.is_infinite = True
                 continue
-            mass = _truncated_mass(release.mechanism)
+            mass = truncated.get(release.mechanism)
+            if mass is None:
+                mass = truncated[release.mechanism] = _truncated_mass(release.mechanism)
+            exact = _exactly(cost)
             for location in release.sensor.locations:
                 mass_by_location[location] = mass_by_location.get(location, 0.0) + mass
-                by_location[location] = by_location.get(location, Fraction()) + Fraction(cost)
-        self.rho += max(by_location.values(), default=Fraction())
+                known = by_location.get(location)
+                by_location[location] = exact if known is None else known + exact
+        # Most locations have one sensor, and most sensors the same cost: one object for all of them.
+        distinct = {id(cost): cost for cost in by_location.values()}
+        self.rho += max(distinct.values(), default=Fraction())
         self.truncated_mass += max(mass_by_location.values(), default=0.0)
 
     def rho_value(self) -> float:
@@ -113,6 +121,11 @@ def _minimise(function: Callable[[float], float], low: float, high: float) -> fl
         else:
             low = left
     return 0.5 * (low + high)
+
+
+@lru_cache(maxsize=1024)
+def _exactly(cost: float) -> Fraction:
+    return Fraction(cost)
 
 
 def _truncated_mass(mechanism: Mechanism) -> float:

@@ -29,9 +29,7 @@ class StepView(NamedTuple):
     information_grid: NDArray[np.float64]  # (G,) knots common to all mechanisms' tables
     information_nats: NDArray[np.float64]  # (tables, G)
     closeness: NDArray[np.float64]  # (O,) exp(-D) to "counted nowhere"
-    is_disjoint: (
-        bool  # no sensor counts for two outcomes, so their closenesses multiply
-    )
+    is_disjoint: bool  # no sensor counts for two outcomes, so their closenesses multiply
     is_raw: bool
 
 

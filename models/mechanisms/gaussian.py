@@ -94,22 +94,28 @@ class Gaussian:
 
     def expected_absolute_error(self) -> float:
         """Expected size of the noise, in people."""
-        values, probabilities = self._law()
-        return float(np.sum(np.abs(values) * probabilities))
+        return _expected_absolute_error(self.sigma)
 
     def variance(self) -> float:
         """Variance of the noise: at most ``sigma^2``, and very near it for sigma above 1."""
-        values, probabilities = self._law()
+        values, probabilities = _law(self.sigma)
         return float(np.sum(values**2 * probabilities))
 
     def zcdp_rho(self) -> float:
         """``1 / (2 sigma^2)`` for a count that one person changes by one (Canonne et al., theorem 4)."""
         return self.divergence()
 
-    def _law(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Values of the noise and their probabilities."""
-        table = discrete_gaussian_table(self.sigma)
-        return np.arange(-table.last, table.last + 1, dtype=np.float64), table.probabilities
+
+def _law(sigma: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Values of the noise and their probabilities."""
+    table = discrete_gaussian_table(sigma)
+    return np.arange(-table.last, table.last + 1, dtype=np.float64), table.probabilities
+
+
+@lru_cache(maxsize=1024)
+def _expected_absolute_error(sigma: float) -> float:
+    values, probabilities = _law(sigma)
+    return float(np.sum(np.abs(values) * probabilities))
 
 
 @lru_cache(maxsize=64)
