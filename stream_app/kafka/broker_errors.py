@@ -20,7 +20,7 @@ logger = logging.getLogger(__name__)
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.5, 15.0
 _REFUSALS = ("Authentication", "Authorization", "Sasl", "SSL", "Certificate")
 _PROBE_MILLISECONDS = 5_000
-Answer = TypeVar("Answer")
+Answered = TypeVar("Answered")
 
 
 def is_refusal(error: BaseException) -> bool:
@@ -105,7 +105,7 @@ async def wait_for_broker(connection: Connection) -> None:
         pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
 
 
-async def patiently(connection: Connection, ask: Callable[[], Awaitable[Answer]]) -> Answer:
+async def patiently(connection: Connection, ask: Callable[[], Awaitable[Answered]]) -> Answered:
     """What the broker answers, also if it has to come back first; :class:`BrokerError` if it refuses us."""
     while True:
         try:

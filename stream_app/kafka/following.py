@@ -1,4 +1,4 @@
-"""A task that hears records beside a worker's own, until it is told otherwise."""
+"""A task that hears records beside a worker's own: what the sources of records have in common."""
 
 from __future__ import annotations
 

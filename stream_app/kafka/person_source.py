@@ -17,16 +17,16 @@ Changes = dict[str, PersonEntry | None]
 Refuse = Callable[[Refused], Awaitable[None]]
 
 
-class PersonSource:
+class PersonSource(Following):
     """Reads outside any group. Changes wait in :meth:`take` until the worker is between two steps."""
 
     def __init__(self, connection: Connection, topic: str, refuse: Refuse) -> None:
+        super().__init__()
         self._connection = connection
         self._topic = topic
         self._refuse = refuse
         self._changes: dict[int, Changes] = {}
         self._next: dict[int, int] = {}
-        self._following = Following()
 
     async def load(self, partition: int) -> Changes:
         """Everybody of a partition as of now."""
@@ -52,15 +52,7 @@ class PersonSource:
         followed = set(partitions)
         self._changes = {each: changes for each, changes in self._changes.items() if each in followed}
         if followed:
-            await self._following.begin(self._follow(followed))
-
-    async def stop(self) -> None:
-        """Hear of nothing any more."""
-        await self._following.stop()
-
-    def check(self) -> None:
-        """Raise what ended the following, if anything did."""
-        self._following.check()
+            await self.begin(self._follow(followed))
 
     async def _follow(self, partitions: set[int]) -> None:
         from aiokafka import TopicPartition

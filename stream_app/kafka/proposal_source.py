@@ -19,29 +19,21 @@ _RECENT = 20  # proposals looked back at: one may wait for who has just taken a 
 Hand = Callable[[int, Proposal], Awaitable[None]]
 
 
-class ProposalSource:
+class ProposalSource(Following):
     """Hands on every proposal with its partition; which ones are worth an answer the books know."""
 
     def __init__(self, connection: Connection, topic: str, hand: Hand) -> None:
+        super().__init__()
         self._connection = connection
         self._topic = topic
         self._hand = hand
-        self._following = Following()
 
     async def follow(self, partitions: Iterable[int]) -> None:
         """From now on hear what is proposed to these partitions only."""
         await self.stop()
         followed = sorted(partitions)
         if followed:
-            await self._following.begin(self._follow(followed))
-
-    async def stop(self) -> None:
-        """Hear of nothing any more."""
-        await self._following.stop()
-
-    def check(self) -> None:
-        """Raise what ended the following, if anything did."""
-        self._following.check()
+            await self.begin(self._follow(followed))
 
     async def _follow(self, partitions: list[int]) -> None:
         from aiokafka import TopicPartition
