@@ -30,7 +30,7 @@ RUN apt-get update \
  && rm -rf /var/lib/apt/lists/* \
  && groupadd --gid 10001 tallyguard \
  && useradd --uid 10001 --gid 10001 --no-create-home --home-dir /nonexistent --shell /usr/sbin/nologin tallyguard \
- && install --directory --owner=tallyguard --group=tallyguard /var/cache/tallyguard
+ && install --directory --owner=tallyguard --group=tallyguard /var/cache/tallyguard /kernels
 
 COPY --from=build /opt/tallyguard /opt/tallyguard
 
@@ -49,7 +49,6 @@ ENV PATH=/opt/tallyguard/bin:$PATH \
 USER 10001:10001
 WORKDIR /opt/tallyguard
 RUN python -m stream_app.warm_up && python -m stream_app.kafka.warm_up
-VOLUME /var/cache/tallyguard
 
 EXPOSE 9464
 # A minute or two to compile where the image's kernels do not fit; the page answers before that.

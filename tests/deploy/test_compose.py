@@ -52,7 +52,7 @@ def test_the_check_against_the_schema_can_fail(tmp_path: Path) -> None:
     assert check_schema(tmp_path / "docker-compose.yml").returncode == 1
 
 
-@pytest.mark.parametrize("name", WORKERS)
+@pytest.mark.parametrize("name", [name for name in WORKERS if "command" in WORKERS[name]])
 def test_every_service_runs_a_command_with_settings_that_exist(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -98,7 +98,55 @@ def test_images_are_pinned() -> None:
     for name, service in SERVICES.items():
         assert PINNED.fullmatch(service["image"]), name
     assert {service["image"] for service in WORKERS.values()} == {f"tallyguard:{VERSION}"}
-    assert {service["build"]["args"]["VERSION"] for service in WORKERS.values()} == {VERSION}
+
+
+def test_the_image_is_built_once_and_everybody_waits_for_it() -> None:
+    """Several builds of one tag collide; an image that only we build is looked for in no registry."""
+    builders = [name for name, service in SERVICES.items() if "build" in service]
+    assert builders == ["kernels"]
+    assert SERVICES["kernels"]["build"]["args"]["VERSION"] == VERSION
+    for name, service in WORKERS.items():
+        assert service["pull_policy"] == "never", name
+        assert name == "kernels" or "kernels" in waited_for(name), name
+
+
+def waited_for(name: str) -> set[str]:
+    """Services that have ended or are healthy before this one starts."""
+    direct = set(SERVICES[name].get("depends_on", {}))
+    return direct.union(*(waited_for(other) for other in direct))
+
+
+def test_kernels_of_a_new_image_reach_a_volume_that_an_older_one_filled(tmp_path: Path) -> None:
+    """The service's own command, on folders: kernels of new sources come, compiled ones stay."""
+    image, volume = tmp_path / "image", tmp_path / "volume"
+    (image / "new-sources").mkdir(parents=True)
+    (image / "new-sources" / "kernel.nbc").write_text("of the image")
+    (volume / "old-sources").mkdir(parents=True)
+    (volume / "old-sources" / "kernel.nbc").write_text("of an older image")
+    places = {"/var/cache/tallyguard": str(image), "/kernels": str(volume)}
+    for _ in range(2):  # `up` runs it again
+        subprocess.run([replaced(part, places) for part in SERVICES["kernels"]["entrypoint"]], check=True)
+        (volume / "new-sources" / "other.nbc").write_text("compiled by a worker")
+    assert (volume / "new-sources" / "kernel.nbc").read_text() == "of the image"
+    assert (volume / "new-sources" / "other.nbc").read_text() == "compiled by a worker"
+    assert (volume / "old-sources" / "kernel.nbc").read_text() == "of an older image"
+
+
+def replaced(part: str, places: dict[str, str]) -> str:
+    for there, here in places.items():
+        part = part.replace(there, here)
+    return part
+
+
+def test_the_volume_of_kernels_is_mounted_where_workers_look_and_by_its_owner() -> None:
+    """The image has the folder it is filled by, so that the volume belongs to its user; it declares none."""
+    image = (ROOT / "Dockerfile").read_text()
+    cache = re.search(r"NUMBA_CACHE_DIR=(\S+)", image)
+    assert cache
+    for name, service in WORKERS.items():
+        assert ("kernels", "/kernels" if name == "kernels" else cache[1]) in mounts(service), name
+    assert re.search(rf"install --directory --owner=tallyguard .*{cache[1]} /kernels$", image, re.MULTILINE)
+    assert not re.search(r"^VOLUME", image, re.MULTILINE)
 
 
 def test_what_a_service_waits_for_can_happen() -> None:
