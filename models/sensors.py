@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
+from models.close_names import CloseNames
 from models.exceptions import SensorError
 
 
@@ -68,13 +70,15 @@ class SensorRegistry:
         """Whether a sensor of this name exists."""
         return name in self._by_name
 
+    @cached_property
+    def _close_names(self) -> CloseNames:
+        return CloseNames(self._by_name)
+
     def get(self, name: str) -> Sensor:
         """The sensor of this name; :class:`SensorError` with the closest names when there is none."""
         try:
             return self._by_name[name]
         except KeyError:
-            from difflib import get_close_matches
-
-            close = get_close_matches(name, self._by_name, n=3)
+            close = self._close_names.like(name)
             hint = f"did you mean {', '.join(map(repr, close))}?" if close else "see the sensors file"
             raise SensorError("a sensor must be one of the deployment's", repr(name), hint) from None
