@@ -15,7 +15,10 @@ from stream_app.kafka.topics import DAY_MILLISECONDS, FOREVER, TopicPlan, Topics
 PAGE = Path("docs/kafka.md")
 _COMMAND = "python -m stream_app.kafka.documentation"
 _EXAMPLE = Topics(partitions=4, tiers=("city",))
-_TOLD_OTHERWISE = ("cleanup.policy", "retention.ms", "retention.bytes")  # in the column of how long
+_TOLD_OTHERWISE = (  # in the column of how long, or below the table, as they are the same for all
+    *("cleanup.policy", "retention.ms", "retention.bytes"),
+    *("min.insync.replicas", "unclean.leader.election.enable"),
+)
 
 
 def topics_table(topics: Topics) -> str:

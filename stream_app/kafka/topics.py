@@ -9,19 +9,23 @@ the broker's own time stamps put the two in order.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from stream_app.kafka.exceptions import TopicError
 from stream_app.settings import Settings
 
 FOREVER = "-1"
-DAY_MILLISECONDS = 24 * 3600 * 1000
+HOUR_MILLISECONDS = 3600 * 1000
+DAY_MILLISECONDS = 24 * HOUR_MILLISECONDS
 _BROKER_TIME = {"message.timestamp.type": "LogAppendTime"}  # one clock for all: order and latency by it
 
 
 def _days(days: int) -> dict[str, str]:
-    return {"cleanup.policy": "delete", "retention.ms": str(days * DAY_MILLISECONDS), **_BROKER_TIME}
+    """Kept for some days: segments are short beside that, as a record goes with the segment that holds it."""
+    kept = days * DAY_MILLISECONDS
+    segment = {"segment.ms": str(min(kept // 4, DAY_MILLISECONDS))}
+    return {"cleanup.policy": "delete", "retention.ms": str(kept), **segment, **_BROKER_TIME}
 
 
 _LOG = {
@@ -30,13 +34,29 @@ _LOG = {
     "retention.bytes": FOREVER,
     **_BROKER_TIME,
 }
-_LATEST = {"cleanup.policy": "compact"}
-_REWRITTEN = _LATEST | {  # a record a transaction: clean up behind it, and let open steps be many
+_ERASED = {  # a deleted person is gone from the disk within two days, however quiet the topic is
+    "cleanup.policy": "compact",
+    "max.compaction.lag.ms": str(DAY_MILLISECONDS),
+    "delete.retention.ms": str(DAY_MILLISECONDS),
+    "segment.ms": str(DAY_MILLISECONDS),
+    "segment.bytes": str(256 * 2**20),
+}
+_REWRITTEN = {  # several records a transaction: clean up behind them, counts of closed steps within the hour
+    "cleanup.policy": "compact",
+    "max.compaction.lag.ms": str(HOUR_MILLISECONDS),
+    "delete.retention.ms": str(HOUR_MILLISECONDS),
+    "segment.ms": str(HOUR_MILLISECONDS // 6),
     "segment.bytes": str(64 * 2**20),
-    "segment.ms": "600000",
     "min.cleanable.dirty.ratio": "0.1",
     "max.message.bytes": str(16 * 2**20),
 }
+_COPIES_FOR_SAFETY = 3
+
+
+def _safety(replication: int) -> dict[str, str]:
+    """What is acknowledged survives the loss of a broker: two copies of three, never one that lags behind."""
+    acknowledged = 2 if replication >= _COPIES_FOR_SAFETY else 1
+    return {"min.insync.replicas": str(acknowledged), "unclean.leader.election.enable": "false"}
 
 
 @dataclass(frozen=True)
@@ -62,7 +82,9 @@ class Topics:
     _plans: Mapping[str, TopicPlan] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "_plans", {plan.name: plan for plan in self._make_plans()})
+        safety = _safety(self.replication)
+        plans = (replace(plan, configuration={**plan.configuration, **safety}) for plan in self._make_plans())
+        object.__setattr__(self, "_plans", {plan.name: plan for plan in plans})
 
     @classmethod
     def of(cls, settings: Settings) -> Topics:
@@ -160,7 +182,7 @@ class Topics:
             "release worker only",
         )
         yield TopicPlan(
-            self.persons, people, copies, _LATEST, "movement priors by pseudonym: secret", "account workers"
+            self.persons, people, copies, _ERASED, "movement priors by pseudonym: secret", "account workers"
         )
         yield TopicPlan(
             self.risks, people, copies, quarter, "risks by pseudonym", "privacy officer, dashboards"

@@ -1,0 +1,75 @@
+"""How the topics must be shaped: nothing acknowledged is lost, and what is erased is gone in time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from stream_app.kafka.topics import DAY_MILLISECONDS, FOREVER, Topics, check_topics
+
+
+@pytest.mark.parametrize(("copies", "acknowledged"), [(1, "1"), (2, "1"), (3, "2"), (5, "2")])
+def test_what_is_acknowledged_survives_the_loss_of_one_of_three_brokers(
+    copies: int, acknowledged: str
+) -> None:
+    for plan in Topics(replication=copies, tiers=("city",)).plans():
+        assert plan.configuration["min.insync.replicas"] == acknowledged, plan.name
+        assert plan.configuration["unclean.leader.election.enable"] == "false", plan.name
+
+
+def test_a_deleted_person_is_removed_however_little_is_written() -> None:
+    topics = Topics()
+    for name in (topics.persons, topics.progress):
+        configuration = topics.plan(name).configuration
+        assert configuration["cleanup.policy"] == "compact"
+        for key in ("max.compaction.lag.ms", "delete.retention.ms", "segment.ms"):
+            assert int(configuration[key]) <= DAY_MILLISECONDS, (name, key)
+
+
+def test_no_record_outlives_its_retention_by_more_than_a_quarter_of_it() -> None:
+    """A record goes with its segment, and a segment is as old as its youngest record."""
+    for plan in Topics(tiers=("city",)).plans():
+        kept = plan.configuration.get("retention.ms", FOREVER)
+        if kept != FOREVER:
+            assert int(plan.configuration["segment.ms"]) <= int(kept) // 4, plan.name
+
+
+class Admin:
+    """A broker's topics as planned, but for some settings."""
+
+    def __init__(self, topics: Topics, changed: Mapping[str, Mapping[str, str]]) -> None:
+        self._topics = topics
+        self._changed = changed
+
+    def list_topics(self) -> list[str]:
+        return [plan.name for plan in self._topics.plans()]
+
+    def describe_topics(self, names: list[str]) -> list[dict[str, Any]]:
+        plan = self._topics.plan(names[0])
+        copies = {"replica_nodes": list(range(plan.replication))}
+        return [{"partitions": [copies] * plan.partitions}]
+
+    def describe_configs(self, resources: list[SimpleNamespace], **_: object) -> dict[str, Any]:
+        name = resources[0].name
+        values = {**self._topics.plan(name).configuration, **self._changed.get(name, {})}
+        return {"topic": {name: {key: {"value": value} for key, value in values.items()}}}
+
+
+def test_each_setting_that_differs_is_named_with_the_command_that_mends_it() -> None:
+    topics = Topics("x.", replication=3)
+    changed = {
+        topics.persons: {"max.compaction.lag.ms": "9223372036854775807"},
+        topics.releases: {"min.insync.replicas": "1", "unclean.leader.election.enable": "true"},
+    }
+    sentences = [found.sentence() for found in check_topics(Admin(topics, changed), topics)]
+    assert sentences == [
+        "x.releases must have min.insync.replicas=2, got 1; "
+        "kafka-configs.sh --alter --topic x.releases --add-config min.insync.replicas=2",
+        "x.releases must have unclean.leader.election.enable=false, got true; "
+        "kafka-configs.sh --alter --topic x.releases --add-config unclean.leader.election.enable=false",
+        "x.persons must have max.compaction.lag.ms=86400000, got 9223372036854775807; "
+        "kafka-configs.sh --alter --topic x.persons --add-config max.compaction.lag.ms=86400000",
+    ]
