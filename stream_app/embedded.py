@@ -161,12 +161,17 @@ def make_plan(settings: Settings, options: RunOptions, population: Population) -
         return Plan(registry, announced, policy, settings.first_slot, tiers, levels)
     schedule = load_schedule(options.schedule, registry)
     policy = policy_from(settings.release, registry)
-    scheduled = (release.mechanism for step in schedule.steps for release in step.releases)
-    tiers = tier_names([*policy.mechanisms(), *scheduled])
+    tiers = tiers_of(schedule, policy)
     levels = TierLevels.of(settings.release.tiers, schedule.steps)
     first_slot = _first_slot(settings, schedule)
     announced = announced_sensors(schedule)
     return Plan(registry, announced, following(schedule, policy), first_slot, tiers, levels)
+
+
+def tiers_of(schedule: Schedule, policy: FixedPolicy | BudgetPolicy) -> tuple[str, ...]:
+    """The tiers that a schedule file and the settings release to, least informed first."""
+    scheduled = (release.mechanism for step in schedule.steps for release in step.releases)
+    return tier_names([*policy.mechanisms(), *scheduled])
 
 
 def following(schedule: Schedule, policy: FixedPolicy | BudgetPolicy) -> Policy:

@@ -33,7 +33,7 @@ from stream_app.manifest import Manifest, load_document
 from stream_app.messages import StepDecision, StepRelease
 from stream_app.past_tiers import PastTiers
 from stream_app.tier_continuation import TierContinuation
-from stream_app.tiers import release_for_tier, tier_file
+from stream_app.tiers import public_release, release_for_tier, tier_file
 
 
 @dataclass(frozen=True)
@@ -105,10 +105,14 @@ class Journal:
         return tuple(map(PublishedStep, decided, released))
 
     def publish(self, decision: StepDecision, release: StepRelease) -> None:
-        """Make a step durable: the decision first, so that no release is without one."""
+        """Make a step durable: the decision first, so that no release is without one.
+
+        Without tiers ``releases.jsonl`` is for everybody, and a release that has some is refused.
+        """
+        line = release.line() if self._tiers else public_release(release, ()).line()
         self._decisions.append(decision.line())
         self._decisions.sync()
-        self._releases.append(release.line())
+        self._releases.append(line)
         self._releases.sync()
         self._tell_tiers(release)
 

@@ -144,7 +144,8 @@ class ReleaseSettings(_Section):
     )
 
     @model_validator(mode="after")
-    def _tiers_of_recipients(self) -> ReleaseSettings:
+    def _tiers_in_order(self) -> ReleaseSettings:
+        """Tiers in the mechanism's order, however they are written: least informed first."""
         if self.recipients is not None:
             from stream_app.recipients import load_recipients
 
@@ -152,6 +153,7 @@ class ReleaseSettings(_Section):
             if self.tiers not in ({}, tiers):
                 raise ValueError("tiers come from release.recipients; give one of the two")
             object.__setattr__(self, "tiers", tiers)
+        object.__setattr__(self, "tiers", dict(sorted(self.tiers.items(), key=lambda tier: tier[1])))
         return self
 
 

@@ -8,8 +8,10 @@ from pathlib import Path
 
 from prometheus_client import CollectorRegistry, ProcessCollector
 
-from stream_app.embedded import following
+from models.schedule import Schedule
+from stream_app.embedded import following, tiers_of
 from stream_app.events import Observers
+from stream_app.exceptions import SettingsError
 from stream_app.kafka.account_watch import AccountWatch
 from stream_app.kafka.account_worker import AccountWorker
 from stream_app.kafka.deployment import Deployment
@@ -17,7 +19,7 @@ from stream_app.kafka.metrics import AccountCounters, AccountMetrics
 from stream_app.kafka.release_worker import ReleaseWorker
 from stream_app.kafka.worker import Pulse, run_worker
 from stream_app.keys import load_noise_key
-from stream_app.policy import Policy, policy_from
+from stream_app.policy import BudgetPolicy, FixedPolicy, Policy, policy_from
 from stream_app.schedule_files import load_schedule
 from stream_app.settings import Settings
 from stream_app.watch import watching
@@ -35,7 +37,9 @@ def run_release_worker(
     configured = policy_from(settings.release, deployment.registry)
     policy: Policy = configured
     if schedule is not None:
-        policy = following(load_schedule(schedule, deployment.registry), configured)
+        known = load_schedule(schedule, deployment.registry)
+        _check_tiers(known, configured, deployment.topics.tiers)
+        policy = following(known, configured)
     pulse = Pulse()
     with watching(settings, deployment.registry.sensors) as watch:
         _announce(announce, watch.address)
@@ -62,6 +66,19 @@ def release_group(settings: Settings) -> str:
 def account_group(settings: Settings) -> str:
     """Consumer group of the account workers."""
     return f"{settings.kafka.prefix}tallyguard-account"
+
+
+def _check_tiers(
+    schedule: Schedule, policy: FixedPolicy | BudgetPolicy, with_topics: tuple[str, ...]
+) -> None:
+    """Every tier has a topic and rights on it, which are made from the settings alone."""
+    tiers = tiers_of(schedule, policy)
+    if tiers not in ((), with_topics):
+        raise SettingsError(
+            "release.tiers must name the schedule's tiers, least informed first: each has a topic on Kafka",
+            f"{', '.join(with_topics) or 'none'} in the settings, {', '.join(tiers)} in the schedule",
+            "name them in the settings of every process, then run `tallyguard topics create` and `access`",
+        )
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from stream_app.kafka.exceptions import BrokerError, FencedError
 from stream_app.kafka.progress import KEY, Progress
 from stream_app.kafka.topics import Topics
 from stream_app.messages import Rejected
-from stream_app.tiers import release_for_tier
+from stream_app.tiers import public_release, release_for_tier
 
 _TRANSACTION_MILLISECONDS = 30_000
 _REQUEST_MILLISECONDS = 40_000
@@ -63,9 +63,10 @@ class ReleaseLog:
         """Commit; :class:`FencedError` when another worker has taken over."""
         from aiokafka.errors import KafkaError, ProducerFenced
 
+        records = tuple(self.records(transaction))
         try:
             async with self._producer.transaction():
-                for topic, key, value, partition in self._records(transaction):
+                for topic, key, value, partition in records:
                     await self._producer.send(topic, value, key, partition)
         except ProducerFenced as error:
             raise FencedError(
@@ -80,8 +81,8 @@ class ReleaseLog:
                 "all of it is visible or nothing; started again, the worker continues where the log ends",
             ) from error
 
-    def _records(self, transaction: Transaction) -> Iterable[tuple[str, bytes | None, bytes, int]]:
-        """Every record of a transaction: topic, key, value, partition."""
+    def records(self, transaction: Transaction) -> Iterable[tuple[str, bytes | None, bytes, int]]:
+        """Every record of a transaction: topic, key, value, partition; none with a tier that has no topic."""
         for closed in transaction.closed:
             yield from self._step_records(closed)
         for rejected in transaction.rejected:
@@ -91,7 +92,7 @@ class ReleaseLog:
     def _step_records(self, closed: ClosedStep) -> Iterable[tuple[str, bytes | None, bytes, int]]:
         """The release, what each tier is told of it, and its internal twin once for every partition."""
         key = str(closed.schedule.step).encode()
-        public = closed.release if not self._tiers else release_for_tier(closed.release, self._tiers[0])
+        public = public_release(closed.release, self._tiers)
         yield self._topics.releases, key, public.line().rstrip(), 0
         for tier in self._tiers:
             yield self._topics.tier(tier), key, release_for_tier(closed.release, tier).line().rstrip(), 0

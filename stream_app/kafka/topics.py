@@ -73,7 +73,7 @@ class TopicPlan:
 
 @dataclass(frozen=True)
 class Topics:
-    """The topic names of a deployment."""
+    """The topic names of a deployment; ``tiers`` least informed first."""
 
     prefix: str = ""
     partitions: int = 4

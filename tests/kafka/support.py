@@ -213,11 +213,13 @@ class OnKafka:
                     told[record.partition] = max(told.get(record.partition, -1), int(record.key))
         return told
 
-    def embedded(self, lines: Iterable[bytes]) -> tuple[list[bytes], list[bytes]]:
+    def embedded(
+        self, lines: Iterable[bytes], schedule: Path | None = None
+    ) -> tuple[list[bytes], list[bytes]]:
         """Releases and records of single people of an embedded run on the same messages."""
         source, output = self.folder / "embedded.jsonl", self.folder / "embedded"
         source.write_bytes(b"".join(line + b"\n" for line in lines))
-        run(self.settings, RunOptions(output, source), self.population)
+        run(self.settings, RunOptions(output, source, schedule=schedule), self.population)
         risks = (output / "risks.jsonl").read_bytes().splitlines()
         return (
             (output / "releases.jsonl").read_bytes().splitlines(),

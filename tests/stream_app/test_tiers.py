@@ -21,7 +21,7 @@ from stream_app.metrics import EngineMetrics
 from stream_app.policy import policy_from
 from stream_app.publisher import KeyedPublisher
 from stream_app.settings import ReleaseSettings
-from stream_app.tiers import release_for_tier, tier_names
+from stream_app.tiers import public_release, release_for_tier, tier_names
 from tests.stream_app.engine_support import (
     NOISE_SECRET,
     REGISTRY,
@@ -207,6 +207,38 @@ def test_a_projection_keeps_everything_but_other_tiers() -> None:
     ]
     assert release_for_tier(release, "nobody").releases[0].value is None
     assert StepRelease.model_validate_json(release.line()) == release
+
+
+def test_everybody_is_told_what_the_least_informed_tier_is_however_the_settings_are_written(
+    tmp_path: Path,
+) -> None:
+    """Tiers rank as their mechanism has them; lines of the settings in another order change nothing."""
+    written = {"partner": 1.0, "public": 0.2}
+    day = lines_of(messages_of_a_day(4, 5))
+    run_on(tmp_path / "out", [day], settings={"release": {"mechanism": "tiered", "tiers": written}})
+    run_on(tmp_path / "out", [day], settings={"release": {"mechanism": "tiered", "tiers": TIERS}})
+    log = [
+        StepRelease.model_validate(line, strict=False)
+        for line in json_lines(tmp_path / "out" / "releases.jsonl")
+    ]
+    settings = ReleaseSettings.model_validate({"mechanism": "tiered", "tiers": written})
+    assert list(settings.tiers) == [name for name, _ in Tiered(tuple(written.items())).tiers]
+    told = [public_release(release, settings.tiers).line() for release in log]
+    assert b"".join(told) == (tmp_path / "out" / "releases-public.jsonl").read_bytes()
+    assert b"".join(told) != (tmp_path / "out" / "releases-partner.jsonl").read_bytes()
+
+
+def test_a_tier_without_a_log_of_its_own_reaches_nobody() -> None:
+    """Neither everybody nor a tier: the whole step is refused."""
+    tiers = {"public": TierValue(epsilon=0.1, value=0, drawn=-3), "partner": TierValue(epsilon=1.0, value=9)}
+    reading = SensorValue(sensor="A", mechanism="tiered", epsilon=0.1, value=0, tiers=tiers)
+    release = StepRelease(step=4, releases=(reading,))
+    for known in ((), ("public",)):
+        with pytest.raises(SettingsError, match=r"log of its own.*partner"):
+            public_release(release, known)
+    line = public_release(release, ("public", "partner")).line()
+    assert b"tiers" not in line
+    assert b"drawn" not in line
 
 
 def test_mechanisms_with_different_tiers_do_not_run_together() -> None:
