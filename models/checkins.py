@@ -210,8 +210,8 @@ def _positions(path: Path, header: Sequence[str]) -> tuple[int, int, int]:
     if missing:
         raise CheckinError(
             f"{path} must have the columns user, time, loc",
-            ", ".join(header) or "an empty file",
-            f"name the column {missing[0]!r}",
+            f"{len(header)} columns without {missing[0]!r}" if header else "an empty file",
+            f"add a header line that names the column {missing[0]!r}",
         )
     user, time, location = (list(header).index(name) for name in _COLUMNS)
     return user, time, location

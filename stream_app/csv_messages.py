@@ -25,8 +25,8 @@ def reading_parser(header: bytes) -> LineParser:
     if columns is None or sorted(columns) != sorted(READING_COLUMNS):
         raise InputError(
             "a CSV of readings must have the columns step, sensor and count",
-            header[:200].decode(errors="replace"),
-            "correct the header line",
+            _columns_found(columns, READING_COLUMNS),
+            "add a header line, or correct it",
         )
 
     def parse(line: bytes, source: str) -> Activation | Reading | Rejected:
@@ -50,7 +50,7 @@ def load_activations(path: Path, registry: SensorRegistry) -> dict[int, tuple[st
     for number, line in _data_lines(path):
         step, sensor = line
         if not _INTEGER.fullmatch(step) or int(step) < 0:
-            raise _wrong(path, number, "the step must be an integer >= 0", step)
+            raise _wrong(path, number, "the step must be an integer >= 0", "another text")
         if sensor in announced.setdefault(int(step), []):
             raise _wrong(path, number, f"step {step} must name each sensor once", sensor)
         try:
@@ -70,7 +70,8 @@ def _data_lines(path: Path) -> list[tuple[int, tuple[str, str]]]:
         raise ScheduleError(f"activations {path} must be a readable CSV", error, "check the file") from error
     header = [name.strip() for name in rows[0]] if rows else []
     if any(name not in header for name in ACTIVATION_COLUMNS):
-        raise _wrong(path, 1, "the header must name step and sensor", ",".join(header) or "nothing")
+        found = _columns_found(header, ACTIVATION_COLUMNS)
+        raise _wrong(path, 1, "the header must name step and sensor", found)
     step, sensor = (header.index(name) for name in ACTIVATION_COLUMNS)
     short = next((i for i, row in enumerate(rows) if len(row) != len(header)), None)
     if short is not None:
@@ -85,6 +86,14 @@ def _split(line: bytes) -> Sequence[str] | None:
     except (UnicodeDecodeError, csv.Error):
         return None
     return [value.strip() for value in rows[0]] if len(rows) == 1 else None
+
+
+def _columns_found(columns: Sequence[str] | None, wanted: Sequence[str]) -> str:
+    """What stands in the first line, without quoting it: without a header it holds a count."""
+    if columns is None:
+        return "a line that is no CSV"
+    found = [name for name in wanted if name in columns]
+    return f"{len(columns)} columns" + (f", among them {', '.join(found)}" if found else ", none of them")
 
 
 def _number(text: str) -> object:

@@ -60,7 +60,7 @@ def _csv_rows(path: Path) -> Iterator[dict[str, object]]:
     if not {"name", "locations"} <= set(reader.fieldnames or ()):
         raise SensorError(
             f"sensors file {path} must have columns name and locations",
-            reader.fieldnames,
+            f"{len(reader.fieldnames or ())} others",
             "add a header line",
         )
     for row in reader:

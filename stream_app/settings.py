@@ -44,6 +44,20 @@ class _Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
+def _take_secret(section: BaseModel, name: str) -> None:
+    """Fill a secret from the file named beside it; ``ValueError`` for both or an unreadable file."""
+    path: Path | None = getattr(section, f"{name}_file")
+    if path is None:
+        return
+    if getattr(section, name) is not None:
+        raise ValueError(f"{name} must come from one place, got a file and a secret; drop one of the two")
+    try:
+        secret = path.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError):
+        raise ValueError(f"{name}_file must be a readable text file, got {path}; check the path") from None
+    object.__setattr__(section, name, SecretStr(secret))
+
+
 class SensorPolicy(_Section):
     """How one sensor's counts are released."""
 
@@ -188,10 +202,12 @@ class KafkaSettings(_Section):
         default="SCRAM-SHA-512", description="SASL mechanism"
     )
     username: str | None = Field(default=None, description="SASL user")
-    password: SecretStr | None = Field(default=None, description="SASL password")
+    password: SecretStr | None = Field(default=None, description="SASL password; not in the settings file")
+    password_file: Path | None = Field(default=None, description="file with the SASL password")
 
     @model_validator(mode="after")
     def _has_credentials(self) -> KafkaSettings:
+        _take_secret(self, "password")
         if self.security.startswith("SASL") and (self.username is None or self.password is None):
             raise ValueError(f"kafka.security {self.security} needs kafka.username and kafka.password")
         return self
@@ -274,9 +290,10 @@ class Settings(BaseSettings):
     )
     page_token: SecretStr | None = Field(
         default=None,
-        min_length=16,
-        description="access token to see people by pseudonym on the page; without it totals only",
+        description="access token to see people by pseudonym on the page, at least 16 characters; "
+        "without it totals only; not in the settings file",
     )
+    page_token_file: Path | None = Field(default=None, description="file with the access token")
     kafka: KafkaSettings = Field(default=KafkaSettings(), description="broker")
 
     @field_validator("origin")
@@ -296,6 +313,13 @@ class Settings(BaseSettings):
         if list(thresholds) != sorted(set(thresholds)):
             raise ValueError("must rise, without repeats")
         return thresholds
+
+    @model_validator(mode="after")
+    def _token_of_file(self) -> Settings:
+        _take_secret(self, "page_token")
+        if self.page_token is not None and len(self.page_token.get_secret_value()) < 16:
+            raise ValueError("page_token must have at least 16 characters")
+        return self
 
     @model_validator(mode="after")
     def _mistakes_fit(self) -> Settings:

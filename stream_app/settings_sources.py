@@ -27,9 +27,11 @@ _NOT_SETTINGS = {
     CONFIG_VARIABLE,  # names the settings file
     "TALLYGUARD_SHARED",  # tells the tests where reference material is
 }
-_ENVIRONMENT_ONLY = ("noise_key_secret", "pseudonym_key_secret")
-_FILES = ("noise_key", "pseudonym_key", "sensors", "locations")
-_FILES_IN = {"kafka": ("ca_file", "certificate_file"), "release": ("covariance", "recipients")}
+_FILES = ("noise_key", "pseudonym_key", "page_token_file", "sensors", "locations")
+_FILES_IN = {
+    "kafka": ("ca_file", "certificate_file", "password_file"),
+    "release": ("covariance", "recipients"),
+}
 
 
 @dataclass(frozen=True)
@@ -144,14 +146,24 @@ def _read_toml(path: Path) -> dict[str, Any]:
         ) from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise SettingsError(f"settings file {path} must be TOML", error, "correct it there") from error
-    for key in _ENVIRONMENT_ONLY:
-        if key in values:
+    _check_no_secret(values)
+    return _relative_to(path.parent, values)
+
+
+def _check_no_secret(values: Mapping[str, Any]) -> None:
+    """:class:`SettingsError` for a settings file with a secret in it: such files are copied and shown."""
+    for row in describe():
+        *sections, key = row.name.split(".")
+        table: Any = values
+        for section in sections:
+            table = table.get(section) if isinstance(table, Mapping) else None
+        if row.is_secret and isinstance(table, Mapping) and key in table:
+            file = row.name.removesuffix("_secret") if key.endswith("_secret") else f"{row.name}_file"
             raise SettingsError(
                 "secrets must not stand in the settings file",
-                key,
-                f"set {ENVIRONMENT_PREFIX}{key.upper()} or name a file with {key.removesuffix('_secret')}",
+                row.name,
+                f"set {row.variable}, or name a file that only its owner may read with {file}",
             )
-    return _relative_to(path.parent, values)
 
 
 def _relative_to(folder: Path, values: dict[str, Any]) -> dict[str, Any]:

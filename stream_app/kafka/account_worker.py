@@ -31,7 +31,7 @@ from stream_app.kafka.log_reader import (
 )
 from stream_app.kafka.person_source import Changes, PersonSource
 from stream_app.kafka.proposal_source import ProposalSource
-from stream_app.kafka.refused import Refused
+from stream_app.kafka.refused import Refused, refused_person
 from stream_app.kafka.risk_topic import RiskTopic
 from stream_app.kafka.warm_up import account_a_little
 from stream_app.kafka.worker import Job, Pulse, heed_cancellation
@@ -280,8 +280,8 @@ class AccountWorker(Job):
 
         refused = await self._in_thread(lambda: book.change(changes, logged))
         for person in refused:
-            source = f"{self._topics.persons}/{book.partition}"
-            await self._refuse(Refused(source, person.pseudonym.encode(), person.reason))
+            source = f"{self._topics.persons}/{book.partition}:{person.offset}"
+            await self._refuse(refused_person(source, person.pseudonym.encode(), person.reason))
 
     def _schedule(self, decision: StepDecision) -> StepSchedule:
         return schedule_of(decision, self._deployment.registry)

@@ -22,13 +22,15 @@ class PersonEntry(NamedTuple):
     pseudonym: str
     effective_from: int
     record: dict[str, Any]
+    offset: int = -1
 
 
 class RefusedPerson(NamedTuple):
-    """A record that is no prior, and why."""
+    """A record that is no prior, and what to do about it without a word of what it says."""
 
     pseudonym: str
     reason: str
+    offset: int
 
 
 @dataclass(frozen=True)
@@ -74,7 +76,11 @@ def people_of(entries: Iterable[PersonEntry], location_names: Sequence[str]) -> 
     except (PriorError, PriorFileError):  # look for those who are wrong, one by one
         faults = {entry.pseudonym: _fault(entry, location_names) for entry in listed}
         sound = [entry for entry in listed if faults[entry.pseudonym] is None]
-        refused = tuple(RefusedPerson(name, reason) for name, reason in faults.items() if reason is not None)
+        refused = tuple(
+            RefusedPerson(entry.pseudonym, reason, entry.offset)
+            for entry in listed
+            if (reason := faults[entry.pseudonym]) is not None
+        )
         return replace(_build(sound, location_names), refused=refused)
 
 
@@ -87,11 +93,11 @@ def _build(entries: Sequence[PersonEntry], location_names: Sequence[str]) -> Peo
 
 
 def _fault(entry: PersonEntry, location_names: Sequence[str]) -> str | None:
-    """Why an entry is no prior; None if it is one."""
+    """What is to be mended in an entry that is no prior, nothing of it being quoted; None if it is one."""
     try:
         _build([entry], location_names)
     except (PriorError, PriorFileError) as error:
-        return f"{error.must}, got {error.got}; {error.remedy}"
+        return f"the prior is not valid: {error.remedy}; `tallyguard persons load` says where"
     return None
 
 

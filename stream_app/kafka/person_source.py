@@ -9,7 +9,7 @@ from stream_app.kafka.connection import Connection
 from stream_app.kafka.following import Following
 from stream_app.kafka.log_reader import read_partition, reading
 from stream_app.kafka.person_records import PersonEntry, parse_person
-from stream_app.kafka.refused import Refused
+from stream_app.kafka.refused import Refused, refused_person
 
 Changes = dict[str, PersonEntry | None]
 """By pseudonym; None where a person was deleted."""
@@ -75,6 +75,6 @@ class PersonSource(Following):
             entry = parse_person(record.key, record.value)
         except ValueError as error:
             source = f"{record.topic}/{record.partition}:{record.offset}"
-            await self._refuse(Refused(source, record.value, str(error)))
+            await self._refuse(refused_person(source, record.key, str(error)))
             return
-        people[entry.pseudonym] = entry
+        people[entry.pseudonym] = entry._replace(offset=record.offset)

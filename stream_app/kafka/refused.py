@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from typing import NamedTuple
 
 from stream_app.messages import Reason, Rejected, reject
+
+_PSEUDONYM = re.compile(rb"[0-9a-f]{32}")
 
 
 class Refused(NamedTuple):
@@ -17,3 +20,12 @@ class Refused(NamedTuple):
     def letter(self) -> Rejected:
         """The dead letter."""
         return reject(self.source, self.payload, Reason.INVALID_FIELD, self.hint)
+
+
+def refused_person(source: str, key: bytes | None, hint: str) -> Refused:
+    """A record of ``persons`` that is no prior: whose it is and why, nothing of the prior itself.
+
+    Dead letters have other readers than ``persons``, where the record stays. ``hint`` quotes nothing of it.
+    """
+    pseudonym = _PSEUDONYM.fullmatch(key or b"")
+    return Refused(source, pseudonym[0] if pseudonym else b"", hint)

@@ -27,11 +27,13 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Broker, 
 def deployment_on(secured: tuple[Broker, Path], folder: Path) -> OnKafka:
     broker, authority = secured
     population, sensors, _ = small_city(20)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "password").write_text(f"{PASSWORD}\n")
     kafka = {
         "security": "SASL_SSL",
         "ca_file": str(authority),
         "username": "admin",
-        "password": PASSWORD,
+        "password_file": "password",
     }
     return OnKafka(folder, broker.address, population, sensors, kafka=kafka)
 
@@ -80,7 +82,8 @@ def test_a_wrong_password_and_a_foreign_authority_are_named(
     secured: tuple[Broker, Path], tmp_path: Path
 ) -> None:
     with deployment_on(secured, tmp_path / "wrong") as deployment:
-        wrong = deployment.start("account", TALLYGUARD_KAFKA__PASSWORD="guess")
+        (tmp_path / "other").write_text("guess")
+        wrong = deployment.start("account", TALLYGUARD_KAFKA__PASSWORD_FILE=str(tmp_path / "other"))
         assert wrong.ended() == 1
         assert "must accept this client" in wrong.text
         assert "guess" not in wrong.text

@@ -101,7 +101,7 @@ def test_files_that_are_no_checkins_are_refused(tmp_path):
     other.write_text("x")
     with pytest.raises(CheckinError, match=r"must end in \.parquet or \.csv"):
         read_checkins(other)
-    with pytest.raises(CheckinError, match=r"columns user, time, loc, got user, time; name the column 'loc'"):
+    with pytest.raises(CheckinError, match=r"columns user, time, loc, got 2 columns without 'loc'"):
         read_checkins(csv_file(tmp_path, "user,time\nu,1\n"))
     with pytest.raises(CheckinError, match="got an empty file"):
         read_checkins(csv_file(tmp_path, ""))

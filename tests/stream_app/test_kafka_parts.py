@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import subprocess
 import sys
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -21,8 +23,10 @@ from stream_app.kafka.connection import Connection
 from stream_app.kafka.deployment import Deployment
 from stream_app.kafka.exceptions import LogError
 from stream_app.kafka.person_records import parse_person, people_of, person_records
+from stream_app.kafka.person_source import Changes, PersonSource
 from stream_app.kafka.producing import Pace, produce
 from stream_app.kafka.progress import Progress, parse_progress
+from stream_app.kafka.refused import Refused
 from stream_app.kafka.release_core import ReleaseCore
 from stream_app.kafka.topics import Topics
 from stream_app.kafka.worker import EXIT_STALLED, Pulse
@@ -145,11 +149,37 @@ def test_people_come_out_of_their_records_bit_for_bit() -> None:
 def test_a_wrong_person_is_refused_by_name_and_the_others_stay() -> None:
     before = population(2)
     entries = [parse_person(name.encode(), value) for name, value in person_records(before, ["a", "b"], 0)]
-    entries[0].record["transition"] = [[1.0]]
+    entries[0] = entries[0]._replace(offset=12)
+    entries[0].record["transition"] = [[0.4711]]
     people = people_of(entries, before.location_names)
     assert people.population.people == ("b",)
-    assert [refused.pseudonym for refused in people.refused] == ["a"]
+    assert [(refused.pseudonym, refused.offset) for refused in people.refused] == [("a", 12)]
+    assert "4711" not in people.refused[0].reason
+    assert "persons load" in people.refused[0].reason
     assert isinstance(people.population, Population)
+
+
+@pytest.mark.parametrize(
+    ("key", "payload"), [(b"0f" * 16, "0f" * 16), (b"Erika Mustermann", ""), (None, ""), (b"", "")]
+)
+def test_a_refused_prior_is_written_nowhere_else(key: bytes | None, payload: str) -> None:
+    """Who reads dead letters learns whose prior it is by pseudonym, where it lies and why; it stays there."""
+    refused: list[Refused] = []
+
+    async def refuse(letter: Refused) -> None:
+        refused.append(letter)
+
+    source = PersonSource(Connection(KafkaSettings()), "persons", refuse)
+    record = SimpleNamespace(
+        topic="persons", partition=3, offset=17, key=key, value=b'{"transition":[[0.4711'
+    )
+    people: Changes = {}
+    asyncio.run(source._enter(people, record))
+    letter = refused[0].letter()
+    assert people == {}
+    assert letter.source == "persons/3:17"
+    assert letter.payload == payload
+    assert "4711" not in letter.hint
 
 
 @pytest.mark.parametrize(

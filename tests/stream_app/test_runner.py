@@ -113,6 +113,12 @@ def test_wrong_csv_lines_are_dead_letters_and_a_wrong_header_stops_the_run(tmp_p
         run_on(tmp_path / "other", [b"step,place,count\n0,A,1\n"], is_csv=True)
 
 
+def test_a_csv_without_a_header_is_refused_without_showing_its_first_count(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="got 3 columns, none of them; add a header line") as caught:
+        run_on(tmp_path / "out", [b"0,A,4711\n0,B,7\n"], is_csv=True)
+    assert "4711" not in str(caught.value)
+
+
 def test_a_schedule_file_gives_sensors_and_mechanisms(tmp_path: Path) -> None:
     """No activation needed, and the file's mechanism wins over the settings'."""
     schedule = tmp_path / "schedule.json"

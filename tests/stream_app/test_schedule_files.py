@@ -114,6 +114,8 @@ def test_an_index_means_the_sensor_that_counts_only_there() -> None:
     [
         ("", "header must name step and sensor"),
         ("step,place\n0,s1\n", "header must name step and sensor"),
+        ("0,s1,4711\n", "got 3 columns, none of them"),
+        ("step,sensor\n4711,s1\n4711.5,s1\n", "line 3: the step must be an integer >= 0, got another text"),
         ("step,sensor\n0,s1\n0\n", "line 3: a line must have 2 values"),
         ("step,sensor\nx,s1\n", "line 2: the step must be an integer"),
         ("step,sensor\n0,s1\n0,s1\n", "line 3: step 0 must name each sensor once"),
@@ -126,3 +128,4 @@ def test_a_wrong_activation_file_is_named_with_its_line(tmp_path: Path, text: st
     with pytest.raises(ScheduleError) as caught:
         load_activations(path, REGISTRY)
     assert message in str(caught.value)
+    assert "4711" not in str(caught.value)

@@ -89,6 +89,7 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     (tmp_path / "bad.json").write_text("{")
     with pytest.raises(SensorError, match="must be JSON"):
         load_registry(tmp_path / "bad.json", LOCATIONS)
-    (tmp_path / "bad.csv").write_text("a,b\n1,2\n")
-    with pytest.raises(SensorError, match="columns name and locations"):
+    (tmp_path / "bad.csv").write_text("0,s1,4711\n1,s1,2\n")
+    with pytest.raises(SensorError, match="columns name and locations, got 3 others") as caught:
         load_registry(tmp_path / "bad.csv", LOCATIONS)
+    assert "4711" not in str(caught.value)

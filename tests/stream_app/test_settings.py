@@ -101,6 +101,43 @@ def test_a_wrong_file_is_an_error_that_says_what_to_do(tmp_path: Path, text: str
     assert message in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("text", "remedy"),
+    [
+        ('page_token = "0123456789abcdef"', "set TALLYGUARD_PAGE_TOKEN, or name a file"),
+        ('[kafka]\npassword = "hunter2"', r"set TALLYGUARD_KAFKA__PASSWORD, or .* kafka\.password_file"),
+        ('pseudonym_key_secret = "ab"', "with pseudonym_key$"),
+    ],
+)
+def test_no_secret_stands_in_the_settings_file(tmp_path: Path, text: str, remedy: str) -> None:
+    with pytest.raises(SettingsError, match=f"secrets must not stand.*{remedy}") as caught:
+        load_settings(toml(tmp_path, text))
+    assert "hunter2" not in str(caught.value)
+    assert "0123456789abcdef" not in str(caught.value)
+
+
+def test_secrets_may_come_from_files_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "token").write_text("0123456789abcdef\n")
+    (tmp_path / "password").write_text("hunter2\n")
+    path = toml(tmp_path, 'page_token_file = "token"\n[kafka]\npassword_file = "password"')
+    settings = load_settings(path)
+    assert settings.page_token is not None
+    assert settings.page_token.get_secret_value() == "0123456789abcdef"
+    assert settings.kafka.password is not None
+    assert settings.kafka.password.get_secret_value() == "hunter2"
+    assert "hunter2" not in str(settings.masked())
+    monkeypatch.setenv("TALLYGUARD_KAFKA__PASSWORD", "another")
+    with pytest.raises(SettingsError, match="from one place"):
+        load_settings(path)
+    monkeypatch.delenv("TALLYGUARD_KAFKA__PASSWORD")
+    (tmp_path / "token").write_text("short")
+    with pytest.raises(SettingsError, match="at least 16 characters"):
+        load_settings(path)
+    (tmp_path / "password").unlink()
+    with pytest.raises(SettingsError, match="password_file must be a readable text file"):
+        load_settings(path)
+
+
 def test_secrets_are_masked_wherever_settings_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TALLYGUARD_NOISE_KEY_SECRET", NOISE_SECRET)
     monkeypatch.setenv("TALLYGUARD_KAFKA__PASSWORD", "hunter2")

@@ -53,9 +53,10 @@ def live_engine(folder: Path, people: int = 120, token: str | None = TOKEN) -> I
     city = build_city(CityOptions(people=people))
     scenario = prepare(folder, city)
     port = free_port()
-    extra = [] if token is None else [f'page_token = "{token}"']
-    text = scenario.settings.read_text()
-    scenario.settings.write_text("\n".join([*extra, text]))
+    if token is not None:
+        (folder / "page.token").write_text(token)
+        text = scenario.settings.read_text()
+        scenario.settings.write_text(f'page_token_file = "{folder / "page.token"}"\n{text}')
     command = [
         *_COMMAND,
         *("--priors", str(scenario.priors), "--config", str(scenario.settings)),

@@ -194,7 +194,7 @@ def test_a_lost_engine_is_shown_as_such(browser: Any, tmp_path: Path) -> None:
         engine.wait_for_step(2)
         page = WatchedPage(browser, engine.address)
         page.page.wait_for_selector("#spread svg")
-        assert "no page_token" in page.text("#exposed-note")
+        assert "no access token" in page.text("#exposed-note")
         assert get(engine.address + "people.json")[0] == 403
         engine.process.kill()
         page.page.wait_for_selector("#state[data-state=lost]", timeout=20_000)

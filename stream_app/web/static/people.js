@@ -19,7 +19,7 @@ export function startPeople() {
 export function describePeople(state) {
   about = state.about;
   by("token-form").hidden = !state.has_people;
-  if (!state.has_people) by("exposed-note").textContent = "Not available: this deployment has set no page_token.";
+  if (!state.has_people) by("exposed-note").textContent = "Not available: this deployment has set no access token.";
   const levels = about ? about.thresholds : [0.5];
   if (by("threshold").options.length !== levels.length) {
     by("threshold").replaceChildren(...levels.map((level) => element("option", { value: level }, inAHundred(level))));
