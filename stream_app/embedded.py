@@ -250,7 +250,7 @@ def restore_engine(
     journal: Journal,
 ) -> StepEngine:
     """The engine as the journal's last commit left it, around an accountant that knows the steps before."""
-    window = StepWindow(settings.grace, plan.announced)
+    window = StepWindow(settings.grace, plan.announced, watermark_share=settings.watermark_share)
     if journal.last_commit.window:
         window.load(journal.last_commit.window)
     stored = (

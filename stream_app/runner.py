@@ -227,7 +227,7 @@ class EmbeddedRunner:
             people=self._people,
             summary=summary,
             latency_seconds=self._clock.monotonic_seconds() - self._received_at,
-            lag_steps=max(self._engine.intake.window.highest - step, 0),
+            lag_steps=max(self._engine.intake.window.watermark - step, 0),
             is_replayed=closed.is_replayed,
             why=closed.why,
         )

@@ -230,7 +230,13 @@ class Settings(BaseSettings):
     )
     first_slot: int = Field(default=0, ge=0, description="slot of step 0 in the cycle of the priors")
     grace: int = Field(
-        default=2, ge=0, description="steps a straggler may be behind the highest step reported"
+        default=2, ge=0, description="steps a straggler may be behind the step that most sensors have reached"
+    )
+    watermark_share: float = Field(
+        default=0.5,
+        ge=0,
+        lt=1,
+        description="share of the sensors heard last that may be ahead and yet close nothing; 0 = none",
     )
     grace_seconds: float | None = Field(
         default=None,

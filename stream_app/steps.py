@@ -1,14 +1,15 @@
 """The steps that are open: who was announced, who has reported, and when a step may close.
 
-A step closes when every announced sensor has reported, when it is behind the watermark (the highest step
-with an accepted reading, less the grace), when its grace by the clock is over, or when the input has ended.
-Steps close strictly in order. Only readings of announced sensors move the watermark, so neither a schedule
-announced for tomorrow nor a sensor with a broken clock closes the steps in between.
+A step closes when every announced sensor has reported, when it lies behind the watermark by more than the
+grace, when its grace by the clock is over, or when the input has ended. Steps close strictly in order. The
+watermark is the step that most of the sensors heard last have reached, so neither a schedule announced for
+tomorrow nor a sensor with a broken clock closes the steps in between.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import deque
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -60,19 +61,32 @@ class ClosedCounts(NamedTuple):
     waiting: dict[str, WaitingReading]
 
 
+_HEARD_READINGS = 16
+"""Accepted readings that the watermark looks back on; a sensor without one among them has no say."""
+
+
 class StepWindow:
     """All open steps, and the last closed ones so that repetitions are recognised.
 
     ``announced`` maps steps to sensors where a schedule file says so beforehand. Steps stay known for
-    ``grace + 1`` steps after they closed.
+    ``grace + 1`` steps after they closed. ``watermark_share`` of the sensors heard last may be ahead without
+    moving the watermark: 0.5 takes more than half of them to move it, 0 a single one.
     """
 
-    def __init__(self, grace: int, announced: Mapping[int, tuple[str, ...]] | None = None) -> None:
+    def __init__(
+        self,
+        grace: int,
+        announced: Mapping[int, tuple[str, ...]] | None = None,
+        *,
+        watermark_share: float = 0.5,
+    ) -> None:
         self.grace = grace
         self.announced = announced or {}
         self.next_step = 0
-        self.highest = -1  # highest step with an accepted reading
         self.close_through = -1  # steps up to here close whatever is missing
+        self.watermark = -1  # the step that most of the sensors heard last have reached
+        self._watermark_share = watermark_share
+        self._heard: deque[tuple[str, int]] = deque(maxlen=_HEARD_READINGS)
         self._known: dict[int, OpenStep] = {}
 
     def at(self, step: int) -> OpenStep:
@@ -89,12 +103,22 @@ class StepWindow:
     def accept(self, step: int, sensor: str, count: int) -> None:
         """Enter a reading of an announced sensor; moves the watermark."""
         self._known[step].counts[sensor] = count
-        self.highest = max(self.highest, step)
+        self._hear([(sensor, step)])
+
+    def _hear(self, readings: Iterable[tuple[str, int]]) -> None:
+        """Each sensor's watermark is the step it reported last; ours is a quantile of theirs.
+
+        As long as few readings were heard, there may be one more sensor that is to be waited for.
+        """
+        self._heard.extend(readings)
+        unheard = [] if len(self._heard) == _HEARD_READINGS else [-1]
+        reached = sorted([*dict(self._heard).values(), *unheard], reverse=True)
+        self.watermark = reached[int(self._watermark_share * len(reached))]
 
     def is_due(self) -> bool:
         """Whether the next step may close."""
         step = self.next_step
-        if step < self.highest - self.grace or step <= self.close_through:
+        if step < self.watermark - self.grace or step <= self.close_through:
             return True
         found = self._known.get(step)
         return found.is_complete if found is not None else self.announced.get(step) == ()
@@ -115,7 +139,21 @@ class StepWindow:
             for step, known in self._known.items()
             if known.sensors is not None and step not in self.announced
         )
-        self.close_through = max(self.close_through, self.highest, *announced, -1)
+        self.close_through = max(self.close_through, self._last_reported(), *announced, -1)
+
+    def _last_reported(self) -> int:
+        """The last step with a reading; a reading that leaves many announced steps out leads nowhere."""
+        last = max(self.next_step - 1, self.watermark)
+        for step in sorted(step for step, known in self._known.items() if known.counts):
+            left_out = sum(1 for between in range(last + 1, step) if self._expects(between))
+            if left_out <= _HEARD_READINGS:
+                last = max(last, step)
+        return last
+
+    def _expects(self, step: int) -> bool:
+        """Whether readings are announced for a step."""
+        known = self._known.get(step)
+        return bool(self.announced.get(step) if known is None else known.sensors)
 
     def drain(self) -> list[tuple[int, str, WaitingReading]]:
         """Take out every reading that still waits for an activation, in order of step."""
@@ -130,7 +168,7 @@ class StepWindow:
         """The window as JSON values; contains counts, so it is as secret as the readings."""
         return {
             "next_step": self.next_step,
-            "highest": self.highest,
+            "heard": list(self._heard),
             "close_through": self.close_through,
             "steps": [_save_step(step, known) for step, known in self._known.items()],
         }
@@ -138,8 +176,8 @@ class StepWindow:
     def load(self, saved: Mapping[str, Any]) -> None:
         """Continue from what :meth:`save` gave."""
         self.next_step = saved["next_step"]
-        self.highest = saved["highest"]
         self.close_through = saved["close_through"]
+        self._hear((sensor, step) for sensor, step in saved.get("heard", ()))
         self._known = dict(_load_step(entry) for entry in saved["steps"])
 
 

@@ -231,7 +231,7 @@ class ReleaseWorker(Job):
             people=0,
             summary=None,
             latency_seconds=latency_seconds,
-            lag_steps=max(0, window.highest + 1 - window.next_step),
+            lag_steps=max(0, window.watermark + 1 - window.next_step),
         )
 
     def _engine(self, progress: Progress) -> StepEngine:
@@ -241,7 +241,7 @@ class ReleaseWorker(Job):
         account workers account it for everybody.
         """
         settings, registry = self._deployment.settings, self._deployment.registry
-        window = StepWindow(settings.grace)
+        window = StepWindow(settings.grace, watermark_share=settings.watermark_share)
         if progress.window:
             window.load(progress.window)
         horizon = self._deployment.horizon()

@@ -40,8 +40,8 @@ def test_a_step_closes_as_soon_as_every_announced_sensor_has_reported() -> None:
 def test_a_step_behind_the_watermark_closes_with_missing_counts_released_as_nothing() -> None:
     """Never as zero; and it is accounted as if the count had come."""
     target = engine(grace=1)
-    messages = [activation(0, "A", "B"), reading(0, "B", 7), activation(2, "A"), reading(2, "A", 1)]
-    closed, _ = feed(target, messages, finish=False)
+    messages = [activation(0, "A", "B"), reading(0, "B", 7), activation(2, "A", "B", "C"), reading(2, "B", 1)]
+    closed, _ = feed(target, [*messages, reading(2, "C", 1)], finish=False)
     assert [step.release.step for step in closed] == [0]
     assert closed[0].release.releases == (
         SensorValue(sensor="A", mechanism="suppressed"),
