@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from functools import cache
 from http import HTTPStatus
@@ -35,16 +36,28 @@ _STATIC = {
 }
 _PATHS = ("/", "/plain", "/state.json", "/events", "/people.json", "/metrics", "/-/healthy", "/-/ready")
 _PEOPLE = "/people.json"
-_WHY = "/why.json"
+PEOPLE_PATHS = (_PEOPLE, "/why.json")
+_REFUSALS = {
+    HTTPStatus.BAD_REQUEST: "the request cannot be read",
+    HTTPStatus.METHOD_NOT_ALLOWED: "only GET and HEAD are answered here",
+    HTTPStatus.REQUEST_TIMEOUT: "the request took too long",
+    HTTPStatus.REQUEST_ENTITY_TOO_LARGE: "a request here has no body",
+    HTTPStatus.TOO_MANY_REQUESTS: "too many live pages from one address; close one",
+    HTTPStatus.SERVICE_UNAVAILABLE: "too many connections; try again later",
+}
 
 
 class Answer(NamedTuple):
-    """Status, kind and bytes of a response, and what a browser may load with it."""
+    """Status, kind and bytes of a response, and what a browser may load with it.
+
+    A client that has the body named ``etag`` already need not be sent it again.
+    """
 
     status: HTTPStatus
     content_type: str
     body: bytes
     policy: str = _NOTHING_ELSE
+    etag: str = ""
 
 
 class Site(NamedTuple):
@@ -56,15 +69,31 @@ class Site(NamedTuple):
     about: Settings | None
 
 
+def path_of(target: str) -> str | None:
+    """The path a request's target names; None for one that cannot be read."""
+    try:
+        return urlsplit(target).path
+    except ValueError:
+        return None
+
+
 def respond(target: str, authorization: str, site: Site) -> Answer:
     """What is at a request's target, for whoever sends this ``Authorization`` header."""
-    url = urlsplit(target)
-    if url.path in _STATIC:
-        name, content_type = _STATIC[url.path]
-        return Answer(HTTPStatus.OK, content_type, _static(name), _LIVE)
-    if url.path in (_PEOPLE, _WHY):
-        return _people(url.path, parse_qs(url.query), authorization, site)
-    return _public(url.path, site)
+    path = path_of(target)
+    if path is None:
+        return refusal(HTTPStatus.BAD_REQUEST)
+    if path in _STATIC:
+        name, content_type = _STATIC[path]
+        body, etag = _static(name)
+        return Answer(HTTPStatus.OK, content_type, body, _LIVE, etag)
+    if path in PEOPLE_PATHS:
+        return _people(path, parse_qs(urlsplit(target).query), authorization, site)
+    return _public(path, site)
+
+
+def refusal(status: HTTPStatus) -> Answer:
+    """Why a request is not answered, in a few words."""
+    return _say(status, {"error": _REFUSALS.get(status, status.phrase)})
 
 
 def _public(path: str, site: Site) -> Answer:
@@ -78,8 +107,8 @@ def _public(path: str, site: Site) -> Answer:
     if path == "/plain":
         return Answer(HTTPStatus.OK, _HTML, render(status).encode(), _PLAIN)
     if path == "/state.json":
-        picture = state_json(status, site.about, has_people=site.people is not None)
-        return Answer(HTTPStatus.OK, _JSON, picture.encode())
+        picture = state_json(status, site.about, has_people=site.people is not None).encode()
+        return Answer(HTTPStatus.OK, _JSON, picture, etag=_etag(picture))
     return _say(HTTPStatus.NOT_FOUND, {"error": "nothing is here", "paths": _PATHS})
 
 
@@ -117,5 +146,10 @@ def _say(status: HTTPStatus, document: object) -> Answer:
 
 
 @cache
-def _static(name: str) -> bytes:
-    return (files("stream_app.web") / "static" / name).read_bytes()
+def _static(name: str) -> tuple[bytes, str]:
+    body = (files("stream_app.web") / "static" / name).read_bytes()
+    return body, _etag(body)
+
+
+def _etag(body: bytes) -> str:
+    return f'"{hashlib.blake2b(body, digest_size=16).hexdigest()}"'

@@ -30,7 +30,7 @@ class PeopleBoard(Observer):
 
     def allows(self, token: str) -> bool:
         """Whether this is the access token; takes as long for a wrong one."""
-        return hmac.compare_digest(token.encode(), self._token)
+        return hmac.compare_digest(token.encode(errors="replace"), self._token)
 
     def started(self, event: RunStarted) -> None:
         """Priors are loaded."""

@@ -1,50 +1,66 @@
-"""A small HTTP server beside the engine: metrics, probes, the page, its live events and single people."""
+"""The web server beside the engine: metrics, probes, the page, its live events and single people.
+
+aiohttp on a thread and an event loop of its own. What is at a path is
+:func:`~stream_app.web.answers.respond`'s business; this is who gets it, when, and how often it is made.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import errno
+import socket
 import threading
+import time
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+from aiohttp import web
 from prometheus_client import CollectorRegistry
 
 from stream_app.exceptions import SettingsError
 from stream_app.settings import Settings
-from stream_app.web.answers import Answer, Site, respond
+from stream_app.web.answers import PEOPLE_PATHS, Answer, Site, path_of, refusal, respond
+from stream_app.web.connections import HEADERS, Connections, logger
 from stream_app.web.people_board import PeopleBoard
-from stream_app.web.state import state_json
+from stream_app.web.shared import Shared
 from stream_app.web.status import StatusBoard
 
 HEARTBEAT_SECONDS = 5.0  # a silent engine is told from a lost one
 PICTURE_SECONDS = 0.2  # at most five pictures a second
 MOST_LISTENERS = 64
+MOST_LISTENERS_OF_ONE = MOST_LISTENERS // 2  # addresses, so that nobody can shut all others out
+_PIECE_BYTES = 2**16  # of an answer are held for a client that reads slowly
+_CLOSING_SECONDS = 1.0
+_REFUSED = {
+    errno.EADDRINUSE: ("must be free on this machine", "choose another, or port 0 for any"),
+    errno.EACCES: ("must be open to this user", "choose a port from 1024 on"),
+    errno.EADDRNOTAVAIL: ("must be one of this machine's own", "name one of those, or 0.0.0.0 for all"),
+}
 
 
 class WebServer:
     """A running server; a context manager that stops it. ``address`` is what a browser takes."""
 
-    def __init__(self, server: ThreadingHTTPServer, closing: threading.Event) -> None:
-        self._server = server
-        self._closing = closing
-        self._thread = threading.Thread(target=server.serve_forever, name="web", daemon=True)
+    def __init__(self, listening: socket.socket, site: Site) -> None:
+        self._listening = listening
+        self._host, self.port = listening.getsockname()[:2]
+        self._site = site
+        self._loop = asyncio.new_event_loop()
+        self._closing = asyncio.Event()
+        self._thread = threading.Thread(target=self._run, name="web", daemon=True)
         self._thread.start()
-
-    @property
-    def port(self) -> int:
-        """The port really listened on, also where 0 was asked for."""
-        return int(self._server.server_address[1])
 
     @property
     def address(self) -> str:
         """URL of the page."""
-        host = str(self._server.server_address[0])
-        return f"http://{'127.0.0.1' if host == '0.0.0.0' else host}:{self.port}/"
+        host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self._host, self._host)
+        return f"http://{f'[{host}]' if ':' in host else host}:{self.port}/"
 
     def close(self) -> None:
         """Stop answering."""
-        self._closing.set()
-        self._server.shutdown()
-        self._server.server_close()
+        self._loop.call_soon_threadsafe(self._closing.set)
         self._thread.join()
 
     def __enter__(self) -> WebServer:
@@ -52,6 +68,122 @@ class WebServer:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def _run(self) -> None:
+        with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
+            runner.run(self._serve())
+
+    async def _serve(self) -> None:
+        self._loop.set_exception_handler(_say_briefly)
+        visits = _Visits(self._site, self._closing)
+        listening = await self._loop.create_server(visits.connections, sock=self._listening)
+        watching = asyncio.create_task(visits.connections.watch())
+        await self._closing.wait()
+        listening.close()
+        await visits.connections.shutdown(_CLOSING_SECONDS)
+        watching.cancel()
+        visits.close()
+
+
+class _Visits:
+    """Everybody's requests, one at a time each."""
+
+    def __init__(self, site: Site, closing: asyncio.Event) -> None:
+        self._site = site
+        self._closing = closing
+        self._shared = {
+            "/state.json": Shared(lambda: respond("/state.json", "", site), lambda: site.board.version),
+            "/metrics": Shared(lambda: respond("/metrics", "", site)),
+        }
+        self._listeners: Counter[str] = Counter()
+        self._work = ThreadPoolExecutor(1, thread_name_prefix="web-work")
+        self.connections = Connections(self._visit)
+
+    def close(self) -> None:
+        """Begin no more work."""
+        self._work.shutdown(wait=False, cancel_futures=True)
+
+    async def _visit(self, request: web.BaseRequest) -> web.StreamResponse:
+        with self.connections.serving(request.protocol):
+            if request.method not in ("GET", "HEAD"):
+                return await self._send(request, refusal(HTTPStatus.METHOD_NOT_ALLOWED))
+            if request.body_exists:
+                return await self._send(request, refusal(HTTPStatus.REQUEST_ENTITY_TOO_LARGE))
+            path = path_of(request.path_qs)
+            if path == "/events" and request.method == "GET":
+                return await self._listen(request)
+            return await self._send(request, await self._answer(path, request))
+
+    async def _answer(self, path: str | None, request: web.BaseRequest) -> Answer:
+        """What is dear to make is made once for all; what is work for one does not keep others waiting."""
+        if path in self._shared:
+            return await self._shared[path].get()
+        asked = request.path_qs, request.headers.get("Authorization", ""), self._site
+        if path in PEOPLE_PATHS:
+            return await asyncio.get_running_loop().run_in_executor(self._work, respond, *asked)
+        return respond(*asked)
+
+    async def _send(self, request: web.BaseRequest, answer: Answer) -> web.StreamResponse:
+        """One answer, or word that the client has it already."""
+        headers = {**HEADERS, "Content-Security-Policy": answer.policy}
+        if answer.etag:
+            headers["ETag"] = answer.etag
+        if answer.etag and answer.etag in request.headers.get("If-None-Match", ""):
+            response = web.StreamResponse(status=HTTPStatus.NOT_MODIFIED, headers=headers)
+            body = b""
+        else:
+            headers["Content-Type"] = answer.content_type
+            response = web.StreamResponse(status=answer.status, headers=headers)
+            response.content_length = len(answer.body)
+            body = b"" if request.method == "HEAD" else answer.body
+        if answer.status >= HTTPStatus.BAD_REQUEST and request.body_exists:
+            response.force_close()
+        await response.prepare(request)
+        await self._write(request, response, body)
+        await response.write_eof()
+        return response
+
+    async def _listen(self, request: web.BaseRequest) -> web.StreamResponse:
+        """Server-sent events: the picture now, and again whenever it changes, until somebody hangs up."""
+        listener = request.remote or ""
+        if self._listeners[listener] >= MOST_LISTENERS_OF_ONE:
+            return await self._send(request, refusal(HTTPStatus.TOO_MANY_REQUESTS))
+        if self._listeners.total() >= MOST_LISTENERS:
+            return await self._send(request, refusal(HTTPStatus.SERVICE_UNAVAILABLE))
+        headers = {**HEADERS, "Content-Type": "text/event-stream; charset=utf-8"}
+        response = web.StreamResponse(headers=headers)
+        response.force_close()
+        self._listeners[listener] += 1
+        try:
+            await response.prepare(request)
+            await self._send_pictures(request, response)
+        finally:
+            self._listeners[listener] -= 1
+        return response
+
+    async def _send_pictures(self, request: web.BaseRequest, response: web.StreamResponse) -> None:
+        seen, spoke = -1, time.monotonic()
+        is_last = False
+        while not is_last:
+            is_last = self._closing.is_set()
+            version = self._site.board.version
+            if version != seen:
+                picture = await self._shared["/state.json"].get()
+                await self._write(request, response, b"event: state\ndata: ", picture.body, b"\n\n")
+                seen, spoke = version, time.monotonic()
+            elif time.monotonic() - spoke >= HEARTBEAT_SECONDS:
+                await self._write(request, response, b"event: heartbeat\ndata: \n\n")
+                spoke = time.monotonic()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._closing.wait(), PICTURE_SECONDS)
+
+    async def _write(self, request: web.BaseRequest, response: web.StreamResponse, *parts: bytes) -> None:
+        """Send piece by piece, as fast as the client reads."""
+        with self.connections.sending(request.protocol):
+            for part in parts:
+                view = memoryview(part)
+                for begin in range(0, len(view), _PIECE_BYTES):
+                    await response.write(view[begin : begin + _PIECE_BYTES])
 
 
 def serve(
@@ -65,100 +197,38 @@ def serve(
 
     Without ``people`` nobody is told about single people; ``about`` is what the page says of the deployment.
     """
-    host, port = parse_address(listen)
-    closing = threading.Event()
-
-    class Handler(_Handler):
-        site = Site(registry, board, people, about)
-        is_closing = closing
-        listeners = threading.BoundedSemaphore(MOST_LISTENERS)
-
-    try:
-        return WebServer(ThreadingHTTPServer((host, port), Handler), closing)
-    except (OSError, OverflowError) as error:
-        raise SettingsError(
-            f"listen address {listen} must be free on this machine",
-            error,
-            "choose another, or port 0 for any",
-        ) from error
+    return WebServer(_bind(listen), Site(registry, board, people, about))
 
 
 def parse_address(listen: str) -> tuple[str, int]:
     """Host and port of ``host:port``; the host is loopback where it is left out."""
     host, _, port = listen.rpartition(":")
-    if not port.isdecimal():
-        raise SettingsError("listen must be host:port", repr(listen), "write for example 127.0.0.1:9464")
-    return host or "127.0.0.1", int(port)
+    if not (port.isascii() and port.isdecimal() and int(port) < 2**16):
+        raise SettingsError(
+            "listen must be host:port, the port at most 65535",
+            repr(listen),
+            "write for example 127.0.0.1:9464",
+        )
+    return host.removeprefix("[").removesuffix("]") or "127.0.0.1", int(port)
 
 
-class _Handler(BaseHTTPRequestHandler):
-    """GET and HEAD of what :func:`~stream_app.web.answers.respond` gives; quiet, nothing cached."""
+def _bind(listen: str) -> socket.socket:
+    """A socket that listens there."""
+    host, port = parse_address(listen)
+    try:
+        family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        return socket.create_server(address[:2], family=family, backlog=128)
+    except (socket.gaierror, UnicodeError) as error:
+        raise SettingsError(
+            f"the host of listen address {listen} must be known here",
+            error,
+            "name an address of this machine, 127.0.0.1 or 0.0.0.0 for all of them",
+        ) from error
+    except OSError as error:
+        must, remedy = _REFUSED.get(error.errno or 0, _REFUSED[errno.EADDRNOTAVAIL])
+        raise SettingsError(f"listen address {listen} {must}", error.strerror, remedy) from error
 
-    protocol_version = "HTTP/1.1"
-    server_version = "tallyguard"
-    sys_version = ""
-    timeout = 10.0  # seconds an idle connection is kept
-    site: Site
-    is_closing: threading.Event
-    listeners: threading.BoundedSemaphore
 
-    def do_GET(self) -> None:
-        """Send the answer, or the live events."""
-        if self.path == "/events":
-            self._send_events()
-            return
-        answer = self._answer()
-        self._send_head(answer)
-        self.wfile.write(answer.body)
-
-    def do_HEAD(self) -> None:
-        """Send the answer without its body."""
-        self._send_head(self._answer())
-
-    def _answer(self) -> Answer:
-        return respond(self.path, self.headers.get("Authorization", ""), self.site)
-
-    def _send_head(self, answer: Answer) -> None:
-        self.send_response(answer.status)
-        self.send_header("Content-Type", answer.content_type)
-        self.send_header("Content-Length", str(len(answer.body)))
-        self.send_header("Cache-Control", "no-store")
-        self.send_header("Content-Security-Policy", answer.policy)
-        self.send_header("X-Content-Type-Options", "nosniff")
-        self.send_header("Referrer-Policy", "no-referrer")
-        self.end_headers()
-
-    def _send_events(self) -> None:
-        """Server-sent events: the picture now, and again whenever it changes, until somebody hangs up."""
-        if not self.listeners.acquire(blocking=False):
-            self.send_error(HTTPStatus.SERVICE_UNAVAILABLE, "too many listeners")
-            return
-        self.close_connection = True
-        try:
-            self.send_response(HTTPStatus.OK)
-            self.send_header("Content-Type", "text/event-stream; charset=utf-8")
-            self.send_header("Cache-Control", "no-store")
-            self.send_header("Connection", "close")
-            self.end_headers()
-            self._send_pictures()
-        except OSError:
-            pass  # the listener is gone
-        finally:
-            self.listeners.release()
-
-    def _send_pictures(self) -> None:
-        seen = -1
-        site = self.site
-        while not self.is_closing.is_set():
-            version, status = site.board.wait(seen, HEARTBEAT_SECONDS)
-            if version == seen:
-                self.wfile.write(b"event: heartbeat\ndata: \n\n")
-            else:
-                picture = state_json(status, site.about, has_people=site.people is not None)
-                self.wfile.write(f"event: state\ndata: {picture}\n\n".encode())
-            self.wfile.flush()
-            seen = version
-            self.is_closing.wait(PICTURE_SECONDS)
-
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name is the base class's
-        """Say nothing on stderr, where progress is shown."""
+def _say_briefly(loop: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:
+    """A client that breaks off is no news, and never a page of it."""
+    logger.debug("the web server: %s (%s)", context["message"], type(context.get("exception")).__name__)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import asdict
 from typing import Any
 
 from stream_app.settings import Settings
@@ -13,12 +12,24 @@ from stream_app.web.status import Status
 
 def state_json(status: Status, about: Settings | None, *, has_people: bool) -> str:
     """The document; ``has_people`` says whether there is a token to ask for single people with."""
-    document = asdict(status)
-    document["sensors"] = [asdict(line) for line in status.sensors.values()]
-    document["summary"] = status.summary.model_dump(mode="json") if status.summary else None
-    document["about"] = _about(about)
-    document["has_people"] = has_people
-    return json.dumps(_finite(document), separators=(",", ":"), allow_nan=False)
+    document = {
+        **vars(status),
+        "history": [vars(line) for line in status.history],
+        "distribution": vars(status.distribution) if status.distribution else None,
+        "sensors": [vars(line) for line in status.sensors.values()],
+        "releases": [vars(line) for line in status.releases],
+        "summary": status.summary.model_dump(mode="json") if status.summary else None,
+        "about": _about(about),
+        "has_people": has_people,
+    }
+    try:
+        return _text(document)
+    except ValueError:  # an infinity somewhere: rare, and dear to look for
+        return _text(_finite(document))
+
+
+def _text(document: dict[str, Any]) -> str:
+    return json.dumps(document, separators=(",", ":"), allow_nan=False, default=dict)
 
 
 def _about(settings: Settings | None) -> dict[str, Any] | None:

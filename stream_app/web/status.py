@@ -96,10 +96,10 @@ class Status:
 
 
 class StatusBoard(Observer):
-    """Hears the engine's events on its thread; :meth:`read` and :meth:`wait` may be called from any other."""
+    """Hears the engine's events on its thread; :meth:`read` and ``version`` may be asked from any other."""
 
     def __init__(self, sensors: tuple[Sensor, ...] = ()) -> None:
-        self._changed = threading.Condition()
+        self._changing = threading.Lock()
         self._version = 0
         self._view: PeopleView | None = None
         lines = {sensor.name: SensorLine(sensor.name, sensor.group, sensor.position) for sensor in sensors}
@@ -107,14 +107,14 @@ class StatusBoard(Observer):
 
     def read(self) -> Status:
         """The present picture."""
-        with self._changed:
+        with self._changing:
             return self._status
 
-    def wait(self, seen: int, seconds: float) -> tuple[int, Status]:
-        """The present picture and its version, as soon as it is not the one ``seen``, or when time is up."""
-        with self._changed:
-            self._changed.wait_for(lambda: self._version != seen, seconds)
-            return self._version, self._status
+    @property
+    def version(self) -> int:
+        """A number that is another one after every change of the picture."""
+        with self._changing:
+            return self._version
 
     def started(self, event: RunStarted) -> None:
         """The engine is ready."""
@@ -151,10 +151,9 @@ class StatusBoard(Observer):
         self._change(phase="stopped", reason=event.reason, next_step=event.next_step)
 
     def _change(self, **fields: object) -> None:
-        with self._changed:
+        with self._changing:
             self._status = replace(self._status, **fields)  # type: ignore[arg-type]
             self._version += 1
-            self._changed.notify_all()
 
 
 def _line(event: StepClosed, summary: RiskSummary) -> StepLine:
