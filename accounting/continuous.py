@@ -32,9 +32,9 @@ from accounting.kernels.horizon import (
 from accounting.kernels.own_start import carry_all, refresh_all
 from accounting.kernels.sharpen import sharpen
 from accounting.kernels.step_terms import StepView
+from accounting.observation import nothing_seen, view_of
 from accounting.repeated_steps import RepeatedSteps
 from accounting.risk_summary import RiskSummary, summarise
-from accounting.step_view import empty_view, view_of
 from models.chain import PopulationArrays
 from models.population import Population
 from models.schedule import StepSchedule
@@ -91,7 +91,7 @@ class ContinuousAccountant:
         self._constants = population_constants(self._arrays, horizon, mistakes)
         self._own = OwnStarts(*(self._arrays.initial.copy() for _ in OwnStarts._fields))
         self._state = _empty_state(people, horizon)
-        self._view_before = empty_view(len(self.population.location_names))
+        self._view_before = nothing_seen(len(self.population.location_names))
         self._labels = np.zeros((horizon, len(self.population.location_names)), dtype=np.int32)
         self._next_step = first_step
         self._reached_before = np.zeros(people, dtype=np.int64)

@@ -1,14 +1,20 @@
-"""Entropy of a person's trajectory under the prior."""
+"""Entropy of a law, and of a person's trajectory under the prior."""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import entr
 
 from accounting.exposure import Exposure
 from accounting.kernels.renewal import surprise
 from models.chain import ChainView
 from models.jit import jit
+
+
+def entropy_nats(probabilities: NDArray[np.float64]) -> float:
+    """Shannon entropy of a law, any shape, with ``0 ln 0 = 0``; never below 0, however the law rounds."""
+    return max(0.0, float(entr(probabilities).sum()))
 
 
 @jit
@@ -23,8 +29,6 @@ def row_entropies(chain: ChainView) -> NDArray[np.float64]:
 
 def path_entropy(exposure: Exposure) -> float:
     """``H(X) = H(X_1) + sum_t H(X_t | X_{t-1})`` in nats (Koga et al., section 3.3.1)."""
-    start = exposure.start[exposure.start > 0.0]
     moves = row_entropies(exposure.chain)
     slots = [exposure.slot(t) for t in range(exposure.steps - 1)]
-    total = -(start * np.log(start)).sum() + (exposure.marginal[:-1] * moves[slots]).sum()
-    return max(0.0, float(total))
+    return entropy_nats(exposure.start) + float((exposure.marginal[:-1] * moves[slots]).sum())

@@ -18,9 +18,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from accounting.entropy import entropy_nats
 from accounting.exceptions import HorizonError
 from accounting.exposure import Exposure
-from accounting.information import entropy_nats, noised_step_information, outcome_law, renewal_terms
+from accounting.information import person_step_terms, renewal_terms
 from accounting.kernels.contraction import contraction, dense_matrix
 from accounting.kernels.history import Mixture, renewal_mixture
 from accounting.kernels.renewal import renewal_information
@@ -134,14 +135,7 @@ def _information_after(exposure: Exposure, last: int) -> float:
 
 def _step_bounds(exposure: Exposure) -> NDArray[np.float64]:
     """A bound on ``I(X_t; Y_t)`` of each step, (T,)."""
-    return np.array(
-        [
-            entropy_nats(outcome_law(exposure, t))
-            if observation.is_raw
-            else noised_step_information(exposure, t)
-            for t, observation in enumerate(exposure.observations)
-        ]
-    )
+    return np.array([person_step_terms(exposure, t).unconditioned for t in range(exposure.steps)])
 
 
 def _carried_forward(exposure: Exposure, own: NDArray[np.float64], first: int) -> float:

@@ -9,14 +9,21 @@ sensors in which they differ.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
+from itertools import chain
+from math import exp
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
+from accounting.kernels.step_terms import StepView
+from models.information import InformationTable, truncation_information_nats
 from models.mechanisms import Mechanism
 from models.mechanisms.base import DrawnPerWindow
-from models.schedule import StepSchedule
+from models.schedule import SensorRelease, StepSchedule
+
+_MOST_VIEWS = 256  # a week of hours, each with sensors of its own, and more
 
 
 @dataclass(frozen=True)
@@ -52,28 +59,52 @@ class StepObservation:
         return not any(isinstance(own, DrawnPerWindow) and not own.is_exact for own in self.mechanisms)
 
     @cached_property
-    def distances_nats(self) -> NDArray[np.float64]:
-        """Kullback-Leibler divergences (O, O) between what outcomes show; inf where an exact count differs.
+    def view(self) -> StepView:
+        """The step in the form kernels read. A mechanism without a table counts as exact: errs upwards."""
+        counts = [len(sensors) for sensors in self.outcomes]
+        divergence = [mechanism.divergence() for mechanism in self.mechanisms]
+        truncation = {mechanism: _truncation_nats(mechanism) for mechanism in set(self.mechanisms)}
+        members = list(chain.from_iterable(self.outcomes))
+        rows: dict[Mechanism, int] = {}
+        tables: list[InformationTable] = []
+        for mechanism in self.mechanisms:
+            if mechanism not in rows and isinstance(mechanism, Tabulated):
+                rows[mechanism] = len(tables)
+                tables.append(mechanism.information_table())
+        return StepView(
+            labels=self.labels,
+            outcome_start=np.concatenate(([0], np.cumsum(counts))).astype(np.int32),
+            outcome_sensor=np.array(members, dtype=np.int32),
+            divergence=np.array(divergence, dtype=np.float64),
+            truncation_nats=np.array([truncation[own] for own in self.mechanisms], dtype=np.float64),
+            table=np.array([rows.get(mechanism, -1) for mechanism in self.mechanisms], dtype=np.int32),
+            information_grid=tables[0].grid if tables else np.zeros(1),
+            information_nats=np.array([table.information_nats for table in tables]).reshape(len(tables), -1)
+            if tables
+            else np.zeros((0, 1)),
+            closeness=np.array([exp(-sum(divergence[each] for each in own)) for own in self.outcomes]),
+            is_disjoint=len(set(members)) == len(members),
+            is_raw=self.is_raw,
+        )
 
-        The sensors' noises are independent, so the divergence adds over the sensors in which two outcomes
-        differ, each at shift one.
-        """
-        members = np.zeros((len(self.outcomes), len(self.mechanisms)))
-        for outcome, sensors in enumerate(self.outcomes):
-            members[outcome, list(sensors)] = 1.0
-        divergence = np.array([mechanism.divergence() for mechanism in self.mechanisms])
-        is_exact = np.isinf(divergence)
-        distances = _weight_of_difference(members, np.where(is_exact, 0.0, divergence))
-        distances[_weight_of_difference(members, is_exact.astype(np.float64)) > 0.5] = np.inf
-        return distances
+
+@runtime_checkable
+class Tabulated(Protocol):
+    """A noised mechanism whose information about one person can be looked up in a kernel."""
+
+    def information_table(self) -> InformationTable:
+        """Upper bounds on a grid of the probability of being counted."""
 
 
-def _weight_of_difference(members: NDArray[np.float64], weight: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Summed weight (O, O) of the sensors that are in one of two outcomes only."""
-    common = (members * weight) @ members.T
-    own = np.diag(common)
-    difference: NDArray[np.float64] = own[:, np.newaxis] + own - 2.0 * common
-    return np.maximum(difference, 0.0)
+def _truncation_nats(mechanism: Mechanism) -> float:
+    """What the sampler's distance from the ideal noise can add to the information."""
+    noise = mechanism.noise_law()
+    return 0.0 if noise is None else truncation_information_nats(noise.truncated_mass)
+
+
+def nothing_seen(location_count: int) -> StepView:
+    """A step in which nothing is released."""
+    return StepObservation(np.zeros(location_count, dtype=np.int32), ((),), ()).view
 
 
 def observe(step: StepSchedule, location_count: int) -> StepObservation:
@@ -88,3 +119,9 @@ def observe(step: StepSchedule, location_count: int) -> StepObservation:
     for location in sorted(members):
         labels[location] = outcomes.setdefault(tuple(members[location]), len(outcomes))
     return StepObservation(labels, tuple(outcomes), tuple(release.mechanism for release in released))
+
+
+@lru_cache(_MOST_VIEWS)
+def view_of(releases: tuple[SensorRelease, ...], location_count: int) -> StepView:
+    """The kernel form of a step with these releases; the same object when they come again."""
+    return observe(StepSchedule(0, releases), location_count).view

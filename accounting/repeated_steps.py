@@ -26,7 +26,7 @@ Key = tuple[int, int, int]
 class RepeatedSteps:
     """Terms by step, step before and slot, those used last first; of people who start like their chain.
 
-    A step is recognised by its view being the same object, which :func:`accounting.step_view.view_of` sees
+    A step is recognised by its view being the same object, which :func:`accounting.observation.view_of` sees
     to. ``slots`` (N,) are the slots of each person's chain.
     """
 

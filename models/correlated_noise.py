@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
+from models.eigenvalues import extreme_eigenvalues
 from models.exceptions import MechanismError
 from models.jit import jit
 
@@ -49,15 +50,16 @@ class CorrelatedNoise:
             raise MechanismError(
                 "a noise covariance must be finite and symmetric", "another matrix", "use (G + G.T) / 2"
             )
-        eigenvalues = np.linalg.eigvalsh(matrix)
-        if eigenvalues[0] < -_UNDECIDED * max(eigenvalues[-1], 0.0) or eigenvalues[-1] <= 0.0:
+        matrix = 0.5 * (matrix + matrix.T)
+        least, largest = extreme_eigenvalues(matrix)
+        if least < -_UNDECIDED * max(largest, 0.0) or largest <= 0.0:
             raise MechanismError(
                 "a noise covariance must have no negative eigenvalue, and not be zero",
-                f"eigenvalues {eigenvalues[0]:.3g} to {eigenvalues[-1]:.3g}",
+                f"eigenvalues {least:.3g} to {largest:.3g}",
                 "check the design; release raw where no noise is wanted",
             )
         factor = np.zeros_like(matrix)
-        _factorise(0.5 * (matrix + matrix.T), _PIVOT * float(np.diag(matrix).max()), factor)
+        _factorise(matrix, _PIVOT * float(np.diag(matrix).max()), factor)
         return cls(factor)
 
     @classmethod
@@ -81,7 +83,7 @@ class CorrelatedNoise:
     @cached_property
     def covariance(self) -> NDArray[np.float64]:
         """Covariance (n, n) of what is drawn, people squared."""
-        return np.asarray(self.factor @ self.factor.T, dtype=np.float64)
+        return _square(self.factor)
 
     @cached_property
     def design(self) -> int:
@@ -129,8 +131,8 @@ class CorrelatedNoise:
 
 def _least_eigenvalue(matrix: NDArray[np.float64]) -> float:
     """The smallest eigenvalue less its numerical uncertainty, and not below 0."""
-    eigenvalues = np.linalg.eigvalsh(matrix)
-    return max(0.0, float(eigenvalues[0] - len(matrix) * 2.0**-48 * eigenvalues[-1]))
+    least, largest = extreme_eigenvalues(matrix)
+    return max(0.0, least - len(matrix) * 2.0**-48 * largest)
 
 
 @jit
@@ -148,6 +150,19 @@ def _factorise(covariance: NDArray[np.float64], least: float, factor: NDArray[np
             for k in range(j):
                 rest -= factor[i, k] * factor[j, k]
             factor[i, j] = rest / factor[j, j]
+
+
+@jit
+def _square(factor: NDArray[np.float64]) -> NDArray[np.float64]:
+    """``L L^T`` of a lower triangular ``L``, each sum in the same order on every machine."""
+    square = np.empty_like(factor)
+    for i in range(factor.shape[0]):
+        for j in range(i + 1):
+            total = 0.0
+            for k in range(j + 1):
+                total += factor[i, k] * factor[j, k]
+            square[i, j] = square[j, i] = total
+    return square
 
 
 @jit

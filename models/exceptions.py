@@ -18,6 +18,10 @@ class TallyguardError(Exception):
         super().__init__(f"{must}, got {got}; {remedy}")
 
 
+class MachineError(TallyguardError):
+    """This machine's CPU cannot run the kernels."""
+
+
 class PriorError(TallyguardError):
     """A movement prior is not a Markov chain on the deployment's locations."""
 

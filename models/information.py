@@ -12,7 +12,9 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import entr, xlog1py
 
+from models.elementwise import exp
 from models.jit import jit
 
 OCTAVES = 60
@@ -36,10 +38,7 @@ class InformationTable(NamedTuple):
 def binary_entropy(probability: NDArray[np.float64]) -> NDArray[np.float64]:
     """``h(p) = -p ln p - (1-p) ln(1-p)`` nats, any shape; exactly 0 at 0 and 1."""
     p = np.clip(probability, 0.0, 1.0)  # a sum of probabilities may round to just above one
-    own = np.where(p > 0, p, 1.0)
-    rest = np.where(p < 1, p, 0.0)
-    entropy: NDArray[np.float64] = -p * np.log(own) - (1.0 - p) * np.log1p(-rest)
-    return entropy
+    return np.asarray(entr(p) - xlog1py(1.0 - p, -p), dtype=np.float64)
 
 
 def exact_information(noise: NDArray[np.float64], probability: float) -> float:
@@ -95,8 +94,8 @@ def continuous_gaussian_information_table(sigma: float, truncated_mass: float) -
     if sigma > _EXACT_INTEGRALS_UP_TO_SIGMA:
         return large_sigma_information_table(sigma, truncated_mass)
     places = np.arange(-_REACH, _REACH + 1.0 / sigma, 1.0 / _NODES_PER_SIGMA)
-    probability = np.exp(-0.5 * places**2)
-    ratio = np.exp((places - 0.5 / sigma) / sigma)
+    probability = exp(-0.5 * places**2)
+    ratio = exp((places - 0.5 / sigma) / sigma)
     return _likelihood_table(probability / probability.sum(), ratio, truncated_mass)
 
 

@@ -1,6 +1,7 @@
 """How kernels are compiled: cached on disk, without the interpreter lock, never with reordered arithmetic.
 
-``fastmath`` stays off: a replay must give the same bits, whatever the number of threads.
+``fastmath`` stays off: a replay must give the same bits, whatever the number of threads. Every process
+compiles for the same kind of CPU, so that machines that share people or a cache run the same instructions.
 
 numba notices when a kernel's own file has changed, not when a kernel it calls has: a caller would go on with
 the old one compiled into it. So the cache is a folder of its own for each state of the sources.
@@ -10,17 +11,24 @@ from __future__ import annotations
 
 import hashlib
 import os
+import platform
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
+import llvmlite.binding as llvm  # type: ignore[import-untyped]
 import numba
+from numba.core.config import reload_config
+
+from models.exceptions import MachineError
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 _PACKAGES = ("models", "accounting")
+CPU = "x86-64-v3"  # every server of the last ten years: AVX2 and FMA, no AVX-512
+_CPU_FEATURES = ("avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe")
 _UNUSED_SECONDS = 14 * 86_400  # older folders belong to sources nobody runs any more
 
 
@@ -35,6 +43,29 @@ def source_stamp(root: Path) -> str:
                     b"%s\0%d\0" % (path.relative_to(root).as_posix().encode(), len(source)) + source
                 )
     return digest.hexdigest()[:16]
+
+
+def use_one_cpu() -> None:
+    """Compile for :data:`CPU` in this process and its children, whatever the environment asks for.
+
+    :class:`~models.exceptions.MachineError` where the machine cannot run that.
+    """
+    if platform.machine() != "x86_64":
+        return  # not supported: kernels are compiled for what there is
+    check_cpu(llvm.get_host_cpu_features())
+    os.environ |= {"NUMBA_CPU_NAME": CPU, "NUMBA_CPU_FEATURES": ""}
+    reload_config()  # type: ignore[no-untyped-call]
+
+
+def check_cpu(features: Mapping[str, bool]) -> None:
+    """:class:`~models.exceptions.MachineError` unless a CPU with these features runs the kernels."""
+    missing = [name for name in _CPU_FEATURES if not features.get(name)]
+    if missing:
+        raise MachineError(
+            f"the CPU must be {CPU} (Intel since Haswell, AMD since Excavator)",
+            f"one without {', '.join(missing)}",
+            "run on a newer machine, or let the virtual machine show its host's CPU",
+        )
 
 
 def use_own_cache() -> Path:
@@ -62,6 +93,7 @@ def forget_unused(caches: Path) -> None:
                 shutil.rmtree(old, ignore_errors=True)
 
 
+use_one_cpu()
 use_own_cache()
 
 

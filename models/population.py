@@ -13,8 +13,8 @@ from numpy.typing import ArrayLike, NDArray
 from models.chain import ChainView, PopulationArrays, chain_view
 from models.exceptions import PriorError
 from models.packing import Faults, FlatChains, pack_columns, unpack_columns
-from models.prior import MovementPrior
-from models.prior_faults import explain
+from models.prior import MovementPrior, moves_of, real, whole
+from models.prior_faults import check_layout, explain
 from models.stationary_kernels import fill_distributions
 
 Number = TypeVar("Number", bound=np.generic)
@@ -51,8 +51,9 @@ class Population:
 
         :class:`~models.exceptions.PriorError` names the first wrong person, slot and row and the remedy.
         """
-        names = _names(location_names, flat.places)
         _check_people(people, flat)
+        check_layout(people, flat)
+        names = _names(location_names, flat.places)
         flat = drop_zeros(flat)
         arrays, faults = _pack(flat, len(names))
         wrong = np.flatnonzero(faults.code)
@@ -170,16 +171,23 @@ class PopulationBuilder:
         slots: int = 1,
         initial: ArrayLike | None = None,
     ) -> None:
-        """Add one person by triplets of local indices; nothing is checked before :meth:`build`."""
-        rows = np.asarray(row, dtype=np.int32)
+        """Add one person by triplets of local indices.
+
+        :class:`~models.exceptions.PriorError` where the lists do not fit each other, and the builder is as
+        before; whether they are a chain is checked by :meth:`build`.
+        """
+        moves = moves_of(person, row, column, probability, slot)
+        own = whole(person, "places", places)
+        start = np.empty(0) if initial is None else real(person, "initial", initial)
+        count = whole(person, "slots", [slots])
         self.people.append(person)
-        self._slots.append(slots)
-        self._places.append(np.asarray(places, dtype=np.int32))
-        self._slot.append(np.zeros_like(rows) if slot is None else np.asarray(slot, dtype=np.int32))
-        self._row.append(rows)
-        self._column.append(np.asarray(column, dtype=np.int32))
-        self._probability.append(np.asarray(probability, dtype=np.float64))
-        self._initial.append(np.asarray(() if initial is None else initial, dtype=np.float64))
+        self._slots.append(int(count[0]))
+        self._places.append(own)
+        self._slot.append(moves.slot)
+        self._row.append(moves.row)
+        self._column.append(moves.column)
+        self._probability.append(moves.probability)
+        self._initial.append(start)
 
     def add_prior(self, prior: MovementPrior) -> None:
         """Add one prior that already exists."""

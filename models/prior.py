@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -79,8 +79,8 @@ class MovementPrior:
             if matrix.ndim != 2 or matrix.shape != (matrices[0].shape[0],) * 2:
                 raise _shape_error(person, matrix.shape)
         own = np.arange(matrices[0].shape[0] if matrices else 0) if places is None else places
-        start = None if initial is None else np.asarray(initial, dtype=np.float64)
-        return cls(person, _whole(person, "places", own), tuple(matrices), start)
+        start = None if initial is None else np.asarray(initial)
+        return cls(person, np.asarray(own), tuple(matrices), start)
 
     @classmethod
     def from_triplets(
@@ -96,15 +96,9 @@ class MovementPrior:
         initial: ArrayLike | None = None,
     ) -> MovementPrior:
         """A prior from moves between local places (positions in ``places``), each given once."""
-        rows = _whole(person, "rows", row)
-        moves = Moves(
-            np.zeros_like(rows) if slot is None else _whole(person, "slots", slot),
-            rows,
-            _whole(person, "columns", column),
-            np.asarray(probability, dtype=np.float64),
-        )
-        own = _whole(person, "places", places)
-        start = None if initial is None else np.asarray(initial, dtype=np.float64)
+        moves = moves_of(person, row, column, probability, slot)
+        own = whole(person, "places", places)
+        start = None if initial is None else real(person, "initial", initial)
         columns = _columns(_one(own, slots, moves, start), person)
         return cls(person, columns.places, transition_matrices(columns.view), columns.initial)
 
@@ -131,10 +125,12 @@ class MovementPrior:
 
     def _flat(self) -> FlatChains:
         """This one person as triplets, after refusing matrices that do not fit the places."""
+        places = whole(self.person, "places", self.places)
+        start = None if self.initial is None else real(self.person, "initial", self.initial)
         for matrix in self.transitions:
-            if matrix.shape != (self.places.size, self.places.size):
-                raise _shape_error(self.person, matrix.shape, int(self.places.size))
-        return _one(self.places, len(self.transitions), _moves(self.transitions), self.initial)
+            if matrix.shape != (places.size, places.size):
+                raise _shape_error(self.person, matrix.shape, int(places.size))
+        return _one(places, len(self.transitions), _moves(self.transitions), start)
 
 
 class _Columns(NamedTuple):
@@ -208,16 +204,61 @@ def _columns(flat: FlatChains, person: str) -> _Columns:
     return _Columns(view, initial if initial.size else None)
 
 
-def _whole(person: str, what: str, values: ArrayLike) -> NDArray[np.int32]:
-    """Indices as an array of their own; anything but whole numbers is refused, never rounded."""
-    found = np.asarray(values)
+def moves_of(
+    person: str, row: ArrayLike, column: ArrayLike, probability: ArrayLike, slot: ArrayLike | None = None
+) -> Moves:
+    """A person's triplets as arrays of one length; :class:`PriorError` where the lists do not fit."""
+    rows = whole(person, "rows", row)
+    moves = Moves(
+        np.zeros_like(rows) if slot is None else whole(person, "slots", slot),
+        rows,
+        whole(person, "columns", column),
+        real(person, "probabilities", probability),
+    )
+    lengths = {name: part.size for name, part in moves._asdict().items()}
+    if len(set(lengths.values())) > 1:
+        raise PriorError(
+            f"the lists of moves of person {person!r} must be equally long",
+            ", ".join(f"{size} of {name}" for name, size in lengths.items()),
+            "give row, column and probability of each move",
+        )
+    return moves
+
+
+def whole(person: str, what: str, values: ArrayLike) -> NDArray[np.int32]:
+    """Indices as a list of their own; anything but whole numbers is refused, never rounded."""
+    found = _flat_list(person, what, np.asarray(values))
     if found.size and found.dtype.kind not in "iu":
         raise PriorError(
             f"{what} of person {person!r} must be whole numbers",
             found.dtype,
             "give positions, counted from 0",
         )
+    largest = np.iinfo(np.int32).max
+    if found.size and not -largest <= found.min() <= found.max() <= largest:
+        raise PriorError(
+            f"{what} of person {person!r} must lie in 0..{largest}",
+            f"{found.min()} to {found.max()}",
+            "give positions, counted from 0",
+        )
     return found.astype(np.int32)
+
+
+def real(person: str, what: str, values: ArrayLike) -> NDArray[np.float64]:
+    """Probabilities as a list; :class:`PriorError` for what is no list of numbers."""
+    found = _flat_list(person, what, np.asarray(values))
+    if found.size and found.dtype.kind not in "iuf":
+        raise PriorError(f"{what} of person {person!r} must be numbers", found.dtype, "give one number each")
+    return found.astype(np.float64)
+
+
+def _flat_list(person: str, what: str, found: NDArray[Any]) -> NDArray[Any]:
+    """The array, unless it is no list."""
+    if found.ndim != 1:
+        raise PriorError(
+            f"{what} of person {person!r} must be a list", f"{found.ndim} dimensions", "flatten it"
+        )
+    return found
 
 
 def _shape_error(person: str, shape: tuple[int, ...], size: int | None = None) -> PriorError:

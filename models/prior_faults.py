@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+from numpy.typing import NDArray
+
 from models.exceptions import PriorError
 from models.packing import (
     BAD_INDEX,
@@ -15,6 +18,45 @@ from models.packing import (
     Faults,
     FlatChains,
 )
+
+_OF_A_MOVE = ("slot", "row", "column", "probability")
+_REAL = ("probability", "initial")
+
+
+def check_layout(people: Sequence[str], flat: FlatChains) -> None:
+    """:class:`PriorError` unless every person's lists lie inside the arrays, each as long as it should be.
+
+    Kernels read them without looking, so this comes before any kernel sees them.
+    """
+    for name, array in flat._asdict().items():
+        kinds = "f" if name in _REAL else "iu"
+        if array.ndim != 1 or array.dtype.kind not in kinds:
+            raise PriorError(
+                f"{name!r} of flat chains must be a list of {'real' if kinds == 'f' else 'whole'} numbers",
+                f"{array.ndim} dimensions of {array.dtype}",
+                "convert it without rounding",
+            )
+    _check_starts("places_start", flat.places_start, flat.slots.size, flat.places.size)
+    _check_starts("initial_start", flat.initial_start, flat.slots.size, flat.initial.size)
+    for name in _OF_A_MOVE:
+        _check_starts("entry_start", flat.entry_start, flat.slots.size, getattr(flat, name).size)
+    if flat.slots.size and flat.slots.min() < 1:
+        raise PriorError(
+            f"person {people[int(np.argmin(flat.slots))]!r} must have at least one slot",
+            int(flat.slots.min()),
+            "give one matrix a slot",
+        )
+
+
+def _check_starts(name: str, starts: NDArray[np.int64], people: int, contents: int) -> None:
+    """Where each person's part begins, and the end of the last: rising from 0 to the end of the contents."""
+    fits = starts.size == people + 1 and starts[0] == 0 and starts[-1] == contents
+    if not fits or np.any(starts[1:] < starts[:-1]):
+        raise PriorError(
+            f"{name!r} of flat chains must rise from 0 to {contents} in {people + 1} numbers",
+            f"{starts.size} numbers" + (f" from {starts[0]} to {starts[-1]}" if starts.size else ""),
+            "give each person's beginning and the end of the last",
+        )
 
 
 def explain(

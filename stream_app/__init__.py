@@ -1,1 +1,9 @@
-"""The running system: messages, the step engine, the embedded runner, metrics, pages and the command line."""
+"""The running system: messages, the step engine, the embedded runner, metrics, pages and the command line.
+
+Importing it first, as every command does, pins the linear algebra under numpy and scipy, which otherwise
+chooses instructions by the CPU and splits sums by its cores: noise designs and fits are the same everywhere.
+"""
+
+import os
+
+os.environ |= {"OPENBLAS_CORETYPE": "Haswell", "OPENBLAS_NUM_THREADS": "1"}

@@ -99,8 +99,13 @@ def _differential(log: ReleaseLog, delta: float, neighbours: Neighbours) -> Docu
 
 def _bayesian(log: ReleaseLog, questions: LedgerQuestions) -> Document:
     declared = Declared(independent_tuples=questions.independent_people)
-    statement = read_bayesian(log, declared)
-    return {"epsilon": finite(statement.epsilon), "releasing_steps": statement.releasing_steps}
+    statement = read_bayesian(log, declared, questions.delta)
+    return {
+        "epsilon": finite(statement.epsilon),
+        "delta": statement.delta,
+        "truncated_mass": statement.truncated_mass,
+        "releasing_steps": statement.releasing_steps,
+    }
 
 
 def _reconstruction(

@@ -11,6 +11,7 @@ from accounting.exceptions import UnknownReleaseError
 from accounting.kernels.noised_steps import ReleasedSteps
 from accounting.kernels.random_draws import alias_tables
 from accounting.observation import StepObservation
+from models.elementwise import log
 from models.mechanisms import Mechanism, NoiseLaw
 
 
@@ -59,10 +60,8 @@ def _with_laws(
     first = np.concatenate([[0], np.cumsum([len(each) for each in probabilities])]).astype(np.int64)
     value = np.concatenate([np.arange(len(each)) for each in probabilities])
     weight = np.concatenate(probabilities)
-    with np.errstate(divide="ignore"):  # a value that is never drawn has log-probability -inf
-        log_probability = np.log(weight)
     tables = alias_tables(first, value, weight)
-    return ReleasedSteps(releases, outcomes, law, counted, starts, log_probability, tables)
+    return ReleasedSteps(releases, outcomes, law, counted, starts, log(weight), tables)
 
 
 def _law(mechanism: Mechanism) -> NoiseLaw:

@@ -129,8 +129,8 @@ def erasure(
     rest = max(0.0, 1.0 - float(sets.probability.sum()))
     if len(sets.probability) == 2**count:
         rest = 0.0
-    success = float(sets.probability @ np.minimum(values[:, 0], raw_success)) + rest * raw_success
-    information = float(sets.probability @ np.minimum(values[:, 1], raw_nats)) + rest * raw_nats
+    success = float((sets.probability * np.minimum(values[:, 0], raw_success)).sum()) + rest * raw_success
+    information = float((sets.probability * np.minimum(values[:, 1], raw_nats)).sum()) + rest * raw_nats
     sampled = None
     if count > MOST_ENUMERATED and effort.draws > 0:
         sampled = _sampled(exposure, sensors, mistakes, guess, raw_success, effort)

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accounting.kernels.horizon import UNITS_PER_NAT
+from accounting.observation import Tabulated
 from accounting.sensor_information import SensorInformation
-from accounting.step_view import Tabulated
 from models.information import binary_entropy
 from models.mechanisms import Mechanism, Raw
 from models.schedule import StepSchedule

@@ -25,7 +25,6 @@ from accounting.kernels.step_terms import StepView
 from accounting.kernels.what_if import Terms, count_reaches, find_terms
 from accounting.observation import observe
 from accounting.sensor_information import SensorInformation
-from accounting.step_view import step_view
 from models.mechanisms import Raw
 from models.schedule import SensorRelease, StepSchedule
 from models.sensors import Sensor
@@ -203,7 +202,7 @@ class NextStep:
         opinion.excess[anew] = rooms.is_quiet_over[people]
         unclear = np.flatnonzero((quick > 0) & (beyond > 0))
         unclear = anew[unclear[np.argsort(-beyond[unclear], kind="stable")]]
-        view = step_view(observe(step, self._locations))
+        view = observe(step, self._locations).view
         for first in range(0, unclear.size, _PEOPLE_AT_ONCE):
             if np.count_nonzero(opinion.excess > 0) > enough:
                 return False

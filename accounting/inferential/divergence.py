@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cho_solve, cholesky
 
 from accounting.inferential.checks import check_order
+from models.elementwise import log
 from models.gaussian_process import condition_on
 from models.gaussian_process.posterior import lift
 
@@ -29,7 +30,7 @@ def gaussian_renyi_divergence(mean_shift: Floats, left: Floats, right: Floats, o
         factors = [cholesky(each, lower=True) for each in (left, right, order * right + (1.0 - order) * left)]
     except LinAlgError:
         return math.inf
-    log_left, log_right, log_mixed = (2.0 * float(np.sum(np.log(np.diag(each)))) for each in factors)
+    log_left, log_right, log_mixed = (2.0 * float(np.sum(log(np.diag(each)))) for each in factors)
     quadratic = float(mean_shift @ cho_solve((factors[2], True), mean_shift))
     spread = log_mixed - (1.0 - order) * log_left - order * log_right
     return max(0.5 * order * quadratic - spread / (2.0 * (order - 1.0)), 0.0)

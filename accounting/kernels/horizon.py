@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accounting.kernels.contraction import GAPS
-from accounting.kernels.step_terms import Scratch, Seen, StepView, step_terms
+from accounting.kernels.step_terms import Scratch, StepView, new_scratch, step_terms
 from models.chain import PopulationArrays, chain_view
 from models.jit import inline, jit, pjit, prange
 
@@ -196,28 +196,6 @@ def beliefs(
         return own.before[first:last], own.now[first:last]
     chain = chain_view(population, person)
     return chain.start[slot_before], chain.start[slot]
-
-
-@jit
-def new_seen(step: StepView) -> Seen:
-    """Working memory for the outcomes of one step."""
-    outcomes = step.outcome_start.size - 1
-    return Seen(np.zeros(outcomes), np.zeros(outcomes, dtype=np.int64), np.zeros(outcomes, dtype=np.int64))
-
-
-@jit
-def new_scratch(step_before: StepView, step: StepView, most_places: int) -> Scratch:
-    """Working memory for one task; nobody has more than ``most_places`` places."""
-    rows = min(step_before.outcome_start.size, most_places + 1)
-    columns = min(step.outcome_start.size, most_places + 1)
-    sensors = step.divergence.size
-    return Scratch(
-        new_seen(step),
-        new_seen(step_before),
-        np.zeros((rows, columns)),
-        np.zeros(sensors),
-        np.zeros(sensors, dtype=np.int64),
-    )
 
 
 @inline

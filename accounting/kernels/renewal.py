@@ -16,8 +16,8 @@ from models.jit import jit
 
 @jit
 def surprise(probability: float) -> float:
-    """``-p ln p`` with ``0 ln 0 = 0``."""
-    return -probability * np.log(probability) if probability > 0.0 else 0.0
+    """``-p ln p`` with ``0 ln 0 = 0``, and 0 for a sum of shares that rounds to just above one."""
+    return -probability * np.log(probability) if 0.0 < probability < 1.0 else 0.0
 
 
 @jit

@@ -2,7 +2,8 @@
 
 ``unconditioned`` bounds ``I(X_t; Y_t)``; ``conditional`` bounds ``I(X; Y_t | Y_w..Y_{t-1})`` for every
 earlier ``w``. Koga, Meehan, Chaudhuri, *Measuring Privacy Loss in Distributed Spatio-Temporal Data*,
-section 3.3, for one sensor; here for any number of sensors, exact and noised.
+section 3.3, for one sensor; here for any number of sensors, exact and noised. The audit of one person and
+the accountant of everybody both take a step's information from here.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ class StepView(NamedTuple):
     labels: NDArray[np.int32]  # (M,) outcome of each location, 0 = counted nowhere
     outcome_start: NDArray[np.int32]  # (O + 1,) outcome k is counted by sensors outcome_start[k] ..
     outcome_sensor: NDArray[np.int32]  # .. to outcome_start[k + 1] of this list, increasing
-    divergence: NDArray[np.float64]  # (S,) nats at shift one; inf for an exact count
+    divergence: NDArray[np.float64]  # (S,) nats at shift one, of the ideal noise; inf for an exact count
+    truncation_nats: NDArray[np.float64]  # (S,) what the sampler's distance from that noise may add
     table: NDArray[np.int32]  # (S,) row of information_nats; -1: as if the count were exact
     information_grid: NDArray[np.float64]  # (G,) knots common to all mechanisms' tables
     information_nats: NDArray[np.float64]  # (tables, G)
@@ -56,6 +58,35 @@ class StepTerms(NamedTuple):
 
     unconditioned: float
     conditional: float
+
+
+class NoisedTerms(NamedTuple):
+    """Bounds on ``I(X_t; Y_t)`` of a step that is not all raw, nats; each holds on its own."""
+
+    pairwise: float
+    separate: float
+
+
+@jit
+def new_seen(step: StepView) -> Seen:
+    """Working memory for the outcomes of one step."""
+    outcomes = step.outcome_start.size - 1
+    return Seen(np.zeros(outcomes), np.zeros(outcomes, dtype=np.int64), np.zeros(outcomes, dtype=np.int64))
+
+
+@jit
+def new_scratch(step_before: StepView, step: StepView, most_places: int) -> Scratch:
+    """Working memory for one task; nobody has more than ``most_places`` places."""
+    rows = min(step_before.outcome_start.size, most_places + 1)
+    columns = min(step.outcome_start.size, most_places + 1)
+    sensors = step.divergence.size
+    return Scratch(
+        new_seen(step),
+        new_seen(step_before),
+        np.zeros((rows, columns)),
+        np.zeros(sensors),
+        np.zeros(sensors, dtype=np.int64),
+    )
 
 
 @jit
@@ -121,7 +152,7 @@ def overlap(step: StepView, one: int, other: int) -> float:
 
 
 @jit
-def pairwise_information(seen: Seen, count: int, step: StepView) -> float:
+def _pairwise_information(seen: Seen, count: int, step: StepView) -> float:
     """``-sum_i p_i ln sum_j p_j exp(-D_ij)``: Koga et al. eq. (4) for any number of sensors and noises.
 
     The mixture bound of Kolchinsky and Tracey (*Estimating Mixture Entropy with Pairwise Distances*, 2017)
@@ -158,11 +189,14 @@ def _factorised_information(seen: Seen, count: int, closeness: NDArray[np.float6
 
 
 @jit
-def separate_information(scratch: Scratch, count: int, step: StepView) -> float:
-    """Sum over sensors of the exact information of "counted by this sensor" and its value.
+def noised_terms(scratch: Scratch, count: int, step: StepView) -> NoisedTerms:
+    """Bounds on the information of the step whose ``count`` outcomes are in ``scratch.now``.
 
-    ``I(X; Y_1..Y_n) <= sum_k I(X; Y_k)`` as the noises are independent given ``X``.
+    ``separate`` sums over sensors the exact information of "counted by this sensor" and its value:
+    ``I(X; Y_1..Y_n) <= sum_k I(X; Y_k)`` as the noises are independent given ``X``. ``pairwise`` is charged
+    what the samplers' distance from the ideal noise can add, of all sensors that may count the person.
     """
+    pairwise = max(0.0, _pairwise_information(scratch.now, count, step))
     sensors = 0
     for k in range(count):
         outcome = scratch.now.outcome[k]
@@ -172,17 +206,18 @@ def separate_information(scratch: Scratch, count: int, step: StepView) -> float:
                 scratch.sensor[sensors] = sensor
                 sensors += 1
             scratch.sensor_mass[sensor] += scratch.now.mass[outcome]
-    total = 0.0
+    separate = 0.0
     for k in range(sensors):
         sensor = scratch.sensor[k]
         probability = min(scratch.sensor_mass[sensor], 1.0)
         scratch.sensor_mass[sensor] = 0.0
+        pairwise += step.truncation_nats[sensor]
         if step.table[sensor] < 0:
-            total += surprise(probability) + surprise(1.0 - probability)
+            separate += surprise(probability) + surprise(1.0 - probability)
         else:
             row = step.information_nats[step.table[sensor]]
-            total += table_information(InformationTable(step.information_grid, row), probability)
-    return total
+            separate += table_information(InformationTable(step.information_grid, row), probability)
+    return NoisedTerms(pairwise, separate)
 
 
 @jit
@@ -216,7 +251,7 @@ def conditional_entropy(
             entropy += surprise(scratch.joint[i, k])
             scratch.joint[i, k] = 0.0
         entropy += surprise(rest) - surprise(probability)
-    return entropy
+    return max(0.0, entropy)
 
 
 @jit
@@ -235,9 +270,9 @@ def step_terms(
         return StepTerms(0.0, 0.0)
     unconditioned = outcome_entropy(scratch.now, count)
     if not step.is_raw:
-        pairwise = pairwise_information(scratch.now, count, step)
-        separate = separate_information(scratch, count, step)
-        unconditioned = min(unconditioned, pairwise, separate)
+        noised = noised_terms(scratch, count, step)
+        # The entropy holds too: by data processing the raw step tells more.
+        unconditioned = min(unconditioned, noised.pairwise, noised.separate)
     conditional = unconditioned
     if step.is_raw and step_before.is_raw:
         count_before = collect_outcomes(chain.places, before, step_before.labels, scratch.before)
@@ -249,3 +284,25 @@ def step_terms(
             forget_outcomes(scratch.before, count_before)
     forget_outcomes(scratch.now, count)
     return StepTerms(unconditioned, conditional)
+
+
+@jit
+def person_terms(
+    chain: ChainView,
+    slot_before: int,
+    before: NDArray[np.float64],
+    now: NDArray[np.float64],
+    step_before: StepView,
+    step: StepView,
+) -> StepTerms:
+    """:func:`step_terms` of a single person."""
+    scratch = new_scratch(step_before, step, chain.places.size)
+    return step_terms(chain, slot_before, before, now, step_before, step, scratch)
+
+
+@jit
+def person_noised_terms(places: NDArray[np.int32], now: NDArray[np.float64], step: StepView) -> NoisedTerms:
+    """:func:`noised_terms` of a single person."""
+    scratch = new_scratch(step, step, places.size)
+    count = collect_outcomes(places, now, step.labels, scratch.now)
+    return noised_terms(scratch, count, step)

@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from accounting.kernels.horizon import OwnStarts, is_in_reach, new_scratch, to_units
-from accounting.kernels.step_terms import Scratch, StepTerms, StepView, step_terms
+from accounting.kernels.horizon import OwnStarts, is_in_reach, to_units
+from accounting.kernels.step_terms import Scratch, StepTerms, StepView, new_scratch, step_terms
 from models.chain import PopulationArrays, chain_view
 from models.jit import jit, pjit, prange
 from models.stationary_kernels import push_forward

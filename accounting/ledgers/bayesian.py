@@ -136,4 +136,4 @@ def _largest_log_ratio(given: NDArray[np.float64]) -> float:
     seen = high > 0.0
     if np.any(low[seen] == 0.0):
         return math.inf
-    return float(np.log(high[seen] / low[seen]).max(initial=0.0))
+    return math.log(float((high[seen] / low[seen]).max(initial=1.0)))

@@ -105,7 +105,7 @@ def _forward(release: ChainRelease, told: Mapping[int, int], outputs: Sequence[i
     weight = release.initial
     for t, channel in enumerate(release.channels):
         if t:
-            weight = weight @ release.transition
+            weight = (weight[:, np.newaxis] * release.transition).sum(axis=0)
         if t in told:
             weight = np.where(np.arange(weight.size) == told[t], weight, 0.0)
         if outputs is not None:
@@ -116,4 +116,4 @@ def _forward(release: ChainRelease, told: Mapping[int, int], outputs: Sequence[i
 def _channel_ratio(channel: NDArray[np.float64]) -> float:
     high, low = channel.max(axis=0), channel.min(axis=0)
     seen = high > 0.0
-    return math.inf if np.any(low[seen] == 0.0) else float(np.log(high[seen] / low[seen]).max())
+    return math.inf if np.any(low[seen] == 0.0) else math.log(float((high[seen] / low[seen]).max()))

@@ -46,10 +46,7 @@ def read_differential_privacy(
     log: ReleaseLog, delta: float, neighbours: Neighbours = Neighbours.ADD_REMOVE
 ) -> DpStatement:
     """The statement for a log; :class:`UnknownReleaseError` for a mechanism whose cost is not known."""
-    if not 0.0 < delta < 1.0:
-        raise LedgerError(
-            "delta must lie in (0, 1)", delta, "e.g. 1e-6, far below one over the people counted"
-        )
+    check_delta(delta)
     rho = _total(log, zcdp_cost, neighbours)
     pure = _total(log, pure_cost, neighbours)
     mass = float(_total(log, truncated_mass_cost, neighbours))
@@ -58,13 +55,21 @@ def read_differential_privacy(
     mu = math.sqrt(2.0 * float(rho)) if not rho.is_infinite else math.inf
     exact = gaussian_epsilon(delta - mass, mu) if kinds == {Correlated} and mass < delta else None
     paper = paper_epsilon(delta, mu) if kinds in ({Gaussian}, {Correlated}) else None
-    candidates = {"zcdp": zcdp, "pure": _charged(float(pure), mass, delta)}
+    candidates = {"zcdp": zcdp, "pure": charged_epsilon(float(pure), mass, delta)}
     if exact is not None:
         candidates["gaussian"] = exact
     best = min(candidates, key=lambda name: candidates[name])
     return DpStatement(
         neighbours, delta, rho, pure, zcdp, exact, paper, mass, candidates[best], certified_by=best
     )
+
+
+def check_delta(delta: float) -> None:
+    """:class:`LedgerError` unless ``0 < delta < 1``."""
+    if not 0.0 < delta < 1.0:
+        raise LedgerError(
+            "delta must lie in (0, 1)", delta, "e.g. 1e-6, far below one over the people counted"
+        )
 
 
 def zcdp_cost(mechanism: Mechanism) -> Cost:
@@ -96,7 +101,7 @@ def _total(log: ReleaseLog, cost: Callable[[Mechanism], Cost], neighbours: Neigh
     return sum((step_cost(step.releases, cost, neighbours) for step in log.steps), Cost())
 
 
-def _charged(epsilon: float, mass: float, delta: float) -> float:
+def charged_epsilon(epsilon: float, mass: float, delta: float) -> float:
     """A pure epsilon whose samplers miss the ideal by ``mass``: ``(1 + e^epsilon) mass`` of delta, or inf."""
     if mass == 0.0:
         return epsilon

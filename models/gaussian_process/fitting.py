@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cho_solve, cholesky
 from scipy.optimize import minimize
 
+from models.elementwise import exp, log
 from models.exceptions import GaussianProcessError
 from models.gaussian_process.kernels import Kernel
 
@@ -45,7 +46,7 @@ def fit_kernel(kernel: Kernel, times: Floats, values: Floats, free: Sequence[str
     names = list(free)
 
     def misfit(logs: Floats) -> float:
-        candidate = kernel.with_hyperparameters(dict(zip(names, np.exp(logs).tolist(), strict=True)))
+        candidate = kernel.with_hyperparameters(dict(zip(names, exp(logs).tolist(), strict=True)))
         return -max(log_likelihood_nats(candidate.covariance(times), observed), -_REJECTED)
 
     bounds = [(low - _REACH, low + _REACH) for low in start]
@@ -55,7 +56,7 @@ def fit_kernel(kernel: Kernel, times: Floats, values: Floats, free: Sequence[str
         raise GaussianProcessError(
             "a starting kernel must have a positive definite covariance", kernel, "add a White part"
         )
-    fitted = dict(zip(names, np.exp(best.x).tolist(), strict=True))
+    fitted = dict(zip(names, exp(best.x).tolist(), strict=True))
     return KernelFit(kernel.with_hyperparameters(fitted), -float(best.fun), fitted)
 
 
@@ -68,7 +69,7 @@ def log_likelihood_nats(covariance: Floats, values: Floats) -> float:
     except LinAlgError:
         return -math.inf
     misfit = float(np.sum(values.T * cho_solve((factor, True), values.T)))
-    log_determinant = 2.0 * float(np.sum(np.log(np.diag(factor))))
+    log_determinant = 2.0 * float(np.sum(log(np.diag(factor))))
     return -0.5 * (misfit + len(values) * (log_determinant + points * math.log(2.0 * math.pi)))
 
 
@@ -97,10 +98,10 @@ def _starting_logs(kernel: Kernel, free: Sequence[str]) -> Floats:
     unknown = [name for name in free if name not in known]
     if unknown or not free:
         raise GaussianProcessError(f"free must be among {sorted(known)}", list(free), "check the spelling")
-    return np.log([known[name] for name in free])
+    return log([known[name] for name in free])
 
 
 def _shifts(names: Sequence[str]) -> list[Floats]:
     """Every combination of starts for the length scales; other numbers start where they are."""
     factors = [_STARTS if name.endswith("length_scale") else (1.0,) for name in names]
-    return [np.log(combination) for combination in product(*factors)]
+    return [log(combination) for combination in product(*factors)]

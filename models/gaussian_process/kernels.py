@@ -17,6 +17,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
+from models.elementwise import exp
 from models.exceptions import GaussianProcessError
 
 Floats = NDArray[np.float64]
@@ -82,7 +83,7 @@ class RBF(_Leaf):
 
     def between(self, left: Floats, right: Floats) -> Floats:
         """Covariances [left, right]."""
-        return self.variance * np.exp(-0.5 * (_apart(left, right) / self.length_scale) ** 2)
+        return self.variance * exp(-0.5 * (_apart(left, right) / self.length_scale) ** 2)
 
 
 @dataclass(frozen=True)
@@ -96,7 +97,7 @@ class Periodic(_Leaf):
     def between(self, left: Floats, right: Floats) -> Floats:
         """Covariances [left, right]."""
         turn = np.sin(np.pi * _apart(left, right) / self.period)
-        return self.variance * np.exp(-2.0 * (turn / self.length_scale) ** 2)
+        return self.variance * exp(-2.0 * (turn / self.length_scale) ** 2)
 
 
 @dataclass(frozen=True)
@@ -119,7 +120,7 @@ class Matern(_Leaf):
         """Covariances [left, right]."""
         scaled = math.sqrt(2.0 * self.smoothness) * np.abs(_apart(left, right)) / self.length_scale
         polynomial = 1.0 + (self.smoothness > 1.0) * scaled + (self.smoothness > 2.0) * scaled**2 / 3.0
-        return np.asarray(self.variance * polynomial * np.exp(-scaled), np.float64)
+        return np.asarray(self.variance * polynomial * exp(-scaled), np.float64)
 
 
 @dataclass(frozen=True)

@@ -136,4 +136,4 @@ def publish_tiers(
 def _direction(dimension: int, stream: UniformStream) -> NDArray[np.float64]:
     """A uniform direction, a unit vector."""
     vector = stream.normals(dimension)
-    return vector / np.linalg.norm(vector)
+    return vector / math.sqrt(float(np.sum(vector * vector)))

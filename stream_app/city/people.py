@@ -12,6 +12,7 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
+from models.elementwise import exp
 from models.packing import FlatChains
 from stream_app.city.habits import HABITS, HOURS, ROLES, Habit
 from stream_app.city.places import CityMap
@@ -60,7 +61,7 @@ def _build_block(places: CityMap, habit: Habit, people: int, slots: int, random:
     transition = _transitions(_draw_weights(habit, people, random), _draw_linger(habit, people, random))
     if slots == 1:
         transition = transition.mean(axis=1, keepdims=True)
-    order = np.argsort(where, axis=1)
+    order = np.argsort(where, axis=1, kind="stable")
     by_person = np.arange(people)[:, None, None]
     transition = transition[by_person, :, order[:, :, None], order[:, None, :]].transpose(0, 3, 1, 2)
     found = np.nonzero(transition)
@@ -85,7 +86,7 @@ def _draw_places(places: CityMap, habit: Habit, people: int, random: Generator) 
 
 def _draw_weights(habit: Habit, people: int, random: Generator) -> NDArray[np.float64]:
     """Each person's weights (n, 24, K): the habit's day, earlier or later, bent by personal taste."""
-    taste = np.exp(random.normal(0.0, _TASTE_SPREAD, size=(people, 1, len(habit.roles))))
+    taste = exp(random.normal(0.0, _TASTE_SPREAD, size=(people, 1, len(habit.roles))))
     shift = random.choice(_SHIFT[0], size=people, p=_SHIFT[1])
     hours = (np.arange(HOURS)[None, :] - shift[:, None]) % HOURS
     weights = habit.hourly_weights()[hours] * taste

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from accounting.continuous import ContinuousAccountant
 from accounting.kernels.horizon import KnownTerms
+from accounting.observation import view_of
 from accounting.repeated_steps import RepeatedSteps
-from accounting.step_view import view_of
 from models.mechanisms import Gaussian, Raw, Suppressed
 from models.schedule import SensorRelease, StepSchedule
 from models.sensors import Sensor

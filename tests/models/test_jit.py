@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import ast
 import os
+import subprocess
+import sys
 import time
 from pathlib import Path
 
+import numba
 import pytest
 
-from models.jit import forget_unused, source_stamp
+from models.exceptions import MachineError
+from models.jit import CPU, check_cpu, forget_unused, source_stamp
 
 ROOT = Path(__file__).resolve().parents[2]
 NOT_COMPILED = {"models.exceptions", "accounting.exposure", "accounting.observation"}
@@ -44,6 +48,28 @@ def test_only_caches_that_nobody_used_for_weeks_are_removed(tmp_path: Path) -> N
     assert not old.exists()
     assert new.exists()
     assert foreign.exists()
+
+
+def test_every_process_compiles_for_the_same_cpu_whatever_the_environment_says() -> None:
+    asked = {"NUMBA_CPU_NAME": "haswell", "NUMBA_CPU_FEATURES": "+avx512f"}
+    code = "from models.jit import numba; print(numba.config.CPU_NAME, repr(numba.config.CPU_FEATURES))"
+    run = subprocess.run(
+        [sys.executable, "-c", code],
+        env=os.environ | asked,
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert run.stdout.split() == [CPU, "''"]
+    assert (numba.config.CPU_NAME, numba.config.CPU_FEATURES) == (CPU, "")
+
+
+def test_an_older_cpu_is_told_so_before_anything_is_compiled() -> None:
+    features = dict.fromkeys(("avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe"), True)
+    check_cpu(features)
+    with pytest.raises(MachineError, match=r"must be x86-64-v3 .* got one without avx2; run on a newer"):
+        check_cpu(features | {"avx2": False})
 
 
 def test_kernels_take_nothing_compiled_from_modules_the_stamp_does_not_see() -> None:

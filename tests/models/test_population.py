@@ -108,6 +108,72 @@ def test_people_and_chains_must_be_as_many():
         Population.from_flat(["a", "b"], flat_ring(3, 2, 2))
 
 
+NEXT = {"places": [0, 1], "row": [0, 0, 1, 1], "column": [0, 1, 0, 1], "probability": [0.9, 0.1, 0.2, 0.8]}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        (
+            {"row": [0, 1], "column": [1, 0, 0], "probability": [1, 1]},
+            "equally long, got 2 of slot, 2 of row, 3",
+        ),
+        ({"row": [0, 1], "column": [1], "probability": [1, 1]}, "equally long"),
+        ({"row": [0, 1], "column": [1, 0], "probability": [1.0]}, "equally long"),
+        ({"row": [0, 1], "column": [1, 0], "probability": [1, 1], "slot": [0]}, "equally long"),
+        ({"row": [0.4, 1.0], "column": [1, 0], "probability": [1, 1]}, "rows of person 'ann' must be whole"),
+        (
+            {"row": [0, 2**32 + 1], "column": [1, 0], "probability": [1, 1]},
+            "rows of person 'ann' must lie in",
+        ),
+        (
+            {"row": [[0, 1]], "column": [[1, 0]], "probability": [[1, 1]]},
+            "rows of person 'ann' must be a list",
+        ),
+        (
+            {"row": [0, 1], "column": [1, 0], "probability": ["1", "1"]},
+            "probabilities of person 'ann' must be n",
+        ),
+        (
+            {"row": [0, 1], "column": [1, 0], "probability": [1, 1], "slots": 1.5},
+            "slots of person 'ann' must be w",
+        ),
+    ],
+)
+def test_lists_that_do_not_fit_are_refused_before_they_reach_the_next_person(wrong, words):
+    builder = PopulationBuilder()
+    with pytest.raises(PriorError, match=words):
+        builder.add("ann", **({"places": [0, 1]} | wrong))
+    builder.add("bob", **NEXT)
+    population = builder.build()
+    assert population.people == ("bob",)
+    assert population.prior(0).transitions[0].toarray().tolist() == [[0.9, 0.1], [0.2, 0.8]]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        (
+            {"column": np.zeros(5, np.int32)},
+            "'entry_start' .* must rise from 0 to 5 in 3 numbers, got 3 numbers",
+        ),
+        ({"probability": np.ones(3)}, "'entry_start' .* must rise from 0 to 3"),
+        ({"entry_start": np.array([0, 5, 4])}, "'entry_start' .* must rise from 0 to 4"),
+        ({"entry_start": np.array([0, 4])}, "'entry_start' .* got 2 numbers from 0 to 4"),
+        ({"places_start": np.array([-2, 2, 4])}, "'places_start' .* must rise from 0"),
+        ({"initial_start": np.array([0, 0, 9])}, "'initial_start' .* must rise from 0 to 0"),
+        (
+            {"row": np.zeros(4)},
+            "'row' of flat chains must be a list of whole numbers, got 1 dimensions of float",
+        ),
+        ({"slots": np.array([1, -3])}, "person 'b' must have at least one slot, got -3"),
+    ],
+)
+def test_flat_chains_that_would_be_read_past_their_end_are_refused(wrong, words):
+    with pytest.raises(PriorError, match=words):
+        Population.from_flat(["a", "b"], flat_ring(2, 2, 2)._replace(**wrong))
+
+
 def test_populations_of_different_locations_are_not_joined():
     one = Population.pack([MovementPrior.from_dense("a", [[1.0]])], ["x"])
     other = Population.pack([MovementPrior.from_dense("b", [[1.0]])], ["y"])

@@ -231,10 +231,25 @@ def test_a_log_adds_up_for_independent_people_only() -> None:
     """Each releasing step costs moving a person between two sensors: twice the largest epsilon."""
     tiers = Tiered((("public", 0.1), ("partner", 0.5)))
     log = log_of({A: tiers, B: tiers}, {A: Suppressed()}, {A: tiers})
-    statement = read_bayesian(log, Declared(independent_tuples=True))
+    statement = read_bayesian(log, Declared(independent_tuples=True), 1e-6)
     assert statement.epsilon == pytest.approx(1.5)
     assert statement.releasing_steps == 2
     with pytest.raises(CompositionError, match="independent tuples"):
-        read_bayesian(log, Declared())
-    noised = read_bayesian(log_of({A: Gaussian(1.0)}), Declared(independent_tuples=True))
+        read_bayesian(log, Declared(), 1e-6)
+    noised = read_bayesian(log_of({A: Gaussian(1.0)}), Declared(independent_tuples=True), 1e-6)
     assert noised.epsilon == math.inf
+
+
+def test_what_a_sampler_cuts_off_is_charged_to_delta() -> None:
+    """A table ends: the value beyond it has a log-ratio without limit, which pure epsilon would deny."""
+    tiers = Tiered((("public", 0.1), ("partner", 0.5)))
+    law = tiers.noise_law()
+    assert law.probabilities[0] > 0.0  # the lowest value of one place is impossible from the other
+    log = log_of({A: tiers, B: tiers}, {A: tiers})
+    statement = read_bayesian(log, Declared(independent_tuples=True), 1e-6)
+    assert statement.truncated_mass == pytest.approx(3 * law.truncated_mass)
+    assert statement.epsilon == pytest.approx(1.5)
+    needed = (1.0 + math.exp(1.5)) * statement.truncated_mass
+    assert read_bayesian(log, Declared(independent_tuples=True), needed / 2).epsilon == math.inf
+    with pytest.raises(LedgerError, match="delta must lie"):
+        read_bayesian(log, Declared(independent_tuples=True), 0.0)
