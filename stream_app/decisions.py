@@ -11,8 +11,13 @@ from models.sensors import SensorRegistry
 from stream_app.messages import DecisionReason, SensorDecision, StepDecision
 
 
-def decision_of(schedule: StepSchedule, why: DecisionReason | None = None) -> StepDecision:
-    """The message that tells a decided step, with its reason where a risk budget decided."""
+def decision_of(
+    schedule: StepSchedule, why: DecisionReason | None = None, deployment: str | None = None
+) -> StepDecision:
+    """The message that tells a decided step, with its reason where a risk budget decided.
+
+    ``deployment`` is the digest of what accounts it, where others do.
+    """
     return StepDecision(
         step=schedule.step,
         decisions=tuple(
@@ -24,6 +29,7 @@ def decision_of(schedule: StepSchedule, why: DecisionReason | None = None) -> St
             for release in schedule.releases
         ),
         why=why,
+        deployment=deployment,
     )
 
 

@@ -40,7 +40,7 @@ from stream_app.policy import (
 from stream_app.publisher import KeyedPublisher
 from stream_app.risk_output import JsonlRisks, ParquetRisks, RiskFormat, RiskWriter
 from stream_app.runner import EmbeddedRunner, RunReport, StepClock
-from stream_app.schedule_files import load_schedule
+from stream_app.schedule_files import load_schedule, schedule_fingerprint
 from stream_app.sensor_files import load_registry
 from stream_app.settings import Settings
 from stream_app.signals import StopRequest, stop_on_signals
@@ -286,7 +286,7 @@ def make_manifest(
         },
     )
     sensors = [[sensor.name, list(sensor.locations), sensor.group] for sensor in plan.registry.sensors]
-    schedule = None if options.schedule is None else _digest(options.schedule.read_bytes())
+    schedule = None if options.schedule is None else schedule_fingerprint(options.schedule)
     return {
         **fixed,
         "first_slot": plan.first_slot,

@@ -80,7 +80,7 @@ class Manifest:
         if changed:
             raise RunChangedError(
                 f"{self._folder} must be continued with what it was started with",
-                _differences(changed, stored, self._wanted),
+                differences(changed, stored, self._wanted),
                 "restore it, or write to a new output folder",
             )
 
@@ -98,7 +98,7 @@ def load_document(path: Path) -> dict[str, Any]:
     return loaded
 
 
-def _differences(changed: list[str], stored: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
+def differences(changed: list[str], stored: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
     """What changed, before and now."""
     return "; ".join(f"{key} was {_short(stored.get(key))}, is {_short(wanted.get(key))}" for key in changed)
 

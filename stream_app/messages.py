@@ -177,13 +177,14 @@ class DecisionReason(BaseModel):
 class StepDecision(_Message):
     """The internal twin of a release: what was decided from the schedule, before any count was looked at.
 
-    ``why`` stands where a risk budget decided.
+    ``why`` stands where a risk budget decided, ``deployment`` on Kafka: the digest of what accounts it.
     """
 
     type: Literal["decision"] = "decision"
     step: Step
     decisions: tuple[SensorDecision, ...]
     why: DecisionReason | None = None
+    deployment: Name | None = None
 
 
 class ContinuedStep(_Message):
@@ -209,11 +210,15 @@ Matrix = tuple[tuple[float, ...], ...] | SparseMatrix
 
 
 class Person(_Message):
-    """A person's movement prior, in force from a step on."""
+    """A person's movement prior, in force from a step on.
+
+    ``deployment`` is the digest of what accounts it.
+    """
 
     type: Literal["person"] = "person"
     person: Name
     effective_from: Step = 0
+    deployment: Name | None = None
     places: tuple[int, ...] | None = None
     initial: tuple[float, ...] | None = None
     transition: Matrix | None = None

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping
 from difflib import get_close_matches
@@ -32,6 +33,11 @@ def load_schedule(path: Path, registry: SensorRegistry) -> Schedule:
     except ValueError as error:
         raise ScheduleError(f"schedule file {path} must be JSON", error, "correct it there") from error
     return parse_schedule(document, registry)
+
+
+def schedule_fingerprint(path: Path) -> str:
+    """SHA-256 of the file, by which a run knows its schedule again."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def parse_schedule(document: object, registry: SensorRegistry) -> Schedule:

@@ -33,14 +33,15 @@ def roles(topics: Topics) -> tuple[Role, ...]:
     prefix = topics.prefix
     tiers = tuple(topics.tier(tier) for tier in topics.tiers)
     inputs = (topics.activations, topics.readings)
+    people = (topics.deployment, topics.persons)
     return (
         Role(
             "release",
             "the release worker",
-            (*inputs, topics.progress, topics.decisions, topics.answers),
+            (*inputs, topics.deployment, topics.progress, topics.decisions, topics.answers),
             (
                 *(topics.releases, *tiers, topics.decisions, topics.steps),
-                *(topics.progress, topics.rejected, topics.proposals),
+                *(topics.deployment, topics.progress, topics.rejected, topics.proposals),
             ),
             f"{prefix}tallyguard-release",
             f"{prefix}release",
@@ -48,16 +49,16 @@ def roles(topics: Topics) -> tuple[Role, ...]:
         Role(
             "account",
             "the account workers",
-            (topics.steps, topics.persons, topics.decisions, topics.proposals),
+            (topics.deployment, topics.steps, topics.persons, topics.decisions, topics.proposals),
             (topics.risks, topics.rejected, topics.answers),
             f"{prefix}tallyguard-account",
         ),
         Role("producer", "whatever sends activations and readings", (), inputs),
-        Role("loader", "`tallyguard persons load`", (topics.persons,), (topics.persons,)),
+        Role("loader", "`tallyguard persons load`", people, people),
         Role(
             "officer",
             "privacy officer and dashboards: tail, replay",
-            (topics.releases, topics.decisions, topics.risks, topics.persons),
+            (topics.releases, topics.decisions, topics.risks, *people),
         ),
         Role("operator", "dead letters", (topics.rejected,), inputs),
         Role("public", "everybody who uses the counts", (topics.releases,)),

@@ -17,7 +17,6 @@ from typing import Any, NamedTuple, TypeVar
 from pydantic import ValidationError
 
 from models.schedule import StepSchedule
-from stream_app.decisions import schedule_of
 from stream_app.kafka.account_watch import AccountWatch
 from stream_app.kafka.book import Arrival, Book
 from stream_app.kafka.deployment import Deployment
@@ -62,7 +61,7 @@ class AccountWorker(Job):
         self._pulse = pulse
         self._topics = deployment.topics
         self._risks = RiskTopic(deployment.connection, deployment.topics)
-        self._persons = PersonSource(deployment.connection, deployment.topics.persons, self._refuse)
+        self._persons = PersonSource(deployment, self._refuse)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="accountant")
         self._is_asked = deployment.limit() is not None
         self._proposals = ProposalSource(deployment.connection, deployment.topics.proposals, self._hear)
@@ -83,6 +82,7 @@ class AccountWorker(Job):
     async def prepare(self, app: Any) -> None:
         """Compile the kernels before joining: a member that compiles is a member that is silent."""
         self._app = app
+        await self._deployment.record.wait(self._deployment.basis)
         await self._risks.start()
         await self._in_thread(lambda: account_a_little(self._deployment))
 
@@ -247,7 +247,7 @@ class AccountWorker(Job):
             raise LogError(
                 f"{self._topics.decisions} must hold every step from {first} to {until - 1}",
                 f"{len(found)} of {until - first}",
-                "its retention must be unlimited; restore it, or begin anew with another kafka.prefix",
+                "its retention must be unlimited; restore it",
             )
         return found
 
@@ -284,7 +284,7 @@ class AccountWorker(Job):
             await self._refuse(refused_person(source, person.pseudonym.encode(), person.reason))
 
     def _schedule(self, decision: StepDecision) -> StepSchedule:
-        return schedule_of(decision, self._deployment.registry)
+        return self._deployment.schedule_of(decision)
 
     async def _refuse(self, refused: Refused) -> None:
         letter = refused.letter()

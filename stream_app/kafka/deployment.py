@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from accounting.continuous import HorizonSettings
 from accounting.decisions.limit import RiskLimit
+from models.schedule import StepSchedule
 from models.sensors import SensorRegistry
+from stream_app.decisions import schedule_of
 from stream_app.exceptions import RunChangedError, SettingsError
 from stream_app.kafka.connection import Connection
+from stream_app.kafka.deployment_record import DeploymentTopic, accounts_basis, digest_of
+from stream_app.kafka.exceptions import LogError
 from stream_app.kafka.topics import Topics, require_topics
+from stream_app.manifest import differences
+from stream_app.messages import StepDecision
 from stream_app.policy import BudgetPolicy, policy_from
 from stream_app.sensor_files import load_registry
 from stream_app.settings import Settings
 
-_FIXED = ("deployment", "step_seconds", "origin", "first_slot")
-_REPLACEABLE = frozenset({"release", "noise_key"})
+_REPLACEABLE = frozenset({"release", "schedule", "noise_key"})
 
 
 @dataclass(frozen=True)
@@ -34,10 +38,13 @@ class Deployment:
     connection: Connection
 
     @classmethod
-    def of(cls, settings: Settings) -> Deployment:
-        """Read sensors and locations; :class:`SettingsError` where a file or a server is not named."""
+    def of(cls, settings: Settings, location_names: tuple[str, ...] | None = None) -> Deployment:
+        """Read sensors and locations; :class:`SettingsError` where a file or a server is not named.
+
+        Who has read the priors gives the locations of those.
+        """
         connection = Connection.of(settings.kafka)
-        registry = load_registry(settings.sensors, _location_names(settings))
+        registry = load_registry(settings.sensors, location_names or _location_names(settings))
         return cls(settings, registry, Topics.of(settings), connection)
 
     @property
@@ -62,29 +69,51 @@ class Deployment:
         policy = policy_from(self.settings.release, self.registry)
         return policy.limit if isinstance(policy, BudgetPolicy) else None
 
-    def basis(self, noise_key_fingerprint: str) -> dict[str, Any]:
-        """What the log hangs on: values and fingerprints, no secret."""
-        sensors = [[each.name, list(each.locations), each.group] for each in self.registry.sensors]
-        fixed = self.settings.model_dump(mode="json", include={*_FIXED, "release"})
-        digest = hashlib.sha256(json.dumps([self.location_names, sensors]).encode()).hexdigest()
-        return {**fixed, "sensors": digest, "noise_key": noise_key_fingerprint}
+    @cached_property
+    def basis(self) -> dict[str, Any]:
+        """What every process accounts with: values and fingerprints, no secret."""
+        return accounts_basis(self.settings, self.registry)
+
+    @cached_property
+    def digest(self) -> str:
+        """The basis in short: what decisions and people carry."""
+        return digest_of(self.basis)
+
+    @property
+    def record(self) -> DeploymentTopic:
+        """Where it stands what the deployment was begun with."""
+        return DeploymentTopic(self.connection, self.topics.deployment)
+
+    def schedule_of(self, decision: StepDecision) -> StepSchedule:
+        """The schedule of a logged decision; :class:`LogError` if it was made to be accounted otherwise."""
+        if decision.deployment not in (None, self.digest):  # None: logged before decisions carried it
+            raise LogError(
+                f"step {decision.step} of {self.topics.decisions} must belong to deployment {self.digest}",
+                decision.deployment,
+                "two deployments write to one log, or it was restored beside another one's: "
+                "stop the other, restore what belongs together",
+            )
+        return schedule_of(decision, self.registry)
+
+    def release_basis(self, noise_key: str, schedule: str | None) -> dict[str, Any]:
+        """What the release log hangs on besides: policy, and fingerprints of noise key and schedule file."""
+        release = self.settings.release.model_dump(mode="json")
+        return {**self.basis, "release": release, "noise_key": noise_key, "schedule": schedule}
 
 
 def check_basis(stored: Mapping[str, Any], wanted: Mapping[str, Any], *, accept_changes: bool) -> None:
-    """Refuse to continue a log with other settings than it was begun with."""
-    if not stored:
-        return
+    """Refuse to continue a log with other settings than it was begun with.
+
+    What an earlier version did not store cannot be compared.
+    """
     replaceable = _REPLACEABLE if accept_changes else frozenset[str]()
-    changed = sorted(
-        key
-        for key in stored.keys() | wanted.keys()
-        if stored.get(key) != wanted.get(key) and key not in replaceable
-    )
+    changed = sorted(stored.keys() - replaceable)
+    changed = [key for key in changed if stored[key] != wanted.get(key)]
     if changed:
         raise RunChangedError(
             "the release log must be continued with what it was begun with",
-            f"other {', '.join(changed)}",
-            "restore the settings, or say --accept-changes where release policy or noise key may change",
+            differences(changed, stored, wanted),
+            "restore it; release policy, schedule and noise key may change with --accept-changes",
         )
 
 

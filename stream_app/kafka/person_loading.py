@@ -11,9 +11,9 @@ from stream_app.durable import replace_file
 from stream_app.exceptions import SettingsError
 from stream_app.kafka.clients import consuming, records, writing
 from stream_app.kafka.connection import Connection
-from stream_app.kafka.deployment import administration
+from stream_app.kafka.deployment import Deployment, check_topics_of
 from stream_app.kafka.person_records import person_records
-from stream_app.kafka.topics import Topics, require_topics
+from stream_app.kafka.topics import Topics
 from stream_app.keys import load_pseudonym_key
 from stream_app.settings import Settings
 
@@ -29,14 +29,21 @@ class LoadedCount(NamedTuple):
 def load_people(
     settings: Settings, population: Population, effective_from: int, *, remove_others: bool = False
 ) -> LoadedCount:
-    """Send everybody; with ``remove_others`` delete who is on the topic and not among them."""
-    connection, topics = Connection.of(settings.kafka), Topics.of(settings)
-    names = load_pseudonym_key(settings).pseudonyms(population.people)
-    with administration(connection) as admin:
-        require_topics(admin, topics)
+    """Send everybody; with ``remove_others`` delete who is on the topic and not among them.
+
+    Begins the deployment where nobody has. With another pseudonym key than it was begun with nobody is sent:
+    the same people would be there twice.
+    """
+    deployment = Deployment.of(settings, population.location_names)
+    connection, topics = deployment.connection, deployment.topics
+    key = load_pseudonym_key(settings)
+    names = key.pseudonyms(population.people)
+    check_topics_of(deployment)
+    deployment.record.begin(deployment.basis)
+    deployment.record.begin_people(key.fingerprint())
     gone = sorted(_known(connection, topics) - set(names)) if remove_others else []
     with writing(connection) as producer:
-        for pseudonym, value in person_records(population, names, effective_from):
+        for pseudonym, value in person_records(population, names, effective_from, deployment.digest):
             producer.send(topics.persons, value, key=pseudonym.encode())
         for pseudonym in gone:
             producer.send(topics.persons, None, key=pseudonym.encode())

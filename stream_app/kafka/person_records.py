@@ -43,22 +43,28 @@ class People:
 
 
 def person_records(
-    population: Population, pseudonyms: Sequence[str], effective_from: int
+    population: Population, pseudonyms: Sequence[str], effective_from: int, deployment: str
 ) -> Iterator[tuple[str, bytes]]:
-    """Key and value of everybody's record; reading them gives the same numbers bit for bit."""
+    """Key and value of everybody's record; reading them gives the same numbers bit for bit.
+
+    ``deployment`` is the digest of what their risks are accounted with.
+    """
     for number, pseudonym in enumerate(pseudonyms):
         record = chain_to_record(pseudonym, population.chain(number), population.initial(number))
-        fields = {"v": 1, "type": "person", "effective_from": effective_from, **record}
+        head = {"v": 1, "type": "person", "deployment": deployment, "effective_from": effective_from}
+        fields = {**head, **record}
         yield pseudonym, json.dumps(fields, separators=(",", ":")).encode()
 
 
-def parse_person(key: bytes | None, value: bytes) -> PersonEntry:
+def parse_person(key: bytes | None, value: bytes, deployment: str) -> PersonEntry:
     """The entry in a record; ``ValueError`` says what is wrong with it."""
     fields = json.loads(value)
     if not isinstance(fields, dict):
         raise ValueError("a person must be a JSON object")
     if fields.pop("v", None) != 1 or fields.pop("type", None) != "person":
         raise ValueError('a person must have "v": 1 and "type": "person"')
+    if fields.pop("deployment", deployment) != deployment:  # absent: loaded before people carried it
+        raise ValueError("a person must belong to this deployment; load it with this deployment's settings")
     pseudonym = fields.get("person")
     if not isinstance(pseudonym, str) or (key or b"").decode("utf-8", "replace") != pseudonym:
         raise ValueError("the record's key must be the person's pseudonym")

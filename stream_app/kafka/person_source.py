@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
-from stream_app.kafka.connection import Connection
+from stream_app.kafka.deployment import Deployment
 from stream_app.kafka.following import Following
 from stream_app.kafka.log_reader import read_partition, reading
 from stream_app.kafka.person_records import PersonEntry, parse_person
@@ -20,10 +20,11 @@ Refuse = Callable[[Refused], Awaitable[None]]
 class PersonSource(Following):
     """Reads outside any group. Changes wait in :meth:`take` until the worker is between two steps."""
 
-    def __init__(self, connection: Connection, topic: str, refuse: Refuse) -> None:
+    def __init__(self, deployment: Deployment, refuse: Refuse) -> None:
         super().__init__()
-        self._connection = connection
-        self._topic = topic
+        self._connection = deployment.connection
+        self._topic = deployment.topics.persons
+        self._digest = deployment.digest
         self._refuse = refuse
         self._changes: dict[int, Changes] = {}
         self._next: dict[int, int] = {}
@@ -72,7 +73,7 @@ class PersonSource(Following):
             people[(record.key or b"").decode("utf-8", "replace")] = None
             return
         try:
-            entry = parse_person(record.key, record.value)
+            entry = parse_person(record.key, record.value, self._digest)
         except ValueError as error:
             source = f"{record.topic}/{record.partition}:{record.offset}"
             await self._refuse(refused_person(source, record.key, str(error)))

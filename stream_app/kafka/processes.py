@@ -20,7 +20,7 @@ from stream_app.kafka.release_worker import ReleaseWorker
 from stream_app.kafka.worker import Pulse, run_worker
 from stream_app.keys import load_noise_key
 from stream_app.policy import BudgetPolicy, FixedPolicy, Policy, policy_from
-from stream_app.schedule_files import load_schedule
+from stream_app.schedule_files import load_schedule, schedule_fingerprint
 from stream_app.settings import Settings
 from stream_app.watch import watching
 from stream_app.web import PeopleBoard, StatusBoard, serve
@@ -36,15 +36,24 @@ def run_release_worker(
     key = load_noise_key(settings)
     configured = policy_from(settings.release, deployment.registry)
     policy: Policy = configured
+    fingerprint = None
     if schedule is not None:
         known = load_schedule(schedule, deployment.registry)
         _check_tiers(known, configured, deployment.topics.tiers)
+        _check_first_slot(settings, known.first_slot)
         policy = following(known, configured)
+        fingerprint = schedule_fingerprint(schedule)
     pulse = Pulse()
     with watching(settings, deployment.registry.sensors) as watch:
         _announce(announce, watch.address)
         job = ReleaseWorker(
-            deployment, key, policy, observer=watch.observer, pulse=pulse, accept_changes=accept_changes
+            deployment,
+            key,
+            policy,
+            schedule=fingerprint,
+            observer=watch.observer,
+            pulse=pulse,
+            accept_changes=accept_changes,
         )
         return run_worker(release_group(settings), job, deployment, pulse)
 
@@ -98,6 +107,17 @@ def _account_watch(deployment: Deployment, announce: Announce) -> Iterator[Accou
     with serve(settings.listen, registry, board, people, settings) as server:
         _announce(announce, server.address)
         yield watch
+
+
+def _check_first_slot(settings: Settings, first_slot: int) -> None:
+    """The account workers know the settings only: a slot that the schedule alone says is lost on them."""
+    if first_slot not in (0, settings.first_slot):
+        raise SettingsError(
+            "first_slot must be in the settings of every process on Kafka",
+            f"{settings.first_slot}, and {first_slot} in the schedule",
+            f"set first_slot = {first_slot} for all of them before the deployment begins, "
+            "or correct the schedule",
+        )
 
 
 def _announce(announce: Announce, address: str | None) -> None:

@@ -35,10 +35,12 @@ class ReleaseLog:
     Starting it fences whoever wrote before: the broker refuses the older one's next transaction.
     """
 
-    def __init__(self, connection: Connection, topics: Topics) -> None:
+    def __init__(self, connection: Connection, topics: Topics, deployment: str | None = None) -> None:
+        """``deployment`` is the digest that decisions carry."""
         self._connection = connection
         self._topics = topics
         self._tiers = topics.tiers
+        self._deployment = deployment
         self._producer: Any = None
 
     async def start(self) -> None:
@@ -96,7 +98,7 @@ class ReleaseLog:
         yield self._topics.releases, key, public.line().rstrip(), 0
         for tier in self._tiers:
             yield self._topics.tier(tier), key, release_for_tier(closed.release, tier).line().rstrip(), 0
-        decision = decision_of(closed.schedule, closed.why).line().rstrip()
+        decision = decision_of(closed.schedule, closed.why, self._deployment).line().rstrip()
         yield self._topics.decisions, key, decision, 0
         for partition in range(self._topics.partitions):
             yield self._topics.steps, key, decision, partition

@@ -17,7 +17,6 @@ from typing import Any
 from accounting.continuous import ContinuousAccountant
 from models.noise_key import NoiseKey
 from models.population import Population
-from stream_app.decisions import schedule_of
 from stream_app.engine import ClosedStep, StepEngine
 from stream_app.events import Observer, RunStarted, RunStopped, StepClosed
 from stream_app.intake import Intake
@@ -54,17 +53,20 @@ class ReleaseWorker(Job):
         noise_key: NoiseKey,
         policy: Policy,
         *,
+        schedule: str | None = None,
         observer: Observer,
         pulse: Pulse,
         accept_changes: bool = False,
     ) -> None:
+        """``schedule`` is the fingerprint of the schedule file that the policy follows."""
         self._deployment = deployment
+        self._schedule = schedule
         self._noise_key = noise_key
         self._policy = policy
         self._observer = observer
         self._pulse = pulse
         self._accept_changes = accept_changes
-        self._log = ReleaseLog(deployment.connection, deployment.topics)
+        self._log = ReleaseLog(deployment.connection, deployment.topics, deployment.digest)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="engine")
         self._app: Any = None
         self._core: ReleaseCore
@@ -93,9 +95,10 @@ class ReleaseWorker(Job):
         topics = self._deployment.topics
         record = await last_record(self._deployment.connection, topics.progress)
         progress = parse_progress(None if record is None else record.value, topics.progress)
-        basis = self._deployment.basis(self._noise_key.fingerprint())
+        basis = self._deployment.release_basis(self._noise_key.fingerprint(), self._schedule)
         check_basis(progress.basis, basis, accept_changes=self._accept_changes)
         await self._check_continues(progress)
+        await asyncio.to_thread(self._deployment.record.begin, self._deployment.basis)
         await self._tell_restored(progress.next_step)
         flush = None if self._asker is None else self._flush
         self._core = ReleaseCore(self._engine(progress), self._clock(), progress, basis, flush)
@@ -269,15 +272,14 @@ class ReleaseWorker(Job):
             raise LogError(
                 f"{topics.progress} must say to go on at step {decided}, where {topics.decisions} ends",
                 f"step {progress.next_step}",
-                "both are written together, so one of them was changed or lost: restore it, "
-                "or begin anew with another kafka.prefix",
+                "both are written together, so one of them was changed or lost: restore it",
             )
 
     async def _tell_restored(self, next_step: int) -> None:
         """What earlier runs have spent: the privacy account does not begin anew."""
         decisions = self._deployment.topics.decisions
         async for decision in read_steps(self._deployment.connection, decisions, 0, next_step):
-            self._observer.restored(schedule_of(decision, self._deployment.registry))
+            self._observer.restored(self._deployment.schedule_of(decision))
 
     def _is_at_end(self, topic: str, next_offset: int) -> bool:
         """Whether a topic is known to have no record that was not handed on."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from stream_app.decisions import schedule_of
 from stream_app.kafka.book import Book
 from stream_app.kafka.clients import consuming, records
 from stream_app.kafka.deployment import Deployment
@@ -38,7 +37,11 @@ class Comparison:
 
 
 def replay(deployment: Deployment, tell: Callable[[int, bytes], None]) -> tuple[int, int]:
-    """Account every logged step for everybody; ``tell`` gets partition and line. Returns steps and people."""
+    """Account every logged step for everybody; ``tell`` gets partition and line. Returns steps and people.
+
+    Only with what the deployment was begun with: other settings would give other risks for the same people.
+    """
+    deployment.record.check(deployment.basis)
     with consuming(deployment.connection) as consumer:
         books = _books(deployment, _people(consumer, deployment))
         steps = 0
@@ -46,7 +49,7 @@ def replay(deployment: Deployment, tell: Callable[[int, bytes], None]) -> tuple[
             decision = decision_in(record)
             if decision is None:
                 continue
-            schedule = schedule_of(decision, deployment.registry)
+            schedule = deployment.schedule_of(decision)
             for book in books:
                 book.apply(schedule)
                 for line in _lines(book):
@@ -88,7 +91,9 @@ def _people(consumer: object, deployment: Deployment) -> dict[int, Changes]:
     for record in records(consumer, deployment.topics.persons):
         name = (record.key or b"").decode("utf-8", "replace")
         try:
-            people[record.partition][name] = parse_person(record.key, record.value) if record.value else None
+            people[record.partition][name] = (
+                parse_person(record.key, record.value, deployment.digest) if record.value else None
+            )
         except ValueError:
             continue  # refused by the workers too; whoever was known stays
     return people

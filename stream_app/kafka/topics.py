@@ -50,6 +50,7 @@ _REWRITTEN = {  # several records a transaction: clean up behind them, counts of
     "min.cleanable.dirty.ratio": "0.1",
     "max.message.bytes": str(16 * 2**20),
 }
+_KEPT = {"cleanup.policy": "compact"}
 _COPIES_FOR_SAFETY = 3
 
 
@@ -127,6 +128,11 @@ class Topics:
         return f"{self.prefix}progress"
 
     @property
+    def deployment(self) -> str:
+        """What everything was begun with."""
+        return f"{self.prefix}deployment"
+
+    @property
     def persons(self) -> str:
         """Priors by pseudonym."""
         return f"{self.prefix}persons"
@@ -180,6 +186,14 @@ class Topics:
             _REWRITTEN,
             "open steps with counts: secret",
             "release worker only",
+        )
+        yield TopicPlan(
+            self.deployment,
+            one,
+            copies,
+            _KEPT,
+            "what must stay as it was begun",
+            "workers, loader",
         )
         yield TopicPlan(
             self.persons, people, copies, _ERASED, "movement priors by pseudonym: secret", "account workers"

@@ -19,7 +19,7 @@ from stream_app.city import CityOptions, build_city
 from stream_app.embedded import RunOptions, run
 from stream_app.kafka.clients import consuming, records, writing
 from stream_app.kafka.connection import Connection
-from stream_app.kafka.deployment import administration
+from stream_app.kafka.deployment import Deployment, administration
 from stream_app.kafka.person_loading import load_people, write_locations
 from stream_app.kafka.producing import Pace, produce
 from stream_app.kafka.topics import Topics, create_topics
@@ -141,6 +141,11 @@ class OnKafka:
     @property
     def topics(self) -> Topics:
         return Topics.of(self.settings)
+
+    @property
+    def digest(self) -> str:
+        """What decisions and people carry."""
+        return Deployment.of(self.settings).digest
 
     def load_people(self, population: Population | None = None, effective_from: int = 0, **more: Any) -> None:
         load_people(self.settings, population or self.population, effective_from, **more)

@@ -41,11 +41,12 @@ def test_decisions_are_those_of_the_embedded_engine(
         releases, risks = deployment.embedded(lines)
         assert deployment.releases() == releases
         assert deployment.person_risks() == risks
-        decided = [json.loads(line) for line in deployment.values(deployment.topics.decisions)]
+        logged = [json.loads(line) for line in deployment.values(deployment.topics.decisions)]
+        assert {step.pop("deployment") for step in logged} == {deployment.digest}
         embedded = (folder / "embedded" / "decisions.jsonl").read_text().splitlines()
-        assert decided == [json.loads(line) for line in embedded]
-        assert len({step["why"]["because"] for step in decided}) > 1
-        assert all(step["why"]["over"] <= step["why"]["allowed"] for step in decided)
+        assert logged == [json.loads(line) for line in embedded]
+        assert len({step["why"]["because"] for step in logged}) > 1
+        assert all(step["why"]["over"] <= step["why"]["allowed"] for step in logged)
 
 
 def test_without_answers_everything_is_suppressed_and_later_decided_again(

@@ -70,8 +70,8 @@ def test_the_risks_of_steps_taken_from_the_log_are_told_once_each(deployment: De
         worker.log = steps_of(deployment, 8)
         told = worker._risks = Told()  # type: ignore[assignment]
         book = Book(0, deployment)
-        records = person_records(population(3), ["a", "b", "c"], 0)
-        book.change({name: parse_person(name.encode(), value) for name, value in records}, lambda *_: ())
+        records = person_records(population(3), ["a", "b", "c"], 0, "d")
+        book.change({name: parse_person(name.encode(), value, "d") for name, value in records}, lambda *_: ())
         acknowledged: list[int] = []
         for step in (0, 1, 5, 3, 2, 6, 5, 7):
             message = SimpleNamespace(value=decision_of(worker.log[step]).line(), partition=0)

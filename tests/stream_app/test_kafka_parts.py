@@ -138,7 +138,9 @@ def test_a_progress_of_another_version_is_refused() -> None:
 def test_people_come_out_of_their_records_bit_for_bit() -> None:
     before = population(5)
     names = [f"{index:032x}" for index in range(5)]
-    entries = [parse_person(name.encode(), value) for name, value in person_records(before, names, 7)]
+    entries = [
+        parse_person(name.encode(), value, "d") for name, value in person_records(before, names, 7, "d")
+    ]
     people = people_of(reversed(entries), before.location_names)
     assert people.population.people == tuple(names)
     assert people.effective_from.tolist() == [7] * 5
@@ -148,7 +150,8 @@ def test_people_come_out_of_their_records_bit_for_bit() -> None:
 
 def test_a_wrong_person_is_refused_by_name_and_the_others_stay() -> None:
     before = population(2)
-    entries = [parse_person(name.encode(), value) for name, value in person_records(before, ["a", "b"], 0)]
+    records = person_records(before, ["a", "b"], 0, "d")
+    entries = [parse_person(name.encode(), value, "d") for name, value in records]
     entries[0] = entries[0]._replace(offset=12)
     entries[0].record["transition"] = [[0.4711]]
     people = people_of(entries, before.location_names)
@@ -190,18 +193,23 @@ def test_a_refused_prior_is_written_nowhere_else(key: bytes | None, payload: str
         (b"a", b'{"v":1,"type":"reading","person":"a"}', '"type": "person"'),
         (b"b", b'{"v":1,"type":"person","person":"a"}', "key must be the person's pseudonym"),
         (b"a", b'{"v":1,"type":"person","person":"a","effective_from":-1}', "must be a step"),
+        (
+            b"a",
+            b'{"v":1,"type":"person","deployment":"other","person":"a"}',
+            "must belong to this deployment",
+        ),
     ],
 )
 def test_what_is_no_person_is_named(key: bytes, value: bytes, said: str) -> None:
     with pytest.raises(ValueError, match=said):
-        parse_person(key, value)
+        parse_person(key, value, "d")
 
 
 def test_whoever_is_deleted_leaves_a_book_also_when_another_record_is_refused(tmp_path: Path) -> None:
     (tmp_path / "locations.txt").write_text("A\nB\nC\nD\n")
     book = Book(0, Deployment.of(kafka_settings(tmp_path / "locations.txt")))
-    records = dict(person_records(population(2), ["a", "b"], 0))
-    entries = {name: parse_person(name.encode(), value) for name, value in records.items()}
+    records = dict(person_records(population(2), ["a", "b"], 0, "d"))
+    entries = {name: parse_person(name.encode(), value, "d") for name, value in records.items()}
     assert book.change(entries, lambda first, until: ()) == ()
     stranger = entries["a"]._replace(pseudonym="z", record={"person": "z", "transition": [[0.5]]})
     refused = book.change({"a": None, "z": stranger}, lambda first, until: ())

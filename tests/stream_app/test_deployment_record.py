@@ -1,0 +1,103 @@
+"""What every process of a deployment on Kafka must share: named where it differs, known by its digest."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from models.mechanisms import Raw
+from models.schedule import SensorRelease, StepSchedule
+from stream_app.decisions import decision_of
+from stream_app.exceptions import RunChangedError, SettingsError
+from stream_app.kafka.deployment import Deployment, check_basis
+from stream_app.kafka.deployment_record import DeploymentRecord, check_same
+from stream_app.kafka.exceptions import LogError
+from stream_app.kafka.processes import run_release_worker
+from stream_app.settings import Settings
+
+SENSORS = [{"name": "s", "locations": ["A"]}, {"name": "t", "locations": ["B", "C"]}]
+
+
+def settings_in(folder: Path, **changed: Any) -> Settings:
+    """Settings of a small deployment, and its files."""
+    locations, sensors = changed.pop("locations", "ABC"), changed.pop("sensors", SENSORS)
+    (folder / "locations.txt").write_text("\n".join(locations))
+    (folder / "sensors.json").write_text(json.dumps({"sensors": sensors}))
+    kafka = {"servers": ("nowhere:9092",), **changed.pop("kafka", {})}
+    files = {"locations": folder / "locations.txt", "sensors": folder / "sensors.json"}
+    return Settings.model_validate({**files, "kafka": kafka, **changed})
+
+
+def deployment(folder: Path, **changed: Any) -> Deployment:
+    return Deployment.of(settings_in(folder, **changed))
+
+
+@pytest.mark.parametrize(
+    ("changed", "named"),
+    [
+        ({"horizon": 7}, {"horizon"}),
+        ({"mistakes": 2}, {"mistakes"}),
+        ({"first_slot": 5}, {"first_slot"}),
+        ({"thresholds": (0.2,)}, {"thresholds"}),
+        ({"sharpen": True}, {"sharpen"}),
+        ({"sharpen_above": 0.3}, {"sharpen_above"}),
+        ({"step_seconds": 60}, {"step_seconds"}),
+        ({"deployment": "other"}, {"deployment"}),
+        ({"kafka": {"partitions": 8}}, {"partitions"}),
+        ({"sensors": SENSORS[:1]}, {"sensors"}),
+        ({"locations": "ACB"}, {"locations", "sensors"}),
+    ],
+)
+def test_whatever_a_risk_depends_on_has_another_digest_and_is_refused_by_name(
+    tmp_path: Path, changed: dict[str, Any], named: set[str]
+) -> None:
+    begun, other = deployment(tmp_path), deployment(tmp_path, **changed)
+    assert begun.digest != other.digest
+    stored = DeploymentRecord.model_validate_json(DeploymentRecord.of(begun.basis).model_dump_json())
+    check_same(stored.basis, deployment(tmp_path).basis)
+    with pytest.raises(RunChangedError) as refused:
+        check_same(stored.basis, other.basis)
+    parts = str(refused.value.got).split("; ")
+    assert {part.split(" was ")[0] for part in parts} == named
+
+
+def test_what_accounts_do_not_depend_on_may_differ(tmp_path: Path) -> None:
+    more = {"risk_every": 7, "listen": "", "grace": 9, "release": {"mechanism": "raw"}}
+    assert deployment(tmp_path).digest == deployment(tmp_path, **more).digest
+
+
+def test_a_decision_of_another_deployment_is_not_accounted(tmp_path: Path) -> None:
+    here = deployment(tmp_path)
+    step = StepSchedule(3, (SensorRelease(here.registry.sensors[0], Raw()),))
+    assert here.schedule_of(decision_of(step, None, here.digest)) == step
+    assert here.schedule_of(decision_of(step)) == step  # logged by an earlier version
+    other = deployment(tmp_path, horizon=7)
+    with pytest.raises(LogError, match="step 3 of decisions must belong to deployment"):
+        here.schedule_of(decision_of(step, None, other.digest))
+
+
+def test_the_log_may_go_on_with_other_policy_schedule_and_noise_key_only_where_that_is_said(
+    tmp_path: Path,
+) -> None:
+    begun = json.loads(json.dumps(deployment(tmp_path).release_basis("key", "schedule")))
+    check_basis(begun, deployment(tmp_path).release_basis("key", "schedule"), accept_changes=False)
+    other = deployment(tmp_path, release={"mechanism": "raw"}).release_basis("another", "changed")
+    with pytest.raises(RunChangedError, match=r"noise_key was .*; release was .*; schedule was"):
+        check_basis(begun, other, accept_changes=False)
+    check_basis(begun, other, accept_changes=True)
+    with pytest.raises(RunChangedError, match="horizon was 10, is 7"):
+        check_basis(
+            begun, deployment(tmp_path, horizon=7).release_basis("key", "schedule"), accept_changes=True
+        )
+
+
+def test_a_first_slot_that_the_schedule_alone_says_is_refused(tmp_path: Path) -> None:
+    """The account workers have no schedule file: they would account another slot than was decided for."""
+    schedule = tmp_path / "schedule.json"
+    schedule.write_text(json.dumps({"first_slot": 2, "steps": [{"sensors": ["s"], "mechanism": "raw"}]}))
+    settings = settings_in(tmp_path, noise_key_secret="11" * 32)
+    with pytest.raises(SettingsError, match="first_slot must be in the settings of every process"):
+        run_release_worker(settings, schedule, accept_changes=False, announce=lambda line: None)
