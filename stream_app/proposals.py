@@ -7,8 +7,9 @@ follow from settings and schedule, answers from priors and what was accounted: n
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
-from functools import reduce
+from functools import cached_property, reduce
 from operator import add
 from typing import Annotated, Literal
 
@@ -84,6 +85,15 @@ class Limit(BaseModel):
         )
 
 
+class Source(BaseModel):
+    """Who asks: the ``deployment`` by its digest, and a ``session`` that is another one after every start."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    deployment: Name
+    session: Name
+
+
 class Proposal(_Exchange):
     """Candidates for a step. ``coming`` are the sensors of the steps that what is left is shared with.
 
@@ -91,6 +101,7 @@ class Proposal(_Exchange):
     """
 
     type: Literal["proposal"] = "proposal"
+    source: Source
     step: Step
     round: Count
     limit: Limit
@@ -98,6 +109,11 @@ class Proposal(_Exchange):
     candidates: tuple[tuple[Count, ...], ...]
     enough: Count | None = None
     coming: tuple[tuple[Name, ...], ...] = ()
+
+    @cached_property
+    def identity(self) -> str:
+        """The digest of everything that is asked, and by whom: what an answer names."""
+        return hashlib.sha256(self.line()).hexdigest()[:32]
 
     def schedules(self, registry: SensorRegistry) -> tuple[StepSchedule, ...]:
         """Each candidate as a step."""
@@ -117,9 +133,13 @@ class Proposal(_Exchange):
 
 
 class Answer(_Exchange):
-    """One partition's tally of a proposal; see :class:`accounting.decisions.tally.Tally`."""
+    """One partition's tally of the ``proposal`` with this identity.
+
+    See :class:`accounting.decisions.tally.Tally`.
+    """
 
     type: Literal["answer"] = "answer"
+    proposal: Name
     step: Step
     round: Count
     partition: Count
@@ -141,18 +161,25 @@ class Respondent:
     Make a new one when the partition's accountant is replaced, as when people join or leave.
     """
 
-    def __init__(self, partition: int, what_if: WhatIf, registry: SensorRegistry) -> None:
+    def __init__(
+        self, partition: int, what_if: WhatIf, registry: SensorRegistry, deployment: str
+    ) -> None:
+        """``deployment`` is the digest of what these people are accounted with."""
         self._partition = partition
         self._what_if = what_if
         self._registry = registry
-        self._asked: tuple[int, NextStep] | None = None
+        self._deployment = deployment
+        self._asked: tuple[Proposal, NextStep] | None = None
 
     def answer(self, proposal: Proposal) -> Answer | None:
         """The partition's answer; None for a step that is not next: an answer would be about another state.
 
-        :class:`SettingsError` when the limit is not the one this worker was started with.
+        None for another deployment, too. :class:`SettingsError` when the limit is not the one this worker
+        was started with.
         """
         if proposal.step != self._what_if.next_step_number:
+            return None
+        if proposal.source.deployment != self._deployment:
             return None
         if proposal.limit != Limit.of(self._what_if.limit):
             raise SettingsError(
@@ -162,6 +189,7 @@ class Respondent:
             )
         tally = self._questions(proposal).tally(proposal.schedules(self._registry), proposal.enough)
         return Answer(
+            proposal=proposal.identity,
             step=proposal.step,
             round=proposal.round,
             partition=self._partition,
@@ -173,19 +201,28 @@ class Respondent:
         )
 
     def _questions(self, proposal: Proposal) -> NextStep:
-        """The what-if state of the step, found once for all rounds."""
-        if self._asked is None or self._asked[0] != proposal.step or proposal.round == 0:
+        """The what-if state of the step, found once for all rounds that one source asks about it."""
+        if self._asked is None or proposal.round == 0 or not _continues(self._asked[0], proposal):
             sensors = [self._registry.get(each.sensor) for each in proposal.sensors]
             coming = [[self._registry.get(name) for name in names] for names in proposal.coming]
-            self._asked = proposal.step, self._what_if.next_step(sensors, coming)
+            self._asked = proposal, self._what_if.next_step(sensors, coming)
         return self._asked[1]
+
+
+def _continues(earlier: Proposal, later: Proposal) -> bool:
+    """Whether both are rounds of one question."""
+    return (earlier.source, earlier.step, earlier.sensors, earlier.coming) == (
+        *(later.source, later.step),
+        *(later.sensors, later.coming),
+    )
 
 
 class Talk:
     """The decision for one step by proposals and answers; pure, without clock or broker.
 
     Send :attr:`proposal`, give every answer to :meth:`take`, send the next proposal when it changes, until
-    :attr:`decided` is there; :meth:`give_up` when time is over. Repeated and late answers change nothing.
+    :attr:`decided` is there; :meth:`give_up` when time is over. Repeated and late answers change nothing, nor
+    do answers to any other proposal than the one at hand.
     """
 
     def __init__(
@@ -194,8 +231,11 @@ class Talk:
         limit: RiskLimit,
         partitions: int,
         coming: Sequence[Sequence[Sensor]] = (),
+        *,
+        source: Source,
     ) -> None:
         """``partitions`` must all answer each round, also those without people."""
+        self._source = source
         self._decider = decider
         self._limit = Limit.of(limit)
         self._partitions = partitions
@@ -226,7 +266,7 @@ class Talk:
     def take(self, answer: Answer) -> None:
         """Note an answer; the last one of a round leads to the next proposal or to the decision."""
         proposal = self.proposal
-        if proposal is None or (answer.step, answer.round) != (proposal.step, proposal.round):
+        if proposal is None or answer.proposal != proposal.identity:
             return
         if answer.partition not in self.waiting_for or len(answer.over) != len(proposal.candidates):
             return
@@ -246,6 +286,7 @@ class Talk:
         if self._decider.decision is not None:
             return None
         return Proposal(
+            source=self._source,
             step=self._decider.step,
             round=self._decider.round,
             limit=self._limit,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import secrets
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,11 +17,12 @@ from pydantic import ValidationError
 
 from models.schedule import StepSchedule
 from stream_app.kafka.connection import Connection
+from stream_app.kafka.deployment import Deployment
 from stream_app.kafka.following import Following
 from stream_app.kafka.log_reader import reading
 from stream_app.kafka.topics import Topics
 from stream_app.policy import BudgetPolicy, Decided
-from stream_app.proposals import Answer, Proposal, Talk
+from stream_app.proposals import Answer, Proposal, Source, Talk
 
 logger = logging.getLogger(__name__)
 
@@ -101,17 +103,18 @@ class AskingPolicy:
     """A risk budget whose accounts are elsewhere; decides on the engine's thread while the loop talks."""
 
     def __init__(
-        self, policy: BudgetPolicy, asker: Asker, partitions: int, loop: asyncio.AbstractEventLoop
+        self, policy: BudgetPolicy, asker: Asker, deployment: Deployment, loop: asyncio.AbstractEventLoop
     ) -> None:
         self._policy = policy
         self._asker = asker
-        self._partitions = partitions
+        self._partitions = deployment.topics.partitions
+        self._source = Source(deployment=deployment.digest, session=secrets.token_hex(8))
         self._loop = loop
 
     def decide(self, step: int, sensors: Sequence[str]) -> Decided:
         """The decision of all partitions together."""
         decider, coming = self._policy.decider(step, sensors), self._policy.coming(step)
-        talk = Talk(decider, self._policy.limit, self._partitions, coming)
+        talk = Talk(decider, self._policy.limit, self._partitions, coming, source=self._source)
         return asyncio.run_coroutine_threadsafe(self._asker.ask(talk), self._loop).result()
 
     def accounted(self, step: StepSchedule) -> None:

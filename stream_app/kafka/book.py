@@ -39,6 +39,7 @@ class Book:
         self.partition = partition
         self._names = deployment.location_names
         self._registry = deployment.registry
+        self._digest = deployment.digest
         self._settings = deployment.horizon()
         self._risk_every = deployment.settings.risk_every
         self._limit = deployment.limit()
@@ -111,7 +112,7 @@ class Book:
             people = accountant.population.people
             dear = dear_settings(people, self._dear_evaluations, self._partitions)
             self._what_if = WhatIf(accountant, self._limit, dear)
-            self._respondent = Respondent(self.partition, self._what_if, self._registry)
+            self._respondent = Respondent(self.partition, self._what_if, self._registry, self._digest)
 
     def _accountant(
         self, entries: list[PersonEntry], next_step: int

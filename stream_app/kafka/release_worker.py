@@ -161,7 +161,7 @@ class ReleaseWorker(Job):
         deployment, kafka = self._deployment, self._deployment.settings.kafka
         self._asker = Asker(deployment.connection, deployment.topics, kafka.answer_seconds)
         await self._asker.start()
-        self._policy = AskingPolicy(self._policy, self._asker, kafka.partitions, self._loop)
+        self._policy = AskingPolicy(self._policy, self._asker, deployment, self._loop)
 
     def _flush(self, taken: Taken) -> None:
         """On the engine's thread: commit what was closed, before the next step is asked about."""

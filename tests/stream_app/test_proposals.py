@@ -13,11 +13,12 @@ from models.sensors import SensorRegistry
 from stream_app.exceptions import SettingsError
 from stream_app.people_shards import dear_settings, murmur2, partition_of
 from stream_app.policy import BudgetPolicy, Decided, policy_from
-from stream_app.proposals import Answer, Proposal, Respondent, Talk
+from stream_app.proposals import Answer, Proposal, Respondent, Source, Talk
 from stream_app.settings import Settings
 from tests.accounting.decisions import deciding
 
 LOCATIONS = 8
+SOURCE = Source(deployment="d", session="s")
 REGISTRY = SensorRegistry.one_per_location([str(k) for k in range(LOCATIONS)])
 
 
@@ -63,13 +64,16 @@ def test_distributed_decisions_are_those_of_one_process(look_ahead, evaluations)
             k,
             WhatIf(part, elsewhere.limit, dear_settings(part.population.people, evaluations, 3)),
             REGISTRY,
+            "d",
         )
         for k, part in enumerate(parts)
     ]
     becauses, cleared = set(), 0
     for t, sensors in steps.items():
         alone = embedded.decide(t, sensors)
-        talk = Talk(elsewhere.decider(t, sensors), elsewhere.limit, len(parts), elsewhere.coming(t))
+        talk = Talk(
+            elsewhere.decider(t, sensors), elsewhere.limit, len(parts), elsewhere.coming(t), source=SOURCE
+        )
         together = talk_through(talk, respondents)
         assert together == alone
         assert alone.why is not None
@@ -93,9 +97,9 @@ def test_people_are_split_as_the_brokers_clients_split_them():
 def test_without_all_answers_nothing_is_released():
     policy = budget_policy()
     parts = parts_of(deciding.people(np.random.default_rng(4), 20, LOCATIONS), 2)
-    talk = Talk(policy.decider(0, ("0", "1")), policy.limit, 2)
+    talk = Talk(policy.decider(0, ("0", "1")), policy.limit, 2, source=SOURCE)
     assert talk.proposal is not None
-    answer = Respondent(0, WhatIf(parts[0], policy.limit), REGISTRY).answer(talk.proposal)
+    answer = Respondent(0, WhatIf(parts[0], policy.limit), REGISTRY, "d").answer(talk.proposal)
     assert answer is not None
     talk.take(answer)
     assert talk.waiting_for == {1}
@@ -110,12 +114,45 @@ def test_without_all_answers_nothing_is_released():
 def test_an_answer_is_about_the_next_step_and_the_own_limit():
     policy = budget_policy()
     (part,) = parts_of(deciding.people(np.random.default_rng(5), 10, LOCATIONS), 1)
-    respondent = Respondent(0, WhatIf(part, policy.limit), REGISTRY)
-    later = Talk(policy.decider(1, ("0",)), policy.limit, 1).proposal
+    respondent = Respondent(0, WhatIf(part, policy.limit), REGISTRY, "d")
+    later = Talk(policy.decider(1, ("0",)), policy.limit, 1, source=SOURCE).proposal
     assert later is not None
     assert respondent.answer(later) is None
     other = budget_policy(added=0.5)
-    unknown = Talk(other.decider(0, ("0",)), other.limit, 1).proposal
+    unknown = Talk(other.decider(0, ("0",)), other.limit, 1, source=SOURCE).proposal
     assert unknown is not None
     with pytest.raises(SettingsError, match="risk budget of this worker"):
         respondent.answer(unknown)
+
+
+def test_only_an_answer_to_the_very_proposal_counts():
+    """The same step and round asked by an earlier worker, or about other candidates, is another question."""
+    policy, other = budget_policy(), budget_policy(sigmas=(3.0,))
+    (part,) = parts_of(deciding.people(np.random.default_rng(6), 10, LOCATIONS), 1)
+    respondent = Respondent(0, WhatIf(part, policy.limit), REGISTRY, "d")
+    earlier = Talk(
+        policy.decider(0, ("0",)), policy.limit, 1, source=Source(deployment="d", session="earlier")
+    )
+    changed = Talk(other.decider(0, ("0",)), policy.limit, 1, source=SOURCE)
+    talk = Talk(policy.decider(0, ("0",)), policy.limit, 1, source=SOURCE)
+    asked = talk.proposal
+    for late in (earlier.proposal, changed.proposal):
+        assert late is not None
+        answer = respondent.answer(late)
+        assert answer is not None
+        talk.take(answer)
+        assert talk.waiting_for == {0}
+        assert talk.proposal is asked
+    assert asked is not None
+    answer = respondent.answer(asked)
+    assert answer is not None
+    talk.take(answer)
+    assert talk.decided is not None or talk.proposal is not asked
+
+
+def test_nobody_answers_for_another_deployment():
+    policy = budget_policy()
+    (part,) = parts_of(deciding.people(np.random.default_rng(7), 10, LOCATIONS), 1)
+    talk = Talk(policy.decider(0, ("0",)), policy.limit, 1, source=SOURCE)
+    assert talk.proposal is not None
+    assert Respondent(0, WhatIf(part, policy.limit), REGISTRY, "other").answer(talk.proposal) is None
