@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 from accounting.continuous import ContinuousAccountant, HorizonSettings
-from accounting.decisions.clearing import DearSettings
 from models.population import Population
 from models.schedule import Schedule
 from models.sensors import SensorRegistry
@@ -28,7 +27,7 @@ from stream_app.intake import Intake
 from stream_app.journal import Journal
 from stream_app.keys import Keys, load_keys
 from stream_app.people import PeopleView
-from stream_app.people_shards import dear_settings
+from stream_app.people_shards import decision_shares
 from stream_app.policy import (
     BudgetPolicy,
     FixedPolicy,
@@ -127,7 +126,8 @@ def run(
         if _remembers(plan) or not snapshots.restore(accountant, journal.last_commit.next_step):
             accountant = new_accountant(settings, plan, population)
         if isinstance(plan.policy, BudgetPolicy):
-            plan.policy.bind(accountant, _dear_settings(settings, population, keys))
+            names = keys.pseudonyms.pseudonyms(population.people)
+            plan.policy.bind(accountant, decision_shares(settings, names))
         apply_again(accountant, plan, journal, observer or Observer())
         engine = restore_engine(settings, plan, accountant, KeyedPublisher.of(settings, keys.noise), journal)
         risks = _risk_writer(options, keys, population)
@@ -187,12 +187,6 @@ def _remembers(plan: Plan) -> bool:
     return isinstance(plan.policy, BudgetPolicy) and plan.policy.limit.in_hindsight
 
 
-def _dear_settings(settings: Settings, population: Population, keys: Keys) -> DearSettings | None:
-    """The dear evaluations of decisions, split as the people would be on a broker."""
-    pseudonyms = keys.pseudonyms.pseudonyms(population.people)
-    return dear_settings(pseudonyms, settings.release.budget.dear, settings.kafka.partitions)
-
-
 def _first_slot(settings: Settings, schedule: Schedule) -> int:
     """The slot of step 0: said by the settings or by the schedule; 0 stands for nothing said."""
     said = {settings.first_slot, schedule.first_slot} - {0}
@@ -206,8 +200,13 @@ def _first_slot(settings: Settings, schedule: Schedule) -> int:
 
 
 def sharpens(settings: Settings, people: int) -> bool:
-    """Whether a run with so many people looks again at high risks; what the settings say counts first."""
-    return people <= SHARPENED_UNASKED if settings.sharpen is None else settings.sharpen
+    """Whether a run with so many people looks again at high risks; what the settings say counts first.
+
+    Workers on Kafka never do so unasked: none of them knows how many people there are.
+    """
+    if settings.sharpen is not None:
+        return settings.sharpen
+    return not settings.kafka.servers and people <= SHARPENED_UNASKED
 
 
 def new_accountant(settings: Settings, plan: Plan, population: Population) -> ContinuousAccountant:

@@ -11,6 +11,7 @@ from hashlib import blake2b
 import numpy as np
 
 from accounting.decisions.clearing import DearSettings
+from stream_app.settings import Settings
 
 _SEED, _MIX, _WORD = 0x9747B28C, 0x5BD1E995, 0xFFFFFFFF
 
@@ -32,6 +33,11 @@ def murmur2(data: bytes) -> int:
         value = (value ^ int.from_bytes(data[whole:], "little")) * _MIX & _WORD
     value = (value ^ (value >> 13)) * _MIX & _WORD
     return value ^ (value >> 15)
+
+
+def decision_shares(settings: Settings, pseudonyms: Sequence[str]) -> DearSettings | None:
+    """The dear evaluations that settings give to decisions: shared out alike in a plan, a run, a worker."""
+    return dear_settings(pseudonyms, settings.release.budget.dear, settings.kafka.partitions)
 
 
 def dear_settings(pseudonyms: Sequence[str], evaluations: int, partitions: int) -> DearSettings | None:

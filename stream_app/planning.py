@@ -1,12 +1,12 @@
 """The decisions for a whole schedule in advance: what a run would release, with which error and which risk.
 
-Decisions never need a count, so a plan made today is what the run does tomorrow, as long as priors, settings
-and schedule stay the same.
+Decisions never need a count, so a plan made today is what the run does tomorrow, as long as priors, settings,
+schedule and pseudonym key stay the same: people are split by pseudonym where dear evaluations are scarce.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,8 @@ from accounting.risk_summary import RiskSummary
 from models.mechanisms import Mechanism
 from models.population import Population
 from stream_app.embedded import RunOptions, make_plan, new_accountant
-from stream_app.people_shards import dear_settings
+from stream_app.keys import load_pseudonym_key
+from stream_app.people_shards import decision_shares
 from stream_app.policy import BudgetPolicy, Decided
 from stream_app.settings import Settings
 
@@ -62,10 +63,15 @@ class SensorPlan:
 
 @dataclass(frozen=True)
 class ReleasePlan:
-    """A whole schedule decided in advance."""
+    """A whole schedule decided in advance.
+
+    ``as_run`` says that a run decides the very same; without the pseudonym key it may decide otherwise in
+    steps where the dear evaluations do not suffice for everybody.
+    """
 
     people: int
     steps: tuple[PlannedStep, ...]
+    as_run: bool = True
 
     def sensors(self) -> tuple[SensorPlan, ...]:
         """Each sensor's share, in the order of their first announcement."""
@@ -79,6 +85,7 @@ class ReleasePlan:
         """The plan as one JSON document."""
         return {
             "people": self.people,
+            "as_run": self.as_run,
             "steps": [step.as_json() for step in self.steps],
             "sensors": [vars(sensor) for sensor in self.sensors()],
         }
@@ -96,9 +103,11 @@ def plan_releases(
     """
     plan = make_plan(settings, RunOptions(output=Path(), schedule=schedule), population)
     accountant = new_accountant(settings, plan, population)
+    as_run = True
     if isinstance(plan.policy, BudgetPolicy):
-        evaluations = settings.release.budget.dear
-        plan.policy.bind(accountant, dear_settings(population.people, evaluations, settings.kafka.partitions))
+        names, as_run = _split_names(settings, population)
+        plan.policy.bind(accountant, decision_shares(settings, names))
+        as_run = as_run or not accountant.settings.sharpen
     last = max(plan.announced, default=-1)
     steps = []
     for step in range(last + 1):
@@ -107,12 +116,19 @@ def plan_releases(
         accountant.apply(decided.schedule)
         steps.append(PlannedStep(decided, accountant.summary()))
         progress(step + 1, last + 1)
-    return ReleasePlan(len(population), tuple(steps))
+    return ReleasePlan(len(population), tuple(steps), as_run)
 
 
 def expected_error(mechanism: Mechanism) -> float | None:
     """Expected absolute error, in people; None where nothing is published."""
     return mechanism.expected_absolute_error() if mechanism.is_released else None
+
+
+def _split_names(settings: Settings, population: Population) -> tuple[Sequence[str], bool]:
+    """Names by which people are split, and whether a run has the same: without the key, ids serve."""
+    if settings.pseudonym_key is None and settings.pseudonym_key_secret is None:
+        return population.people, False
+    return load_pseudonym_key(settings).pseudonyms(population.people), True
 
 
 def _sensor_plan(name: str, mechanisms: list[Mechanism]) -> SensorPlan:

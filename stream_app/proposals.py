@@ -161,9 +161,7 @@ class Respondent:
     Make a new one when the partition's accountant is replaced, as when people join or leave.
     """
 
-    def __init__(
-        self, partition: int, what_if: WhatIf, registry: SensorRegistry, deployment: str
-    ) -> None:
+    def __init__(self, partition: int, what_if: WhatIf, registry: SensorRegistry, deployment: str) -> None:
         """``deployment`` is the digest of what these people are accounted with."""
         self._partition = partition
         self._what_if = what_if

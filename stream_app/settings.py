@@ -256,7 +256,7 @@ class Settings(BaseSettings):
     sharpen: bool | None = Field(
         default=None,
         description="look again with the dear bounds at people whose cheap bound is high; "
-        "none = for up to 5 000 people",
+        "none = for up to 5 000 people, but not where kafka.servers are named",
     )
     sharpen_above: float | None = Field(
         default=None,

@@ -39,6 +39,7 @@ def plan(
 
     Shows what each step will be released with and why, by how many people each sensor's counts will be off,
     and how everybody's risk will develop. Decisions need no counts: a run on the same files decides the same.
+    A run splits people by pseudonym, so name the same pseudonym key as the run where a budget decides.
 
     \b
     Examples:
@@ -111,6 +112,12 @@ def _print_plan(planned: ReleasePlan) -> None:
         "the risk budget, and how many may be. Median, Highest: certified risk after the step.",
         soft_wrap=True,
     )
+    if not planned.as_run:
+        console.print(
+            "Planned without pseudonym_key, by which a run splits people: where release.budget.dear does not "
+            "suffice for everybody, the run may decide otherwise. Name the run's key to plan what it does.",
+            soft_wrap=True,
+        )
 
 
 def _counts(step: StepSchedule) -> tuple[str, str, str, str]:

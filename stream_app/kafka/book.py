@@ -17,7 +17,7 @@ from models.schedule import StepSchedule
 from stream_app.engine import RiskRecords, risk_records
 from stream_app.kafka.deployment import Deployment
 from stream_app.kafka.person_records import PersonEntry, RefusedPerson, people_of
-from stream_app.people_shards import dear_settings
+from stream_app.people_shards import decision_shares
 from stream_app.proposals import Answer, Proposal, Respondent
 
 Schedules = Callable[[int, int], Iterable[StepSchedule]]
@@ -43,8 +43,7 @@ class Book:
         self._settings = deployment.horizon()
         self._risk_every = deployment.settings.risk_every
         self._limit = deployment.limit()
-        self._dear_evaluations = deployment.settings.release.budget.dear
-        self._partitions = deployment.settings.kafka.partitions
+        self._given = deployment.settings
         self._respondent: Respondent | None = None
         self._what_if: WhatIf | None = None
         self._use(self._accountant([], self._settings.first_step)[0])
@@ -109,8 +108,7 @@ class Book:
         """Account with this one from now on."""
         self.accountant = accountant
         if self._limit is not None:
-            people = accountant.population.people
-            dear = dear_settings(people, self._dear_evaluations, self._partitions)
+            dear = decision_shares(self._given, accountant.population.people)
             self._what_if = WhatIf(accountant, self._limit, dear)
             self._respondent = Respondent(self.partition, self._what_if, self._registry, self._digest)
 

@@ -12,10 +12,14 @@ import pytest
 
 from models.prior_files import save_population
 from stream_app.cli import main
+from stream_app.embedded import RunOptions, run, sharpens
 from stream_app.messages import StepDecision
-from tests.stream_app.engine_support import NAMES, activation, lines_of, population, reading, run_on
+from stream_app.planning import plan_releases
+from stream_app.risk_output import summary_message
+from tests.accounting.decisions import deciding
+from tests.stream_app.engine_support import NAMES, activation, lines_of, population, reading, run_on, settings
 
-STEPS = 14
+STEPS, LOCATIONS = 14, 8
 
 
 @pytest.fixture
@@ -112,3 +116,41 @@ def test_a_picture_that_cannot_be_written_is_an_error(
     own = ("plan", files / "schedule.json", "--priors", files / "priors.json")
     assert call(monkeypatch, *own, "--plot", files / "none" / "plan.png") == 1
     assert "must be written" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("servers", [(), ("nowhere:9092",)])
+def test_a_plan_has_the_risks_of_the_run_bit_for_bit_where_dear_evaluations_are_scarce(
+    tmp_path: Path, servers: tuple[str, ...]
+) -> None:
+    """Who is looked at with the dear bounds goes by pseudonym: the plan must split people as the run does."""
+    random = np.random.default_rng(3)
+    people = deciding.people(random, 60, LOCATIONS)
+    sensors = [[str(k) for k in np.flatnonzero(random.random(LOCATIONS) < 0.4)] for _ in range(STEPS)]
+    steps = [{"sensors": names, "mechanism": "raw"} if names else {"sensors": []} for names in sensors]
+    (tmp_path / "schedule.json").write_text(json.dumps({"steps": steps}))
+    budget = {"share": 0.4, "added": 0.3, "exact_up_to": 20, "dear": 12}
+    given = settings(
+        release={"mechanism": "budget", "budget": budget}, sharpen=True, kafka={"servers": servers}
+    )
+    planned = plan_releases(given, tmp_path / "schedule.json", people)
+    messages = [activation(t, *names) for t, names in enumerate(sensors)]
+    messages += [reading(t, name, 7) for t, names in enumerate(sensors) for name in names]
+    options = RunOptions(tmp_path / "out", schedule=tmp_path / "schedule.json")
+    run(given, options, people, chunks=[lines_of(messages)])
+    lines = (tmp_path / "out/risks.jsonl").read_bytes().splitlines()
+    told = [line for line in lines if b'"type":"risk_summary"' in line]
+    assert [summary_message(step.risks).line().rstrip() for step in planned.steps] == told
+    assert planned.as_run
+    assert sum(step.decided.why.dear for step in planned.steps if step.decided.why) > 0
+    without = given.model_copy(update={"pseudonym_key_secret": None})
+    by_id = plan_releases(without, tmp_path / "schedule.json", people)
+    assert not by_id.as_run
+    assert by_id.steps != planned.steps  # so few evaluations that the split decides
+
+
+def test_unasked_the_dear_bounds_are_for_one_process_with_few_people() -> None:
+    on_kafka = {"servers": ("nowhere:9092",)}
+    assert sharpens(settings(), 5_000)
+    assert not sharpens(settings(), 5_001)
+    assert not sharpens(settings(kafka=on_kafka), 10)
+    assert sharpens(settings(kafka=on_kafka, sharpen=True), 10)
