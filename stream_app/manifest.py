@@ -85,6 +85,13 @@ class Manifest:
             )
 
 
+def replace_noise_key(folder: Path, fingerprint: str, published: int) -> None:
+    """Note durably that steps from ``published`` on are drawn with another noise key than those before."""
+    stored = load_document(folder / "run.json")
+    kept = {key: value for key, value in stored.items() if key != _EARLIER_KEYS}
+    Manifest(folder, {**kept, _KEY: fingerprint}, frozenset({_KEY})).save(published)
+
+
 def load_document(path: Path) -> dict[str, Any]:
     """A JSON object of an output folder; :class:`OutputError` when it is none."""
     try:

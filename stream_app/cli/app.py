@@ -8,6 +8,7 @@ from stream_app.cli.audit import audit
 from stream_app.cli.check import check
 from stream_app.cli.config import config
 from stream_app.cli.demo import demo
+from stream_app.cli.keys import keys
 from stream_app.cli.ledger import ledger
 from stream_app.cli.noise import noise
 from stream_app.cli.persons import persons
@@ -43,6 +44,7 @@ app.command()(check)
 app.add_typer(priors)
 app.add_typer(noise)
 app.add_typer(config)
+app.add_typer(keys)
 app.add_typer(topics)
 app.add_typer(worker)
 app.command()(produce)

@@ -57,7 +57,7 @@ def run(
         bool, typer.Option("--keep-open", help="Leave unfinished steps open at the end of the input.")
     ] = False,
     create_keys: Annotated[
-        bool, typer.Option("--create-keys", help="Make missing secret keys (mode 0600).")
+        bool, typer.Option("--create-keys", help="Make missing secret keys beside the output folder.")
     ] = False,
     accept_changes: Annotated[
         bool,
@@ -71,7 +71,7 @@ def run(
 
     Reads activations and readings, writes releases.jsonl, risks.jsonl and rejected.jsonl to the output
     folder. Stop it with Ctrl-C, or kill it: started again on the same output it continues where it stopped,
-    and publishes nothing twice.
+    and publishes nothing twice. --create-keys makes the keys in OUTPUT-keys (mode 0700), for you only.
 
     \b
     Examples:

@@ -230,6 +230,12 @@ def test_run_publishes_and_continues_without_publishing_twice(tallyguard: Tallyg
     again = tallyguard(*arguments)
     assert again.document["steps"] == 0
     assert (files / "out" / "releases.jsonl").read_bytes() == releases
+    advanced = tallyguard("keys", "advance", "--output", "out", "--json")
+    key = (files / "out-keys" / "noise.key").resolve()
+    assert advanced.document == {"file": str(key), "epoch": 1, "first_step": 3}
+    assert tallyguard(*arguments).document["steps"] == 0
+    assert (files / "out" / "releases.jsonl").read_bytes() == releases
+    assert not list((files / "out").glob("*.key"))
     assert "ann" not in first.out + first.err + (files / "out" / "risks.jsonl").read_text()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -200,11 +201,36 @@ def test_keys_come_from_a_file_from_the_environment_or_are_made_on_request(tmp_p
     """A made key is for its owner only, and the next run finds it."""
     with pytest.raises(SettingsError, match="noise_key must be set"):
         load_keys(Settings(), tmp_path)
-    made = load_keys(Settings(), tmp_path, create=True)
-    assert (tmp_path / "noise.key").stat().st_mode & 0o077 == 0
-    assert load_keys(Settings(), tmp_path).noise.fingerprint() == made.noise.fingerprint()
-    named = Settings.model_validate({"noise_key": tmp_path / "noise.key", "pseudonym_key_secret": "33" * 32})
+    output = tmp_path / "out"
+    made = load_keys(Settings(), output, create=True)
+    file = tmp_path / "out-keys" / "noise.key"
+    assert file.stat().st_mode & 0o077 == file.parent.stat().st_mode & 0o077 == 0
+    assert not output.exists()
+    assert load_keys(Settings(), output).noise.fingerprint() == made.noise.fingerprint()
+    named = Settings.model_validate({"noise_key": file, "pseudonym_key_secret": "33" * 32})
     assert load_keys(named, tmp_path / "elsewhere").noise.fingerprint() == made.noise.fingerprint()
+
+
+def test_keys_among_the_releases_are_still_used_and_their_owner_is_warned(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Following the warning changes no key; two candidates are an error, none is guessed."""
+    output = tmp_path / "out"
+    made = load_keys(Settings(), output, create=True).noise.fingerprint()
+    beside = tmp_path / "out-keys" / "noise.key"
+    output.mkdir()
+    beside.rename(output / "noise.key")
+    caplog.clear()
+    assert load_keys(Settings(), output, create=True).noise.fingerprint() == made
+    assert not beside.exists()
+    [warning] = [record.getMessage() for record in caplog.records]
+    subprocess.run(warning.split("`")[1], shell=True, check=True)
+    caplog.clear()
+    assert load_keys(Settings(), output).noise.fingerprint() == made
+    assert not caplog.records
+    (output / "noise.key").write_text(NOISE_SECRET)
+    with pytest.raises(SettingsError, match=r"one place.* not in use"):
+        load_keys(Settings(), output)
 
 
 def test_a_key_given_twice_and_a_named_file_that_is_missing_are_errors(tmp_path: Path) -> None:
