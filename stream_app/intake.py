@@ -23,6 +23,10 @@ class Receipt(NamedTuple):
     rejected: tuple[Rejected, ...] = ()
 
 
+MAX_WAITING = 100_000
+"""Readings that may wait for the activation of their step; more are refused."""
+
+_TOO_MANY_WAITING = f"{MAX_WAITING} readings wait for the activation of their step; announce steps first"
 _ACCEPTED = Receipt((Outcome.ACCEPTED,))
 _DUPLICATE = Receipt((Outcome.DUPLICATE,))
 _NOTHING = Receipt()
@@ -52,7 +56,7 @@ class Intake:
             return _refused(origin, Reason.TOO_FAR_AHEAD, self._too_far(reading.step))
         step = self.window.at(reading.step)
         if step.sensors is None:
-            return _wait(step, reading, origin)
+            return self._wait(step, reading, origin)
         if reading.sensor not in step.active:
             return _refused(origin, Reason.NO_ACTIVATION, _not_active(reading.step, reading.sensor))
         known = step.counts.get(reading.sensor)
@@ -60,6 +64,16 @@ class Intake:
             return _repetition(known, reading, origin)
         self.window.accept(reading.step, reading.sensor, reading.count)
         return _ACCEPTED
+
+    def _wait(self, step: OpenStep, reading: Reading, origin: Origin) -> Receipt:
+        """Keep a reading until its step is announced, unless too many are kept."""
+        known = step.waiting.get(reading.sensor)
+        if known is not None:
+            return _repetition(known.count, reading, origin)
+        if self.window.waiting_count >= MAX_WAITING:
+            return _refused(origin, Reason.TOO_MANY_WAITING, _TOO_MANY_WAITING)
+        step.waiting[reading.sensor] = WaitingReading(reading.count, origin.source)
+        return _NOTHING
 
     def _late_reading(self, reading: Reading, origin: Origin) -> Receipt:
         """A reading of a closed step: a repetition at best."""
@@ -126,17 +140,9 @@ class Intake:
 
 
 def refuse_waiting(step: int, sensor: str, reading: WaitingReading) -> Rejected:
-    """The dead letter of a reading whose activation never came."""
-    return reject(*reading.origin, Reason.NO_ACTIVATION, _not_active(step, sensor))
-
-
-def _wait(step: OpenStep, reading: Reading, origin: Origin) -> Receipt:
-    """Keep a reading until its step is announced."""
-    known = step.waiting.get(reading.sensor)
-    if known is not None:
-        return _repetition(known.count, reading, origin)
-    step.waiting[reading.sensor] = WaitingReading(reading.count, origin)
-    return _NOTHING
+    """The dead letter of a reading whose activation never came; its payload in the plainest form."""
+    payload = Reading(v=1, step=step, sensor=sensor, count=reading.count).line().rstrip()
+    return reject(reading.source, payload, Reason.NO_ACTIVATION, _not_active(step, sensor))
 
 
 def _repetition(known: int, reading: Reading, origin: Origin) -> Receipt:

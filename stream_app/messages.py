@@ -43,6 +43,7 @@ class Reason(StrEnum):
     CONTRADICTING_READING = "contradicting_reading"
     LATE_READING = "late_reading"
     TOO_FAR_AHEAD = "too_far_ahead"
+    TOO_MANY_WAITING = "too_many_waiting"
     REPEATED_SENSOR = "repeated_sensor"
     CONTRADICTING_ACTIVATION = "contradicting_activation"
     LATE_ACTIVATION = "late_activation"
@@ -283,7 +284,7 @@ def parse(line: bytes, source: str) -> Activation | Reading | Rejected:
     try:
         return _INPUT.validate_json(line)
     except ValidationError as error:
-        reason, hint = _explain(error, "activation or reading")
+        reason, hint = explain(error, "activation or reading")
         return reject(source, line, reason, hint)
 
 
@@ -292,7 +293,7 @@ def parse_fields(fields: Mapping[str, object], line: bytes, source: str) -> Acti
     try:
         return _INPUT.validate_python(fields)
     except ValidationError as error:
-        reason, hint = _explain(error, "activation or reading")
+        reason, hint = explain(error, "activation or reading")
         return reject(source, line, reason, hint)
 
 
@@ -325,7 +326,7 @@ _BY_COUNT_ERROR = {
 }
 
 
-def _explain(error: ValidationError, expected: str) -> tuple[Reason, str]:
+def explain(error: ValidationError, expected: str) -> tuple[Reason, str]:
     """Reason and hint for the first thing that is wrong with a message."""
     first = error.errors(include_url=False, include_input=False)[0]
     kind = first["type"]

@@ -23,10 +23,10 @@ class Origin(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class WaitingReading:
-    """A reading that arrived before the activation of its step."""
+    """A reading that arrived before the activation of its step, and where it came from."""
 
     count: int
-    origin: Origin
+    source: str
 
 
 @dataclass(slots=True)
@@ -88,9 +88,16 @@ class StepWindow:
         self._watermark_share = watermark_share
         self._heard: deque[tuple[str, int]] = deque(maxlen=_HEARD_READINGS)
         self._known: dict[int, OpenStep] = {}
+        self._changed: set[int] = set()
+
+    @property
+    def waiting_count(self) -> int:
+        """How many readings wait for the activation of their step."""
+        return sum(len(known.waiting) for known in self._known.values())
 
     def at(self, step: int) -> OpenStep:
-        """The step's state, made on first use; for steps not yet closed."""
+        """The step's state to be changed, made on first use; for steps not yet closed."""
+        self._changed.add(step)
         found = self._known.get(step)
         if found is None:
             found = self._known[step] = OpenStep(self.announced.get(step))
@@ -129,7 +136,7 @@ class StepWindow:
         taken = self.at(step)
         waiting, taken.waiting = taken.waiting, {}
         self.next_step += 1
-        self._known.pop(step - self.grace - 1, None)
+        self._forget(step - self.grace - 1)
         return ClosedCounts(step, taken.sensors or (), taken.counts, waiting)
 
     def finish(self) -> None:
@@ -155,6 +162,11 @@ class StepWindow:
         known = self._known.get(step)
         return bool(self.announced.get(step) if known is None else known.sensors)
 
+    def _forget(self, step: int) -> None:
+        """A repetition of this step is not recognised any more."""
+        if self._known.pop(step, None) is not None:
+            self._changed.add(step)
+
     def drain(self) -> list[tuple[int, str, WaitingReading]]:
         """Take out every reading that still waits for an activation, in order of step."""
         drained = []
@@ -162,39 +174,49 @@ class StepWindow:
             known = self._known[step]
             drained += [(step, sensor, reading) for sensor, reading in known.waiting.items()]
             known.waiting = {}
+        self._changed |= self._known.keys()
         return drained
 
     def save(self) -> dict[str, Any]:
         """The window as JSON values; contains counts, so it is as secret as the readings."""
+        self._changed.clear()
+        steps = [_save_step(step, known) for step, known in self._known.items()]
+        return {**self.save_position(), "steps": steps}
+
+    def save_position(self) -> dict[str, Any]:
+        """The window without its steps, as JSON values: its size does not depend on what is open."""
         return {
             "next_step": self.next_step,
             "heard": list(self._heard),
             "close_through": self.close_through,
-            "steps": [_save_step(step, known) for step, known in self._known.items()],
+        }
+
+    def take_changed(self) -> dict[int, dict[str, Any] | None]:
+        """The steps that have changed since the last call, as :meth:`save` gives them; None: forgotten."""
+        changed, self._changed = sorted(self._changed), set()
+        return {
+            step: _save_step(step, self._known[step]) if step in self._known else None for step in changed
         }
 
     def load(self, saved: Mapping[str, Any]) -> None:
-        """Continue from what :meth:`save` gave."""
+        """Continue from what :meth:`save` gave; every step counts as changed."""
         self.next_step = saved["next_step"]
         self.close_through = saved["close_through"]
         self._hear((sensor, step) for sensor, step in saved.get("heard", ()))
         self._known = dict(_load_step(entry) for entry in saved["steps"])
+        self._changed = set(self._known)
 
 
 def _save_step(step: int, known: OpenStep) -> dict[str, Any]:
     """One step as JSON values."""
-    waiting = {
-        sensor: [reading.count, reading.origin.source, reading.origin.payload.decode("latin-1")]
-        for sensor, reading in known.waiting.items()
-    }
+    waiting = {sensor: [reading.count, reading.source] for sensor, reading in known.waiting.items()}
     return {"step": step, "sensors": known.sensors, "counts": known.counts, "waiting": waiting}
 
 
 def _load_step(entry: Mapping[str, Any]) -> tuple[int, OpenStep]:
-    """One step from JSON values; latin-1 keeps every byte of a payload."""
+    """One step from JSON values."""
     waiting = {
-        sensor: WaitingReading(count, Origin(source, payload.encode("latin-1")))
-        for sensor, (count, source, payload) in entry["waiting"].items()
+        sensor: WaitingReading(count, source) for sensor, (count, source, *_) in entry["waiting"].items()
     }
     sensors = entry["sensors"]
     return entry["step"], OpenStep(

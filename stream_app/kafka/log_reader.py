@@ -54,6 +54,11 @@ async def last_record(
         return await _last(consumer, where, begin, end)
 
 
+async def latest_records(connection: Connection, topic: str) -> dict[bytes | None, bytes | None]:
+    """The last value of each key of a topic with one partition; None where it was deleted."""
+    return {record.key: record.value async for record in read_partition(connection, topic, 0)}
+
+
 async def last_step(connection: Connection, topic: str, *, patient: bool = True) -> int:
     """The last decided step of a log; -1 while there is none."""
     async with _assigned(connection, topic, 0, patient=patient) as (consumer, where):

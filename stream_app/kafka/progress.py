@@ -1,23 +1,41 @@
-"""Where the release worker continues: the record it writes with every transaction."""
+"""Where the release worker continues: the records it writes with every transaction.
+
+One says the position, one for each open step what is known of it, so that no record grows with the number of
+open steps. The topic is compacted: the last record of each key counts, and none of a step that was forgotten.
+"""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from stream_app.kafka.exceptions import LogError
-from stream_app.messages import Step, Version
+from stream_app.messages import MAX_COUNT, Name, Step, Version
 
 KEY = b"release"
+_STEP_KEY = b"step-"
+_Count = Annotated[int, Field(ge=0, le=MAX_COUNT)]
+
+
+class OpenStepRecord(BaseModel):
+    """What is known of one open step, as :meth:`stream_app.steps.StepWindow.save` gives it: secret."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    step: Step
+    sensors: tuple[Name, ...] | None
+    counts: Mapping[Name, _Count]
+    waiting: Mapping[Name, tuple[_Count, str]]
 
 
 class Progress(BaseModel):
     """Everything up to here is durable.
 
-    ``offsets`` are the next records of each input topic, ``window`` the open steps with their counts: secret.
-    ``basis`` says what the log was begun with, in fingerprints.
+    ``offsets`` are the next records of each input topic, ``window`` says where the open steps begin,
+    ``basis`` what the log was begun with, in fingerprints.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
@@ -34,15 +52,50 @@ class Progress(BaseModel):
         return self.model_dump_json().encode()
 
 
-def parse_progress(value: bytes | None, topic: str) -> Progress:
-    """What a record says; a new beginning where there is none."""
-    if value is None:
-        return Progress()
+class Restored(BaseModel):
+    """The position and the open steps, as the last transaction left them."""
+
+    model_config = ConfigDict(frozen=True)
+
+    progress: Progress = Progress()
+    steps: tuple[OpenStepRecord, ...] = ()
+
+    def window(self) -> dict[str, Any]:
+        """What :meth:`stream_app.steps.StepWindow.load` continues from; empty at a new beginning."""
+        window = dict(self.progress.window)
+        if window:
+            known = window.get("steps", ())  # versions before this one kept all steps in one record
+            window["steps"] = [*known, *(step.model_dump() for step in self.steps)]
+        return window
+
+
+def step_records(changed: Mapping[int, Mapping[str, Any] | None]) -> dict[bytes, bytes | None]:
+    """Key and value of each step that has changed; no value where a step was forgotten."""
+    return {
+        _STEP_KEY + str(step).encode(): None if saved is None else _json(saved)
+        for step, saved in changed.items()
+    }
+
+
+def restore(latest: Mapping[bytes | None, bytes | None], topic: str) -> Restored:
+    """What the last record of each key says; a new beginning where there is none."""
     try:
-        return Progress.model_validate_json(value)
+        progress = latest.get(KEY)
+        return Restored(
+            progress=Progress() if progress is None else Progress.model_validate_json(progress),
+            steps=tuple(
+                OpenStepRecord.model_validate_json(value)
+                for key, value in latest.items()
+                if value is not None and key is not None and key.startswith(_STEP_KEY)
+            ),
+        )
     except ValidationError as error:
         raise LogError(
-            f"the last record of {topic} must be a progress of this version",
+            f"the last records of {topic} must be a progress of this version",
             error.errors(include_url=False, include_input=False)[0]["msg"],
             "run the version that wrote it, or begin a deployment with another kafka.prefix",
         ) from error
+
+
+def _json(saved: Mapping[str, Any]) -> bytes:
+    return json.dumps(saved, separators=(",", ":")).encode()

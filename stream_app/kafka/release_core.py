@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from stream_app.engine import ClosedStep, StepEngine
 from stream_app.kafka.arrival_order import Arrived
-from stream_app.kafka.progress import Progress
+from stream_app.kafka.progress import Progress, step_records
 from stream_app.kafka.release_log import Transaction
 from stream_app.messages import Outcome, Rejected, parse
 from stream_app.runner import StepClock
@@ -79,14 +79,16 @@ class ReleaseCore:
             taken.rejected += closed.rejected
 
     def transaction(self, taken: Taken) -> Transaction:
-        """All that has to become durable now."""
+        """All that has to become durable now, and was not before."""
+        window = self.engine.intake.window
         progress = Progress(
             next_step=self.engine.next_step,
             offsets=self._offsets,
-            window=self.engine.intake.window.save(),
+            window=window.save_position(),
             basis=self._basis,
         )
-        return Transaction(taken.closed, taken.rejected, progress)
+        steps = step_records(window.take_changed())
+        return Transaction(taken.closed, taken.rejected, progress, steps)
 
     def _receive(self, record: Arrived, taken: Taken) -> None:
         """One record: a message, or a dead letter."""

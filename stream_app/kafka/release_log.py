@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,6 +27,7 @@ class Transaction:
     closed: Sequence[ClosedStep]
     rejected: Sequence[Rejected]
     progress: Progress
+    steps: Mapping[bytes, bytes | None]
 
 
 class ReleaseLog:
@@ -83,12 +84,14 @@ class ReleaseLog:
                 "all of it is visible or nothing; started again, the worker continues where the log ends",
             ) from error
 
-    def records(self, transaction: Transaction) -> Iterable[tuple[str, bytes | None, bytes, int]]:
+    def records(self, transaction: Transaction) -> Iterable[tuple[str, bytes | None, bytes | None, int]]:
         """Every record of a transaction: topic, key, value, partition; none with a tier that has no topic."""
         for closed in transaction.closed:
             yield from self._step_records(closed)
         for rejected in transaction.rejected:
             yield self._topics.rejected, None, rejected.line().rstrip(), 0
+        for key, value in transaction.steps.items():
+            yield self._topics.progress, key, value, 0
         yield self._topics.progress, KEY, transaction.progress.record(), 0
 
     def _step_records(self, closed: ClosedStep) -> Iterable[tuple[str, bytes | None, bytes, int]]:

@@ -26,8 +26,8 @@ from stream_app.kafka.asking import Asker, AskingPolicy
 from stream_app.kafka.deployment import Deployment, check_basis
 from stream_app.kafka.exceptions import FencedError, LogError
 from stream_app.kafka.log_ends import LogEnds
-from stream_app.kafka.log_reader import last_record, last_step, read_steps
-from stream_app.kafka.progress import Progress, parse_progress
+from stream_app.kafka.log_reader import last_record, last_step, latest_records, read_steps
+from stream_app.kafka.progress import Progress, Restored, restore
 from stream_app.kafka.release_core import ReleaseCore, Taken
 from stream_app.kafka.release_log import ReleaseLog
 from stream_app.kafka.warm_up import account_a_little
@@ -93,15 +93,16 @@ class ReleaseWorker(Job):
         await self._log.start()
         await self._ask_where_needed()
         topics = self._deployment.topics
-        record = await last_record(self._deployment.connection, topics.progress)
-        progress = parse_progress(None if record is None else record.value, topics.progress)
+        latest = await latest_records(self._deployment.connection, topics.progress)
+        restored = restore(latest, topics.progress)
+        progress = restored.progress
         basis = self._deployment.release_basis(self._noise_key.fingerprint(), self._schedule)
         check_basis(progress.basis, basis, accept_changes=self._accept_changes)
         await self._check_continues(progress)
         await asyncio.to_thread(self._deployment.record.begin, self._deployment.basis)
         await self._tell_restored(progress.next_step)
         flush = None if self._asker is None else self._flush
-        self._core = ReleaseCore(self._engine(progress), self._clock(), progress, basis, flush)
+        self._core = ReleaseCore(self._engine(restored), self._clock(), progress, basis, flush)
         if progress.next_step == 0:
             self._clock().check_start(time.time())
         self._order = ArrivalOrder(self.topics, self._is_at_end, time.monotonic(), progress.offsets)
@@ -237,7 +238,7 @@ class ReleaseWorker(Job):
             lag_steps=max(0, window.watermark + 1 - window.next_step),
         )
 
-    def _engine(self, progress: Progress) -> StepEngine:
+    def _engine(self, restored: Restored) -> StepEngine:
         """The engine as the last transaction left it.
 
         Its accountant has nobody: it refuses what cannot be accounted before anything is published, and the
@@ -245,11 +246,11 @@ class ReleaseWorker(Job):
         """
         settings, registry = self._deployment.settings, self._deployment.registry
         window = StepWindow(settings.grace, watermark_share=settings.watermark_share)
-        if progress.window:
-            window.load(progress.window)
+        if saved := restored.window():
+            window.load(saved)
         horizon = self._deployment.horizon()
         nobody = Population.pack((), registry.location_names)
-        accountant = ContinuousAccountant(nobody, horizon.starting_at(progress.next_step))
+        accountant = ContinuousAccountant(nobody, horizon.starting_at(restored.progress.next_step))
         return StepEngine(
             Intake(registry, window, settings.max_ahead),
             self._policy,

@@ -94,7 +94,7 @@ def test_neither_a_poison_step_nor_an_early_announcement_closes_the_steps_before
 
 
 def test_a_window_saved_in_the_middle_goes_on_as_if_it_had_not_been() -> None:
-    """Counts, readings that wait, their payloads byte for byte, and the watermark survive."""
+    """Counts, readings that wait, where they came from, and the watermark survive."""
     target = engine()
     feed(target, [*CLOSED, activation(1, "A", "B"), reading(1, "B", 4), reading(2, "D", 9)], finish=False)
     target.receive(reading(3, "C", 1), Origin("pipe:9", b"\xff\x00raw"))
@@ -106,3 +106,26 @@ def test_a_window_saved_in_the_middle_goes_on_as_if_it_had_not_been() -> None:
     while copy.is_due():
         assert copy.close() == window.close()
     assert copy.drain() == window.drain()
+
+
+def test_no_more_readings_wait_for_their_activation_than_memory_is_kept_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("stream_app.intake.MAX_WAITING", 3)
+    target = engine(max_ahead=50)
+    early = [reading(step, "A", step) for step in range(3)]
+    _, rejected = feed(target, [*early, reading(3, "A", 3), reading(2, "A", 2)], finish=False)
+    assert [letter.reason for letter in rejected] == [Reason.TOO_MANY_WAITING]
+    closed, rejected = feed(target, [activation(0, "A"), reading(3, "A", 3)], finish=False)
+    assert [step.schedule.step for step in closed] == [0]
+    assert rejected == []
+
+
+def test_the_dead_letter_of_a_reading_that_waited_holds_the_reading_and_where_it_came_from() -> None:
+    target = engine()
+    padded = Origin("readings:7", b" " * 5_000 + reading(1, "B", 4).line())
+    target.receive(reading(1, "B", 4), padded)
+    letters = target.receive(activation(1, "A"), ORIGIN).rejected
+    assert [(each.source, each.payload) for each in letters] == [
+        ("readings:7", '{"v":1,"type":"reading","step":1,"sensor":"B","count":4}')
+    ]

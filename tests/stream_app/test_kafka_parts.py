@@ -25,13 +25,16 @@ from stream_app.kafka.exceptions import LogError
 from stream_app.kafka.person_records import parse_person, people_of, person_records
 from stream_app.kafka.person_source import Changes, PersonSource
 from stream_app.kafka.producing import Pace, produce
-from stream_app.kafka.progress import Progress, parse_progress
+from stream_app.kafka.progress import KEY, Restored, restore
 from stream_app.kafka.refused import Refused
 from stream_app.kafka.release_core import ReleaseCore
+from stream_app.kafka.release_log import Transaction
 from stream_app.kafka.topics import Topics
 from stream_app.kafka.worker import EXIT_STALLED, Pulse
+from stream_app.messages import Reading
 from stream_app.runner import StepClock
 from stream_app.settings import KafkaSettings, Settings
+from stream_app.steps import StepWindow
 from tests.stream_app.engine_support import engine, messages_of_a_day, outputs_of, population, run_on
 
 A, R = "activations", "readings"
@@ -87,12 +90,20 @@ def records_of_a_day(steps: int, seed: int) -> list[Arrived]:
     return records
 
 
-def core(progress: Progress | None = None) -> ReleaseCore:
-    progress = progress or Progress()
+def core(restored: Restored | None = None) -> ReleaseCore:
+    restored = restored or Restored()
     target = engine()
-    if progress.window:
-        target.intake.window.load(progress.window)
-    return ReleaseCore(target, StepClock(0, 60, None, 100), progress, {})
+    if window := restored.window():
+        target.intake.window.load(window)
+    return ReleaseCore(target, StepClock(0, 60, None, 100), restored.progress, {})
+
+
+def latest(*transactions: Transaction) -> dict[bytes | None, bytes | None]:
+    """The last record of each key of the progress topic."""
+    found: dict[bytes | None, bytes | None] = {}
+    for each in transactions:
+        found |= {**each.steps, KEY: each.progress.record()}
+    return found
 
 
 @settings(max_examples=20, deadline=None)
@@ -119,8 +130,7 @@ def test_a_worker_that_takes_over_goes_on_as_if_nothing_had_happened(cut: int) -
     records = records_of_a_day(12, 3)
     first = core()
     before = first.take(records[:cut], 0.0)
-    progress = parse_progress(first.transaction(before).progress.record(), "progress")
-    second = core(progress)
+    second = core(restore(latest(first.transaction(before)), "progress"))
     for step in before.closed:
         second.engine.accountant.apply(step.schedule)
     after = second.take(records, 0.0)  # everything is delivered again
@@ -130,9 +140,45 @@ def test_a_worker_that_takes_over_goes_on_as_if_nothing_had_happened(cut: int) -
     assert before.rejected + after.rejected == whole.rejected
 
 
+@pytest.mark.parametrize("every", [1, 3])
+def test_what_the_progress_topic_holds_is_what_is_open_after_every_transaction(every: int) -> None:
+    """A step is written when it changes and deleted when it is forgotten; nothing else is needed to go on."""
+    records, target, written = records_of_a_day(12, 4), core(), {}
+    for first in range(0, len(records), every):
+        transaction = target.transaction(target.take(records[first : first + every], 0.0))
+        written |= latest(transaction)
+        restored = restore(written, "progress").window()
+        copy = StepWindow(target.engine.intake.window.grace)
+        copy.load(restored)
+        position, steps = copy.save_position(), copy.take_changed()
+        saved = target.engine.intake.window.save_position()
+        assert position == saved
+        target.engine.intake.window.load({**saved, "steps": restored["steps"]})
+        assert target.engine.intake.window.take_changed() == steps
+    forgotten = [key for key, value in written.items() if value is None]
+    assert forgotten
+
+
+def test_no_record_of_progress_grows_with_the_steps_that_are_open_or_with_what_senders_pad() -> None:
+    """Hundreds of unannounced steps, and readings of nearly a megabyte each."""
+    target = core()
+    names = [sensor.name for sensor in target.engine.intake.registry.sensors]
+    padding = b" " * 16_000
+    records = [
+        arrived(R, 0.0, len(names) * step + k, padding + Reading(v=1, step=step, sensor=name, count=1).line())
+        for step in range(90)
+        for k, name in enumerate(names)
+    ]
+    transaction = target.transaction(target.take(records, 0.0))
+    assert len(transaction.steps) == 90
+    assert max(map(len, latest(transaction).values())) < 500
+
+
 def test_a_progress_of_another_version_is_refused() -> None:
     with pytest.raises(LogError, match="must be a progress of this version"):
-        parse_progress(b'{"v":2}', "progress")
+        restore({KEY: b'{"v":2}'}, "progress")
+    with pytest.raises(LogError, match="must be a progress of this version"):
+        restore({b"step-3": b"poison"}, "progress")
 
 
 def test_people_come_out_of_their_records_bit_for_bit() -> None:
