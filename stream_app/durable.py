@@ -6,7 +6,7 @@ import fcntl
 import os
 from pathlib import Path
 
-from stream_app.exceptions import OutputError, OutputLockedError
+from stream_app.exceptions import OutputError, OutputLockedError, restoring
 
 SECRET_MODE = 0o600
 PUBLIC_MODE = 0o644
@@ -57,7 +57,7 @@ class AppendFile:
             raise OutputError(
                 f"{self.path} must hold at least the {length} bytes that were written to it",
                 self.length,
-                "restore the file, or start with a new output folder",
+                restoring(self.path.name),
             )
         if self.length > length:
             os.ftruncate(self._descriptor, length)
@@ -106,7 +106,7 @@ class FolderLock:
             raise OutputLockedError(
                 f"output folder {folder} must be written by one run at a time",
                 f"a run with process id {holder}",
-                "stop that run or choose another folder",
+                "stop that run first, or wait for its end",
             ) from None
         os.ftruncate(self._descriptor, 0)
         os.pwrite(self._descriptor, f"{os.getpid()}\n".encode(), 0)

@@ -26,6 +26,7 @@ from stream_app.inputs import Chunks, FileChunks, LineReader, open_input
 from stream_app.intake import Intake
 from stream_app.journal import Journal
 from stream_app.keys import Keys, load_keys
+from stream_app.manifest import ACCEPTABLE
 from stream_app.people import PeopleView
 from stream_app.people_shards import decision_shares
 from stream_app.policy import (
@@ -95,8 +96,6 @@ class Plan:
 SHARPENED_UNASKED = 5_000
 """People up to whom the dear bounds cost less than a second a step, so that nobody has to ask for them."""
 
-_REPLACEABLE = frozenset({"release", "schedule", "noise_key"})
-
 
 def run(
     settings: Settings,
@@ -116,11 +115,11 @@ def run(
     plan = make_plan(settings, options, population)
     keys = load_keys(settings, options.output, create=options.create_keys)
     manifest = make_manifest(settings, options, population, plan, keys)
-    replaceable = _REPLACEABLE if options.accept_changes else frozenset()
+    replaceable = ACCEPTABLE if options.accept_changes else frozenset()
     continuation = TierContinuation.of(settings, keys.noise, plan.tier_levels)
     journal = Journal(options.output, manifest, replaceable, plan.tiers, continuation)
     try:
-        basis = {key: value for key, value in manifest.items() if key not in _REPLACEABLE}
+        basis = {key: value for key, value in manifest.items() if key not in ACCEPTABLE}
         snapshots = SnapshotCache(options.output, basis, settings.snapshot_seconds)
         accountant = new_accountant(settings, plan, population)
         if _remembers(plan) or not snapshots.restore(accountant, journal.last_commit.next_step):

@@ -2,7 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Container, Iterable
+
 from models.exceptions import TallyguardError
+
+
+def restoring(what: str) -> str:
+    """The remedy for a record that is lost or damaged: there is none but to have it back."""
+    return (
+        f"restore {what} from a backup; to begin anew would forget what was published, and every risk would "
+        "be too low (docs/operations.md, When a record is lost)"
+    )
+
+
+def keeping(changed: Iterable[str], acceptable: Container[str]) -> str:
+    """The remedy for a deployment that is to be continued with something else."""
+    if all(key in acceptable for key in changed):
+        return "put back what it was, or accept it from the next step on with --accept-changes"
+    return (
+        "put back what it was; with anything else the accounts would not be those of what was published "
+        "(docs/operations.md, Changed settings)"
+    )
 
 
 class SettingsError(TallyguardError):

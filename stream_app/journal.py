@@ -28,7 +28,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from stream_app.durable import SECRET_MODE, AppendFile, FolderLock, replace_file, sync_folder
-from stream_app.exceptions import OutputError
+from stream_app.exceptions import OutputError, restoring
 from stream_app.manifest import Manifest, load_document
 from stream_app.messages import StepDecision, StepRelease
 from stream_app.past_tiers import PastTiers
@@ -169,7 +169,7 @@ class Journal:
                 f"{self.folder} must hold a decision and a release for each step before "
                 f"{max(releases.lines, self.last_commit.next_step)}",
                 f"{decisions.lines} decisions and {releases.lines} releases",
-                "restore the files, or start with a new output folder",
+                restoring("decisions.jsonl, releases.jsonl and progress.json"),
             )
         self._releases.truncate(releases.bytes)
         self._decisions.truncate(decisions.bytes)
@@ -221,7 +221,7 @@ class Journal:
         return OutputError(
             f"each line of {self.folder / name} must be as it was written",
             error.errors(include_url=False, include_input=False)[0]["msg"],
-            "restore the file, or start with a new output folder",
+            restoring(name),
         )
 
 

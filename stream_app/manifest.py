@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from stream_app.durable import replace_file
-from stream_app.exceptions import OutputError, RunChangedError
+from stream_app.exceptions import OutputError, RunChangedError, keeping, restoring
 
 FORMAT = 1
 _EARLIER_KEYS = "earlier_noise_keys"
 _KEY = "noise_key"
+ACCEPTABLE = frozenset({"release", "schedule", _KEY})
+"""What may change in a deployment's life, from one step on, when its operator says so."""
 
 
 class Manifest:
@@ -67,7 +69,7 @@ class Manifest:
             raise OutputError(
                 f"{self._folder} must be a new folder or one of an earlier run",
                 "releases.jsonl without run.json",
-                "choose another folder",
+                restoring("run.json"),
             )
 
     def _check_changes(self, stored: Mapping[str, Any], replaceable: frozenset[str]) -> None:
@@ -81,7 +83,7 @@ class Manifest:
             raise RunChangedError(
                 f"{self._folder} must be continued with what it was started with",
                 differences(changed, stored, self._wanted),
-                "restore it, or write to a new output folder",
+                keeping(changed, ACCEPTABLE),
             )
 
 
@@ -97,11 +99,9 @@ def load_document(path: Path) -> dict[str, Any]:
     try:
         loaded = json.loads(path.read_bytes())
     except (OSError, ValueError) as error:
-        raise OutputError(
-            f"{path} must be readable JSON", error, "restore the file, or start with a new output folder"
-        ) from error
+        raise OutputError(f"{path} must be readable JSON", error, restoring(path.name)) from error
     if not isinstance(loaded, dict):
-        raise OutputError(f"{path} must hold an object", type(loaded).__name__, "restore the file")
+        raise OutputError(f"{path} must hold an object", type(loaded).__name__, restoring(path.name))
     return loaded
 
 

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, TypeVar
 from pydantic import ValidationError
 
 from models.schedule import StepSchedule
+from stream_app.exceptions import restoring
 from stream_app.kafka.account_watch import AccountWatch
 from stream_app.kafka.book import Arrival, Book
 from stream_app.kafka.deployment import Deployment
@@ -247,7 +248,7 @@ class AccountWorker(Job):
             raise LogError(
                 f"{self._topics.decisions} must hold every step from {first} to {until - 1}",
                 f"{len(found)} of {until - first}",
-                "its retention must be unlimited; restore it",
+                f"its retention must be unlimited; {restoring(self._topics.decisions)}",
             )
         return found
 

@@ -14,18 +14,16 @@ from accounting.decisions.limit import RiskLimit
 from models.schedule import StepSchedule
 from models.sensors import SensorRegistry
 from stream_app.decisions import schedule_of
-from stream_app.exceptions import RunChangedError, SettingsError
+from stream_app.exceptions import RunChangedError, SettingsError, keeping
 from stream_app.kafka.connection import Connection
 from stream_app.kafka.deployment_record import DeploymentTopic, accounts_basis, digest_of
 from stream_app.kafka.exceptions import LogError
 from stream_app.kafka.topics import Topics, require_topics
-from stream_app.manifest import differences
+from stream_app.manifest import ACCEPTABLE, differences
 from stream_app.messages import StepDecision
 from stream_app.policy import BudgetPolicy, policy_from
 from stream_app.sensor_files import load_registry
 from stream_app.settings import Settings
-
-_REPLACEABLE = frozenset({"release", "schedule", "noise_key"})
 
 
 @dataclass(frozen=True)
@@ -106,14 +104,14 @@ def check_basis(stored: Mapping[str, Any], wanted: Mapping[str, Any], *, accept_
 
     What an earlier version did not store cannot be compared.
     """
-    replaceable = _REPLACEABLE if accept_changes else frozenset[str]()
+    replaceable = ACCEPTABLE if accept_changes else frozenset[str]()
     changed = sorted(stored.keys() - replaceable)
     changed = [key for key in changed if stored[key] != wanted.get(key)]
     if changed:
         raise RunChangedError(
             "the release log must be continued with what it was begun with",
             differences(changed, stored, wanted),
-            "restore it; release policy, schedule and noise key may change with --accept-changes",
+            keeping(changed, ACCEPTABLE),
         )
 
 

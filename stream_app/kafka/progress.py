@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from stream_app.exceptions import restoring
 from stream_app.kafka.exceptions import LogError
 from stream_app.messages import MAX_COUNT, Name, Step, Version
 
@@ -93,7 +94,7 @@ def restore(latest: Mapping[bytes | None, bytes | None], topic: str) -> Restored
         raise LogError(
             f"the last records of {topic} must be a progress of this version",
             error.errors(include_url=False, include_input=False)[0]["msg"],
-            "run the version that wrote it, or begin a deployment with another kafka.prefix",
+            f"run the version that wrote it, or {restoring(topic)}",
         ) from error
 
 

@@ -19,6 +19,7 @@ from models.noise_key import NoiseKey
 from models.population import Population
 from stream_app.engine import ClosedStep, StepEngine
 from stream_app.events import Observer, RunStarted, RunStopped, StepClosed
+from stream_app.exceptions import restoring
 from stream_app.intake import Intake
 from stream_app.kafka.alone import wait_until_alone
 from stream_app.kafka.arrival_order import ArrivalOrder, Arrived
@@ -273,7 +274,8 @@ class ReleaseWorker(Job):
             raise LogError(
                 f"{topics.progress} must say to go on at step {decided}, where {topics.decisions} ends",
                 f"step {progress.next_step}",
-                "both are written together, so one of them was changed or lost: restore it",
+                "both are written together, so one of them was changed or lost: "
+                + restoring(f"{topics.progress}, {topics.decisions} and {topics.releases}"),
             )
 
     async def _tell_restored(self, next_step: int) -> None:
