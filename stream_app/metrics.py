@@ -169,10 +169,17 @@ class EngineMetrics(Observer):
                 "tallyguard_baseline_mean", "Mean success of the best guess without us", registry=registry
             ),
         }
+        self._levels = levels
+        self._show_nobody()
+
+    def _show_nobody(self) -> None:
+        """The risks of no people at all."""
         for gauge in (self._at_risk, self._at_added):
-            _at_zero(gauge, levels)
+            _set_all(gauge, dict.fromkeys(self._levels, 0.0))
         for gauge in (self._risk, self._added, self._baseline):
-            _at_zero(gauge, map(label, QUANTILES))
+            _set_all(gauge, dict.fromkeys(map(label, QUANTILES), 0.0))
+        for mean in self._means.values():
+            mean.set(0.0)
 
     def _show_noise(self, registry: CollectorRegistry, sensors: Sequence[Sensor]) -> None:
         self._rho = Gauge(
@@ -306,6 +313,12 @@ def _show_build(registry: CollectorRegistry) -> None:
 def _show_configuration(registry: CollectorRegistry, settings: Settings) -> None:
     length = Gauge("tallyguard_step_seconds", "Configured length of a step", registry=registry)
     length.set(settings.step_seconds)
+    partitions = Gauge(
+        "tallyguard_partitions_configured",
+        "Partitions of people that account workers must own together; 0 without Kafka",
+        registry=registry,
+    )
+    partitions.set(settings.kafka.partitions if settings.kafka.servers else 0)
     shown = {
         "deployment": settings.deployment,
         "horizon": str(settings.horizon),

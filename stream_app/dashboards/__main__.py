@@ -1,8 +1,9 @@
-"""``python -m stream_app.dashboards`` writes the dashboards and the table of metrics into a checkout."""
+"""``python -m stream_app.dashboards`` writes dashboards, metrics table and PrometheusRule into a checkout."""
 
 from __future__ import annotations
 
 import json
+import textwrap
 from pathlib import Path
 
 from stream_app.dashboards.metrics_table import metrics_page
@@ -11,6 +12,14 @@ from stream_app.dashboards.privacy import PRIVACY
 
 DASHBOARDS = (PRIVACY, OPERATIONS)
 FOLDER = Path("deploy/grafana/dashboards")
+_ROOT = Path(__file__).resolve().parents[2]
+_RULE = """# Made of deploy/prometheus/alerts.yml by `python -m stream_app.dashboards`.
+apiVersion: monitoring.coreos.com/v1
+kind: PrometheusRule
+metadata:
+  name: tallyguard
+spec:
+"""
 
 
 def generated() -> dict[Path, str]:
@@ -22,7 +31,16 @@ def generated() -> dict[Path, str]:
         + "\n"
         for dashboard in DASHBOARDS
     }
-    return {**files, Path("docs/metrics.md"): metrics_page()}
+    return {
+        **files,
+        Path("docs/metrics.md"): metrics_page(),
+        Path("deploy/kubernetes/prometheus-operator/rules.yaml"): _operator_rule(),
+    }
+
+
+def _operator_rule() -> str:
+    """The alerts as the Prometheus operator takes them."""
+    return _RULE + textwrap.indent((_ROOT / "deploy/prometheus/alerts.yml").read_text(), "  ")
 
 
 def main() -> None:

@@ -9,7 +9,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.metrics_core import Metric
 
 from models.sensors import Sensor
-from stream_app.kafka.metrics import AccountCounters
+from stream_app.kafka.metrics import AccountCounters, ReleaseCounters
 from stream_app.metrics import EngineMetrics
 from stream_app.settings import Settings
 
@@ -62,6 +62,7 @@ def metric_rows() -> Iterator[MetricRow]:
     sensors = [Sensor("sensor", (0,))]
     engine = EngineMetrics(registry, sensors, settings.thresholds, settings.delta, settings=settings)
     AccountCounters(registry, engine)
+    ReleaseCounters(registry)
     for family in sorted(registry.collect(), key=lambda family: family.name):
         yield MetricRow(
             family.name + _SAMPLE_SUFFIX.get(family.type, ""),

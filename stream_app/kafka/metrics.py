@@ -9,12 +9,20 @@ from __future__ import annotations
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from models.schedule import StepSchedule
-from stream_app.events import StepClosed
+from stream_app.events import RunStarted, StepClosed
 from stream_app.metrics import EngineMetrics
 
 
 class AccountMetrics(EngineMetrics):
     """The engine's metrics without what belongs to the release worker."""
+
+    def started(self, event: RunStarted) -> None:
+        """Partitions were given or taken; a worker that has none stands by, and shows nobody's risk."""
+        super().started(event)
+        if event.view is None:
+            self._running.set(0)
+            self.lag.set(0)
+            self._show_nobody()
 
     def restored(self, schedule: StepSchedule) -> None:
         """Spent at the release worker."""
@@ -27,6 +35,17 @@ class AccountMetrics(EngineMetrics):
         self._show_information(event.schedule)
         if event.summary is not None:
             self._show_summary(event.summary)
+
+
+class ReleaseCounters:
+    """What only the release worker can count."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self.waiting = Gauge(
+            "tallyguard_records_waiting",
+            "Records taken from the broker whose consequences are not durable yet",
+            registry=registry,
+        )
 
 
 class AccountCounters:

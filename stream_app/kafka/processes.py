@@ -15,7 +15,7 @@ from stream_app.exceptions import SettingsError
 from stream_app.kafka.account_watch import AccountWatch
 from stream_app.kafka.account_worker import AccountWorker
 from stream_app.kafka.deployment import Deployment
-from stream_app.kafka.metrics import AccountCounters, AccountMetrics
+from stream_app.kafka.metrics import AccountCounters, AccountMetrics, ReleaseCounters
 from stream_app.kafka.release_worker import ReleaseWorker
 from stream_app.kafka.worker import Pulse, run_worker
 from stream_app.keys import load_noise_key
@@ -52,6 +52,7 @@ def run_release_worker(
             policy,
             schedule=fingerprint,
             observer=watch.observer,
+            counters=ReleaseCounters(watch.registry),
             pulse=pulse,
             accept_changes=accept_changes,
         )

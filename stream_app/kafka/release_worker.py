@@ -28,6 +28,7 @@ from stream_app.kafka.deployment import Deployment, check_basis
 from stream_app.kafka.exceptions import FencedError, LogError
 from stream_app.kafka.log_ends import LogEnds
 from stream_app.kafka.log_reader import last_record, last_step, latest_records, read_steps
+from stream_app.kafka.metrics import ReleaseCounters
 from stream_app.kafka.progress import Progress, Restored, restore
 from stream_app.kafka.release_core import ReleaseCore, Taken
 from stream_app.kafka.release_log import ReleaseLog
@@ -56,6 +57,7 @@ class ReleaseWorker(Job):
         *,
         schedule: str | None = None,
         observer: Observer,
+        counters: ReleaseCounters,
         pulse: Pulse,
         accept_changes: bool = False,
     ) -> None:
@@ -65,6 +67,7 @@ class ReleaseWorker(Job):
         self._noise_key = noise_key
         self._policy = policy
         self._observer = observer
+        self._counters = counters
         self._pulse = pulse
         self._accept_changes = accept_changes
         self._log = ReleaseLog(deployment.connection, deployment.topics, deployment.digest)
@@ -136,8 +139,9 @@ class ReleaseWorker(Job):
             heed_cancellation()
             records = self._order.take(_MOST_RECORDS, time.monotonic())
             await self._step(records)
-            waiting = len(self._order) > 0 or bool(self._unacknowledged)
-            self._pulse.beat(has_work=waiting or self._lags)
+            waiting = len(self._order) + len(self._unacknowledged)
+            self._counters.waiting.set(waiting)
+            self._pulse.beat(has_work=waiting > 0 or self._lags)
             if len(records) < _MOST_RECORDS:
                 await self._wait()
             if not records and not waiting:
@@ -237,6 +241,7 @@ class ReleaseWorker(Job):
             summary=None,
             latency_seconds=latency_seconds,
             lag_steps=max(0, window.watermark + 1 - window.next_step),
+            why=closed.why,
         )
 
     def _engine(self, restored: Restored) -> StepEngine:

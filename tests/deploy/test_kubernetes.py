@@ -29,7 +29,7 @@ from tests.deploy.files import (
 
 FOLDERS = ("base", "people", "city", "prometheus-operator")
 VERSIONS = ("1.31", "1.37")  # the oldest and the newest that is promised
-CUSTOM = {"ServiceMonitor"}  # known to clusters with the Prometheus operator only
+CUSTOM = {"ServiceMonitor", "PrometheusRule"}  # known to clusters with the Prometheus operator only
 EVERYTHING = [*manifests(KUBERNETES / "city"), *manifests(KUBERNETES / "people")]
 WORKLOADS = [document for document in EVERYTHING if pod_of(document) is not None]
 WEBSITE = Site(CollectorRegistry(), StatusBoard(), None, None)
@@ -221,7 +221,7 @@ def test_selectors_find_their_pods() -> None:
             assert is_selected(wanted, BY_NAME[named(document)])
     labels = {"app.kubernetes.io/name": "tallyguard"}  # which the kustomization gives to everything
     services = {named(each): each for each in EVERYTHING if each["kind"] == "Service"}
-    for monitor in manifests(KUBERNETES / "prometheus-operator"):
+    for monitor in monitors():
         service = services[named(monitor)]
         has = service["metadata"]["labels"] | labels
         assert monitor["spec"]["selector"]["matchLabels"].items() <= has.items()
@@ -242,7 +242,7 @@ def test_monitors_leave_out_what_compose_leaves_out() -> None:
     """The same two lists of metrics."""
     path = KUBERNETES.parent / "prometheus" / "compose.yml"
     jobs = {job["job_name"]: job for job in yaml.safe_load(path.read_text())["scrape_configs"]}
-    for monitor in manifests(KUBERNETES / "prometheus-operator"):
+    for monitor in monitors():
         job = jobs[f"tallyguard-{named(monitor)}"]["metric_relabel_configs"][0]
         assert monitor["spec"]["endpoints"][0]["metricRelabelings"][0]["regex"] == job["regex"]
 
@@ -255,6 +255,12 @@ def test_the_guide_makes_every_secret_the_manifests_name() -> None:
     for secret in wanted:
         role = secret.removeprefix("tallyguard-kafka-")
         assert secret in guide or f" {role} " in guide, secret
+
+
+def monitors() -> list[Document]:
+    """What the Prometheus operator is told to scrape."""
+    found = manifests(KUBERNETES / "prometheus-operator")
+    return [document for document in found if document["kind"] == "ServiceMonitor"]
 
 
 def named(document: Any) -> str:

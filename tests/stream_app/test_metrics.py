@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import math
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
+from accounting.decisions.because import Because
 from models.mechanisms import MECHANISMS, parse
 from models.schedule import SensorRelease, StepSchedule
 from stream_app.events import RunStarted, StepClosed
-from stream_app.messages import Outcome, Reason
+from stream_app.kafka.metrics import AccountMetrics
+from stream_app.kafka.release_worker import ReleaseWorker
+from stream_app.messages import DecisionReason, Outcome, Reason
 from stream_app.metrics import EngineMetrics
+from stream_app.people import PeopleView
 from tests.stream_app.events_for_tests import GAUSSIAN, SENSORS, STATION, closed, summary
 
 THRESHOLDS = (0.01, 0.5)
@@ -151,3 +157,41 @@ def test_no_person_and_nothing_unbounded_is_ever_a_label(watched: Watched) -> No
     assert "nan" not in text
     assert "person=" not in text
     assert "pseudonym" not in text
+
+
+def test_an_account_worker_that_stands_by_shows_nobody_and_does_not_run() -> None:
+    """Its partitions were taken: neither their risks nor a lag stay behind, and nothing calls it stuck."""
+    registry = CollectorRegistry()
+    metrics = AccountMetrics(registry, SENSORS, (0.01, 0.5), 1e-6)
+    view = cast(PeopleView, SimpleNamespace(sensor_information_bits=lambda schedule: {}))
+    metrics.started(RunStarted(people=200, next_step=0, sensors=(), view=view))
+    metrics.lag.set(7)
+    metrics.closed(closed(0))
+    assert registry.get_sample_value("tallyguard_running") == 1
+    assert registry.get_sample_value("tallyguard_risk_mean") == 0.11
+    metrics.started(RunStarted(people=0, next_step=0, sensors=()))
+    for name in ("running", "people", "risk_mean", "added_risk_mean", "accountant_lag_steps"):
+        assert registry.get_sample_value(f"tallyguard_{name}") == 0, name
+    for name, labels in (
+        ("people_at_risk", {"threshold": "0.01"}),
+        ("added_risk_quantile", {"quantile": "0.99"}),
+    ):
+        assert registry.get_sample_value(f"tallyguard_{name}", labels) == 0, name
+
+
+def test_the_release_worker_counts_what_settled_its_decisions() -> None:
+    """Above all those that nobody answered for in time."""
+    registry = CollectorRegistry()
+    metrics = EngineMetrics(registry, SENSORS, (0.5,), 1e-6)
+    settled = {"because": "no_answer"}
+    assert registry.get_sample_value("tallyguard_decisions_total", settled) == 0
+    window = SimpleNamespace(next_step=1, highest=0, watermark=0)
+    engine = SimpleNamespace(intake=SimpleNamespace(window=window))
+    worker = SimpleNamespace(_core=SimpleNamespace(engine=engine))
+    counts = dict.fromkeys(("people", "allowed", "natural", "over", "dear", "rounds"), 0)
+    why = DecisionReason(because=Because.NO_ANSWER, **counts)
+    step = SimpleNamespace(
+        schedule=StepSchedule(0, ()), release=SimpleNamespace(releases=()), missing=(), why=why
+    )
+    metrics.closed(ReleaseWorker._event(cast(Any, worker), cast(Any, step), 0.0))
+    assert registry.get_sample_value("tallyguard_decisions_total", settled) == 1

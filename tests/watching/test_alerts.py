@@ -20,6 +20,10 @@ REQUIRED = {
     "TallyguardNoReleases",
     "TallyguardRejectedSpike",
     "TallyguardWorkerStuck",
+    "TallyguardPartitionsUnowned",
+    "TallyguardNoReleaseWorker",
+    "TallyguardNoAnswer",
+    "TallyguardRecordsWaiting",
 }
 METRIC = re.compile(r"\b(?:tallyguard|process)_[a-z_]+")
 RUNBOOK_SECTIONS = ("## Meaning", "## Impact", "## Diagnosis", "## Action")
@@ -58,6 +62,13 @@ def test_prometheus_accepts_the_files(arguments: tuple[str, ...]) -> None:
     assert "SUCCESS" in done.stdout + done.stderr
 
 
+def test_the_rule_of_the_prometheus_operator_is_the_same() -> None:
+    """`python -m stream_app.dashboards` copies it."""
+    document = yaml.safe_load((FOLDER.parent / "kubernetes/prometheus-operator/rules.yaml").read_text())
+    assert document["kind"] == "PrometheusRule"
+    assert document["spec"] == yaml.safe_load((FOLDER / "alerts.yml").read_text())
+
+
 def test_every_alert_fires_and_does_not_fire_as_promised() -> None:
     """``promtool test rules`` on series that cross each limit and series that stay below."""
     done = promtool("test", "rules", "alerts_test.yml")
@@ -75,7 +86,7 @@ def test_an_alert_says_what_how_bad_and_what_to_do(alert: dict[str, Any]) -> Non
     assert alert["for"]
     notes = alert["annotations"]
     assert len(notes["summary"]) > 20
-    assert "$labels.instance" in notes["description"]
+    assert re.search(r"\$labels\.(instance|job)\b", notes["description"])
     runbook = (ROOT / notes["runbook_url"]).read_text()
     assert alert["alert"] in runbook.splitlines()[0] or alert["alert"] == "TallyguardDown"
     assert all(section in runbook for section in RUNBOOK_SECTIONS)
