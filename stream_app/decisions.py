@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from functools import lru_cache
 
 from models import mechanisms
@@ -45,6 +46,11 @@ def schedule_of(decision: StepDecision, registry: SensorRegistry) -> StepSchedul
             for item in decision.decisions
         ),
     )
+
+
+def fingerprint_of(schedule: StepSchedule) -> str:
+    """Sixteen digits by which a decided step is known again, wherever it is stored."""
+    return hashlib.sha256(decision_of(schedule).line()).hexdigest()[:16]
 
 
 @lru_cache(maxsize=256)

@@ -18,6 +18,7 @@ from stream_app.messages import Outcome, Reason
 if TYPE_CHECKING:
     from stream_app.messages import DecisionReason, RiskSummary
     from stream_app.people import PeopleView
+    from stream_app.privacy_account import PrivacyAccount
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +74,9 @@ class Observer:
     def restored(self, schedule: StepSchedule) -> None:
         """A step that an earlier run closed was accounted again after a restart, before :meth:`started`."""
 
+    def carried(self, account: PrivacyAccount) -> None:
+        """What all earlier steps have spent, where they are not told one by one; before the start."""
+
     def received(self, outcome: Outcome) -> None:
         """A reading was taken, was a repetition, or was refused."""
 
@@ -101,6 +105,11 @@ class Observers(Observer):
         """Tell all."""
         for observer in self._observers:
             observer.restored(schedule)
+
+    def carried(self, account: PrivacyAccount) -> None:
+        """Tell all."""
+        for observer in self._observers:
+            observer.carried(account)
 
     def received(self, outcome: Outcome) -> None:
         """Tell all."""

@@ -21,11 +21,11 @@ from models.sensors import Sensor
 from stream_app.events import Observer, RunStarted, RunStopped, StepClosed
 from stream_app.messages import Outcome, Reason, RiskSummary
 from stream_app.people import PeopleView
+from stream_app.privacy_account import PrivacyAccount
 from stream_app.settings import Settings
 
 QUANTILES = (0.5, 0.9, 0.99, 1.0)
 LATENCY_BUCKETS_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
-EVERY_GROUP = "all"
 OVER_BY = ("releases", "habits")
 
 
@@ -206,11 +206,9 @@ class EngineMetrics(Observer):
             ["sensor"],
             registry=registry,
         )
-        self._spends = {
-            group: ZcdpSpend() for group in sorted({sensor.group for sensor in sensors} | {EVERY_GROUP})
-        }
-        _at_zero(self._rho, self._spends)
-        _at_zero(self._epsilon, self._spends)
+        self._account = PrivacyAccount(sensor.group for sensor in sensors)
+        _at_zero(self._rho, self._account.spends)
+        _at_zero(self._epsilon, self._account.spends)
         _at_zero(self._error, (sensor.name for sensor in sensors))
         _at_zero(self._told, (sensor.name for sensor in sensors))
 
@@ -224,6 +222,11 @@ class EngineMetrics(Observer):
     def restored(self, schedule: StepSchedule) -> None:
         """An earlier run has spent this: the account does not begin anew with a restart."""
         self._charge(schedule)
+
+    def carried(self, account: PrivacyAccount) -> None:
+        """Earlier runs have spent this in all; go on from there."""
+        self._account = PrivacyAccount.load(account.save())
+        self._show_spent(group for group, spend in account.spends.items() if spend != ZcdpSpend())
 
     def stopped(self, event: RunStopped) -> None:
         """No more steps will be closed."""
@@ -282,12 +285,13 @@ class EngineMetrics(Observer):
                 self._told.labels(sensor).set(bits)
 
     def _charge(self, schedule: StepSchedule) -> None:
-        for group, spend in self._spends.items():
-            own = [r for r in schedule.releases if group in (EVERY_GROUP, r.sensor.group)]
-            if own:
-                spend.add(own)
-                self._rho.labels(group).set(spend.rho_value())
-                self._epsilon.labels(group).set(spend.epsilon(self._delta))
+        self._show_spent(self._account.charge(schedule))
+
+    def _show_spent(self, groups: Iterable[str]) -> None:
+        for group in groups:
+            spend = self._account.spends[group]
+            self._rho.labels(group).set(spend.rho_value())
+            self._epsilon.labels(group).set(spend.epsilon(self._delta))
 
     def _show_summary(self, summary: RiskSummary) -> None:
         _set_all(self._at_risk, summary.at_risk)

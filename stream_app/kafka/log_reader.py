@@ -59,11 +59,17 @@ async def latest_records(connection: Connection, topic: str) -> dict[bytes | Non
     return {record.key: record.value async for record in read_partition(connection, topic, 0)}
 
 
-async def last_step(connection: Connection, topic: str, *, patient: bool = True) -> int:
-    """The last decided step of a log; -1 while there is none."""
+async def last_decision(connection: Connection, topic: str, *, patient: bool = True) -> StepDecision | None:
+    """The last decision of a log; None while there is none."""
     async with _assigned(connection, topic, 0, patient=patient) as (consumer, where):
         begin, end = await _bounds(consumer, where)
-        return await _last_step(consumer, where, begin, end)
+        return await _last_decision(consumer, where, begin, end)
+
+
+async def last_step(connection: Connection, topic: str, *, patient: bool = True) -> int:
+    """The last decided step of a log; -1 while there is none."""
+    last = await last_decision(connection, topic, patient=patient)
+    return -1 if last is None else last.step
 
 
 async def first_pending_step(connection: Connection, topic: str, partition: int, start: int) -> int:
@@ -75,7 +81,10 @@ async def first_pending_step(connection: Connection, topic: str, partition: int,
         begin, end = await _bounds(consumer, where)
         consumer.seek(where, max(begin, start))
         pending = await _first_step(consumer, where, end)
-        return await _last_step(consumer, where, begin, end) + 1 if pending is None else pending
+        if pending is not None:
+            return pending
+        last = await _last_decision(consumer, where, begin, end)
+        return 0 if last is None else last.step + 1
 
 
 async def committed_offset(connection: Connection, group: str, topic: str, partition: int) -> int:
@@ -174,15 +183,15 @@ async def _last(consumer: Any, where: Any, begin: int, end: int) -> Any | None:
     return None
 
 
-async def _last_step(consumer: Any, where: Any, begin: int, end: int) -> int:
-    """The step of the last decision between two offsets; -1 without one."""
+async def _last_decision(consumer: Any, where: Any, begin: int, end: int) -> StepDecision | None:
+    """The last decision between two offsets."""
     last = await _last(consumer, where, begin, end)
     while last is not None:
         decision = decision_in(last)
         if decision is not None:
-            return decision.step
+            return decision
         last = await _last(consumer, where, begin, last.offset)
-    return -1
+    return None
 
 
 async def _find(consumer: Any, where: Any, begin: int, end: int, step: int) -> int:

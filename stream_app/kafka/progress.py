@@ -10,11 +10,12 @@ import json
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from stream_app.exceptions import restoring
 from stream_app.kafka.exceptions import LogError
 from stream_app.messages import MAX_COUNT, Name, Step, Version
+from stream_app.privacy_account import PrivacyAccount
 
 KEY = b"release"
 _STEP_KEY = b"step-"
@@ -36,7 +37,9 @@ class Progress(BaseModel):
     """Everything up to here is durable.
 
     ``offsets`` are the next records of each input topic, ``window`` says where the open steps begin,
-    ``basis`` what the log was begun with, in fingerprints.
+    ``basis`` what the log was begun with, in fingerprints. ``account`` is the privacy spent by all steps
+    before ``next_step``, ``decided`` the fingerprint of the last of them: with it the record is held against
+    the log without reading it. Logs of earlier versions have neither.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
@@ -47,6 +50,15 @@ class Progress(BaseModel):
     offsets: Mapping[str, int] = Field(default_factory=dict)
     window: Mapping[str, Any] = Field(default_factory=dict)
     basis: Mapping[str, Any] = Field(default_factory=dict)
+    account: Mapping[str, Any] = Field(default_factory=dict)
+    decided: str | None = None
+
+    @field_validator("account")
+    @classmethod
+    def _is_account(cls, account: Mapping[str, Any]) -> Mapping[str, Any]:
+        if account:
+            PrivacyAccount.load(account)
+        return account
 
     def record(self) -> bytes:
         """The value of the record."""

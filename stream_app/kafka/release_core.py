@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from stream_app.decisions import fingerprint_of
 from stream_app.engine import ClosedStep, StepEngine
 from stream_app.kafka.arrival_order import Arrived
 from stream_app.kafka.progress import Progress, step_records
 from stream_app.kafka.release_log import Transaction
 from stream_app.messages import Outcome, Rejected, parse
+from stream_app.privacy_account import PrivacyAccount
 from stream_app.runner import StepClock
 from stream_app.steps import Origin
 
@@ -51,6 +53,12 @@ class ReleaseCore:
         self._clock = clock
         self._offsets = dict(progress.offsets)
         self._basis = dict(basis)
+        self._account = (
+            PrivacyAccount.load(progress.account)
+            if progress.account
+            else PrivacyAccount(sensor.group for sensor in engine.intake.registry.sensors)
+        )
+        self._decided = progress.decided
         self._flush = flush
 
     def take(self, records: Sequence[Arrived], now_seconds: float) -> Taken:
@@ -76,6 +84,8 @@ class ReleaseCore:
             if closed is None:
                 return
             taken.closed.append(closed)
+            self._account.charge(closed.schedule)
+            self._decided = fingerprint_of(closed.schedule)
             taken.rejected += closed.rejected
 
     def transaction(self, taken: Taken) -> Transaction:
@@ -86,6 +96,8 @@ class ReleaseCore:
             offsets=self._offsets,
             window=window.save_position(),
             basis=self._basis,
+            account=self._account.save(),
+            decided=self._decided,
         )
         steps = step_records(window.take_changed())
         return Transaction(taken.closed, taken.rejected, progress, steps)

@@ -17,6 +17,7 @@ from typing import Any
 from accounting.continuous import ContinuousAccountant
 from models.noise_key import NoiseKey
 from models.population import Population
+from stream_app.decisions import fingerprint_of
 from stream_app.engine import ClosedStep, StepEngine
 from stream_app.events import Observer, RunStarted, RunStopped, StepClosed
 from stream_app.exceptions import restoring
@@ -27,7 +28,7 @@ from stream_app.kafka.asking import Asker, AskingPolicy
 from stream_app.kafka.deployment import Deployment, check_basis
 from stream_app.kafka.exceptions import FencedError, LogError
 from stream_app.kafka.log_ends import LogEnds
-from stream_app.kafka.log_reader import last_record, last_step, latest_records, read_steps
+from stream_app.kafka.log_reader import last_decision, last_record, latest_records, read_steps
 from stream_app.kafka.metrics import ReleaseCounters
 from stream_app.kafka.progress import Progress, Restored, restore
 from stream_app.kafka.release_core import ReleaseCore, Taken
@@ -35,6 +36,7 @@ from stream_app.kafka.release_log import ReleaseLog
 from stream_app.kafka.warm_up import account_a_little
 from stream_app.kafka.worker import Job, Pulse, heed_cancellation
 from stream_app.policy import BudgetPolicy, Policy
+from stream_app.privacy_account import PrivacyAccount
 from stream_app.publisher import KeyedPublisher
 from stream_app.runner import StepClock
 from stream_app.steps import StepWindow
@@ -104,7 +106,7 @@ class ReleaseWorker(Job):
         check_basis(progress.basis, basis, accept_changes=self._accept_changes)
         await self._check_continues(progress)
         await asyncio.to_thread(self._deployment.record.begin, self._deployment.basis)
-        await self._tell_restored(progress.next_step)
+        progress = await self._carry(progress)
         flush = None if self._asker is None else self._flush
         self._core = ReleaseCore(self._engine(restored), self._clock(), progress, basis, flush)
         if progress.next_step == 0:
@@ -274,7 +276,8 @@ class ReleaseWorker(Job):
     async def _check_continues(self, progress: Progress) -> None:
         """A progress that was lost, or is another log's, would publish steps a second time."""
         topics = self._deployment.topics
-        decided = await last_step(self._deployment.connection, topics.decisions) + 1
+        last = await last_decision(self._deployment.connection, topics.decisions)
+        decided = 0 if last is None else last.step + 1
         if decided != progress.next_step:
             raise LogError(
                 f"{topics.progress} must say to go on at step {decided}, where {topics.decisions} ends",
@@ -282,12 +285,27 @@ class ReleaseWorker(Job):
                 "both are written together, so one of them was changed or lost: "
                 + restoring(f"{topics.progress}, {topics.decisions} and {topics.releases}"),
             )
+        logged = None if last is None else fingerprint_of(self._deployment.schedule_of(last))
+        charged = progress.account.get("steps", decided)
+        if charged != decided or progress.decided not in (None, logged):
+            raise LogError(
+                f"{topics.progress} must belong to the steps of {topics.decisions}",
+                f"another step {decided - 1}, or another number of them",
+                "both are written together, so one of them was changed or lost: "
+                + restoring(f"{topics.progress} and {topics.decisions}"),
+            )
 
-    async def _tell_restored(self, next_step: int) -> None:
-        """What earlier runs have spent: the privacy account does not begin anew."""
-        decisions = self._deployment.topics.decisions
-        async for decision in read_steps(self._deployment.connection, decisions, 0, next_step):
-            self._observer.restored(self._deployment.schedule_of(decision))
+    async def _carry(self, progress: Progress) -> Progress:
+        """Go on with what earlier runs have spent; the log is read only where no progress has said it yet."""
+        account = PrivacyAccount(sensor.group for sensor in self._deployment.registry.sensors)
+        if progress.account:
+            account = PrivacyAccount.load(progress.account)
+        else:
+            decisions = self._deployment.topics.decisions
+            async for decision in read_steps(self._deployment.connection, decisions, 0, progress.next_step):
+                account.charge(self._deployment.schedule_of(decision))
+        self._observer.carried(account)
+        return progress.model_copy(update={"account": account.save()})
 
     def _is_at_end(self, topic: str, next_offset: int) -> bool:
         """Whether a topic is known to have no record that was not handed on."""

@@ -137,6 +137,11 @@ def test_a_worker_that_takes_over_goes_on_as_if_nothing_had_happened(cut: int) -
     whole = core().take(records, 0.0)
     releases = [step.release for step in (*before.closed, *after.closed)]
     assert releases == [step.release for step in whole.closed]
+    uninterrupted = core()
+    wanted = uninterrupted.transaction(uninterrupted.take(records, 0.0)).progress
+    got = second.transaction(after).progress
+    assert (got.account, got.decided) == (wanted.account, wanted.decided)
+    assert got.account["steps"] == got.next_step
     assert before.rejected + after.rejected == whole.rejected
 
 
