@@ -20,6 +20,7 @@ from stream_app.events import Observer
 from stream_app.kafka import release_worker
 from stream_app.kafka.deployment import Deployment
 from stream_app.kafka.exceptions import LogError
+from stream_app.kafka.metrics import ReleaseCounters
 from stream_app.kafka.progress import KEY, Progress, restore
 from stream_app.kafka.release_worker import ReleaseWorker
 from stream_app.kafka.worker import Pulse
@@ -126,7 +127,8 @@ def worker(tmp_path: Path) -> ReleaseWorker:
     deployment = Deployment.of(Settings.model_validate({**files, "kafka": {"servers": ("nowhere:9092",)}}))
     policy = FixedPolicy(REGISTRY, Gaussian(2.0), {})
     key = NoiseKey.parse("11" * 32)
-    return ReleaseWorker(deployment, key, policy, observer=Carried(), pulse=Pulse())
+    counters = ReleaseCounters(CollectorRegistry())
+    return ReleaseWorker(deployment, key, policy, observer=Carried(), pulse=Pulse(), counters=counters)
 
 
 def start(worker: ReleaseWorker, log: Log, progress: Progress, monkeypatch: pytest.MonkeyPatch) -> Progress:
