@@ -216,13 +216,15 @@ class StepEngine:
             ) from error
 
     def _release(self, schedule: StepSchedule, closed: ClosedCounts) -> StepRelease:
-        """The public message of a step."""
+        """The message of a step."""
         counts = [closed.counts.get(release.sensor.name) for release in schedule.releases]
         values = self._publisher.publish(schedule, counts)
-        return StepRelease(
-            step=schedule.step,
-            releases=tuple(map(_sensor_value, schedule.releases, values)),
-        )
+        return release_of(schedule, values)
+
+
+def release_of(schedule: StepSchedule, values: Sequence[PublishedValue]) -> StepRelease:
+    """The message of a step whose values were drawn: every tier's, where a reading has tiers."""
+    return StepRelease(step=schedule.step, releases=tuple(map(_sensor_value, schedule.releases, values)))
 
 
 def risk_records(accountant: Accountant, step: int, every: int) -> RiskRecords:

@@ -77,19 +77,24 @@ def _hand_over(output: Path, key: NoiseKey, later: NoiseKey, first_step: int) ->
             "name the run's key: the settings must be those of the run",
         )
     covariance = run["release"]["covariance"]
-    if covariance is not None:
-        _check_between_windows(CorrelatedNoise.load(Path(covariance)).steps, first_step)
+    check_between_windows(None if covariance is None else Path(covariance), first_step)
     replace_noise_key(output, later.fingerprint(), first_step)
 
 
-def _check_between_windows(steps: int, first_step: int) -> None:
-    """A noise window's vector comes from one key, or it does not hide what it was designed to hide."""
+def check_between_windows(covariance: Path | None, first_step: int) -> None:
+    """:class:`OutputError` for a key that would begin within a noise window.
+
+    A window's vector comes from one key, or it does not hide what it was designed to hide.
+    """
+    if covariance is None:
+        return
+    steps = CorrelatedNoise.load(covariance).steps
     position = first_step % steps
     if position:
         raise OutputError(
             f"a noise window of {steps} steps must end before its key does",
             f"step {first_step}, position {position} of a window",
-            f"continue the run to step {first_step - position + steps} (--keep-open), then advance",
+            f"go on to step {first_step - position + steps} with the key in use and stop there",
         )
 
 

@@ -35,6 +35,7 @@ from stream_app.kafka.release_core import ReleaseCore, Taken
 from stream_app.kafka.release_log import ReleaseLog
 from stream_app.kafka.warm_up import account_a_little
 from stream_app.kafka.worker import Job, Pulse, heed_cancellation
+from stream_app.key_epochs import check_between_windows
 from stream_app.policy import BudgetPolicy, Policy
 from stream_app.privacy_account import PrivacyAccount
 from stream_app.publisher import KeyedPublisher
@@ -104,6 +105,8 @@ class ReleaseWorker(Job):
         progress = restored.progress
         basis = self._deployment.release_basis(self._noise_key.fingerprint(), self._schedule)
         check_basis(progress.basis, basis, accept_changes=self._accept_changes)
+        if progress.basis.get("noise_key", basis["noise_key"]) != basis["noise_key"]:
+            check_between_windows(self._deployment.settings.release.covariance, progress.next_step)
         await self._check_continues(progress)
         await asyncio.to_thread(self._deployment.record.begin, self._deployment.basis)
         progress = await self._carry(progress)

@@ -74,6 +74,8 @@ def test_a_poison_message_in_each_topic_becomes_a_dead_letter_and_stops_nothing(
         for topic, expected in (("activations", 1), ("readings", 1), ("persons", 2), ("steps", 4)):
             assert sum(source.startswith(topic) for source in sources) == expected, sources
         assert all(letter["reason"] and letter["hint"] for letter in letters)
+        priors = [letter for letter in letters if letter["source"].startswith(topics.persons)]
+        assert [letter["payload"] for letter in priors] == ["", ""]  # what is no prior stays in persons
 
 
 def test_poison_that_waits_for_a_worker_or_lies_in_the_log_misleads_nobody(

@@ -122,7 +122,7 @@ def test_a_noise_window_ends_before_its_key(tmp_path: Path) -> None:
     deployment = Deployment(tmp_path / "deployment", release=release)
     day = messages_of_a_day(6, 4)
     deployment.run(lines_of([each for each in day if each.step < 4]))
-    with pytest.raises(OutputError, match=r"position 1 of a window; continue the run to step 6"):
+    with pytest.raises(OutputError, match=r"position 1 of a window; go on to step 6"):
         deployment.advance()
     deployment.run(lines_of(day))
     assert deployment.advance().first_step == 6

@@ -1,0 +1,50 @@
+"""What the release worker writes to each topic of a step, without a broker."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from models.mechanisms import Tiered
+from models.noise_key import NoiseKey
+from models.schedule import SensorRelease, StepSchedule
+from stream_app.engine import ClosedStep, release_of
+from stream_app.exceptions import SettingsError
+from stream_app.kafka.connection import Connection
+from stream_app.kafka.progress import Progress
+from stream_app.kafka.release_log import ReleaseLog, Transaction
+from stream_app.kafka.topics import Topics
+from stream_app.publisher import KeyedPublisher
+from stream_app.settings import Settings
+from tests.stream_app.engine_support import NOISE_SECRET, REGISTRY
+
+
+@pytest.mark.parametrize("written", [("public", "partner"), ("partner", "public")])
+def test_every_record_of_a_tiered_step_tells_its_readers_what_they_may_know(written: tuple[str, str]) -> None:
+    """A tier without a topic keeps the whole transaction from being written."""
+    epsilons = {"public": 0.2, "partner": 1.0}
+    release = {"mechanism": "tiered", "tiers": {name: epsilons[name] for name in written}}
+    configured = Settings.model_validate({"release": release, "kafka": {"servers": ("nowhere:9092",)}})
+    mechanism = Tiered(tuple(epsilons.items()))
+    schedule = StepSchedule(0, tuple(SensorRelease(REGISTRY.get(name), mechanism) for name in "AB"))
+    publisher = KeyedPublisher(NoiseKey.parse(NOISE_SECRET), "test", 0, 60, clamp_negative=True)
+    told = release_of(schedule, publisher.publish(schedule, [0, 0]))
+    accounts: Any = None  # are elsewhere
+    closed = [ClosedStep(schedule, told, (), accounts, accounts, (), is_replayed=False)]
+    transaction = Transaction(closed, (), Progress())
+    topics = Topics.of(configured)
+    log = ReleaseLog(Connection(configured.kafka), topics)
+    written_to = {topic: value for topic, _, value, _ in log.records(transaction)}
+    readings = [entry.tiers or {} for entry in told.releases]
+    values = {name: [tiers[name].value for tiers in readings] for name in epsilons}
+    read = {
+        topic: [entry["value"] for entry in json.loads(written_to[topic])["releases"]]
+        for topic in (topics.releases, topics.tier("public"), topics.tier("partner"))
+    }
+    assert list(read.values()) == [values["public"], values["public"], values["partner"]]
+    assert not any(b"tiers" in value or b"drawn" in value for value in written_to.values())
+    unaware = ReleaseLog(Connection(configured.kafka), Topics(tiers=("public",)))
+    with pytest.raises(SettingsError, match=r"log of its own.*partner"):
+        list(unaware.records(transaction))
