@@ -6,10 +6,10 @@ the release log gives the same state, bit for bit, and what it shows tells nothi
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable
 from copy import copy
-from dataclasses import dataclass, field
-from io import BytesIO
+from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from accounting import membership
 from accounting.constants import population_constants
-from accounting.exceptions import SettingsError, SnapshotError, StepOrderError
+from accounting.exceptions import SettingsError, StepOrderError
 from accounting.horizon_settings import HorizonSettings
 from accounting.kernels.horizon import (
     BY_BASELINE,
@@ -35,6 +35,7 @@ from accounting.kernels.step_terms import StepView
 from accounting.observation import nothing_seen, view_of
 from accounting.repeated_steps import RepeatedSteps
 from accounting.risk_summary import RiskSummary, summarise
+from accounting.saved_state import pack_state, unpack_state
 from models.chain import PopulationArrays
 from models.population import Population
 from models.schedule import StepSchedule
@@ -185,33 +186,42 @@ class ContinuousAccountant:
 
     def snapshot(self) -> bytes:
         """The state as bytes, equal for equal histories; a cache, the release log remains the truth."""
-        buffer = BytesIO()
-        state = {f"state_{name}": value for name, value in self._state._asdict().items()}
-        own = {f"own_{name}": value for name, value in self._own._asdict().items()}
-        view = {f"view_{name}": np.asarray(value) for name, value in self._view_before._asdict().items()}
-        reached = {"reached": self._reached, "reached_before": self._reached_before, "labels": self._labels}
-        np.savez(buffer, next_step=self._next_step, **state, **own, **view, **reached)  # type: ignore[arg-type]
-        return buffer.getvalue()
+        return pack_state(self._basis(), {**self._fixed_arrays(), **_view_arrays(self._view_before)})
 
     def restore(self, snapshot: bytes) -> None:
-        """Take over the state of :meth:`snapshot` of an accountant with the same population and settings."""
-        with np.load(BytesIO(snapshot)) as stored:
-            for name, value in [*self._state._asdict().items(), *self._own._asdict().items()]:
-                prefix = "state_" if name in HorizonState._fields else "own_"
-                if stored[prefix + name].shape != value.shape:
-                    raise SnapshotError(
-                        f"array {name} of a snapshot must have shape {value.shape}",
-                        stored[prefix + name].shape,
-                        "delete the snapshot; the state is rebuilt from the release log",
-                    )
-                value[...] = stored[prefix + name]
-            fields = {name: stored[f"view_{name}"] for name in StepView._fields}
-            flags = {name: bool(fields[name]) for name in ("is_disjoint", "is_raw")}
-            self._view_before = StepView(**{**fields, **flags})
-            self._next_step = int(stored["next_step"])
-            self._reached, self._reached_before = stored["reached"], stored["reached_before"]
-            self._labels = stored["labels"]
+        """Take over the state of :meth:`snapshot` of an accountant with the same population and settings.
+
+        :class:`~accounting.exceptions.SnapshotError` otherwise; nothing was taken over then.
+        """
+        view = _view_arrays(nothing_seen(len(self.population.location_names)))
+        fixed = {**self._fixed_arrays(), "view_labels": view.pop("view_labels")}
+        stored = unpack_state(snapshot, self._basis(), fixed, view)
+        fields: dict[str, Any] = {name: stored[f"view_{name}"] for name in StepView._fields}
+        flags = {name: bool(fields[name]) for name in ("is_disjoint", "is_raw")}
+        self._view_before = StepView(**{**fields, **flags})
+        self._state = HorizonState(*(stored[f"state_{name}"] for name in HorizonState._fields))
+        self._own = OwnStarts(*(stored[f"own_{name}"] for name in OwnStarts._fields))
+        self._next_step = int(stored["next_step"])
+        self._reached, self._reached_before = stored["reached"], stored["reached_before"]
+        self._labels = stored["labels"]
         self._refresh_own_starts(self._next_step - 1)
+
+    def _basis(self) -> dict[str, object]:
+        """Everything but the steps that the state follows from."""
+        settings = asdict(self.settings)
+        del settings["first_step"]  # counts by whose releases count from when
+        return {**settings, "since": _digest(self._since), "people": self.population.fingerprint}
+
+    def _fixed_arrays(self) -> dict[str, NDArray[Any]]:
+        """The state but for the last step's view, whose lengths differ from step to step."""
+        return {
+            "next_step": np.array(self._next_step),
+            **{f"state_{name}": value for name, value in self._state._asdict().items()},
+            **{f"own_{name}": value for name, value in self._own._asdict().items()},
+            "reached": self._reached,
+            "reached_before": self._reached_before,
+            "labels": self._labels,
+        }
 
     def with_people(self, newcomers: ContinuousAccountant) -> ContinuousAccountant:
         """This accountant and one of other people, brought to the same step, as one; bit for bit the same.
@@ -290,6 +300,14 @@ class ContinuousAccountant:
 
     def _threshold_index(self) -> NDArray[np.int64]:
         return np.searchsorted(np.array(self.settings.thresholds), self._state.risk, side="right")
+
+
+def _view_arrays(view: StepView) -> dict[str, NDArray[Any]]:
+    return {f"view_{name}": np.asarray(value) for name, value in view._asdict().items()}
+
+
+def _digest(array: NDArray[Any]) -> str:
+    return hashlib.sha256(array.tobytes()).hexdigest()
 
 
 def _empty_state(people: int, horizon: int) -> HorizonState:

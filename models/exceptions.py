@@ -2,6 +2,16 @@
 
 from __future__ import annotations
 
+MOST_CHARACTERS = 480
+"""Of each of an error's three parts: what was found may be a whole file."""
+
+
+def shortened(text: str, most: int) -> str:
+    """A text that fits in a sentence: of a long one its beginning and its end."""
+    if len(text) <= most:
+        return text
+    return f"{text[: most // 2]} ... {text[-(most // 2 - 5) :]}"
+
 
 class TallyguardError(Exception):
     """Base of every error that a person can cause and mend.
@@ -12,10 +22,10 @@ class TallyguardError(Exception):
     """
 
     def __init__(self, must: str, got: object, remedy: str) -> None:
-        self.must = must
+        self.must = shortened(must, MOST_CHARACTERS)
         self.got = got
-        self.remedy = remedy
-        super().__init__(f"{must}, got {got}; {remedy}")
+        self.remedy = shortened(remedy, MOST_CHARACTERS)
+        super().__init__(f"{self.must}, got {shortened(str(got), MOST_CHARACTERS)}; {self.remedy}")
 
 
 class MachineError(TallyguardError):

@@ -6,6 +6,8 @@ import json
 from collections.abc import Iterator
 from typing import Any, TextIO
 
+from models.documents import DocumentError, integer
+
 _CHUNK = 1 << 16
 _SPACE = " \t\r\n"
 
@@ -23,7 +25,7 @@ class JsonStream:
         self._at = 0
         self._lines = 0
         self._ended = False
-        self._decoder = json.JSONDecoder()
+        self._decoder = json.JSONDecoder(parse_int=integer)
 
     @property
     def line(self) -> int:
@@ -53,10 +55,14 @@ class JsonStream:
         while True:
             try:
                 value, end = self._decoder.raw_decode(self._text, self._at)
+            except RecursionError:
+                raise JsonSyntaxError(f"line {self.line}: nested too deeply") from None
             except json.JSONDecodeError as error:
                 if not self._more(wanted):
                     self._at = error.pos
                     raise JsonSyntaxError(f"line {self.line}: {error.msg}") from None
+            except DocumentError as error:
+                raise JsonSyntaxError(f"line {self.line}: {error}") from None
             else:
                 # A number may go on in what has not been read yet.
                 if end < len(self._text) or not self._more(wanted):

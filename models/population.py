@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from typing import Any, TypeVar
 
@@ -75,6 +78,16 @@ class Population:
     def bytes_per_person(self) -> float:
         """Memory of the packed arrays a person, without the ids."""
         return float(sum(array.nbytes for array in self.arrays)) / max(len(self), 1)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 of everything that is believed about everybody."""
+        digest = hashlib.sha256()
+        for names in (self.location_names, self.people):
+            digest.update(json.dumps(names).encode())
+        for array in self.arrays:
+            digest.update(array.tobytes())
+        return digest.hexdigest()
 
     def chain(self, person: int) -> ChainView:
         """The chain of the person at this position: views, not copies."""

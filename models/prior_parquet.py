@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from models.documents import parse_json
 from models.exceptions import PriorFileError
 from models.packing import FlatChains
 from models.population import Population
@@ -46,7 +47,7 @@ def read_parquet(path: Path) -> Population:
             _check_columns(path, file.schema_arrow.names)
             names = _location_names(path, file)
             parts = [_packed(path, batch, names) for batch in file.iter_batches(batch_size=_PEOPLE_A_BATCH)]
-    except pa.ArrowInvalid as error:
+    except (pa.ArrowException, OSError) as error:  # it says "OSError" of what it cannot decode
         raise PriorFileError(f"{path} must be a Parquet file", error, "write it again") from None
     if not parts:
         return Population.from_flat([], _empty(), names)
@@ -105,7 +106,7 @@ def _location_names(path: Path, file: pq.ParquetFile) -> tuple[str, ...]:
     """Names from the metadata, or the indices up to the highest place."""
     metadata = file.schema_arrow.metadata or {}
     if _LOCATIONS in metadata:
-        names = json.loads(metadata[_LOCATIONS])
+        names = parse_json(metadata[_LOCATIONS])
         if not isinstance(names, list):
             raise PriorFileError(
                 f"metadata 'tallyguard.locations' of {path} must be a JSON list", names, "write it again"
@@ -113,7 +114,8 @@ def _location_names(path: Path, file: pq.ParquetFile) -> tuple[str, ...]:
         return tuple(map(str, names))
     highest = -1
     for batch in file.iter_batches(batch_size=_PEOPLE_A_BATCH, columns=["places"]):
-        highest = max(highest, pc.max(pc.list_flatten(batch.column(0))).as_py() or -1)
+        top = pc.max(pc.list_flatten(batch.column(0))).as_py()
+        highest = max(highest, -1 if top is None else top)
     return tuple(map(str, range(highest + 1)))
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from models.exceptions import TallyguardError
@@ -40,9 +42,14 @@ def read_secret_file(path: Path, what: str, error: type[TallyguardError]) -> str
 
 
 def create_secret_file(path: Path, text: str, what: str, error: type[TallyguardError]) -> None:
-    """Write a new file with mode 0600; ``error`` if there is one already: a key is never overwritten."""
+    """Write a new, durable file with mode 0600, whole or not at all.
+
+    ``error`` if there is one already: a key is never overwritten.
+    """
     try:
-        _write_private(path, text)
+        with _draft(path, text) as draft:
+            os.link(draft, path)  # unlike a rename, never in the place of another
+        _sync_folder(path.parent)
     except FileExistsError:
         raise error(
             f"{what} file {path} must not exist yet", "a file", "keep it, or choose another path"
@@ -53,22 +60,25 @@ def create_secret_file(path: Path, text: str, what: str, error: type[TallyguardE
 
 def replace_secret_file(path: Path, text: str) -> None:
     """Put new text in the place of an old secret: readers see all of the old or all of the new."""
-    fresh = path.with_name(f".{path.name}.{os.getpid()}.new")
-    try:
-        _write_private(fresh, text)
-        fresh.replace(path)
-    finally:
-        fresh.unlink(missing_ok=True)
+    with _draft(path, text) as draft:
+        draft.replace(path)
     _sync_folder(path.parent)
 
 
-def _write_private(path: Path, text: str) -> None:
-    """Create a file that only its owner may read, durable before this returns."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "w", encoding="ascii") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(descriptor)
+@contextmanager
+def _draft(path: Path, text: str) -> Iterator[Path]:
+    """A durable draft that only its owner may read; gone in the end, also one that a kill left."""
+    draft = path.with_name(f".{path.name}.{os.getpid()}.new")
+    draft.unlink(missing_ok=True)
+    try:
+        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "w", encoding="ascii") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(descriptor)
+        yield draft
+    finally:
+        draft.unlink(missing_ok=True)
 
 
 def _sync_folder(folder: Path) -> None:

@@ -2,29 +2,51 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from stream_app.exceptions import OutputError, OutputLockedError, restoring
+from stream_app.exceptions import DiskFullError, OutputError, OutputLockedError, restoring
 
 SECRET_MODE = 0o600
 PUBLIC_MODE = 0o644
 _BUFFER_BYTES = 1 << 20
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+
+
+@contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    """What the system refuses becomes a sentence: :class:`DiskFullError`, else :class:`OutputError`."""
+    try:
+        yield
+    except OSError as error:
+        again = "then start the same command again: it continues where it stopped and loses nothing published"
+        if error.errno in _FULL:
+            raise DiskFullError(
+                f"the disk must have room for {path}", error.strerror, f"free some space, {again}"
+            ) from error
+        raise OutputError(
+            f"{path} must be writable", error.strerror, f"check path, permissions and disk, {again}"
+        ) from error
 
 
 class AppendFile:
     """A file that only grows. Writes are buffered; :meth:`sync` makes them durable.
 
-    ``length`` counts the bytes handed to the system, all of them durable after :meth:`sync`.
+    ``length`` counts the bytes handed to the system, all of them durable after :meth:`sync`. What the disk
+    had no room for stays buffered: a later :meth:`sync` goes on where an earlier one failed.
     """
 
     def __init__(self, path: Path, mode: int = PUBLIC_MODE) -> None:
         self.path = path
-        self._descriptor = os.open(path, os.O_CREAT | os.O_RDWR | os.O_APPEND | os.O_CLOEXEC, mode)
+        with _writing(path):
+            self._descriptor = os.open(path, os.O_CREAT | os.O_RDWR | os.O_APPEND | os.O_CLOEXEC, mode)
         self._pending: list[bytes] = []
         self._pending_bytes = 0
-        self._is_synced = True
+        self._is_synced = False  # an earlier run may have been killed between writing and syncing
         self.length = os.fstat(self._descriptor).st_size
 
     def append(self, data: bytes) -> None:
@@ -35,24 +57,32 @@ class AppendFile:
             self._write()
 
     def sync(self) -> None:
-        """Write what is pending and wait until all is on disk."""
+        """Write what is pending and wait until all is on disk, what was there before included."""
         self._write()
         if not self._is_synced:
-            os.fsync(self._descriptor)
+            with _writing(self.path):
+                os.fsync(self._descriptor)
             self._is_synced = True
 
     def _write(self) -> None:
         """Hand what is pending to the system."""
         data = memoryview(b"".join(self._pending))
-        self._pending.clear()
-        self._pending_bytes = 0
-        self.length += len(data)
-        while data:
-            self._is_synced = False
-            data = data[os.write(self._descriptor, data) :]
+        try:
+            while data:
+                self._is_synced = False
+                with _writing(self.path):
+                    written = os.write(self._descriptor, data)
+                self.length += written
+                data = data[written:]
+        finally:
+            self._pending = [bytes(data)] if data else []
+            self._pending_bytes = len(data)
 
     def truncate(self, length: int) -> None:
-        """Cut what an interrupted run wrote beyond ``length``; an error when the file is shorter."""
+        """Cut what an interrupted run wrote beyond ``length``; what stays is durable.
+
+        :class:`OutputError` when the file is shorter.
+        """
         if self.length < length:
             raise OutputError(
                 f"{self.path} must hold at least the {length} bytes that were written to it",
@@ -60,9 +90,11 @@ class AppendFile:
                 restoring(self.path.name),
             )
         if self.length > length:
-            os.ftruncate(self._descriptor, length)
-            os.fsync(self._descriptor)
+            with _writing(self.path):
+                os.ftruncate(self._descriptor, length)
             self.length = length
+            self._is_synced = False
+        self.sync()
 
     def close(self) -> None:
         """Give the file back; what was not synced is dropped."""
@@ -70,9 +102,25 @@ class AppendFile:
 
 
 def replace_file(path: Path, data: bytes, mode: int = PUBLIC_MODE) -> None:
-    """Write a file as a whole: a reader, or a restart, sees the old content or the new, never a part."""
+    """Write a file as a whole: a reader, or a restart, sees the old content or the new, never a part.
+
+    Where that fails the old content stands, and nothing else takes up room.
+    """
     draft = path.with_name(path.name + ".new")
-    descriptor = os.open(draft, os.O_CREAT | os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC, mode)
+    with _writing(path):
+        try:
+            _write_file(draft, data, mode)
+            draft.replace(path)
+        except OSError:
+            with suppress(OSError):
+                draft.unlink()
+            raise
+    sync_folder(path.parent)
+
+
+def _write_file(path: Path, data: bytes, mode: int) -> None:
+    """Write a new file, durable but for its name."""
+    descriptor = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC, mode)
     try:
         view = memoryview(data)
         while view:
@@ -80,12 +128,24 @@ def replace_file(path: Path, data: bytes, mode: int = PUBLIC_MODE) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-    draft.replace(path)
-    sync_folder(path.parent)
+
+
+def make_folder(folder: Path) -> None:
+    """A folder and those above it, all of them durable, whoever made them."""
+    with _writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    for above in folder.resolve().parents:
+        with suppress(OSError):  # one that we may not open, or on a read-only disk, was there before
+            _sync(above)
 
 
 def sync_folder(folder: Path) -> None:
     """Make renames and new files in a folder durable."""
+    with _writing(folder):
+        _sync(folder)
+
+
+def _sync(folder: Path) -> None:
     descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)
@@ -97,7 +157,9 @@ class FolderLock:
     """Held by the one run that may write to an output folder; the system frees it when the process ends."""
 
     def __init__(self, folder: Path) -> None:
-        self._descriptor = os.open(folder / "lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, PUBLIC_MODE)
+        path = folder / "lock"
+        with _writing(path):
+            self._descriptor = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, PUBLIC_MODE)
         try:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -108,8 +170,9 @@ class FolderLock:
                 f"a run with process id {holder}",
                 "stop that run first, or wait for its end",
             ) from None
-        os.ftruncate(self._descriptor, 0)
-        os.pwrite(self._descriptor, f"{os.getpid()}\n".encode(), 0)
+        with suppress(OSError):  # for the other's message only: a full disk must not keep it from being freed
+            os.ftruncate(self._descriptor, 0)
+            os.pwrite(self._descriptor, f"{os.getpid()}\n".encode(), 0)
 
     def release(self) -> None:
         """Let another run have the folder."""

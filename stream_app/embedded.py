@@ -289,23 +289,13 @@ def make_manifest(
         **fixed,
         "first_slot": plan.first_slot,
         "people": len(population),
-        "priors": population_fingerprint(population),
+        "priors": population.fingerprint,
         "sensors": _digest(json.dumps(sensors).encode()),
         "schedule": schedule,
         "risk_format": options.risk_format.value,
         "noise_key": keys.noise.fingerprint(),
         "pseudonym_key": keys.pseudonyms.fingerprint(),
     }
-
-
-def population_fingerprint(population: Population) -> str:
-    """SHA-256 of everything that is believed about everybody."""
-    digest = hashlib.sha256()
-    for names in (population.location_names, population.people):
-        digest.update(json.dumps(names).encode())
-    for array in population.arrays:
-        digest.update(array.tobytes())
-    return digest.hexdigest()
 
 
 def _digest(data: bytes) -> str:

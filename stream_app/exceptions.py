@@ -37,6 +37,10 @@ class OutputError(TallyguardError):
     """The output folder cannot be used: damaged, or not made by this program."""
 
 
+class DiskFullError(OutputError):
+    """The disk of the output folder has no room; with room the same run goes on."""
+
+
 class OutputLockedError(OutputError):
     """Another run writes to the same output folder."""
 

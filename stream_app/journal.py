@@ -18,7 +18,6 @@ keep their stored decision and release. So a kill at any moment leads to the sam
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
@@ -27,9 +26,9 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from stream_app.durable import SECRET_MODE, AppendFile, FolderLock, replace_file, sync_folder
+from stream_app.durable import SECRET_MODE, AppendFile, FolderLock, make_folder, replace_file, sync_folder
 from stream_app.exceptions import OutputError, restoring
-from stream_app.manifest import Manifest, load_document
+from stream_app.manifest import Manifest, load_sealed, seal
 from stream_app.messages import StepDecision, StepRelease
 from stream_app.past_tiers import PastTiers
 from stream_app.tier_continuation import TierContinuation
@@ -74,7 +73,7 @@ class Journal:
         tiers: Sequence[str] = (),
         continuation: TierContinuation | None = None,
     ) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
         self.folder = folder
         self._tiers = tuple(tiers)
         self._lock = FolderLock(folder)
@@ -130,8 +129,7 @@ class Journal:
             file.sync()
         lengths = {name: file.length for name, file in self._files.items()}
         self.last_commit = Commit(next_step, position, window, lengths)
-        data = json.dumps(vars(self.last_commit), separators=(",", ":")).encode()
-        replace_file(self.folder / "progress.json", data, SECRET_MODE)
+        replace_file(self.folder / "progress.json", seal(vars(self.last_commit)), SECRET_MODE)
 
     def close(self) -> None:
         """Close the files and free the folder; what was not committed will be done again."""
@@ -146,10 +144,13 @@ class Journal:
     def _read_commit(self) -> Commit:
         """The last commit; a fresh one for a new folder."""
         path = self.folder / "progress.json"
-        return Commit(**load_document(path)) if path.exists() else Commit()
+        return Commit(**load_sealed(path)) if path.exists() else Commit()
 
     def _open_files(self) -> None:
-        """Open all files and cut what an interrupted run left half written."""
+        """Open all files and cut what an interrupted run left half written; what stays is durable then.
+
+        A killed run may have written without syncing: nothing is built on that before it is on disk.
+        """
         self._decisions = AppendFile(self.folder / "decisions.jsonl")
         self._releases = AppendFile(self.folder / "releases.jsonl")
         if self._tiers:
@@ -157,7 +158,6 @@ class Journal:
         self._risks = AppendFile(self.folder / "risks.jsonl", SECRET_MODE)
         self._rejected = AppendFile(self.folder / "rejected.jsonl", SECRET_MODE)
         self._files = {file.path.stem: file for file in self._each_file()}
-        sync_folder(self.folder)
         lengths = self.last_commit.lengths
         for file in (self._risks, self._rejected):
             file.truncate(lengths.get(file.path.stem, 0))
@@ -171,9 +171,10 @@ class Journal:
                 f"{decisions.lines} decisions and {releases.lines} releases",
                 restoring("decisions.jsonl, releases.jsonl and progress.json"),
             )
-        self._releases.truncate(releases.bytes)
         self._decisions.truncate(decisions.bytes)
+        self._releases.truncate(releases.bytes)
         self._tier_files = {tier: self._open_tier(tier) for tier in self._tiers}
+        sync_folder(self.folder)
 
     def _open_tier(self, tier: str) -> AppendFile:
         """A tier's file with a line for every release there is; what is missing is made from the log."""

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from models.documents import parse_json
 from stream_app.durable import replace_file
 from stream_app.exceptions import OutputError, RunChangedError, keeping, restoring
 
 FORMAT = 1
+_SEAL_NAME = "sha256"
+_SEAL = b'{"sha256":"'
 _EARLIER_KEYS = "earlier_noise_keys"
 _KEY = "noise_key"
 ACCEPTABLE = frozenset({"release", "schedule", _KEY})
@@ -58,7 +62,7 @@ class Manifest:
         """Keys that are no longer in use, each with the first step it was not used for any more."""
         if self._stored is None:
             return []
-        earlier = list(self._stored.get(_EARLIER_KEYS, ()))
+        earlier = list(_key_spans(self._path, self._stored.get(_EARLIER_KEYS, [])))
         before = self._stored.get(_KEY)
         if before != self._wanted.get(_KEY):
             earlier.append({"fingerprint": before, "until_step": published})
@@ -94,15 +98,47 @@ def replace_noise_key(folder: Path, fingerprint: str, published: int) -> None:
     Manifest(folder, {**kept, _KEY: fingerprint}, frozenset({_KEY})).save(published)
 
 
+def _key_spans(path: Path, stored: Any) -> Iterator[dict[str, Any]]:
+    """Which noise keys were in use before, checked."""
+    for span in stored if isinstance(stored, list) else [stored]:
+        if not (isinstance(span, dict) and type(span.get("until_step")) is int and "fingerprint" in span):
+            raise OutputError(
+                f"{_EARLIER_KEYS} in {path} must be as they were written",
+                "other content",
+                restoring(path.name),
+            )
+        yield span
+
+
 def load_document(path: Path) -> dict[str, Any]:
     """A JSON object of an output folder; :class:`OutputError` when it is none."""
     try:
-        loaded = json.loads(path.read_bytes())
+        loaded = parse_json(path.read_bytes())
     except (OSError, ValueError) as error:
         raise OutputError(f"{path} must be readable JSON", error, restoring(path.name)) from error
     if not isinstance(loaded, dict):
         raise OutputError(f"{path} must hold an object", type(loaded).__name__, restoring(path.name))
     return loaded
+
+
+def seal(fields: Mapping[str, Any]) -> bytes:
+    """A JSON object that :func:`load_sealed` reads again, and only as it was written."""
+    document = json.dumps(fields, separators=(",", ":")).encode()
+    separator = b"," if fields else b""
+    return _SEAL + _digest(document) + b'"' + separator + document[1:] + b"\n"
+
+
+def load_sealed(path: Path) -> dict[str, Any]:
+    """What :func:`seal` was given; :class:`OutputError` when it is anything else."""
+    fields = load_document(path)
+    fields.pop(_SEAL_NAME, None)
+    if path.read_bytes() != seal(fields):
+        raise OutputError(f"{path} must be as it was written", "other content", restoring(path.name))
+    return fields
+
+
+def _digest(document: bytes) -> bytes:
+    return hashlib.sha256(document).hexdigest().encode()
 
 
 def differences(changed: list[str], stored: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:

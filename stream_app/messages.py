@@ -6,6 +6,7 @@ Unknown fields, types and versions are refused. :func:`parse` never raises: what
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from enum import StrEnum
 from typing import Annotated, Any, Literal
@@ -13,6 +14,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from accounting.decisions.because import Because
+from models.exceptions import MOST_CHARACTERS, shortened
 
 MAX_COUNT = 2**40
 """The largest count a reading may carry: far above any crowd, far below what 64-bit noise can overflow."""
@@ -304,11 +306,20 @@ def parse_any(line: bytes) -> Any:
 
 def reject(source: str, payload: bytes, reason: Reason, hint: str) -> Rejected:
     """A dead letter; bytes that are not UTF-8 are kept as escapes."""
+    hint = shortened(hint, MOST_CHARACTERS)  # it may name a field that somebody sent
     text = payload.decode("utf-8", errors="backslashreplace")
     if len(text) > MAX_PAYLOAD_CHARS:
         text = text[:MAX_PAYLOAD_CHARS]
         hint = f"{hint} (payload cut to {MAX_PAYLOAD_CHARS} of {len(payload)} bytes)"
     return Rejected(source=source, payload=text, reason=reason, hint=hint)
+
+
+_FIELD_NAME = re.compile(r"[A-Za-z_]{1,40}")
+
+
+def _field_name(part: int | str) -> str:
+    """A field as a hint names it; what may be a count or an id that slipped into a name is left out."""
+    return str(part) if isinstance(part, int) or _FIELD_NAME.fullmatch(part) else "..."
 
 
 _BY_ERROR_TYPE = {
@@ -330,7 +341,7 @@ def explain(error: ValidationError, expected: str) -> tuple[Reason, str]:
     """Reason and hint for the first thing that is wrong with a message."""
     first = error.errors(include_url=False, include_input=False)[0]
     kind = first["type"]
-    field = ".".join(str(part) for part in first["loc"][1:])
+    field = ".".join(map(_field_name, first["loc"][1:]))
     where = f"field {field!r}: {first['msg']}" if field else first["msg"]
     if kind == "union_tag_invalid":
         return Reason.UNKNOWN_TYPE, f"type must be {expected}"

@@ -6,7 +6,6 @@ value stands before the tier's own file says it; a restart draws none again.
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Callable, Iterator
 from itertools import islice
@@ -16,7 +15,7 @@ from pydantic import ValidationError
 
 from stream_app.durable import SECRET_MODE, AppendFile, replace_file
 from stream_app.exceptions import OutputError
-from stream_app.manifest import load_document
+from stream_app.manifest import load_sealed, seal
 from stream_app.messages import ContinuedStep, StepRelease
 from stream_app.tier_continuation import TierContinuation, with_continued
 
@@ -44,7 +43,7 @@ class PastTiers:
         self._read = read
         self._key_of = key_of
         index = folder / _INDEX
-        self._lines: dict[str, int] = load_document(index) if index.exists() else {}
+        self._lines: dict[str, int] = load_sealed(index) if index.exists() else {}
 
     def releases(self, start: int, stop: int) -> Iterator[StepRelease]:
         """The steps ``start <= step < stop``, each with every tier's value that is out."""
@@ -73,8 +72,7 @@ class PastTiers:
             file.close()
         if steps:
             self._lines[tier] = self._lines.get(tier, 0) + steps
-            index = json.dumps(self._lines, indent=2).encode() + b"\n"
-            replace_file(self._folder / _INDEX, index, SECRET_MODE)
+            replace_file(self._folder / _INDEX, seal(self._lines), SECRET_MODE)
         logger.info("tier %s: %d earlier values continued from their chains", tier, values)
 
     def _append(

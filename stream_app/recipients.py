@@ -13,13 +13,13 @@ Everybody is rounded down to an allowed tier. No count is looked at.
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from models.documents import DocumentError, parse_toml
 from models.tiers.trust import (
     Level,
     TierAssignment,
@@ -97,8 +97,8 @@ def load_recipients(path: Path) -> TierAssignment:
 
 def _read(path: Path) -> _File:
     try:
-        return _File.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        return _File.model_validate(parse_toml(path.read_text(encoding="utf-8")))
+    except (OSError, UnicodeDecodeError, DocumentError) as error:
         raise SettingsError(f"recipients file {path} must be readable TOML", error, "correct it") from error
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]

@@ -7,13 +7,13 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Mapping
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TypeGuard
 
 from models import mechanisms
+from models.documents import parse_json
 from models.exceptions import MechanismError, ScheduleError, SensorError
 from models.schedule import Schedule, SensorRelease, StepSchedule
 from models.sensors import Sensor, SensorRegistry
@@ -25,7 +25,7 @@ _FLAT_EXAMPLE = 'write {"sensors": [...], "mechanism": "raw"} or {"releases": [.
 def load_schedule(path: Path, registry: SensorRegistry) -> Schedule:
     """Read a schedule file; :class:`ScheduleError` names the step and says what to write instead."""
     try:
-        document = json.loads(path.read_bytes())
+        document = parse_json(path.read_bytes())
     except OSError as error:
         raise ScheduleError(
             f"schedule file {path} must be readable", error.strerror, "check the path"

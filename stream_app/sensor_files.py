@@ -9,7 +9,6 @@ degrees, place a sensor on the page's map and do nothing else.
 from __future__ import annotations
 
 import csv
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from difflib import get_close_matches
@@ -17,6 +16,7 @@ from math import asinh, degrees, isfinite, radians, tan
 from pathlib import Path
 from typing import Any
 
+from models.documents import parse_json
 from models.exceptions import SensorError
 from models.sensors import Sensor, SensorRegistry
 
@@ -45,7 +45,7 @@ def load_registry(path: Path | None, location_names: Sequence[str]) -> SensorReg
 def _json_rows(path: Path) -> Sequence[object]:
     """The list of sensors in a JSON document."""
     try:
-        document = json.loads(_read(path))
+        document = parse_json(_read(path))
     except ValueError as error:
         raise SensorError(f"sensors file {path} must be JSON", error, "correct it there") from error
     rows = document.get("sensors") if isinstance(document, dict) else document

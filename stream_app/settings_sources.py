@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -19,6 +18,7 @@ from pydantic_settings import (
 )
 from pydantic_settings import SettingsError as PydanticSettingsError
 
+from models.documents import parse_toml
 from stream_app.exceptions import SettingsError
 from stream_app.settings import ENVIRONMENT_PREFIX, Settings
 
@@ -139,12 +139,12 @@ def _describe(model: type[BaseModel], above: tuple[str, ...]) -> Iterator[Settin
 def _read_toml(path: Path) -> dict[str, Any]:
     """The settings of a TOML file, its paths made relative to it."""
     try:
-        values = tomllib.loads(path.read_text(encoding="utf-8"))
+        values = parse_toml(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise SettingsError(
             f"settings file {path} must be readable", error.strerror, "check the path"
         ) from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except ValueError as error:
         raise SettingsError(f"settings file {path} must be TOML", error, "correct it there") from error
     _check_no_secret(values)
     return _relative_to(path.parent, values)

@@ -15,8 +15,10 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Protocol
 
+from models.documents import parse_json
 from models.exceptions import TallyguardError
 from stream_app.durable import SECRET_MODE, replace_file
+from stream_app.exceptions import DiskFullError
 
 logger = logging.getLogger(__name__)
 
@@ -63,7 +65,10 @@ class SnapshotCache:
         """Put the state away; every step applied must have its decision in the folder."""
         state = accountant.snapshot()
         heading = self._heading(accountant.next_step, state)
-        replace_file(self._folder / FILE, json.dumps(heading).encode() + b"\n" + state, SECRET_MODE)
+        try:
+            replace_file(self._folder / FILE, json.dumps(heading).encode() + b"\n" + state, SECRET_MODE)
+        except DiskFullError as error:
+            logger.warning("no snapshot is kept, a restart takes longer: %s", error)
 
     def restore(self, accountant: Snapshotted, limit_step: int) -> bool:
         """Bring the accountant as far as the snapshot goes, if it is sound and not beyond ``limit_step``.
@@ -87,7 +92,7 @@ class SnapshotCache:
     def _is_sound(self, first: bytes, state: bytes, limit_step: int) -> bool:
         """Whether a file's heading says what it must."""
         try:
-            heading = json.loads(first)
+            heading = parse_json(first)
             step = heading["next_step"]
             return bool(step <= limit_step and heading == self._heading(step, state))
         except (ValueError, KeyError, TypeError):

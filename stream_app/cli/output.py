@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import shutil
 import sys
@@ -90,6 +91,8 @@ def exit_on_known_errors() -> Iterator[None]:
         sys.stderr.close()
         raise SystemExit(0) from None
     except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            fail(f"the disk must have room, got {error.strerror}; free some space and try again")
         if error.filename is None:
             raise
         fail(f"{error.filename} must be usable, got {error.strerror}; check path and permissions")

@@ -19,7 +19,6 @@ from models.population import Population
 from models.schedule import Schedule, SensorRelease, StepSchedule
 from models.sensors import SensorRegistry
 from stream_app.decisions import schedule_of
-from stream_app.embedded import population_fingerprint
 from stream_app.exceptions import RunChangedError
 from stream_app.keys import load_keys
 from stream_app.manifest import load_document
@@ -117,7 +116,7 @@ class _Window:
 def load_priors(folder: Path, settings: Settings, population: Population) -> Priors:
     """What a run had, as its settings name it; :class:`RunChangedError` when the priors are others."""
     stored = load_document(folder / "run.json").get("priors")
-    if stored not in (None, population_fingerprint(population)):
+    if stored not in (None, population.fingerprint):
         raise RunChangedError("the priors must be those of the run", "others", "name the file the run had")
     registry = load_registry(settings.sensors, population.location_names)
     policy_from(settings.release, registry)  # makes a noise design known that the log names by number

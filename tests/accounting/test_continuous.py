@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from io import BytesIO
 
 import numpy as np
 import pytest
@@ -322,3 +323,67 @@ def test_settings_and_snapshots_that_do_not_fit_are_refused():
     other = ContinuousAccountant(sparse_people(rng, 6), HorizonSettings(4, 1))
     with pytest.raises(SnapshotError):
         accountant.restore(other.snapshot())
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"mistakes": 2}, "other mistakes"),
+        ({"first_slot": 2}, "other first_slot"),
+        ({"sharpen": False}, "other sharpen"),
+        ({"thresholds": (0.2,)}, "other thresholds"),
+    ],
+)
+def test_a_snapshot_of_other_settings_is_refused_by_name(changed, words):
+    population = sparse_people(np.random.default_rng(15), 5)
+    settings = HorizonSettings(horizon=4, mistakes=1, first_slot=1)
+    other = ContinuousAccountant(population, replace(settings, **changed))
+    with pytest.raises(SnapshotError, match=words):
+        ContinuousAccountant(population, settings).restore(other.snapshot())
+
+
+def test_a_snapshot_of_other_people_or_of_another_beginning_is_refused():
+    rng = np.random.default_rng(15)
+    population, settings = sparse_people(rng, 5), HorizonSettings(4, 1)
+    accountant = ContinuousAccountant(population, settings)
+    for other in (
+        ContinuousAccountant(sparse_people(rng, 5), settings),
+        ContinuousAccountant(population.subset([1, 0, 2, 3, 4]), settings),
+    ):
+        with pytest.raises(SnapshotError, match="other people"):
+            accountant.restore(other.snapshot())
+    since = ContinuousAccountant(population, settings, np.full(5, 3))
+    with pytest.raises(SnapshotError, match="other since"):
+        accountant.restore(since.snapshot())
+
+
+def harmed(snapshot: bytes, name: str, value: object) -> bytes:
+    """A snapshot in which one array is another, or with None is missing."""
+    with np.load(BytesIO(snapshot)) as stored:
+        arrays = dict(stored)
+    arrays[name] = np.asarray(value)
+    if value is None:
+        del arrays[name]
+    out = BytesIO()
+    np.savez(out, **arrays)
+    return out.getvalue()
+
+
+def test_a_snapshot_that_is_refused_leaves_no_trace():
+    """Whichever array is the wrong one: nothing is written before everything is checked."""
+    rng = np.random.default_rng(15)
+    accountant = ContinuousAccountant(sparse_people(rng, 5), HorizonSettings(4, 1))
+    before = accountant.snapshot()
+    ahead = ContinuousAccountant(accountant.population, accountant.settings)
+    ahead.apply_all(a_schedule(rng, 7))
+    good = ahead.snapshot()
+    with np.load(BytesIO(good)) as stored:
+        names = [name for name in stored.files if name != "basis"]
+    assert len(names) > 20
+    bad = [harmed(good, name, value) for name in names for value in (None, np.zeros((3, 3, 3)))]
+    for snapshot in [*bad, b"", b"PK", good[:-30], b"\x80\x04."]:
+        with pytest.raises(SnapshotError):
+            accountant.restore(snapshot)
+        assert accountant.snapshot() == before
+    accountant.restore(good)
+    assert accountant.snapshot() == good

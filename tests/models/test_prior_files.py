@@ -212,6 +212,17 @@ def test_optional_parquet_columns_may_be_missing(tmp_path):
     assert population.chain(0).start.tolist() == [[0.5, 0.5]]
 
 
+def test_a_parquet_file_whose_only_location_is_the_first_is_read(tmp_path):
+    population = parquet(
+        tmp_path,
+        places=pa.array([[0], [0]]),
+        row=pa.array([[0], [0]]),
+        col=pa.array([[0], [0]]),
+        probability=pa.array([[1.0], [1.0]]),
+    )
+    assert population.location_names == ("0",)
+
+
 BAD_COLUMNS = {
     "missing": ({"col": None}, "missing ['col']"),
     "unknown": ({"weights": pa.array([1, 2])}, "unknown ['weights']"),
