@@ -26,7 +26,7 @@ MOST_CONNECTIONS = 256
 PATIENCE_SECONDS = 10.0  # for a whole request, between two of them, and for the reading of an answer
 HEADERS = {
     "Server": "tallyguard",
-    "Cache-Control": "no-cache",
+    "Cache-Control": "no-store",
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
 }

@@ -127,7 +127,7 @@ class _Visits:
         """One answer, or word that the client has it already."""
         headers = {**HEADERS, "Content-Security-Policy": answer.policy}
         if answer.etag:
-            headers["ETag"] = answer.etag
+            headers |= {"ETag": answer.etag, "Cache-Control": "no-cache"}  # kept, and asked about each time
         if answer.etag and answer.etag in request.headers.get("If-None-Match", ""):
             response = web.StreamResponse(status=HTTPStatus.NOT_MODIFIED, headers=headers)
             body = b""

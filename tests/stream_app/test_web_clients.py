@@ -296,6 +296,14 @@ def test_who_has_the_picture_already_is_not_sent_it_again(web: WebServer, board:
     assert ask(b"/state.json", tag)[0] == 200
 
 
+def test_what_is_said_of_single_people_is_kept_nowhere(web: WebServer) -> None:
+    """Not in a browser's cache, whose files outlive the token."""
+    asked = b"GET /people.json HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\nConnection: close\r\n\r\n"
+    answer = rest(connect(web, asked % b"a token of some length"))
+    assert status(answer) == 200
+    assert b"Cache-Control: no-store\r\n" in answer
+
+
 def test_head_gives_the_head_alone(web: WebServer) -> None:
     head, _, body = rest(connect(web, b"HEAD / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")).partition(
         b"\r\n\r\n"
