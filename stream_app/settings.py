@@ -213,6 +213,24 @@ class KafkaSettings(_Section):
         return self
 
 
+LogLevel = Literal["debug", "info", "warning", "error", "critical"]
+
+
+class LogSettings(_Section):
+    """What is said on stderr."""
+
+    level: LogLevel = Field(
+        default="info", description="how grave what we say must be: debug, info, warning, error or critical"
+    )
+    libraries: LogLevel = Field(
+        default="critical",
+        description="the same for libraries (Kafka, Faust, aiohttp); debug may show whole messages",
+    )
+    format: Literal["text", "json"] = Field(
+        default="text", description="text, or json: one object a line with timestamp, level, logger and event"
+    )
+
+
 class Settings(BaseSettings):
     """Everything a deployment can set. Load with :func:`stream_app.settings_sources.load_settings`."""
 
@@ -300,6 +318,7 @@ class Settings(BaseSettings):
         "without it totals only; not in the settings file",
     )
     page_token_file: Path | None = Field(default=None, description="file with the access token")
+    log: LogSettings = Field(default=LogSettings(), description="what is said on stderr")
     kafka: KafkaSettings = Field(default=KafkaSettings(), description="broker")
 
     @field_validator("origin")

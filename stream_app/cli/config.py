@@ -31,9 +31,9 @@ def show(config_file: ConfigOption = None, json: JsonOption = False) -> None:
       tallyguard config show
       TALLYGUARD_RELEASE__SIGMA=2 tallyguard config show --config tallyguard.toml --json
     """
-    from stream_app.settings_sources import load_settings
+    from stream_app.cli.settings import settings_of
 
-    settings = load_settings(config_file)
+    settings = settings_of(config_file)
     if json:
         print_json(settings.masked())
     else:

@@ -43,10 +43,10 @@ def advance(
       tallyguard keys advance --output out --config tallyguard.toml
       TALLYGUARD_NOISE_KEY=noise.key tallyguard keys advance
     """
+    from stream_app.cli.settings import settings_of
     from stream_app.key_epochs import advance_noise_key
-    from stream_app.settings_sources import load_settings
 
-    done = advance_noise_key(load_settings(config), output)
+    done = advance_noise_key(settings_of(config), output)
     if json:
         print_json({"file": str(done.file), "epoch": done.epoch, "first_step": done.first_step})
         return

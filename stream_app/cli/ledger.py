@@ -63,12 +63,12 @@ def ledger(
     """
     from accounting.continuous import HorizonSettings
     from models.prior_files import load_population
+    from stream_app.cli.settings import settings_of
     from stream_app.ledger_document import LedgerQuestions, ledger_document
     from stream_app.ledger_log import load_log
     from stream_app.sensor_files import load_registry
-    from stream_app.settings_sources import load_settings
 
-    settings = load_settings(config, {"delta": delta, "horizon": horizon, "mistakes": mistakes})
+    settings = settings_of(config, {"delta": delta, "horizon": horizon, "mistakes": mistakes})
     know_covariances(covariance)
     population = load_population(priors)
     releases = load_log(log, load_registry(settings.sensors, population.location_names))

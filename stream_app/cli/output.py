@@ -19,13 +19,6 @@ if TYPE_CHECKING:
 
 
 NAME = "tallyguard"
-_TALKATIVE = (
-    "kafka",
-    "aiokafka",
-    "faust",
-    "mode",
-    "stream_app.kafka.apps",
-)  # their troubles reach us as errors
 
 
 def stdout() -> Console:
@@ -61,17 +54,6 @@ def progress() -> Progress:
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     console = stderr()
     return Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
-
-
-def start_logging() -> None:
-    """Log to stderr, one line an event; ids of people are never among them."""
-    import logging
-
-    logging.basicConfig(
-        stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
-    )
-    for library in _TALKATIVE:
-        logging.getLogger(library).setLevel(logging.CRITICAL)
 
 
 def fail(message: str) -> NoReturn:

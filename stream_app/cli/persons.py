@@ -54,12 +54,12 @@ def load(
       tallyguard persons load priors.json --config tallyguard.toml --effective-from 8760 --remove-others
       tallyguard persons load --config tallyguard.toml --city-people 2000
     """
+    from stream_app.cli.settings import settings_of
     from stream_app.kafka.person_loading import load_people, write_locations
-    from stream_app.settings_sources import load_settings
 
     if (priors is None) == (city_people is None):
         raise typer.BadParameter("give a priors file or --city-people")
-    settings = load_settings(config)
+    settings = settings_of(config)
     population = _population(priors, city_people, seed)
     if locations_file is not None:
         write_locations(locations_file, population.location_names)

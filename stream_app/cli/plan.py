@@ -48,11 +48,11 @@ def plan(
       tallyguard plan tomorrow.json --priors priors.json --risk 0.5 --look-ahead 24 --json
     """
     from models.prior_files import load_population
+    from stream_app.cli.settings import settings_of
     from stream_app.planning import plan_releases
-    from stream_app.settings_sources import load_settings
 
     budget = {"share": share, "risk": risk, "added": added, "look_ahead": look_ahead}
-    settings = load_settings(config, {"horizon": horizon, "mistakes": mistakes})
+    settings = settings_of(config, {"horizon": horizon, "mistakes": mistakes})
     settings = _with_budget(settings, {key: value for key, value in budget.items() if value is not None})
     population = load_population(priors)
     with progress() as bar:

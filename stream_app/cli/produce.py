@@ -45,18 +45,18 @@ def produce(
       tallyguard produce --config tallyguard.toml --checkins checkins.parquet --steps-per-second 10
       tallyguard produce --config tallyguard.toml --city-people 2000 --steps 48 --rate 500
     """
+    from stream_app.cli.settings import settings_of
     from stream_app.kafka.clients import writing
     from stream_app.kafka.connection import Connection
     from stream_app.kafka.producing import Pace
     from stream_app.kafka.producing import produce as write
     from stream_app.kafka.topics import Topics
-    from stream_app.settings_sources import load_settings
 
     if sum(source is not None for source in (input_file, checkins, city_people)) != 1:
         raise typer.BadParameter("give exactly one of --input, --checkins and --city-people")
     if rate is not None and steps_rate is not None:
         raise typer.BadParameter("give --rate or --steps-per-second, not both")
-    settings = load_settings(config)
+    settings = settings_of(config)
     lines = _lines(settings, input_file, checkins, city_people, steps, seed)
     paced = "messages" if steps_rate is None else "steps"
     with writing(Connection.of(settings.kafka)) as producer:

@@ -93,9 +93,9 @@ def resubmit(
 
 def _deployment(config: Any) -> tuple[Any, Any]:
     """Topics and connection of the settings."""
+    from stream_app.cli.settings import settings_of
     from stream_app.kafka.connection import Connection
     from stream_app.kafka.topics import Topics
-    from stream_app.settings_sources import load_settings
 
-    settings = load_settings(config)
+    settings = settings_of(config)
     return Topics.of(settings), Connection.of(settings.kafka)

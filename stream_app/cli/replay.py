@@ -28,12 +28,12 @@ def replay(
       tallyguard replay --config tallyguard.toml
       tallyguard replay --config tallyguard.toml --output risks.jsonl --json
     """
+    from stream_app.cli.settings import settings_of
     from stream_app.kafka.deployment import Deployment
     from stream_app.kafka.replay import compare
     from stream_app.kafka.replay import replay as compute
-    from stream_app.settings_sources import load_settings
 
-    deployment = Deployment.of(load_settings(config))
+    deployment = Deployment.of(settings_of(config))
     if output is not None:
         with output.open("wb") as file:
             compute(deployment, lambda partition, line: file.writelines((line, b"\n")))

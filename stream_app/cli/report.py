@@ -58,7 +58,7 @@ def report(
 
 def _priors(folder: Path, priors: Path, config: Path | None) -> Priors:
     from models.prior_files import load_population
+    from stream_app.cli.settings import settings_of
     from stream_app.report.lowering import load_priors
-    from stream_app.settings_sources import load_settings
 
-    return load_priors(folder, load_settings(config), load_population(priors))
+    return load_priors(folder, settings_of(config), load_population(priors))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from stream_app.cli.options import ConfigOption, HorizonOption, JsonOption, MistakesOption
-from stream_app.cli.output import print_json, start_logging, stderr, stdout
+from stream_app.cli.output import print_json, stderr, stdout
 
 if TYPE_CHECKING:
     from stream_app.embedded import RunOptions
@@ -79,12 +79,11 @@ def run(
       producer | tallyguard run --priors priors.parquet --output out --config tallyguard.toml
       tallyguard run --priors priors.json --input counts.csv --schedule schedule.json --output out
     """
+    from stream_app.cli.settings import settings_of
     from stream_app.embedded import RunOptions
     from stream_app.risk_output import RiskFormat
-    from stream_app.settings_sources import load_settings
 
-    start_logging()
-    settings = load_settings(config, {"horizon": horizon, "mistakes": mistakes, "listen": listen})
+    settings = settings_of(config, {"horizon": horizon, "mistakes": mistakes, "listen": listen})
     options = RunOptions(
         output=output,
         input=input_file,

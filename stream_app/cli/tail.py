@@ -35,12 +35,12 @@ def tail(
     """
     import sys
 
+    from stream_app.cli.settings import settings_of
     from stream_app.kafka.clients import consuming, recent
     from stream_app.kafka.connection import Connection
     from stream_app.kafka.topics import Topics
-    from stream_app.settings_sources import load_settings
 
-    settings = load_settings(config)
+    settings = settings_of(config)
     topic: str = getattr(Topics.of(settings), what.value)
     with consuming(Connection.of(settings.kafka)) as consumer:
         for record in recent(consumer, topic, last, follow=follow):

@@ -91,9 +91,9 @@ def access(config: ConfigOption = None) -> None:
 
 def _wanted(config: Path | None) -> tuple[Topics, Connection]:
     """The topics of the settings, and the way to the broker."""
+    from stream_app.cli.settings import settings_of
     from stream_app.kafka.connection import Connection
     from stream_app.kafka.topics import Topics
-    from stream_app.settings_sources import load_settings
 
-    settings = load_settings(config)
+    settings = settings_of(config)
     return Topics.of(settings), Connection.of(settings.kafka)

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from stream_app.cli.options import ConfigOption
-from stream_app.cli.output import start_logging, stderr
+from stream_app.cli.output import stderr
 
 worker = typer.Typer(name="worker", help="Processes of a deployment on Kafka.", no_args_is_help=True)
 
@@ -42,11 +42,10 @@ def release(
       tallyguard worker release --config tallyguard.toml
       TALLYGUARD_KAFKA__SERVERS=broker:9092 tallyguard worker release --config city.toml --listen 0.0.0.0:9464
     """
+    from stream_app.cli.settings import settings_of
     from stream_app.kafka.processes import run_release_worker
-    from stream_app.settings_sources import load_settings
 
-    start_logging()
-    settings = load_settings(config, {"listen": listen})
+    settings = settings_of(config, {"listen": listen})
     code = run_release_worker(settings, schedule, accept_changes=accept_changes, announce=stderr().print)
     raise SystemExit(code)
 
@@ -62,8 +61,7 @@ def account(config: ConfigOption = None, listen: ListenOption = None) -> None:
       tallyguard worker account --config tallyguard.toml
       tallyguard worker account --config tallyguard.toml --listen 127.0.0.1:9465
     """
+    from stream_app.cli.settings import settings_of
     from stream_app.kafka.processes import run_account_worker
-    from stream_app.settings_sources import load_settings
 
-    start_logging()
-    raise SystemExit(run_account_worker(load_settings(config, {"listen": listen}), announce=stderr().print))
+    raise SystemExit(run_account_worker(settings_of(config, {"listen": listen}), announce=stderr().print))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from pathlib import Path
 
 import pytest
@@ -36,7 +37,7 @@ def compare(kafka: Broker, folder: Path, workers: int) -> None:
     lines = messages(STEPS)
     with OnKafka(folder, kafka.address, population, sensors) as deployment:
         deployment.load_people()
-        deployment.start("release")
+        release = deployment.start("release")
         accounts = [deployment.start("account") for _ in range(workers)]
         deployment.produce(lines)
         deployment.wait_for_steps(STEPS)
@@ -48,6 +49,9 @@ def compare(kafka: Broker, folder: Path, workers: int) -> None:
         wait_until("positions are committed", lambda: is_committed(deployment), 30.0)
         for process in accounts:
             assert process.stop() == 0, process.text
+        people = {*population.people, *(json.loads(risk)["person"] for risk in risks)}
+        for process in (release, *accounts):
+            assert not [name for name in people if process.says(name)]
 
 
 def is_committed(deployment: OnKafka) -> bool:
