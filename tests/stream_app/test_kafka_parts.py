@@ -216,14 +216,15 @@ def test_a_wrong_person_is_refused_by_name_and_the_others_stay() -> None:
 @pytest.mark.parametrize(
     ("key", "payload"), [(b"0f" * 16, "0f" * 16), (b"Erika Mustermann", ""), (None, ""), (b"", "")]
 )
-def test_a_refused_prior_is_written_nowhere_else(key: bytes | None, payload: str) -> None:
+def test_a_refused_prior_is_written_nowhere_else(tmp_path: Path, key: bytes | None, payload: str) -> None:
     """Who reads dead letters learns whose prior it is by pseudonym, where it lies and why; it stays there."""
     refused: list[Refused] = []
 
     async def refuse(letter: Refused) -> None:
         refused.append(letter)
 
-    source = PersonSource(Connection(KafkaSettings()), "persons", refuse)
+    (tmp_path / "locations.txt").write_text("A\nB\nC\nD\n")
+    source = PersonSource(Deployment.of(kafka_settings(tmp_path / "locations.txt")), refuse)
     record = SimpleNamespace(
         topic="persons", partition=3, offset=17, key=key, value=b'{"transition":[[0.4711'
     )
