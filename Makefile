@@ -9,6 +9,8 @@ STEPS ?= 48
 PEOPLE ?= 2000
 PAUSE ?= 0.1
 WORKERS ?= 2
+COMPARE_BITS := tests/test_readme.py tests/models/test_correlated.py tests/stream_app/test_restart.py \
+	$(addprefix tests/accounting/test_,information.py audit.py history.py horizon_risk.py repeated_steps.py)
 CODE := models accounting stream_app tests benchmarks experiments
 
 # The first interpreter that is new enough; PYTHON=... chooses another.
@@ -26,6 +28,8 @@ demo: install ## a simulated city end to end, no broker needed (STEPS=48 PEOPLE=
 
 test: install-dev services ## every test
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup
+	@echo "once more, as a machine without AVX-512 sees them: tests that compare bits"
+	@$(BIN)/python -m tests.bits.cpus $(COMPARE_BITS)
 
 # Tests of alerts, dashboards, the page and Kafka need these; without them they are skipped by name, with CI=true they
 # fail. Kafka itself comes by Maven when its first test runs, and is kept in the user's cache.
