@@ -12,6 +12,15 @@ import pytest
 from stream_app.cli.app import app
 from stream_app.logs import start_logging
 from stream_app.settings import LogSettings
+from tests.stream_app.engine_support import (
+    NAMES,
+    activation,
+    json_lines,
+    lines_of,
+    population,
+    reading,
+    run_on,
+)
 
 ROOT = Path(__file__).resolve().parents[2]
 LOGGERS = ("", "stream_app", "accounting", "models", "stream_app.kafka.apps")
@@ -100,3 +109,26 @@ def test_every_command_takes_its_settings_where_logging_is_set_up() -> None:
         if path.name != "logs.py":
             assert "basicConfig" not in text, path
             assert ".setLevel(" not in text, path
+
+
+def test_a_run_never_logs_a_person_a_pseudonym_or_a_count(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Not for good readings, contradictions, late ones or garbage, nor when it goes on after a stop."""
+    caplog.set_level(logging.INFO)
+    counts = [7_654_000 + number for number in range(80)]
+    messages = []
+    for step in range(20):
+        messages.append(activation(step, *NAMES))
+        messages += [reading(step, name, counts[4 * step + place]) for place, name in enumerate(NAMES)]
+        messages.append(reading(step, NAMES[0], 8_765_000 + step))
+    garbage = b'{"v": 1, "type": "reading", "count": 8765999, "person": "person 3"}\n'
+    first, second = lines_of(messages[:60]) + garbage, lines_of(messages[60:])
+    run_on(tmp_path, [first])
+    run_on(tmp_path, [first + garbage + second])
+    people = {line["person"] for line in json_lines(tmp_path / "risks.jsonl") if line["type"] == "risk"}
+    assert len(people) == len(population())
+    assert (tmp_path / "rejected.jsonl").read_text().count("8765") > 10
+    assert caplog.records
+    never = [*people, *population().people, *map(str, counts), "8765"]
+    assert [word for word in never if word in caplog.text] == []
