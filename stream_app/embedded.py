@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -39,13 +39,14 @@ from stream_app.policy import (
 )
 from stream_app.publisher import KeyedPublisher
 from stream_app.risk_output import JsonlRisks, ParquetRisks, RiskFormat, RiskWriter
-from stream_app.runner import EmbeddedRunner, RunReport, StepClock
+from stream_app.runner import EmbeddedRunner, RunReport
 from stream_app.schedule_files import load_schedule, schedule_fingerprint
 from stream_app.sensor_files import load_registry
 from stream_app.settings import Settings
 from stream_app.signals import StopRequest, stop_on_signals
 from stream_app.snapshots import SnapshotCache
 from stream_app.steps import StepWindow
+from stream_app.ticks import StepClock
 from stream_app.tier_continuation import TierContinuation, TierLevels
 from stream_app.tiers import tier_names
 
@@ -112,6 +113,7 @@ def run(
     input by bytes from within the program. Raises a :class:`models.exceptions.TallyguardError` for
     everything a person can mend; nothing that was not accounted has been published then.
     """
+    clock, step_clock = clock or SystemClock(), StepClock.of(settings)
     plan = make_plan(settings, options, population)
     keys = load_keys(settings, options.output, create=options.create_keys)
     manifest = make_manifest(settings, options, population, plan, keys)
@@ -130,14 +132,17 @@ def run(
         apply_again(accountant, plan, journal, observer or Observer())
         engine = restore_engine(settings, plan, accountant, KeyedPublisher.of(settings, keys.noise), journal)
         risks = _risk_writer(options, keys, population)
-        with stop_on_signals() as request, _open(options, request, chunks) as opened:
+        with (
+            stop_on_signals() as request,
+            _open(options, request, chunks, lambda: step_clock.wait_seconds(clock.now_seconds())) as opened,
+        ):
             runner = EmbeddedRunner(
                 engine,
                 journal,
                 risks,
                 _reader(options, journal, opened),
-                clock=clock or SystemClock(),
-                step_clock=_step_clock(settings),
+                clock=clock,
+                step_clock=step_clock,
                 observer=observer,
                 people=len(population),
                 view=_people_view(population, accountant, keys),
@@ -248,7 +253,12 @@ def restore_engine(
     journal: Journal,
 ) -> StepEngine:
     """The engine as the journal's last commit left it, around an accountant that knows the steps before."""
-    window = StepWindow(settings.grace, plan.announced, watermark_share=settings.watermark_share)
+    window = StepWindow(
+        settings.grace,
+        plan.announced,
+        watermark_share=settings.watermark_share,
+        by_clock=settings.grace_seconds is not None,
+    )
     if journal.last_commit.window:
         window.load(journal.last_commit.window)
     stored = (
@@ -312,17 +322,20 @@ def _risk_writer(options: RunOptions, keys: Keys, population: Population) -> Ris
 
 @contextmanager
 def _open(
-    options: RunOptions, request: StopRequest, chunks: Chunks | Iterable[bytes] | None
+    options: RunOptions,
+    request: StopRequest,
+    chunks: Chunks | Iterable[bytes] | None,
+    wait_seconds: Callable[[], float],
 ) -> Iterator[Chunks | Iterable[bytes]]:
     """The bytes of the input."""
     if chunks is not None:
         yield chunks
     elif options.file is None:
-        yield FileChunks(sys.stdin.fileno(), request.wake)
+        yield FileChunks(sys.stdin.fileno(), request.wake, wait_seconds)
     else:
         descriptor = open_input(options.file)
         try:
-            yield FileChunks(descriptor, request.wake)
+            yield FileChunks(descriptor, request.wake, wait_seconds)
         finally:
             os.close(descriptor)
 
@@ -336,11 +349,4 @@ def _reader(options: RunOptions, journal: Journal, chunks: Chunks | Iterable[byt
         head_lines=2 if options.reads_csv else 1,
         keep_torn=options.keep_open,
         is_fleeting=options.file is None,
-    )
-
-
-def _step_clock(settings: Settings) -> StepClock:
-    """When the steps of a deployment end."""
-    return StepClock(
-        settings.origin_seconds, settings.step_seconds, settings.grace_seconds, settings.max_ahead
     )

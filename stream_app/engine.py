@@ -151,8 +151,13 @@ class StepEngine:
         """Whether :meth:`close_next` would close a step."""
         return self.intake.window.is_due()
 
+    def allow_through(self, step: int) -> None:
+        """The ticks of the steps up to this one have come: they may close when all is there."""
+        window = self.intake.window
+        window.open_through = max(window.open_through, step)
+
     def close_through(self, step: int) -> None:
-        """The clock says that the grace of all steps up to this one is over."""
+        """The ticks of the steps up to this one have come, and so has all that was sent before."""
         self.intake.window.close_through = max(self.intake.window.close_through, step)
 
     def finish(self) -> None:

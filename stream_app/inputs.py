@@ -10,7 +10,7 @@ import os
 import select
 import stat
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -23,14 +23,14 @@ _CHUNK_BYTES = 1 << 18
 
 
 class Line(NamedTuple):
-    """One line without its end. ``data`` is None when nothing came for a while."""
+    """One line without its end. ``data`` is None when nothing is waiting."""
 
     number: int
     data: bytes | None
 
 
 class Chunks(Protocol):
-    """Bytes as they come. An empty chunk means nothing came for a while; the end is the end of iteration."""
+    """Bytes as they come. An empty chunk means that nothing is waiting; the end is the end of iteration."""
 
     def __iter__(self) -> Iterator[bytes]:
         """Read on."""
@@ -96,13 +96,13 @@ class LineReader:
                 held.append(line)
                 if len(held) == self._recognisable_lines:
                     yield from self._start(held)
-            elif self._is_behind():
+            elif self.is_behind:
                 self._skip(line)
             else:
                 yield from self._give(line)
         if len(held) < self._recognisable_lines:
             yield from self._start(held)
-        if self._is_behind():
+        if self.is_behind:
             raise self._changed("it ends before the point that was reached")
 
     @property
@@ -123,20 +123,21 @@ class LineReader:
         if len(held) < self._recognisable_lines or (held and head.head != self._saved.head):
             self._saved = Position()
         for line in held:
-            if self._is_behind():
+            if self.is_behind:
                 self._skip(line)
             else:
                 yield from self._give(line)
 
-    def _is_behind(self) -> bool:
-        """Whether lines are still to be skipped."""
+    @property
+    def is_behind(self) -> bool:
+        """Whether lines that an earlier run has taken are still to be skipped; shown once some have come."""
         return self.position.line_count < self._saved.line_count
 
     def _skip(self, line: bytes) -> None:
         """Pass over a line the earlier run has taken."""
         self._keep_header(line)
         self.position.take(line, self._head_lines)
-        if not self._is_behind() and self.position != self._saved:
+        if not self.is_behind and self.position != self._saved:
             raise self._changed("its content changed before the point that was reached")
 
     def _give(self, line: bytes) -> Iterator[Line]:
@@ -180,29 +181,37 @@ def _pieces(line: bytes) -> list[bytes]:
 
 
 class FileChunks:
-    """Bytes of a file or pipe. ``wake`` is a descriptor that ends the wait for a pipe, e.g. on a signal."""
+    """Bytes of a file or pipe. ``wake`` is a descriptor that ends the wait for a pipe, e.g. on a signal.
 
-    def __init__(self, descriptor: int, wake: int | None = None, timeout_seconds: float = 1.0) -> None:
+    ``wait_seconds`` says before each wait how long it may be.
+    """
+
+    def __init__(
+        self, descriptor: int, wake: int | None = None, wait_seconds: Callable[[], float] = lambda: 1.0
+    ) -> None:
         self._descriptor = descriptor
         self._wake = wake
-        self._timeout_seconds = timeout_seconds
+        self._wait_seconds = wait_seconds
         self._is_regular = stat.S_ISREG(os.fstat(descriptor).st_mode)
 
     def __iter__(self) -> Iterator[bytes]:
-        """Read until the end; an empty chunk whenever nothing came for a while or a signal did."""
+        """Read until the end; an empty chunk when nothing is waiting, and after each wait in vain."""
+        timeout_seconds = 0.0
         while True:
-            if not (self._is_regular or self._has_input()):
+            if not (self._is_regular or self._has_input(timeout_seconds)):
                 yield b""
+                timeout_seconds = self._wait_seconds()
                 continue
+            timeout_seconds = 0.0
             chunk = os.read(self._descriptor, _CHUNK_BYTES)
             if not chunk:
                 return
             yield chunk
 
-    def _has_input(self) -> bool:
+    def _has_input(self, timeout_seconds: float) -> bool:
         """Wait for input, a signal or the time-out."""
         watched = [self._descriptor] + ([] if self._wake is None else [self._wake])
-        ready, _, _ = select.select(watched, [], [], self._timeout_seconds)
+        ready, _, _ = select.select(watched, [], [], timeout_seconds)
         return self._descriptor in ready
 
 

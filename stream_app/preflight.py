@@ -104,6 +104,13 @@ def _left_out(priors: Path | None, files: dict[str, Path | None]) -> Iterator[Fi
 def _about_settings(subject: str, settings: Settings) -> Iterator[Finding]:
     sentence = f"deployment {settings.deployment!r}, T = {settings.horizon} steps, s = {settings.mistakes}"
     yield Finding("ok", subject, sentence)
+    if settings.grace_seconds is None:
+        yield Finding(
+            "warning",
+            "grace_seconds",
+            "without it steps are published when the slowest sensor has reported, and the moment tells so",
+            "set it for counts that come live; archives do not need it",
+        )
     for name in ("noise_key", "pseudonym_key"):
         path: Path | None = getattr(settings, name)
         if path is not None and not path.is_file():

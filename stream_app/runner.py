@@ -11,18 +11,18 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from stream_app.clock import Clock
+from stream_app.clock import Clock, SteadyTime
 from stream_app.csv_messages import LineParser, reading_parser
 from stream_app.decisions import decision_of
 from stream_app.engine import ClosedStep, StepEngine
 from stream_app.events import Observer, RunStarted, RunStopped, StepClosed
-from stream_app.exceptions import SettingsError
 from stream_app.inputs import MAX_LINE_BYTES, Line, LineReader
 from stream_app.journal import Journal
 from stream_app.messages import Activation, Reading, Reason, Rejected, RiskSummary, parse, reject
 from stream_app.people import PeopleView
 from stream_app.risk_output import RiskWriter, summary_message
 from stream_app.steps import Origin
+from stream_app.ticks import Backlog, StepClock
 
 logger = logging.getLogger(__name__)
 
@@ -41,31 +41,6 @@ class RunReport:
     reason: str
     seconds: float
     bytes_written: Mapping[str, int]
-
-
-@dataclass(frozen=True)
-class StepClock:
-    """When steps end, for the grace by the clock."""
-
-    origin_seconds: int
-    step_seconds: int
-    grace_seconds: float | None
-    max_ahead: int
-
-    def due_step(self, now_seconds: float) -> int:
-        """The last step whose grace is over; -1 for none."""
-        if self.grace_seconds is None:
-            return -1
-        return int((now_seconds - self.grace_seconds - self.origin_seconds) // self.step_seconds) - 1
-
-    def check_start(self, now_seconds: float) -> None:
-        """A new run must not begin with closing years of empty steps."""
-        if self.due_step(now_seconds) >= self.max_ahead:
-            raise SettingsError(
-                f"with grace_seconds the clock must be within {self.max_ahead} steps of origin at first",
-                f"step {self.due_step(now_seconds)}",
-                "set origin to the true start of step 0, or leave grace_seconds out",
-            )
 
 
 class EmbeddedRunner:
@@ -102,6 +77,8 @@ class EmbeddedRunner:
         self._steps = self._lines = 0
         self._committed_at = clock.monotonic_seconds()
         self._received_at = self._committed_at
+        self._time = SteadyTime(clock.now_seconds(), clock.monotonic_seconds)
+        self._backlog = Backlog(self._committed_at, step_clock.grace_seconds or 0.0)
 
     def run(self, is_stopped: Callable[[], bool], *, keep_open: bool = False) -> RunReport:
         """Take the input to its end, or until ``is_stopped``; then commit and report.
@@ -140,7 +117,7 @@ class EmbeddedRunner:
     def _start(self) -> None:
         """Make sure that the run can continue, and say that it does."""
         if self._engine.next_step == 0:
-            self._step_clock.check_start(self._clock.now_seconds())
+            self._step_clock.check(self._clock.now_seconds(), 0)
         self._risks.discard_from(self._engine.next_step)
         registry = self._engine.intake.registry
         names = tuple(sensor.name for sensor in registry.sensors)
@@ -151,15 +128,40 @@ class EmbeddedRunner:
         """Line after line until the end or a request to stop."""
         for line in self._reader:
             self._received_at = self._clock.monotonic_seconds()
+            self._look_at_clock()
             if line.data is not None:
                 self._lines += 1
                 self._take(line, line.data)
-            self._engine.close_through(self._step_clock.due_step(self._clock.now_seconds()))
+            elif self._has_read_backlog():
+                self._close_by_clock()
             self._close_due(is_stopped)
             if line.data is None or self._lines % _LINES_BETWEEN_LOOKS == 0:
                 self._commit_sometimes()
             if is_stopped() and self._reader.may_stop:
                 return
+        self._look_at_clock()
+        self._close_by_clock()
+        self._close_due(is_stopped)
+
+    def _look_at_clock(self) -> None:
+        """Let steps whose tick has come close on arrival."""
+        self._time.vouch(self._step_clock.end_of(self._engine.intake.window.watermark))
+        self._time.observe(self._clock.now_seconds())
+        due = self._step_clock.due_step(self._time.now_seconds())
+        self._backlog.look(due)
+        self._engine.allow_through(due)
+
+    def _has_read_backlog(self) -> bool:
+        """Whether nothing is waiting, nor still to be skipped."""
+        if self._reader.is_behind:
+            self._backlog.hear(self._received_at)
+        return self._backlog.is_read(self._received_at, self._engine.intake.window.watermark)
+
+    def _close_by_clock(self) -> None:
+        """Close whatever is missing in steps whose tick has come."""
+        now_seconds = self._time.now_seconds()
+        self._step_clock.check(now_seconds, self._engine.next_step)
+        self._engine.close_through(self._step_clock.due_step(now_seconds))
 
     def _take(self, line: Line, data: bytes) -> None:
         """One line: a message, or a dead letter."""
@@ -175,6 +177,8 @@ class EmbeddedRunner:
             self._observer.received(outcome)
         for rejected in receipt.rejected:
             self._reject(rejected)
+        if not receipt.rejected:
+            self._backlog.hear(self._received_at)
 
     def _parse(self, line: Line, data: bytes, source: str) -> Activation | Reading | Rejected | None:
         """The message in a line; None for the header of a CSV."""

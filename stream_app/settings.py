@@ -259,7 +259,8 @@ class Settings(BaseSettings):
     grace_seconds: float | None = Field(
         default=None,
         ge=0,
-        description="also close a step this long after its end by the clock; needs a true origin",
+        description="close each step so long after its end by the clock, not on arrival: set it wherever "
+        "counts come live; needs a true origin",
     )
     max_ahead: int = Field(
         default=1000, ge=1, description="steps a message may be ahead of the next step to close"

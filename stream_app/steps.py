@@ -1,13 +1,14 @@
 """The steps that are open: who was announced, who has reported, and when a step may close.
 
 A step closes when every announced sensor has reported, when it lies behind the watermark by more than the
-grace, when its grace by the clock is over, or when the input has ended. Steps close strictly in order. The
+grace, when its tick by the clock has come, or when the input has ended. Steps close strictly in order. The
 watermark is the step that most of the sensors heard last have reached, so neither a schedule announced for
 tomorrow nor a sensor with a broken clock closes the steps in between.
 """
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -71,6 +72,9 @@ class StepWindow:
     ``announced`` maps steps to sensors where a schedule file says so beforehand. Steps stay known for
     ``grace + 1`` steps after they closed. ``watermark_share`` of the sensors heard last may be ahead without
     moving the watermark: 0.5 takes more than half of them to move it, 0 a single one.
+
+    ``by_clock`` closes no step before its tick, so that the moment of publication tells of no sensor when it
+    reported. Whoever runs the window says when ticks have come.
     """
 
     def __init__(
@@ -79,11 +83,13 @@ class StepWindow:
         announced: Mapping[int, tuple[str, ...]] | None = None,
         *,
         watermark_share: float = 0.5,
+        by_clock: bool = False,
     ) -> None:
         self.grace = grace
         self.announced = announced or {}
         self.next_step = 0
         self.close_through = -1  # steps up to here close whatever is missing
+        self.open_through = -1 if by_clock else math.inf  # steps up to here close when all is there
         self.watermark = -1  # the step that most of the sensors heard last have reached
         self._watermark_share = watermark_share
         self._heard: deque[tuple[str, int]] = deque(maxlen=_HEARD_READINGS)
@@ -125,7 +131,11 @@ class StepWindow:
     def is_due(self) -> bool:
         """Whether the next step may close."""
         step = self.next_step
-        if step < self.watermark - self.grace or step <= self.close_through:
+        if step <= self.close_through:
+            return True
+        if step > self.open_through:
+            return False
+        if step < self.watermark - self.grace:
             return True
         found = self._known.get(step)
         return found.is_complete if found is not None else self.announced.get(step) == ()

@@ -12,8 +12,8 @@ from stream_app.kafka.progress import Progress, step_records
 from stream_app.kafka.release_log import Transaction
 from stream_app.messages import Outcome, Rejected, parse
 from stream_app.privacy_account import PrivacyAccount
-from stream_app.runner import StepClock
 from stream_app.steps import Origin
+from stream_app.ticks import StepClock
 
 
 @dataclass
@@ -61,20 +61,36 @@ class ReleaseCore:
         self._decided = progress.decided
         self._flush = flush
 
-    def take(self, records: Sequence[Arrived], now_seconds: float) -> Taken:
+    def is_over(self, now_seconds: float) -> bool:
+        """Whether the tick of the next step has come."""
+        return self._clock.due_step(now_seconds) >= self.engine.next_step
+
+    def take(self, records: Sequence[Arrived], now_seconds: float, *, has_read_all: bool = False) -> Taken:
         """Enter records that were not entered before, closing steps as they become due.
 
         What comes of a record depends on those before it only, never on how they were cut into batches.
+        With a clock, steps whose tick lies before the broker's stamp of a record close before it is entered.
+        A stamp from the future counts as ``now_seconds``, which itself closes steps only where the inputs
+        held nothing more at that time.
         """
         taken = Taken()
         for record in records:
             if record.offset >= self._offsets.get(record.topic, 0):
+                self._reach(min(record.timestamp, now_seconds), taken)
                 self._offsets[record.topic] = record.offset + 1
                 self._receive(record, taken)
                 self._close_due(taken)
-        self.engine.close_through(self._clock.due_step(now_seconds))
+        if has_read_all:
+            self._reach(now_seconds, taken)
         self._close_due(taken)
         return taken
+
+    def _reach(self, seconds: float, taken: Taken) -> None:
+        """It is so late: close whatever is missing in steps whose tick has come."""
+        if self.is_over(seconds):
+            self._clock.check(seconds, self.engine.next_step)
+            self.engine.close_through(self._clock.due_step(seconds))
+            self._close_due(taken)
 
     def _close_due(self, taken: Taken) -> None:
         while self.engine.is_due():

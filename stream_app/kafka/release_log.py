@@ -62,15 +62,30 @@ class ReleaseLog:
         if self._producer is not None:
             await self._producer.stop()
 
-    async def write(self, transaction: Transaction) -> None:
-        """Commit; :class:`FencedError` when another worker has taken over."""
+    async def broker_seconds(self) -> float:
+        """The broker's time, by its stamp on a record that is never committed."""
+        await self._producer.begin_transaction()
+        try:
+            sent = await self._producer.send_and_wait(self._topics.decisions, b"", None, 0)
+        finally:
+            await self._producer.abort_transaction()
+        return float(sent.timestamp) / 1000.0
+
+    async def write(self, transaction: Transaction) -> float | None:
+        """Commit; :class:`FencedError` when another worker has taken over.
+
+        Gives the broker's time, where a step was closed.
+        """
         from aiokafka.errors import KafkaError, ProducerFenced
 
         records = tuple(self.records(transaction))
         try:
             async with self._producer.transaction():
+                stamped = None
                 for topic, key, value, partition in records:
-                    await self._producer.send(topic, value, key, partition)
+                    sent = await self._producer.send(topic, value, key, partition)
+                    stamped = sent if topic == self._topics.decisions else stamped
+            return None if stamped is None else float((await stamped).timestamp) / 1000.0
         except ProducerFenced as error:
             raise FencedError(
                 "only one release worker may write",

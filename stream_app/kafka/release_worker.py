@@ -12,11 +12,13 @@ import logging
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from accounting.continuous import ContinuousAccountant
 from models.noise_key import NoiseKey
 from models.population import Population
+from stream_app.clock import SteadyTime, SystemClock
 from stream_app.decisions import fingerprint_of
 from stream_app.engine import ClosedStep, StepEngine
 from stream_app.events import Observer, RunStarted, RunStopped, StepClosed
@@ -39,8 +41,8 @@ from stream_app.key_epochs import check_between_windows
 from stream_app.policy import BudgetPolicy, Policy
 from stream_app.privacy_account import PrivacyAccount
 from stream_app.publisher import KeyedPublisher
-from stream_app.runner import StepClock
 from stream_app.steps import StepWindow
+from stream_app.ticks import StepClock
 
 logger = logging.getLogger(__name__)
 
@@ -83,7 +85,10 @@ class ReleaseWorker(Job):
         self._loop: asyncio.AbstractEventLoop
         self._unacknowledged: list[Arrived] = []
         self._committed_seconds = time.monotonic()
+        self._clock = StepClock.of(deployment.settings)
+        self._time = SteadyTime(0.0, SystemClock().monotonic_seconds)
         self._ends = LogEnds(deployment.settings.kafka.stall_seconds / 4)
+        self._ends_now = LogEnds(0.0)
         self._lags = False
 
     @property
@@ -111,9 +116,9 @@ class ReleaseWorker(Job):
         await asyncio.to_thread(self._deployment.record.begin, self._deployment.basis)
         progress = await self._carry(progress)
         flush = None if self._asker is None else self._flush
-        self._core = ReleaseCore(self._engine(restored), self._clock(), progress, basis, flush)
-        if progress.next_step == 0:
-            self._clock().check_start(time.time())
+        self._core = ReleaseCore(self._engine(restored), self._clock, progress, basis, flush)
+        if self._clock.has_ticks:
+            await self._set_clock(progress.next_step)
         self._order = ArrivalOrder(self.topics, self._is_at_end, time.monotonic(), progress.offsets)
         names = tuple(sensor.name for sensor in self._deployment.registry.sensors)
         self._observer.started(RunStarted(0, progress.next_step, names))
@@ -143,7 +148,8 @@ class ReleaseWorker(Job):
         while True:
             heed_cancellation()
             records = self._order.take(_MOST_RECORDS, time.monotonic())
-            await self._step(records)
+            now_seconds = self._time.now_seconds()
+            await self._step(records, now_seconds, await self._has_read_all(records, now_seconds))
             waiting = len(self._order) + len(self._unacknowledged)
             self._counters.waiting.set(waiting)
             self._pulse.beat(has_work=waiting > 0 or self._lags)
@@ -184,6 +190,19 @@ class ReleaseWorker(Job):
         lags = await self._ends.look(self._lacks_any)
         self._lags = self._lags if lags is None else lags
 
+    async def _set_clock(self, next_step: int) -> None:
+        """Ticks are the broker's: its time now, and the time that passes."""
+        now_seconds = await self._log.broker_seconds()
+        self._time = SteadyTime(now_seconds, SystemClock().monotonic_seconds)
+        if next_step == 0:
+            self._clock.check(now_seconds, next_step)
+
+    async def _has_read_all(self, records: list[Arrived], now_seconds: float) -> bool:
+        """Whether a tick has come and the inputs, asked after it, hold nothing that was not handed to us."""
+        if records or len(self._order) or not self._core.is_over(now_seconds):
+            return False
+        return await self._ends_now.look(self._lacks_any) is False and not len(self._order)
+
     async def _lacks_any(self) -> bool:
         """Whether an input topic has a record that has not come."""
         for topic in self.topics:
@@ -196,13 +215,15 @@ class ReleaseWorker(Job):
         """Until something arrives, or a while."""
         self._arrived.clear()
         with suppress(TimeoutError):
-            await asyncio.wait_for(self._arrived.wait(), _TICK_SECONDS)
+            to_tick = self._clock.seconds_to_tick(self._time.now_seconds())
+            await asyncio.wait_for(self._arrived.wait(), min(_TICK_SECONDS, to_tick))
 
-    async def _step(self, records: list[Arrived]) -> None:
+    async def _step(self, records: list[Arrived], now_seconds: float, has_read_all: bool) -> None:
         """Enter some records; commit at once if they closed steps, else now and then."""
         began = time.monotonic()
         loop = asyncio.get_running_loop()
-        taking = loop.run_in_executor(self._thread, self._core.take, records, time.time())
+        take = partial(self._core.take, records, now_seconds, has_read_all=has_read_all)
+        taking = loop.run_in_executor(self._thread, take)
         while not taking.done():
             await asyncio.wait({taking}, timeout=1.0)
             self._pulse.beat(has_work=True)
@@ -220,7 +241,10 @@ class ReleaseWorker(Job):
     async def _commit(self, taken: Taken) -> None:
         """Make durable what came of records, then tell whoever watches."""
         began = time.monotonic()
-        await self._log.write(self._core.transaction(taken))
+        stamp_seconds = await self._log.write(self._core.transaction(taken))
+        if stamp_seconds is not None and self._clock.has_ticks:
+            self._time.vouch(self._clock.end_of(self._core.engine.intake.window.watermark))
+            self._time.observe(stamp_seconds)
         self._committed_seconds = time.monotonic()
         self._pulse.progress()
         self._tell(taken, began)
@@ -256,7 +280,11 @@ class ReleaseWorker(Job):
         account workers account it for everybody.
         """
         settings, registry = self._deployment.settings, self._deployment.registry
-        window = StepWindow(settings.grace, watermark_share=settings.watermark_share)
+        window = StepWindow(
+            settings.grace,
+            watermark_share=settings.watermark_share,
+            by_clock=self._clock.has_ticks,
+        )
         if saved := restored.window():
             window.load(saved)
         horizon = self._deployment.horizon()
@@ -268,12 +296,6 @@ class ReleaseWorker(Job):
             KeyedPublisher.of(settings, self._noise_key),
             accountant,
             risk_every=settings.risk_every,
-        )
-
-    def _clock(self) -> StepClock:
-        settings = self._deployment.settings
-        return StepClock(
-            settings.origin_seconds, settings.step_seconds, settings.grace_seconds, settings.max_ahead
         )
 
     async def _check_continues(self, progress: Progress) -> None:

@@ -56,10 +56,11 @@ def engine(
     accounts: Accountant | None = None,
     announced: dict[int, tuple[str, ...]] | None = None,
     stored: Iterable[StoredStep] = (),
+    by_clock: bool = False,
 ) -> StepEngine:
     """An engine of the small deployment."""
     return StepEngine(
-        Intake(REGISTRY, StepWindow(grace, announced), max_ahead),
+        Intake(REGISTRY, StepWindow(grace, announced, by_clock=by_clock), max_ahead),
         policy,
         KeyedPublisher(NoiseKey.parse(NOISE_SECRET), "test", 0, 60),
         accounts or accountant(),

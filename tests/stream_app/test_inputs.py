@@ -110,13 +110,13 @@ def test_a_silent_pipe_is_no_reason_to_wait_for_ever() -> None:
     """Nothing for a while gives an empty chunk; a request to stop ends the wait at once."""
     receiving, sending = os.pipe()
     request = StopRequest()
-    chunks = iter(FileChunks(receiving, request.wake, timeout_seconds=0.01))
+    chunks = iter(FileChunks(receiving, request.wake, wait_seconds=lambda: 0.01))
     assert next(chunks) == b""
     os.write(sending, b"hello\n")
     assert next(chunks) == b"hello\n"
-    patient = iter(FileChunks(receiving, request.wake, timeout_seconds=60.0))
+    patient = iter(FileChunks(receiving, request.wake, wait_seconds=lambda: 60.0))
     request.set()
-    assert next(patient) == b""
+    assert next(patient) == next(patient) == b""
     os.close(sending)
     os.close(receiving)
     request.close()

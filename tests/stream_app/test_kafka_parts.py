@@ -31,11 +31,19 @@ from stream_app.kafka.release_core import ReleaseCore
 from stream_app.kafka.release_log import Transaction
 from stream_app.kafka.topics import Topics
 from stream_app.kafka.worker import EXIT_STALLED, Pulse
-from stream_app.messages import Reading
-from stream_app.runner import StepClock
+from stream_app.messages import Reading, Reason
 from stream_app.settings import KafkaSettings, Settings
 from stream_app.steps import StepWindow
-from tests.stream_app.engine_support import engine, messages_of_a_day, outputs_of, population, run_on
+from stream_app.ticks import StepClock
+from tests.stream_app.engine_support import (
+    activation,
+    engine,
+    messages_of_a_day,
+    outputs_of,
+    population,
+    reading,
+    run_on,
+)
 
 A, R = "activations", "readings"
 
@@ -90,12 +98,12 @@ def records_of_a_day(steps: int, seed: int) -> list[Arrived]:
     return records
 
 
-def core(restored: Restored | None = None) -> ReleaseCore:
+def core(restored: Restored | None = None, grace_seconds: float | None = None) -> ReleaseCore:
     restored = restored or Restored()
-    target = engine()
+    target = engine(by_clock=grace_seconds is not None)
     if window := restored.window():
         target.intake.window.load(window)
-    return ReleaseCore(target, StepClock(0, 60, None, 100), restored.progress, {})
+    return ReleaseCore(target, StepClock(0, 60, grace_seconds, 100), restored.progress, {})
 
 
 def latest(*transactions: Transaction) -> dict[bytes | None, bytes | None]:
@@ -177,6 +185,49 @@ def test_no_record_of_progress_grows_with_the_steps_that_are_open_or_with_what_s
     transaction = target.transaction(target.take(records, 0.0))
     assert len(transaction.steps) == 90
     assert max(map(len, latest(transaction).values())) < 500
+
+
+def live_records(steps: int, seconds_late: float) -> list[Arrived]:
+    """Two sensors that report each step so long after its end, as the broker stamped it."""
+    records = []
+    for step in range(steps):
+        end = 60.0 * (step + 1)
+        for topic, offset, message in (
+            (A, step, activation(step, "A", "B")),
+            (R, 2 * step, reading(step, "A", 4)),
+            (R, 2 * step + 1, reading(step, "B", 4)),
+        ):
+            late = -30.0 if topic == A else seconds_late
+            records.append(arrived(topic, end + late, offset, message.line().rstrip()))
+    return sorted(records, key=lambda record: record.timestamp)
+
+
+def test_a_backlog_is_closed_by_the_broker_s_stamps_and_nothing_of_it_is_late() -> None:
+    """After ten steps away: what was stamped before a tick is taken, what came after it is late."""
+    now_seconds = 60.0 * 10 + 10.0
+    taken = core(grace_seconds=10.0).take(live_records(10, 9.0), now_seconds, has_read_all=True)
+    assert [step.missing for step in taken.closed] == [()] * 10
+    assert taken.rejected == []
+    taken = core(grace_seconds=10.0).take(live_records(10, 11.0), now_seconds + 5.0)
+    assert {letter.reason for letter in taken.rejected} == {Reason.LATE_READING}
+    assert len(taken.rejected) == 20
+
+
+def test_time_closes_a_step_only_where_the_inputs_were_read_to_their_end() -> None:
+    target = core(grace_seconds=10.0)
+    assert target.take(live_records(1, 5.0), 500.0).closed == []
+    assert [step.schedule.step for step in target.take([], 69.9, has_read_all=True).closed] == []
+    assert [step.schedule.step for step in target.take([], 70.0, has_read_all=True).closed] == [0]
+
+
+def test_a_stamp_from_the_future_closes_nothing_before_its_time() -> None:
+    target = core(grace_seconds=10.0)
+    first, *others = live_records(3, 5.0)
+    taken = target.take([first._replace(timestamp=5e9)], 31.0)
+    assert taken.closed == []
+    taken = target.take(others, 200.0, has_read_all=True)
+    assert [step.missing for step in taken.closed] == [()] * 3
+    assert taken.rejected == []
 
 
 def test_a_progress_of_another_version_is_refused() -> None:

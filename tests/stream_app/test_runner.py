@@ -15,7 +15,7 @@ from stream_app.exceptions import InputError, SettingsError
 from stream_app.inputs import MAX_LINE_BYTES
 from stream_app.messages import Activation, Outcome, Reading, Reason, RiskSummary, parse_any
 from stream_app.risk_output import RiskFormat
-from stream_app.runner import StepClock
+from stream_app.ticks import StepClock
 from tests.stream_app.engine_support import (
     NAMES,
     PSEUDONYM_SECRET,
@@ -293,7 +293,7 @@ def test_the_clock_knows_which_steps_are_over() -> None:
     assert clock.due_step(1000 + 60 + 30) == 0
     assert clock.due_step(1000 + 180 + 30) == 2
     with pytest.raises(SettingsError, match="origin"):
-        clock.check_start(1000 + 60 * 10)
+        clock.check(1000 + 60 * 10, 0)
     assert StepClock(1000, 60, None, 5).due_step(1e12) == -1
 
 
