@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
+
 from accounting.kernels.constants import empty_constants, fill_constants
 from accounting.kernels.horizon import Constants
 from models.chain import PopulationArrays
@@ -29,3 +31,11 @@ def population_constants(
         if progress is not None:
             progress(last)
     return constants
+
+
+def median_guess(constants: Constants) -> float:
+    """How often habits alone tell half of the people or more: each one's guess, mean over the cycle."""
+    first, last = constants.phase_start[:-1], constants.phase_start[1:]
+    if first.size == 0:
+        return 0.0
+    return float(np.median(np.add.reduceat(constants.baseline, first) / (last - first)))

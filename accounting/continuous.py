@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accounting import membership
-from accounting.constants import population_constants
+from accounting.constants import median_guess, population_constants
 from accounting.exceptions import SettingsError, StepOrderError
 from accounting.horizon_settings import HorizonSettings
 from accounting.kernels.horizon import (
@@ -36,6 +36,7 @@ from accounting.observation import nothing_seen, view_of
 from accounting.repeated_steps import RepeatedSteps
 from accounting.risk_summary import RiskSummary, summarise
 from accounting.saved_state import pack_state, unpack_state
+from accounting.worst_moments import WorstMoments, no_moments
 from models.chain import PopulationArrays
 from models.population import Population
 from models.schedule import StepSchedule
@@ -92,6 +93,7 @@ class ContinuousAccountant:
         self._constants = population_constants(self._arrays, horizon, mistakes)
         self._own = OwnStarts(*(self._arrays.initial.copy() for _ in OwnStarts._fields))
         self._state = _empty_state(people, horizon)
+        self._worst = no_moments(people)
         self._view_before = nothing_seen(len(self.population.location_names))
         self._labels = np.zeros((horizon, len(self.population.location_names)), dtype=np.int32)
         self._next_step = first_step
@@ -132,6 +134,7 @@ class ContinuousAccountant:
         self._view_before = view
         self._labels = np.concatenate((self._labels[1:], view.labels[np.newaxis]))
         self._sharpen(step.step)
+        self._worst.note(step.step, self._state.risk, self._state.baseline, self._since)
         self._next_step = step.step + 1
         self._reached_before = self._reached
         self._reached = self._threshold_index()
@@ -153,9 +156,17 @@ class ContinuousAccountant:
         """Upper bound on what the releases added: risk less baseline, shape (N,)."""
         return self._state.risk - self._state.baseline
 
+    def median_guess(self) -> float:
+        """How often habits alone tell half of the people or more, mean over the cycle."""
+        return median_guess(self._constants)
+
     def information_nats(self) -> NDArray[np.float64]:
         """Bound on what everything released tells about the horizon, nats, shape (N,)."""
         return self._state.information / UNITS_PER_NAT
+
+    def worst(self) -> WorstMoments:
+        """Everybody's worst moments since the first step."""
+        return self._worst.copy()
 
     def decided_by(self, person: int) -> str:
         """Which bound gave a person's risk."""
@@ -169,7 +180,9 @@ class ContinuousAccountant:
     def summary(self) -> RiskSummary:
         """The last step in a few numbers."""
         state = self._state
-        return summarise(self._next_step - 1, state.risk, state.baseline, self.settings.thresholds)
+        return summarise(
+            self._next_step - 1, state.risk, state.baseline, self.settings.thresholds, self._worst
+        )
 
     def view(self) -> AccountantView:
         """The state after the last step, for what-if questions; read only."""
@@ -204,6 +217,7 @@ class ContinuousAccountant:
         self._next_step = int(stored["next_step"])
         self._reached, self._reached_before = stored["reached"], stored["reached_before"]
         self._labels = stored["labels"]
+        self._worst = WorstMoments(*(stored[f"worst_{name}"] for name in WorstMoments._fields))
         self._refresh_own_starts(self._next_step - 1)
 
     def _basis(self) -> dict[str, object]:
@@ -218,6 +232,7 @@ class ContinuousAccountant:
             "next_step": np.array(self._next_step),
             **{f"state_{name}": value for name, value in self._state._asdict().items()},
             **{f"own_{name}": value for name, value in self._own._asdict().items()},
+            **{f"worst_{name}": value for name, value in self._worst._asdict().items()},
             "reached": self._reached,
             "reached_before": self._reached_before,
             "labels": self._labels,
@@ -240,6 +255,7 @@ class ContinuousAccountant:
         joined._constants = membership.join_constants(self._constants, newcomers._constants)
         joined._state = membership.join_people(self._state, newcomers._state)
         joined._own = membership.join_people(self._own, newcomers._own)
+        joined._worst = membership.join_people(self._worst, newcomers._worst)
         joined._reached = np.concatenate((self._reached, newcomers._reached))
         joined._reached_before = np.concatenate((self._reached_before, newcomers._reached_before))
         joined._index_people(joined.effective_from)
@@ -253,6 +269,7 @@ class ContinuousAccountant:
         chosen._constants = membership.take_constants(self._constants, people)
         chosen._state = membership.take_people(self._state, people)
         chosen._own = membership.take_packed(self._own, self._arrays.initial_start, people)
+        chosen._worst = membership.take_people(self._worst, people)
         chosen._reached = self._reached[people]
         chosen._reached_before = self._reached_before[people]
         chosen._index_people(chosen.effective_from)

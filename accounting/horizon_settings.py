@@ -6,6 +6,10 @@ from dataclasses import dataclass, replace
 
 from accounting.exceptions import SettingsError
 
+HORIZON = 10
+MISTAKES = 1
+"""The defaults, everywhere. Where half of the steps may be wrong, habits alone decide; no release shows."""
+
 
 @dataclass(frozen=True, slots=True)
 class HorizonSettings:
@@ -20,8 +24,8 @@ class HorizonSettings:
     the cheap bound, which is valid and larger. The rule looks at one person at a time, so partitions agree.
     """
 
-    horizon: int = 10
-    mistakes: int = 5
+    horizon: int = HORIZON
+    mistakes: int = MISTAKES
     thresholds: tuple[float, ...] = (0.01, 0.05, 0.1, 0.25, 0.5)
     first_slot: int = 0
     first_step: int = 0

@@ -18,13 +18,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accounting.continuous import HorizonSettings
+from accounting.horizon_settings import HORIZON
 from models.mechanisms import parse
 from models.schedule import SensorRelease, StepSchedule
+from stream_app.accounted_again import account, released_with
 from stream_app.city import CityOptions, build_city
 from stream_app.cli.demo import print_report
 from stream_app.demo import DemoOptions, run_demo
-from stream_app.demo.exposure import account, released_with
-from stream_app.demo.scenario import HORIZON_STEPS, MISTAKES
 
 STEPS = 72
 PEOPLE = 1000
@@ -56,7 +56,7 @@ def curves(people: int) -> list[Curve]:
         StepSchedule(step.step, tuple(SensorRelease(sensor, raw) for sensor in step.active))
         for step in city.steps(STEPS)
     ]
-    horizon = HorizonSettings(HORIZON_STEPS, MISTAKES)
+    horizon = HorizonSettings()
     drawn = []
     for name, mechanism, parameters, colour in WAYS:
         accounted = account(city.population, released_with(steps, parse(mechanism, parameters)), horizon)
@@ -81,7 +81,7 @@ def draw(lines: Sequence[Curve], output: Path) -> None:
         xlabel="hour of the day",
         ylabel="chance in 100, mean over people",
     )
-    axes.set_title(f"How well can a person's last {HORIZON_STEPS} hours be told, at most?", loc="left")
+    axes.set_title(f"How well can a person's last {HORIZON} hours be told, at most?", loc="left")
     axes.set_xticks(range(0, SHOWN, 6), [f"{hour % 24:02d}" for hour in range(0, SHOWN, 6)])
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(axis="y", alpha=0.3)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -22,6 +23,7 @@ from stream_app.decisions import schedule_of
 from stream_app.engine import Accountant, Publisher, StepEngine, StoredStep
 from stream_app.events import Observer
 from stream_app.exceptions import SettingsError
+from stream_app.habits import habits_warning
 from stream_app.inputs import Chunks, FileChunks, LineReader, open_input
 from stream_app.intake import Intake
 from stream_app.journal import Journal
@@ -49,6 +51,8 @@ from stream_app.steps import StepWindow
 from stream_app.ticks import StepClock
 from stream_app.tier_continuation import TierContinuation, TierLevels
 from stream_app.tiers import tier_names
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -129,6 +133,8 @@ def run(
         if isinstance(plan.policy, BudgetPolicy):
             names = keys.pseudonyms.pseudonyms(population.people)
             plan.policy.bind(accountant, decision_shares(settings, names))
+        if (warning := habits_warning(accountant)) is not None:
+            logger.warning("%s", warning)
         apply_again(accountant, plan, journal, observer or Observer())
         engine = restore_engine(settings, plan, accountant, KeyedPublisher.of(settings, keys.noise), journal)
         risks = _risk_writer(options, keys, population)
@@ -146,6 +152,7 @@ def run(
                 observer=observer,
                 people=len(population),
                 view=_people_view(population, accountant, keys),
+                most_exposed=settings.most_exposed,
                 is_csv=options.reads_csv,
                 snapshot=lambda now: snapshots.save_sometimes(accountant, now),
             )
@@ -215,16 +222,18 @@ def sharpens(settings: Settings, people: int) -> bool:
 
 def new_accountant(settings: Settings, plan: Plan, population: Population) -> ContinuousAccountant:
     """The accountant before the first step."""
-    return ContinuousAccountant(
-        population,
-        HorizonSettings(
-            settings.horizon,
-            settings.mistakes,
-            settings.thresholds,
-            plan.first_slot,
-            sharpen=sharpens(settings, len(population)),
-            sharpen_above=settings.sharpen_above,
-        ),
+    return ContinuousAccountant(population, horizon_settings(settings, plan.first_slot, len(population)))
+
+
+def horizon_settings(settings: Settings, first_slot: int, people: int) -> HorizonSettings:
+    """What the accountant of a run with so many people is told."""
+    return HorizonSettings(
+        settings.horizon,
+        settings.mistakes,
+        settings.thresholds,
+        first_slot,
+        sharpen=sharpens(settings, people),
+        sharpen_above=settings.sharpen_above,
     )
 
 

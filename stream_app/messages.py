@@ -240,11 +240,25 @@ class PersonRisk(_Message):
     by: Name
 
 
+class WorstMoment(BaseModel):
+    """The step so far at which the releases added most to one person, by pseudonym, and the figures there."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    person: Name
+    step: Step
+    risk: Probability
+    baseline: Probability
+    added: Probability
+
+
 class RiskSummary(_Message):
     """The risks of all people of a partition at a step, packed.
 
-    ``at_risk`` and ``at_added_risk`` count the people at or above each threshold; the quantile tables are
-    keyed by the quantile.
+    ``at_risk``, ``at_added_risk`` and ``at_baseline`` count the people at or above each threshold, by
+    ceiling, by what the releases added and by habit alone; the quantile tables are keyed by the quantile.
+    ``most_risk`` and ``most_added`` are the highest of anybody at any step so far; ``worst`` are the people
+    to whom most was added so far, where they are to be named.
     """
 
     type: Literal["risk_summary"] = "risk_summary"
@@ -259,6 +273,10 @@ class RiskSummary(_Message):
     mean_risk: float
     mean_added: float
     mean_baseline: float
+    at_baseline: Mapping[str, int] = Field(default_factory=dict)
+    most_risk: float | None = None
+    most_added: float | None = None
+    worst: tuple[WorstMoment, ...] = ()
 
 
 class Rejected(_Message):

@@ -169,6 +169,13 @@ class EngineMetrics(Observer):
                 "tallyguard_baseline_mean", "Mean success of the best guess without us", registry=registry
             ),
         }
+        self._most = {
+            kind: Gauge(f"tallyguard_highest_{name}", f"Highest {words}", registry=registry)
+            for kind, name, words in (
+                ("risk", "risk", "certified risk of anybody at any step so far"),
+                ("added", "added_risk", "risk that the releases added to anybody at any step so far"),
+            )
+        }
         self._levels = levels
         self._show_nobody()
 
@@ -178,8 +185,8 @@ class EngineMetrics(Observer):
             _set_all(gauge, dict.fromkeys(self._levels, 0.0))
         for gauge in (self._risk, self._added, self._baseline):
             _set_all(gauge, dict.fromkeys(map(label, QUANTILES), 0.0))
-        for mean in self._means.values():
-            mean.set(0.0)
+        for gauge in (*self._means.values(), *self._most.values()):
+            gauge.set(0.0)
 
     def _show_noise(self, registry: CollectorRegistry, sensors: Sequence[Sensor]) -> None:
         self._rho = Gauge(
@@ -302,6 +309,8 @@ class EngineMetrics(Observer):
         self._means["risk"].set(summary.mean_risk)
         self._means["added"].set(summary.mean_added)
         self._means["baseline"].set(summary.mean_baseline)
+        self._most["risk"].set(summary.most_risk or 0.0)
+        self._most["added"].set(summary.most_added or 0.0)
 
 
 def _show_build(registry: CollectorRegistry) -> None:

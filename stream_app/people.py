@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from accounting.continuous import ContinuousAccountant, HorizonSettings
 from accounting.exposure import Exposure
 from accounting.sensor_information import SensorInformation
+from accounting.worst_moments import WorstMoments
 from models.population import Population
 from models.schedule import Schedule, StepSchedule
 
@@ -28,18 +29,22 @@ NATS_PER_BIT = math.log(2.0)
 
 @dataclass(frozen=True)
 class Standing:
-    """Everybody's certified risk and baseline after a step, (N,) each; ``pseudonyms`` in the same order."""
+    """Everybody's certified risk and baseline after a step, (N,) each, and worst moments until then.
+
+    ``pseudonyms`` are in the same order.
+    """
 
     step: int
     pseudonyms: Sequence[str]
     risk: NDArray[np.float64]
     baseline: NDArray[np.float64]
+    worst: WorstMoments
 
     def most_exposed(self, threshold: float, at_most: int) -> NDArray[np.int64]:
-        """Positions of the people whose risk is at or above the threshold, the most exposed first."""
+        """Positions of the people whose risk is at or above the threshold, the most added first."""
         reached = np.flatnonzero(self.risk >= threshold)
         added = (self.risk - self.baseline)[reached]
-        return reached[np.lexsort((reached, -added, -self.risk[reached]))][:at_most]
+        return reached[np.lexsort((reached, -self.risk[reached], -added))][:at_most]
 
 
 class PeopleView:
@@ -70,7 +75,8 @@ class PeopleView:
     def standing(self) -> Standing:
         """Copies of everybody's figures after the last accounted step."""
         accountant = self._accountant
-        return Standing(accountant.next_step - 1, self._pseudonyms, accountant.risk(), accountant.baseline())
+        figures = accountant.risk(), accountant.baseline(), accountant.worst()
+        return Standing(accountant.next_step - 1, self._pseudonyms, *figures)
 
     def explain(self, person: int, steps: Sequence[StepSchedule]) -> Explanation:
         """One person's risk over these steps taken apart by release; safe on any thread.

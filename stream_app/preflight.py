@@ -9,11 +9,13 @@ from typing import Literal, TypeVar
 
 import numpy as np
 
+from accounting.continuous import ContinuousAccountant, HorizonSettings
 from models.exceptions import TallyguardError
 from models.population import Population
 from models.prior_files import load_population
 from models.schedule import Schedule
 from models.sensors import SensorRegistry
+from stream_app.habits import habits_warning
 from stream_app.policy import policy_from
 from stream_app.recipients import load_recipients
 from stream_app.schedule_files import load_schedule
@@ -24,6 +26,7 @@ from stream_app.tiers import tier_file
 
 Level = Literal["ok", "warning", "problem"]
 Loaded = TypeVar("Loaded")
+_ASKED_PEOPLE = 1_000  # enough for a median
 _NEVER_LEAVES = 0.999  # probability of one place above which a person is as good as always there
 
 
@@ -84,6 +87,7 @@ def check_files(
         return preflight.findings
     preflight.findings += _about_sensors(str(path or "sensors"), registry, population)
     if settings is not None:
+        preflight.findings += _about_habits(settings, population)
         preflight.load("release policy", lambda: policy_from(settings.release, registry))
     if schedule is not None:
         planned = preflight.load(str(schedule), lambda: load_schedule(schedule, registry))
@@ -158,6 +162,16 @@ def _about_population(subject: str, population: Population) -> Iterator[Finding]
             f"{still:,} people are at one place with a probability above {_NEVER_LEAVES} at all times",
             "their risk is near 1 without any sensor; look at their added risk",
         )
+
+
+def _about_habits(settings: Settings, population: Population) -> Iterator[Finding]:
+    """Whether a release could show at all, beside what habits give away; asked of some people, evenly."""
+    some = population.subset(range(0, len(population), 1 + len(population) // _ASKED_PEOPLE))
+    horizon = HorizonSettings(settings.horizon, settings.mistakes)
+    warning = habits_warning(ContinuousAccountant(some, horizon))
+    if warning is not None:
+        sentence, remedy = warning.rsplit("; ", 1)
+        yield Finding("warning", "mistakes", sentence, remedy)
 
 
 def _about_sensors(subject: str, registry: SensorRegistry, population: Population) -> Iterator[Finding]:

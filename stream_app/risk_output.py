@@ -12,10 +12,11 @@ import numpy as np
 
 from stream_app.durable import SECRET_MODE, replace_file
 from stream_app.engine import RiskRecords
-from stream_app.messages import RiskSummary
+from stream_app.messages import RiskSummary, WorstMoment
 
 if TYPE_CHECKING:
     from accounting.continuous import RiskSummary as AccountantSummary
+    from accounting.worst_moments import WorstMoments
 
 Value = TypeVar("Value", int, float)
 _BLOCK_PEOPLE = 4096  # lines made at once: everybody's would take half a kilobyte a person
@@ -52,7 +53,30 @@ def summary_message(summary: AccountantSummary, partition: int = 0) -> RiskSumma
         mean_risk=summary.mean_risk,
         mean_added=summary.mean_added,
         mean_baseline=summary.mean_baseline,
+        at_baseline=_by_text(summary.at_baseline),
+        most_risk=summary.most_risk,
+        most_added=summary.most_added,
     )
+
+
+def with_worst(summary: RiskSummary, worst: WorstMoments, people: Sequence[str], count: int) -> RiskSummary:
+    """The summary naming the ``count`` people to whom most was added so far: for the owner's eyes only.
+
+    Ties go by pseudonym, so that the order does not depend on how people are stored.
+    """
+    added = worst.added
+    ranked = sorted(worst.first(count).tolist(), key=lambda person: (-added[person], people[person]))
+    named = (
+        WorstMoment(
+            person=people[person],
+            step=int(worst.step[person]),
+            risk=float(worst.risk[person]),
+            baseline=float(worst.baseline[person]),
+            added=float(added[person]),
+        )
+        for person in ranked[:count]
+    )
+    return summary.model_copy(update={"worst": tuple(named)})
 
 
 class JsonlRisks:

@@ -20,13 +20,16 @@ from stream_app.inputs import MAX_LINE_BYTES, Line, LineReader
 from stream_app.journal import Journal
 from stream_app.messages import Activation, Reading, Reason, Rejected, RiskSummary, parse, reject
 from stream_app.people import PeopleView
-from stream_app.risk_output import RiskWriter, summary_message
+from stream_app.risk_output import RiskWriter, summary_message, with_worst
 from stream_app.steps import Origin
 from stream_app.ticks import Backlog, StepClock
 
 logger = logging.getLogger(__name__)
 
 COMMIT_SECONDS = 0.2
+MOST_EXPOSED = 10
+"""People whom the risk summaries of an output folder name, unless the settings say otherwise."""
+
 _LINES_BETWEEN_LOOKS = 256
 
 
@@ -58,6 +61,7 @@ class EmbeddedRunner:
         observer: Observer | None = None,
         people: int = 0,
         view: PeopleView | None = None,
+        most_exposed: int | None = None,
         is_csv: bool = False,
         snapshot: Callable[[float], None] | None = None,
     ) -> None:
@@ -70,6 +74,7 @@ class EmbeddedRunner:
         self._observer = observer or Observer()
         self._people = people
         self._view = view
+        self._most_exposed = MOST_EXPOSED if most_exposed is None else most_exposed
         self._is_csv = is_csv
         self._snapshot = snapshot
         self._parser: LineParser | None = None if is_csv else parse
@@ -210,13 +215,20 @@ class EmbeddedRunner:
         if not closed.is_replayed:
             self._journal.publish(decision_of(closed.schedule, closed.why), closed.release)
         summary = summary_message(closed.summary)
-        self._journal.append_risks(summary.line())
+        self._journal.append_risks(self._naming(summary).line())
         for block in self._risks.blocks(closed.schedule.step, closed.records):
             self._journal.append_risks(block)
         for rejected in closed.rejected:
             self._reject(rejected)
         self._steps += 1
         self._observer.closed(self._event(closed, summary))
+
+    def _naming(self, summary: RiskSummary) -> RiskSummary:
+        """The summary as the owner's file has it; those who watch are told of nobody."""
+        if self._view is None or not self._most_exposed:
+            return summary
+        standing = self._view.standing()
+        return with_worst(summary, standing.worst, standing.pseudonyms, self._most_exposed)
 
     def _event(self, closed: ClosedStep, summary: RiskSummary) -> StepClosed:
         """What observers are told of a step."""

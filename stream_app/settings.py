@@ -22,6 +22,8 @@ from pydantic import (
 )
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
+from accounting.horizon_settings import HORIZON, MISTAKES
+
 ENVIRONMENT_PREFIX = "TALLYGUARD_"
 BUDGET = "budget"
 """The release mechanism of a deployment whose mechanisms are decided step by step."""
@@ -266,9 +268,13 @@ class Settings(BaseSettings):
         default=1000, ge=1, description="steps a message may be ahead of the next step to close"
     )
     horizon: int = Field(
-        default=10, ge=1, description="T: consecutive steps the adversary tries to reconstruct"
+        default=HORIZON, ge=1, description="T: consecutive steps the adversary tries to reconstruct"
     )
-    mistakes: int = Field(default=5, ge=0, description="s: how many of them the adversary may get wrong")
+    mistakes: int = Field(
+        default=MISTAKES,
+        ge=0,
+        description="s: how many of them the adversary may get wrong; more hides what releases add",
+    )
     thresholds: NumberList = Field(
         default=(0.01, 0.05, 0.1, 0.25, 0.5), description="risks at which people are counted and reported"
     )
@@ -284,6 +290,12 @@ class Settings(BaseSettings):
         description="cheap risk from which to look again; none = the lowest threshold",
     )
     risk_every: int = Field(default=100, ge=1, description="steps between records of every person's risk")
+    most_exposed: int | None = Field(
+        default=None,
+        ge=0,
+        description="people whom each risk summary names by pseudonym, at their worst step so far; "
+        "none = 10 in an output folder, nobody on Kafka",
+    )
     snapshot_seconds: float = Field(
         default=300.0,
         ge=0,

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+from math import floor, log10
+
 from accounting.decisions.because import Because
 from stream_app.messages import DecisionReason
 
@@ -14,19 +17,28 @@ _SETTLED = {
     Because.NO_ANSWER: "not everybody's accounts answered in time",
 }
 
-_WHOLES = (100, 1_000, 10_000, 100_000, 1_000_000)
+_FINEST = 1e-4  # in 100: what is smaller, or nearer to 100, is said as this
 
 
 def in_a_hundred(probability: float) -> str:
-    """A probability as "3 in 100"; small ones "2 in 10,000", neither rounded to nothing nor to certainty."""
-    if probability <= 0.0:
-        return "0 in 100"
-    if 0.995 <= probability < 1.0:
-        return "over 99 in 100"
-    for whole in _WHOLES:
-        if probability * whole >= 0.95:
-            return f"{round(probability * whole):,} in {whole:,}"
-    return "under 1 in 10⁶"
+    """A probability, always of 100: "3 in 100", "0.04 in 100", "99.6 in 100"; never rounded to 0 or 100."""
+    part = 100.0 * probability
+    if part <= 0.0 or part >= 100.0:
+        return f"{0 if part <= 0.0 else 100} in 100"
+    if part < 0.95:
+        return f"{max(part, _FINEST):.1g} in 100"
+    if part < 99.5:
+        return f"{part:.0f} in 100"
+    missing = float(f"{max(100.0 - part, _FINEST):.1g}")
+    return f"{100.0 - missing:.{-floor(log10(missing))}f} in 100"
+
+
+def step_in_words(step: int, origin_seconds: int, step_seconds: int) -> str:
+    """When a step begins: "2026-03-02 17:00 UTC (step 17)", or its number where no origin is set."""
+    if origin_seconds == 0:
+        return f"step {step:,}"
+    begin = datetime.fromtimestamp(origin_seconds + step * step_seconds, UTC)
+    return f"{begin:%Y-%m-%d %H:%M} UTC (step {step:,})"
 
 
 def duration(seconds: float) -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from accounting.horizon_settings import MISTAKES
 from stream_app.cli.options import CovarianceOption, JsonOption, PriorsArgument, know_covariances
 from stream_app.cli.output import print_json, progress, stdout
 from stream_app.cli.why import as_document, explain_people, print_explanation
@@ -27,7 +28,7 @@ def audit(
         Path,
         typer.Option(help="What is released when (JSON); its length is the horizon.", show_default=False),
     ],
-    mistakes: Annotated[int, typer.Option(help="Steps the adversary may get wrong (s).", show_default=False)],
+    mistakes: Annotated[int, typer.Option(help="Steps the adversary may get wrong (s).")] = MISTAKES,
     person: Annotated[
         list[str] | None, typer.Option(help="Only this person; may be repeated.", show_default=False)
     ] = None,
@@ -57,8 +58,8 @@ def audit(
 
     \b
     Examples:
-      tallyguard audit priors.json --schedule schedule.json --mistakes 5
-      tallyguard audit priors.json --schedule schedule.json --mistakes 5 --person p1 --why
+      tallyguard audit priors.json --schedule schedule.json
+      tallyguard audit priors.json --schedule schedule.json --person p1 --why
       tallyguard audit priors.parquet --schedule schedule.json --mistakes 2 --person p1 --json
     """
     from accounting.audit import AttackSettings
@@ -140,15 +141,17 @@ def _print_table(audits: list[Audit]) -> None:
     console = stdout()
     console.print(f"Chance of telling where a person was in at least {right} of {audits[0].steps} steps:")
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    table.add_column("Person", overflow="fold")
-    for name in ("Guess", "Best attack", "Ceiling", "Paper's ceiling"):
+    table.add_column("Person", overflow="fold", min_width=len("Person"))
+    for name in ("Guess", "Best attack", "Ceiling", "Paper's"):
         table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("Ceiling by", no_wrap=True)
+    table.add_column("By", no_wrap=True)
     for each in audits:
         table.add_row(each.person, *_chances(each), each.certified_by)
     console.print(table)
     console.print(
-        "Guess: the best guess without any release, exact. Ceiling: no method does better, under this prior."
+        "Guess: the best guess without any release, exact. Ceiling, and by which bound: if habits are as "
+        "the prior says, no method does better. Paper's: the ceiling of the paper's own bound.",
+        soft_wrap=True,
     )
 
 

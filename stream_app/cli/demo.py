@@ -71,6 +71,7 @@ def report_json(report: DemoReport) -> dict[str, Any]:
     from dataclasses import asdict
 
     document = asdict(report)
+    document["origin"] = report.origin.isoformat()
     document["scenario"] = {"folder": str(report.scenario.folder)}
     return document
 
@@ -78,6 +79,8 @@ def report_json(report: DemoReport) -> dict[str, Any]:
 def print_report(console: Console, report: DemoReport) -> None:
     """The summary for people, in 80 columns."""
     _print_question(console, report)
+    if report.warning:
+        console.print(f"\n[bold]Warning[/]: {report.warning}.")
     _print_exposed(console, report)
     _print_ways_of_life(console, report)
     _print_alternatives(console, report)
@@ -93,20 +96,28 @@ def _print_question(console: Console, report: DemoReport) -> None:
 [bold]{counts}[/], raw, but
 with noise of sigma 1 at homes. Could somebody who sees every count, knows a
 person's habits and where everybody else is, tell where that person was in
-each of the last {report.horizon_steps} hours?
+{_how_many(report)} of the last {report.horizon_steps} hours?
 
   [bold]Guess[/]    how often the best guess without any count is right: on average
            {in_a_hundred(report.mean_baseline)}. Habits alone give that much away.
-  [bold]Ceiling[/]  no method is right more often, given all counts published so far.
+  [bold]Ceiling[/]  if habits are as assumed, no method is right more often, given all
+           counts published so far.
   [bold]Added[/]    ceiling less guess: at most this much is due to the counts.""",
         soft_wrap=True,
     )
 
 
+def _how_many(report: DemoReport) -> str:
+    return f"at least {report.horizon_steps - report.mistakes}" if report.mistakes else "each"
+
+
 def _print_exposed(console: Console, report: DemoReport) -> None:
+    from datetime import timedelta
+
     table = _table("Who is most exposed, and when", ("Pseudonym", "Way of life", "Last hour"))
     for person in report.exposed:
-        when = f"day {person.step // 24 + 1}, {person.step % 24:02d}:00"
+        begin = report.origin + timedelta(hours=person.step)
+        when = f"{begin.day} {begin:%b, %H:%M}"
         table.add_row(person.pseudonym[:8], person.way_of_life, when, *_chances(person))
     console.print(table)
 
@@ -129,7 +140,7 @@ def _print_alternatives(console: Console, report: DemoReport) -> None:
 
     names = ("Mean ceiling", "Ceiling 50+", "Added 10+", "A count errs by")
     table = _table(
-        f"What noise would do to {report.compared_people:,} of them (who ever gets there, of 100)",
+        f"What noise would do to {report.compared_people:,} of them (people in 100 who ever get there)",
         ("Published",),
         names,
     )

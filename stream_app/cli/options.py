@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from accounting.horizon_settings import HORIZON, MISTAKES
+
 PriorsArgument = Annotated[
     Path, typer.Argument(help="Movement priors, .json or .parquet.", show_default=False)
 ]
@@ -24,10 +26,10 @@ CovarianceOption = Annotated[
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 HorizonOption = Annotated[
-    int | None, typer.Option(help="Steps the adversary tries to reconstruct (T).", show_default="10")
+    int | None, typer.Option(help="Steps the adversary tries to reconstruct (T).", show_default=str(HORIZON))
 ]
 MistakesOption = Annotated[
-    int | None, typer.Option(help="How many of them it may get wrong (s).", show_default="5")
+    int | None, typer.Option(help="How many of them it may get wrong (s).", show_default=str(MISTAKES))
 ]
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from stream_app.cli.options import ConfigOption, HorizonOption, JsonOption, MistakesOption
-from stream_app.cli.output import print_json, progress, stdout
+from stream_app.cli.output import print_json, progress, stderr, stdout
 
 if TYPE_CHECKING:
     from models.schedule import StepSchedule
@@ -84,6 +84,8 @@ def _print_plan(planned: ReleasePlan) -> None:
     from rich.table import Table
 
     console = stdout()
+    if planned.warning:
+        stderr().print(f"warning: {planned.warning}", soft_wrap=True)
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     for name in ("Step", "Raw", "Noised", "Silent", "Error", "Over", "Median", "Highest"):
         table.add_column(name, justify="right", no_wrap=True)

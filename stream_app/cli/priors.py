@@ -92,6 +92,7 @@ def _fit(checkins: Path, output: Path, given: dict[str, Any], reject_bad_rows: b
     from models.checkins import read_checkins
     from models.fit_options import FitOptions
     from models.fitting import fit_priors
+    from models.held_out import predict_held_out
     from models.prior_files import save_population
 
     options: FitOptions = FitOptions(**given)
@@ -100,11 +101,13 @@ def _fit(checkins: Path, output: Path, given: dict[str, Any], reject_bad_rows: b
     with stderr().status("fitting"):
         result = fit_priors(rows, options)
         save_population(result.population, output)
-    return result.summary()
+    predicted = predict_held_out(result)
+    return {**result.summary(), "held-out prediction": None if predicted is None else predicted._asdict()}
 
 
 def _print_summary(summary: dict[str, Any], output: Path) -> None:
     console = stdout()
+    prediction = summary.pop("held-out prediction")
     for name, value in summary.items():
         if isinstance(value, dict):
             console.print(f"{name}:")
@@ -115,4 +118,29 @@ def _print_summary(summary: dict[str, Any], output: Path) -> None:
                 console.print(f"{name}: {note}")
         else:
             console.print(f"{name}: {value}")
+    console.print(_prediction_in_words(prediction), soft_wrap=True)
     console.print(f"Written to {output}.")
+
+
+def _prediction_in_words(prediction: dict[str, Any] | None) -> str:
+    """How far ceilings computed with these priors can be trusted."""
+    from stream_app.wording import in_a_hundred
+
+    if prediction is None:
+        return (
+            "No window was held out (--held-out-windows), so nothing is known of how well the priors predict."
+        )
+    expected, actual = prediction["expected"], prediction["actual"]
+    if actual - expected > prediction["margin"]:
+        verdict = (
+            "People are more regular than the priors say: an attack can succeed more often than a ceiling "
+            "computed with them. Fit shorter windows or more months, or smooth less."
+        )
+    elif expected - actual > prediction["margin"]:
+        verdict = "People are less regular than the priors say: ceilings may be higher than they need to be."
+    else:
+        verdict = "That agrees, as far as so many people can show."
+    return (
+        f"Held-out windows of {prediction['people']:,} people: by habit alone the likeliest place should be "
+        f"right in {in_a_hundred(expected)}, and is right in {in_a_hundred(actual)}. {verdict}"
+    )

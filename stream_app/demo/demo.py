@@ -6,6 +6,7 @@ import secrets
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 
 import numpy as np
@@ -16,9 +17,9 @@ from models.mechanisms import parse
 from models.population import Population
 from models.schedule import StepSchedule
 from stream_app import embedded
+from stream_app.accounted_again import Account, account, mean_error, read_decisions, released_with
 from stream_app.city import City, CityOptions, build_city
 from stream_app.city.habits import HABITS
-from stream_app.demo.exposure import Account, account, mean_error, read_decisions, released_with
 from stream_app.demo.scenario import Scenario, paced_messages, prepare, write_audit_schedule
 from stream_app.events import Observer
 from stream_app.exceptions import SettingsError
@@ -98,6 +99,7 @@ class DemoReport:
 
     people: int
     steps: int
+    origin: datetime
     releases: int
     compared_people: int
     mean_baseline: float
@@ -107,6 +109,7 @@ class DemoReport:
     ways_of_life: tuple[WayOfLife, ...]
     alternatives: tuple[Alternative, ...]
     example_person: str
+    warning: str | None
     scenario: Scenario
     run: RunReport
 
@@ -167,13 +170,13 @@ def _token(settings: Settings) -> str:
 def _sum_up(city: City, scenario: Scenario, settings: Settings, report: RunReport) -> DemoReport:
     """Everything at the end comes from the run's own log, read back."""
     steps = read_decisions(scenario.output / "decisions.jsonl", city.registry)
-    is_sharpened = embedded.sharpens(settings, len(city.population))
-    horizon = HorizonSettings(settings.horizon, settings.mistakes, settings.thresholds, sharpen=is_sharpened)
+    horizon = embedded.horizon_settings(settings, settings.first_slot, len(city.population))
     released = account(city.population, steps, horizon)
     ranked = np.argsort(-released.worst.added, kind="stable")
     return DemoReport(
         people=len(city.population),
         steps=len(steps),
+        origin=settings.origin,
         releases=sum(len(step.releases) for step in steps),
         compared_people=min(COMPARED_PEOPLE, len(city.population)),
         mean_baseline=released.mean_baseline,
@@ -183,6 +186,7 @@ def _sum_up(city: City, scenario: Scenario, settings: Settings, report: RunRepor
         ways_of_life=tuple(_ways_of_life(city, released)),
         alternatives=tuple(_alternatives(city.population, steps, horizon)),
         example_person=city.population.people[ranked[0]],
+        warning=released.warning,
         scenario=scenario,
         run=report,
     )

@@ -9,17 +9,17 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from accounting.horizon_settings import HORIZON
 from models.prior_files import save_population
 from stream_app.city import City
 from stream_app.city.files import sensors_json
 from stream_app.exceptions import OutputError
 
 MARKER = "demo.json"
-HORIZON_STEPS = 10
-MISTAKES = 0
 HOME_GROUPS = ("homes north", "homes south")
 HOME_SIGMA = 1.0
 RAW = {"mechanism": "raw"}
+ORIGIN = "2026-03-02T00:00:00Z"
 AUDITED_FROM = 8  # the hour at which the schedule for an audit begins: the working day
 
 
@@ -100,8 +100,8 @@ def paced_messages(scenario: Scenario, city: City, steps: int, pause: Callable[[
 
 def write_audit_schedule(scenario: Scenario, city: City, steps: int) -> None:
     """A schedule file of the ten hours of the first working day, for ``tallyguard audit``."""
-    first = min(AUDITED_FROM, max(steps - HORIZON_STEPS, 0))
-    days = [step for step in city.steps(min(first + HORIZON_STEPS, steps)) if step.step >= first]
+    first = min(AUDITED_FROM, max(steps - HORIZON, 0))
+    days = [step for step in city.steps(min(first + HORIZON, steps)) if step.step >= first]
     releases = [
         {"releases": [_release(sensor.name, sensor.group) for sensor in step.active]} for step in days
     ]
@@ -120,8 +120,7 @@ def _settings(city: City) -> str:
         "# What the demo ran with; every setting: tallyguard config show --config tallyguard.toml",
         'deployment = "demo"',
         "step_seconds = 3600",
-        f"horizon = {HORIZON_STEPS}",
-        f"mistakes = {MISTAKES}",
+        f"origin = {ORIGIN}  # a Monday; without an origin steps are shown by number",
         'sensors = "sensors.json"',
         'noise_key = "noise.key"  # made from the demo\'s seed: never use it elsewhere',
         'pseudonym_key = "pseudonym.key"',

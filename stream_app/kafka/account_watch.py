@@ -8,12 +8,15 @@ from __future__ import annotations
 import time
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
+from functools import reduce
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from accounting.membership import join_people
 from accounting.risk_summary import summarise
 from accounting.sensor_information import SensorInformation
+from accounting.worst_moments import WorstMoments, no_moments
 from models.schedule import StepSchedule
 from stream_app.events import Observer, RunStarted, RunStopped, StepClosed
 from stream_app.kafka.book import Book
@@ -64,7 +67,11 @@ class BooksView(PeopleView):
         none = np.empty(0)
         risk = np.concatenate([none, *(each.risk() for each in self._accountants)])
         baseline = np.concatenate([none, *(each.baseline() for each in self._accountants)])
-        return Standing(step, people, risk, baseline)
+        return Standing(step, people, risk, baseline, self._worst())
+
+    def _worst(self) -> WorstMoments:
+        """Everybody's worst moments, in the same order."""
+        return reduce(join_people, (each.worst() for each in self._accountants), no_moments(0))
 
     def explain(self, person: int, steps: Sequence[StepSchedule]) -> Explanation:
         """One person's risk over these steps taken apart by release; safe on any thread."""
@@ -150,7 +157,7 @@ class AccountWatch:
     def _event(self, schedule: StepSchedule) -> StepClosed:
         standing = self._view.standing()
         thresholds = self._books[0].accountant.settings.thresholds
-        summary = summarise(schedule.step, standing.risk, standing.baseline, thresholds)
+        summary = summarise(schedule.step, standing.risk, standing.baseline, thresholds, standing.worst)
         return StepClosed(
             step=schedule.step,
             schedule=schedule,

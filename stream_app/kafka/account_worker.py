@@ -37,7 +37,6 @@ from stream_app.kafka.warm_up import account_a_little
 from stream_app.kafka.worker import Job, Pulse, heed_cancellation
 from stream_app.messages import StepDecision
 from stream_app.proposals import Proposal
-from stream_app.risk_output import summary_message
 
 logger = logging.getLogger(__name__)
 
@@ -309,4 +308,4 @@ def _apply_all(book: Book, schedules: Iterable[StepSchedule]) -> None:
 def _account(book: Book, schedule: StepSchedule) -> tuple[Any, Any]:
     """One step on the accountant's thread."""
     book.apply(schedule)
-    return summary_message(book.accountant.summary(), book.partition), book.records()
+    return book.summary(), book.records()

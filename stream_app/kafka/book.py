@@ -17,8 +17,10 @@ from models.schedule import StepSchedule
 from stream_app.engine import RiskRecords, risk_records
 from stream_app.kafka.deployment import Deployment
 from stream_app.kafka.person_records import PersonEntry, RefusedPerson, people_of
+from stream_app.messages import RiskSummary
 from stream_app.people_shards import decision_shares
 from stream_app.proposals import Answer, Proposal, Respondent
+from stream_app.risk_output import summary_message, with_worst
 
 Schedules = Callable[[int, int], Iterable[StepSchedule]]
 """The decided steps from the first number up to but without the second."""
@@ -42,6 +44,7 @@ class Book:
         self._digest = deployment.digest
         self._settings = deployment.horizon()
         self._risk_every = deployment.settings.risk_every
+        self._most_exposed = deployment.settings.most_exposed or 0
         self._limit = deployment.limit()
         self._given = deployment.settings
         self._respondent: Respondent | None = None
@@ -78,6 +81,11 @@ class Book:
     def remembers(self) -> bool:
         """Whether answers depend on who was over the limit before: then people cannot change in passing."""
         return self._limit is not None and self._limit.in_hindsight
+
+    def summary(self) -> RiskSummary:
+        """The last step in a few numbers, naming the most exposed where the settings ask for it."""
+        summary = summary_message(self.accountant.summary(), self.partition)
+        return with_worst(summary, self.accountant.worst(), self.pseudonyms, self._most_exposed)
 
     def records(self) -> RiskRecords:
         """Risks to be told of single people after the last step."""

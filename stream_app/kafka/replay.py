@@ -14,7 +14,7 @@ from stream_app.kafka.clients import consuming, records
 from stream_app.kafka.deployment import Deployment
 from stream_app.kafka.log_reader import decision_in
 from stream_app.kafka.person_records import PersonEntry, parse_person
-from stream_app.risk_output import JsonlRisks, summary_message
+from stream_app.risk_output import JsonlRisks
 
 Changes = dict[str, PersonEntry | None]
 
@@ -114,7 +114,7 @@ def _lines(book: Book) -> Iterator[bytes]:
     step = book.next_step - 1
     for block in JsonlRisks(book.pseudonyms).blocks(step, book.records()):
         yield from block.splitlines()
-    yield summary_message(book.accountant.summary(), book.partition).line().rstrip()
+    yield book.summary().line().rstrip()
 
 
 def _subject(line: bytes) -> bytes:

@@ -20,8 +20,10 @@ class Line(NamedTuple):
     values: Sequence[float]
 
 
-def line_chart(lines: Sequence[Line], first_step: int, unit: str, factor: float, description: str) -> str:
-    """Values over steps; ``factor`` turns them into ``unit`` (100 for "in 100")."""
+def line_chart(
+    lines: Sequence[Line], ends: tuple[str, str], unit: str, factor: float, description: str
+) -> str:
+    """Values over steps, the first and last called ``ends``; ``factor`` turns them into ``unit``."""
     top, ticks = axis(max(max(line.values) for line in lines) * factor)
     count = len(lines[0].values)
 
@@ -37,8 +39,8 @@ def line_chart(lines: Sequence[Line], first_step: int, unit: str, factor: float,
         points = " ".join(f"{x(i):.1f},{y(v * factor):.1f}" for i, v in enumerate(line.values))
         drawn.append(f'<polyline class="{line.style}" points="{points}"/>')
         drawn.append(_text(WIDTH - RIGHT + 8, name_y + 4, line.name, "start", line.style))
-    drawn.append(_text(LEFT, HEIGHT - 18, f"step {first_step:,}", "start"))
-    drawn.append(_text(WIDTH - RIGHT, HEIGHT - 18, f"step {first_step + count - 1:,}", "end"))
+    drawn.append(_text(LEFT, HEIGHT - 18, ends[0], "start"))
+    drawn.append(_text(WIDTH - RIGHT, HEIGHT - 18, ends[1], "end"))
     drawn.append(_text(4, 12, unit, "start"))
     body = "".join(drawn)
     return f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape(description)}">{body}</svg>'

@@ -19,11 +19,12 @@ def paragraph(text: str) -> str:
 
 
 def table(head: Sequence[str], rows: Rows) -> str:
-    """A table; without any heading text its first column is the heading."""
+    """A table that scrolls where it is too wide; without heading text its first column is the heading."""
     cells = "".join(f'<th scope="col">{escape(text)}</th>' for text in head)
     start = f"<thead><tr>{cells}</tr></thead>" if any(head) else ""
     kind = "" if start else ' class="facts"'
-    return f"<table{kind}>{start}<tbody>{''.join(_row(row, not start) for row in rows)}</tbody></table>"
+    body = "".join(_row(row, not start) for row in rows)
+    return f'<div class="scroll" tabindex="0"><table{kind}>{start}<tbody>{body}</tbody></table></div>'
 
 
 def _row(row: Sequence[str], is_named: bool) -> str:

@@ -1,28 +1,29 @@
 """What would lower the risk of a run's most exposed people: which sensors told most, and what less would do.
 
-Their last steps are accounted again as they were and with other decisions, from priors and decisions alone:
-no count is looked at, so the answer releases nothing.
+Every step of the run is accounted again for them with other decisions, as a run with these would: what is
+promised is what that run's report says of them. No count is looked at, so the answer releases nothing.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from accounting.audit import audit_exposure
+from accounting.continuous import HorizonSettings
 from accounting.explain import ReleaseShare, explain
 from accounting.exposure import Exposure
 from models.mechanisms import Gaussian, Mechanism, Suppressed
 from models.population import Population
 from models.schedule import Schedule, SensorRelease, StepSchedule
 from models.sensors import SensorRegistry
-from stream_app.decisions import schedule_of
+from stream_app.accounted_again import account, read_decisions
+from stream_app.embedded import sharpens
 from stream_app.exceptions import RunChangedError
 from stream_app.keys import load_keys
 from stream_app.manifest import load_document
-from stream_app.messages import PersonRisk, StepDecision
+from stream_app.messages import WorstMoment
 from stream_app.people import NATS_PER_BIT
 from stream_app.policy import policy_from
 from stream_app.report.run_log import RunLog
@@ -36,11 +37,12 @@ SIGMAS = (1.0, 3.0, 10.0)
 
 @dataclass(frozen=True)
 class Priors:
-    """Whose horizons can be accounted again: the run's people, their pseudonyms in order, its sensors."""
+    """Who can be accounted again: people, their pseudonyms in order, sensors; whether high risks are refined."""
 
     population: Population
     registry: SensorRegistry
     pseudonyms: Sequence[str]
+    sharpens: bool = True
 
 
 @dataclass(frozen=True)
@@ -66,15 +68,17 @@ class ReleaseTold:
 
 @dataclass(frozen=True)
 class Change:
-    """Other decisions for these people's steps: means of ceiling and added risk, and a count's error.
+    """Other decisions in every step: ceiling and added risk, means over people, each at their worst moment.
 
-    ``error`` is the expected absolute error of a changed count, in people; None where nothing would be
-    published, or nothing changes.
+    The worst moment is where most is added *then*. ``most_added`` is that of the most affected. ``error`` is
+    the expected absolute error of a changed count, in people; None where nothing would be published, or
+    nothing changes.
     """
 
     name: str
     ceiling: float
     added: float
+    most_added: float
     error: float | None
 
 
@@ -91,7 +95,7 @@ class Lowering:
 
 @dataclass(frozen=True)
 class _Window:
-    """One person's last steps before the record that exposed them most."""
+    """One person's last steps before their worst moment."""
 
     population: Population
     person: int
@@ -104,14 +108,6 @@ class _Window:
         schedule = Schedule(tuple(steps), self.first_slot)
         return Exposure.of(self.population.chain(self.person), schedule, self.population.location_count)
 
-    def under(self, change: Callable[[SensorRelease], SensorRelease]) -> tuple[float, float]:
-        """Ceiling and baseline with every release changed."""
-        changed = [
-            replace(step, releases=tuple(change(release) for release in step.releases)) for step in self.steps
-        ]
-        audit = audit_exposure(self.exposure(changed), self.mistakes)
-        return audit.certified, audit.baseline
-
 
 def load_priors(folder: Path, settings: Settings, population: Population) -> Priors:
     """What a run had, as its settings name it; :class:`RunChangedError` when the priors are others."""
@@ -120,31 +116,36 @@ def load_priors(folder: Path, settings: Settings, population: Population) -> Pri
         raise RunChangedError("the priors must be those of the run", "others", "name the file the run had")
     registry = load_registry(settings.sensors, population.location_names)
     policy_from(settings.release, registry)  # makes a noise design known that the log names by number
-    return Priors(population, registry, load_keys(settings, folder).pseudonyms.pseudonyms(population.people))
+    pseudonyms = load_keys(settings, folder).pseudonyms.pseudonyms(population.people)
+    return Priors(population, registry, pseudonyms, sharpens(settings, len(population)))
 
 
 def lowering(folder: Path, log: RunLog, priors: Priors, people: int = EXPLAINED_PEOPLE) -> Lowering | None:
-    """Take the most exposed people's horizons apart; None where the log has no record of single people.
+    """Take the most exposed people's horizons apart; None where the log names nobody.
 
     :class:`RunChangedError` when the priors do not know a person of the log.
     """
     exposed = log.exposed[:people]
     if not exposed:
         return None
-    windows = _windows(folder, log, priors, exposed)
+    index = _positions(priors, exposed)
+    steps = read_decisions(folder / "decisions.jsonl", priors.registry)
+    windows = [
+        _window(log, priors, record, person, steps) for record, person in zip(exposed, index, strict=True)
+    ]
     told = [
         (number, share)
         for number, window in enumerate(windows)
         for share in explain(window.exposure(window.steps), window.steps, window.mistakes).shares
     ]
     shares = _by_sensor(told)
-    steps = int(log.settings["horizon"])
-    return Lowering(len(windows), steps, shares, _by_release(told), _changes(windows, shares))
+    again = _Again(priors.population.subset(index), steps, log.horizon(priors.sharpens))
+    horizon = int(log.settings["horizon"])
+    return Lowering(len(windows), horizon, shares, _by_release(told), _changes(again, shares))
 
 
-def _windows(folder: Path, log: RunLog, priors: Priors, exposed: Sequence[PersonRisk]) -> list[_Window]:
-    """Each person's horizon, read from the log of decisions."""
-    horizon, first_slot = int(log.settings["horizon"]), int(log.settings.get("first_slot", 0))
+def _positions(priors: Priors, exposed: Sequence[WorstMoment]) -> list[int]:
+    """Who in the priors the people of the log are."""
     index = {pseudonym: person for person, pseudonym in enumerate(priors.pseudonyms)}
     unknown = [record.person[:12] for record in exposed if record.person not in index]
     if unknown:
@@ -153,25 +154,17 @@ def _windows(folder: Path, log: RunLog, priors: Priors, exposed: Sequence[Person
             f"they know nobody with the pseudonym {unknown[0]}",
             "name the priors and the configuration the run had",
         )
-    wanted = {step for record in exposed for step in range(record.step - horizon + 1, record.step + 1)}
-    steps = _steps(folder / "decisions.jsonl", wanted, priors.registry)
-    windows = []
-    for record in exposed:
-        first = max(0, record.step - horizon + 1)
-        own = tuple(steps[step] for step in range(first, record.step + 1))
-        mistakes = min(int(log.settings["mistakes"]), len(own) - 1)
-        windows.append(_Window(priors.population, index[record.person], own, first_slot + first, mistakes))
-    return windows
+    return [index[record.person] for record in exposed]
 
 
-def _steps(path: Path, wanted: set[int], registry: SensorRegistry) -> dict[int, StepSchedule]:
-    """The decided schedules of some steps; line ``k`` of the log is step ``k``."""
-    with path.open("rb") as lines:
-        return {
-            step: schedule_of(StepDecision.model_validate_json(line), registry)
-            for step, line in enumerate(lines)
-            if step in wanted
-        }
+def _window(
+    log: RunLog, priors: Priors, record: WorstMoment, person: int, steps: Sequence[StepSchedule]
+) -> _Window:
+    """One person's horizon that ends at the worst step."""
+    first = max(0, record.step - int(log.settings["horizon"]) + 1)
+    own = tuple(steps[first : record.step + 1])
+    mistakes = min(int(log.settings["mistakes"]), len(own) - 1)
+    return _Window(priors.population, person, own, int(log.settings.get("first_slot", 0)) + first, mistakes)
 
 
 def _by_sensor(told: Sequence[tuple[int, ReleaseShare]]) -> tuple[SensorShare, ...]:
@@ -208,37 +201,42 @@ def _whole(told: Sequence[tuple[int, ReleaseShare]]) -> float:
     return sum(share.information_nats for _, share in told) or 1.0
 
 
-def _changes(windows: Sequence[_Window], shares: Sequence[SensorShare]) -> tuple[Change, ...]:
+def _changes(again: _Again, shares: Sequence[SensorShare]) -> tuple[Change, ...]:
     """As it was, less of the sensors that told most, and noise at all sensors."""
     most = [share.sensor for share in shares[:NAMED_SENSORS]]
-    rows = [_change("as it was", windows, {}, None)]
+    rows = [again.change("as it was", {}, None)]
     for sensor in most:
-        rows.append(_change(f"{sensor} suppressed", windows, {sensor: Suppressed()}, None))
+        rows.append(again.change(f"{sensor} suppressed", {sensor: Suppressed()}, None))
     if len(most) > 1:
         together = f"these {len(most)} sensors"
-        rows.append(_change(f"{together} suppressed", windows, dict.fromkeys(most, Suppressed()), None))
+        rows.append(again.change(f"{together} suppressed", dict.fromkeys(most, Suppressed()), None))
         for sigma in SIGMAS:
             noise = dict.fromkeys(most, Gaussian(sigma))
-            rows.append(_change(f"{together} with sigma {sigma:g}", windows, noise, None))
-    rows += [_change(f"all with sigma {sigma:g}", windows, {}, Gaussian(sigma)) for sigma in SIGMAS]
+            rows.append(again.change(f"{together} with sigma {sigma:g}", noise, None))
+    rows += [again.change(f"all with sigma {sigma:g}", {}, Gaussian(sigma)) for sigma in SIGMAS]
     return tuple(rows)
 
 
-def _change(
-    name: str, windows: Sequence[_Window], chosen: Mapping[str, Mechanism], others: Mechanism | None
-) -> Change:
-    """Means over the windows when some sensors, or all, are released otherwise: never with less noise."""
+@dataclass(frozen=True)
+class _Again:
+    """Some people, and every step of the run."""
 
-    def changed(release: SensorRelease) -> SensorRelease:
-        wanted = chosen.get(release.sensor.name, others)
-        if wanted is None or wanted.zcdp_rho() >= release.mechanism.zcdp_rho():
-            return release
-        return replace(release, mechanism=wanted)
+    population: Population
+    steps: Sequence[StepSchedule]
+    horizon: HorizonSettings
 
-    results = [window.under(changed) for window in windows]
-    ceiling = sum(certified for certified, _ in results) / len(results)
-    added = sum(certified - baseline for certified, baseline in results) / len(results)
-    mechanism = others or next(iter(chosen.values()), None)
-    is_noised = mechanism is not None and mechanism.is_released
-    error = mechanism.expected_absolute_error() if mechanism is not None and is_noised else None
-    return Change(name, ceiling, added, error)
+    def change(self, name: str, chosen: Mapping[str, Mechanism], others: Mechanism | None) -> Change:
+        """What becomes of them when some sensors, or all, are released otherwise: never with less noise."""
+
+        def changed(release: SensorRelease) -> SensorRelease:
+            wanted = chosen.get(release.sensor.name, others)
+            if wanted is None or wanted.zcdp_rho() >= release.mechanism.zcdp_rho():
+                return release
+            return replace(release, mechanism=wanted)
+
+        steps = (replace(step, releases=tuple(map(changed, step.releases))) for step in self.steps)
+        worst = account(self.population, steps, self.horizon).worst
+        mechanism = others or next(iter(chosen.values()), None)
+        is_noised = mechanism is not None and mechanism.is_released
+        error = mechanism.expected_absolute_error() if mechanism is not None and is_noised else None
+        return Change(name, float(worst.risk.mean()), float(worst.added.mean()), worst.most_added, error)

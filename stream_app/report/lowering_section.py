@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from stream_app.report.html import paragraph, table
 from stream_app.report.lowering import NAMED_SENSORS, Change, Lowering, SensorShare
@@ -11,46 +11,53 @@ from stream_app.wording import in_a_hundred
 LISTED_SENSORS = 8
 
 
-def what_would_lower_it(found: Lowering) -> Iterable[str]:
+def what_would_lower_it(found: Lowering, when: Callable[[int], str]) -> Iterable[str]:
     """Which sensors told most about the people listed above, then what other decisions would do."""
     if not found.shares:
         yield paragraph("No release of their last steps concerns the most exposed people.")
         return
-    yield paragraph(_who_told(found))
+    yield paragraph(_who_told(found, when))
     told = ("Sensor", "Mechanism", "Told", "Share of all", "Steps", "People concerned")
     yield table(told, map(_share_row, found.shares[:LISTED_SENSORS]))
     yield paragraph(_what_less_does(found))
-    otherwise = ("If released otherwise", "Mean ceiling", "Added at most", "A changed count errs by")
+    otherwise = (
+        "If released otherwise",
+        "Mean ceiling",
+        "Added, mean",
+        "Added, highest",
+        "A changed count errs by",
+    )
     yield table(otherwise, map(_change_row, found.changes))
 
 
-def _who_told(found: Lowering) -> str:
+def _who_told(found: Lowering, when: Callable[[int], str]) -> str:
     sensors = [f"{share.sensor} ({share.share:.0%})" for share in found.shares[:NAMED_SENSORS]]
     releases = [
-        f"{release.sensor} at step {release.step:,} ({release.share:.0%})"
+        f"{release.sensor}, {when(release.step)} ({release.share:.0%})"
         for release in found.releases[:NAMED_SENSORS]
     ]
     return (
-        f"The {found.people} most exposed people and their last {found.steps} steps, taken apart by release. "
-        f"Sensors that told most: {', '.join(sensors)}. Single releases: {', '.join(releases)}. "
-        "Shares are of the information of all their releases, and add up to the whole."
+        f"The {found.people} people listed above and their {found.steps} steps up to the worst, taken apart "
+        f"by release. Sensors that told most: {', '.join(sensors)}. Single releases: {'; '.join(releases)}. "
+        "Shares are of what all these releases told, and add up to the whole."
     )
 
 
 def _what_less_does(found: Lowering) -> str:
     before = found.changes[0]
-    helps = [change for change in found.changes[1:] if change.ceiling < before.ceiling]
+    helps = [change for change in found.changes[1:] if change.added < before.added]
     explained = (
-        "The same people and steps accounted again with other decisions, without looking at a count. These "
-        "steps alone, each from the person's habitual start: the ceilings listed above also cover what "
-        f"earlier releases told, and may be higher. As it was, the mean is {in_a_hundred(before.ceiling)}"
+        "The whole run accounted again for these people with other decisions, without looking at a count; "
+        "each person at the step where most would be added then. A run with these settings would report the "
+        "same of them; somebody else may be the most exposed then. As it was, "
+        f"{in_a_hundred(before.added)} were added on average"
     )
     if not helps:
         return f"{explained}; none of these changes lowers it."
-    best = min(helps, key=lambda change: (change.ceiling, change.name))
+    best = min(helps, key=lambda change: (change.added, change.name))
     one = next((change for change in helps if change.name.startswith(found.shares[0].sensor)), None)
-    first = "" if one is None else f"; {one.name}: {in_a_hundred(one.ceiling)}"
-    return f"{explained}{first}; the lowest here is {in_a_hundred(best.ceiling)} ({best.name})."
+    first = "" if one is None else f"; {one.name}: {in_a_hundred(one.added)}"
+    return f"{explained}{first}; the least here is {in_a_hundred(best.added)} ({best.name})."
 
 
 def _share_row(share: SensorShare) -> tuple[str, ...]:
@@ -67,4 +74,5 @@ def _share_row(share: SensorShare) -> tuple[str, ...]:
 
 def _change_row(change: Change) -> tuple[str, ...]:
     error = "–" if change.error is None else f"{change.error:.1f} people"
-    return change.name, in_a_hundred(change.ceiling), in_a_hundred(change.added), error
+    chances = map(in_a_hundred, (change.ceiling, change.added, change.most_added))
+    return change.name, *chances, error

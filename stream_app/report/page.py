@@ -12,8 +12,8 @@ from stream_app.report.html import Rows, paragraph, section, table
 from stream_app.report.lowering import Lowering
 from stream_app.report.lowering_section import what_would_lower_it
 from stream_app.report.run_log import DELTA, RunLog
-from stream_app.report.texts import GLOSSARY, LIMITS, LOWERING, STYLE
-from stream_app.wording import in_a_hundred
+from stream_app.report.texts import CEILING, CONDITION, GLOSSARY, LIMITS, LOWERING, ROUNDED, STYLE
+from stream_app.wording import duration, in_a_hundred
 
 
 def run_report(log: RunLog, made: str, lower: Lowering | None = None) -> str:
@@ -23,12 +23,12 @@ def run_report(log: RunLog, made: str, lower: Lowering | None = None) -> str:
         made,
         [
             section("The question", paragraph(_question(log.settings))),
-            section("The answer in short", paragraph(_answer(log)), levels_table(log)),
-            section("The setting", table(("", ""), _setting(log))),
+            section("The answer in short", *map(paragraph, _answer(log)), levels_table(log)),
+            section("The setting", table(("", ""), _setting(log)), paragraph(CONDITION)),
             section("How the risk moved", *_figures(log)),
             section("The most exposed people", *_exposed(log)),
             section("What was published", *_published(log)),
-            *closing(*([] if lower is None else what_would_lower_it(lower))),
+            *closing(*([] if lower is None else what_would_lower_it(lower, log.when))),
         ],
     )
 
@@ -47,7 +47,7 @@ def audit_report(audits: Sequence[Mapping[str, Any]], made: str) -> str:
         )
         for number, audit in enumerate(ranked[:50], start=1)
     ]
-    head = ("Person", "Guess without us", "Best attack tried", "Guaranteed ceiling", "Ceiling by")
+    head = ("Person", "Guess by habit", "Best attack tried", CEILING, "Ceiling by")
     return document(
         "Reconstruction risk: an audit",
         made,
@@ -57,6 +57,7 @@ def audit_report(audits: Sequence[Mapping[str, Any]], made: str) -> str:
                 "The people audited",
                 paragraph(f"{len(audits):,} people, most exposed first."),
                 table(head, rows),
+                paragraph(CONDITION),
             ),
             *closing(),
         ],
@@ -85,13 +86,26 @@ def closing(*specific: str) -> list[str]:
 
 
 def levels_table(log: RunLog) -> str:
-    """People at or above each threshold at the worst step."""
+    """People at or above each threshold at the worst step: by ceiling, by habit, and by the difference."""
     worst = log.worst
     rows = [
-        (f"{in_a_hundred(float(level))} or more", f"{count:,}", f"{worst.at_added_risk.get(level, 0):,}")
+        (
+            f"{in_a_hundred(float(level))} or more",
+            f"{count:,}",
+            f"{worst.at_baseline[level]:,}" if level in worst.at_baseline else "not recorded",
+            f"{count - worst.at_baseline[level]:,}" if level in worst.at_baseline else "not recorded",
+            f"{worst.at_added_risk.get(level, 0):,}",
+        )
         for level, count in worst.at_risk.items()
     ]
-    return table(("Chance of a reconstruction", "People: ceiling", "People: added by the releases"), rows)
+    head = (
+        "Chance",
+        "Ceiling there",
+        "Guess there, by habit alone",
+        "Put there by releases",
+        "Added that much",
+    )
+    return paragraph(f"People, of {worst.people:,}, at that step:") + table(head, rows)
 
 
 def _question(settings: Mapping[str, Any]) -> str:
@@ -103,20 +117,31 @@ def _question(settings: Mapping[str, Any]) -> str:
     )
 
 
-def _answer(log: RunLog) -> str:
-    worst = log.worst
-    return (
-        f"At the worst step ({worst.step:,}), on average over {worst.people:,} people, the best guess from "
-        f"habits alone is right in {in_a_hundred(worst.mean_baseline)} cases. With everything published no "
-        f"method is right in more than {in_a_hundred(worst.mean_risk)}: the releases added at most "
-        f"{in_a_hundred(worst.mean_added)}."
+def _answer(log: RunLog) -> Iterable[str]:
+    worst, when = log.worst, log.when(log.worst.step)
+    guess, ceiling, added = map(in_a_hundred, (worst.mean_baseline, worst.mean_risk, worst.mean_added))
+    yield (
+        f"{when[:1].upper()}{when[1:]}, when the releases added most on average over {worst.people:,} "
+        f"people, habits alone let somebody guess right in {guess} cases. With everything published, if "
+        f"habits are as assumed, no method is right in more than {ceiling}. So the releases added at most "
+        f"{added}."
     )
+    if log.exposed:
+        most = log.exposed[0]
+        yield (
+            f"To the most affected person they added at most {in_a_hundred(most.added)}, "
+            f"{log.when(most.step)}."
+        )
+    yield ROUNDED
 
 
 def _setting(log: RunLog) -> Rows:
     settings, first, last = log.settings, log.summaries[0], log.summaries[-1]
     yield "People protected", f"{last.people:,}, each on their own"
-    yield "Steps", f"{first.step:,} to {last.step:,}, {settings['step_seconds']:,} seconds each"
+    yield (
+        "Steps",
+        f"{log.when(first.step)} to {log.when(last.step)}, {duration(settings['step_seconds'])} each",
+    )
     yield "Horizon", f"{settings['horizon']} steps, {settings['mistakes'] or 'none'} of them may be wrong"
     yield "Assumed observer", "sees every release, knows the person's habits and where everybody else is"
     for mechanism, count in sorted(log.releases.items()):
@@ -126,15 +151,15 @@ def _setting(log: RunLog) -> Rows:
 
 def _figures(log: RunLog) -> Iterable[str]:
     summaries = log.summaries
-    first = summaries[0].step
+    ends = log.when(summaries[0].step), log.when(summaries[-1].step)
     means = (
-        Line("guaranteed ceiling", "ceiling", [summary.mean_risk for summary in summaries]),
-        Line("guess without us", "guess", [summary.mean_baseline for summary in summaries]),
+        Line("ceiling", "ceiling", [summary.mean_risk for summary in summaries]),
+        Line("guess by habit", "guess", [summary.mean_baseline for summary in summaries]),
     )
     yield _figure(
-        line_chart(means, first, "in 100", 100.0, "Mean ceiling and mean guess by step"),
-        "Mean over all people, in chances of 100. The distance of the lines is at most what the releases "
-        "added.",
+        line_chart(means, ends, "in 100", 100.0, "Mean ceiling and mean guess by step"),
+        "Mean over all people. If habits are as assumed, no method is right more often than the ceiling. Its "
+        "distance from the guess is the most that the releases added.",
     )
     added = (
         Line("most affected", "ceiling", [summary.added["1.0"] for summary in summaries]),
@@ -142,32 +167,29 @@ def _figures(log: RunLog) -> Iterable[str]:
         Line("half above", "added", [summary.added["0.5"] for summary in summaries]),
     )
     yield _figure(
-        line_chart(
-            added, first, "in 100", 100.0, "Added risk of the most affected, the upper tenth and half"
-        ),
-        "Risk added by the releases, in chances of 100: the most affected person, what 1 person in 10 "
-        "exceeds, and what half of the people exceed.",
+        line_chart(added, ends, "in 100", 100.0, "Added risk of the most affected, the upper tenth and half"),
+        "Most that the releases added, step by step: to the most affected person, what 1 person in 10 "
+        f"exceeds, and what half of the people exceed. The highest point is {in_a_hundred(log.most_added)}.",
     )
 
 
 def _exposed(log: RunLog) -> Iterable[str]:
     if not log.exposed:
-        yield paragraph(
-            "Records of single people are in Parquet files beside this run; this report has none."
-        )
+        yield paragraph("This run's summaries name nobody (setting most_exposed), or nothing was added.")
         return
-    yield paragraph("By pseudonym, each at the recorded step at which the releases added most.")
+    yield paragraph("By pseudonym, each at the step at which the releases added most to that person.")
     rows = [
         (
             record.person[:12],
-            f"{record.step:,}",
+            log.when(record.step),
             in_a_hundred(record.baseline),
             in_a_hundred(record.risk),
             in_a_hundred(record.added),
         )
         for record in log.exposed
     ]
-    yield table(("Pseudonym", "Step", "Guess without us", "Guaranteed ceiling", "Added at most"), rows)
+    yield table(("Pseudonym", "Last step", "Guess by habit", CEILING, "Added at most"), rows)
+    yield paragraph(ROUNDED)
 
 
 def _published(log: RunLog) -> Iterable[str]:

@@ -6,9 +6,11 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from accounting.continuous import HorizonSettings
 from accounting.differential_privacy import ZcdpSpend
 from models.correlated_noise import CorrelatedNoise
 from models.mechanisms import Mechanism, parse
@@ -16,7 +18,8 @@ from models.mechanisms.correlated import know_design
 from models.schedule import SensorRelease
 from models.sensors import Sensor
 from stream_app.exceptions import OutputError
-from stream_app.messages import PersonRisk, RiskSummary, StepDecision
+from stream_app.messages import RiskSummary, StepDecision, WorstMoment
+from stream_app.wording import step_in_words
 
 DELTA = 1e-6
 
@@ -34,11 +37,11 @@ class SensorLog:
 
 @dataclass(frozen=True)
 class RunLog:
-    """Everything a report needs of a run. ``exposed`` are people's records with the highest added risk."""
+    """Everything a report needs of a run. ``exposed`` are the people to whom most was added, at that step."""
 
     settings: Mapping[str, Any]
     summaries: tuple[RiskSummary, ...]
-    exposed: tuple[PersonRisk, ...]
+    exposed: tuple[WorstMoment, ...]
     sensors: tuple[SensorLog, ...]
     releases: Mapping[str, int]  # by mechanism
     rejected: int
@@ -48,18 +51,40 @@ class RunLog:
         """The step at which the releases added most on average."""
         return max(self.summaries, key=lambda summary: summary.mean_added)
 
+    @property
+    def most_added(self) -> float:
+        """The most that the releases added to anybody at any step."""
+        return max(summary.added["1.0"] for summary in self.summaries)
+
+    def when(self, step: int) -> str:
+        """When a step began, in words."""
+        origin = datetime.fromisoformat(self.settings["origin"])
+        return step_in_words(step, int(origin.timestamp()), self.settings["step_seconds"])
+
+    def horizon(self, sharpens: bool) -> HorizonSettings:
+        """What the run's accountant was told; ``sharpens`` where its settings left that open."""
+        stored = self.settings
+        return HorizonSettings(
+            stored["horizon"],
+            stored["mistakes"],
+            tuple(stored["thresholds"]),
+            stored.get("first_slot", 0),
+            sharpen=sharpens if stored["sharpen"] is None else stored["sharpen"],
+            sharpen_above=stored.get("sharpen_above"),
+        )
+
 
 def read_run(folder: Path, most_exposed: int = 10) -> RunLog:
     """Read an output folder; :class:`OutputError` where it is not one or has no closed step."""
     settings = _json(folder / "run.json")
     _know_design(settings)
-    summaries, people = _risks(folder / "risks.jsonl")
+    summaries = tuple(_summaries(folder / "risks.jsonl"))
     if not summaries:
         raise OutputError(f"{folder} must hold at least one closed step", "none", "let the run go on first")
-    ranked = sorted(people.values(), key=lambda record: (-record.added, record.person))
+    exposed = summaries[-1].worst[:most_exposed]
     sensors, releases = _decisions(folder / "decisions.jsonl")
     rejected = sum(1 for _ in _lines(folder / "rejected.jsonl"))
-    return RunLog(settings, tuple(summaries), tuple(ranked[:most_exposed]), sensors, releases, rejected)
+    return RunLog(settings, summaries, exposed, sensors, releases, rejected)
 
 
 def _know_design(settings: Mapping[str, Any]) -> None:
@@ -69,19 +94,11 @@ def _know_design(settings: Mapping[str, Any]) -> None:
         know_design(CorrelatedNoise.load(Path(covariance)))
 
 
-def _risks(path: Path) -> tuple[list[RiskSummary], dict[str, PersonRisk]]:
-    """All summaries, and for each person the record with the highest added risk."""
-    summaries: list[RiskSummary] = []
-    people: dict[str, PersonRisk] = {}
+def _summaries(path: Path) -> Iterator[RiskSummary]:
+    """The summary of each step."""
     for line in _lines(path):
         if line.startswith(b'{"v":1,"type":"risk_summary"'):
-            summaries.append(RiskSummary.model_validate_json(line))
-            continue
-        record = PersonRisk.model_validate_json(line)
-        known = people.get(record.person)
-        if known is None or record.added > known.added:
-            people[record.person] = record
-    return summaries, people
+            yield RiskSummary.model_validate_json(line)
 
 
 def _decisions(path: Path) -> tuple[tuple[SensorLog, ...], Mapping[str, int]]:

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+CEILING = "Ceiling, if habits are as assumed"
+CONDITION = (
+    "Every ceiling holds if habits are as assumed, and only then. On real Foursquare check-ins the ceilings "
+    "were 29 in 100 on average, and an attack was right on 46 in 100 of the real traces: people were more "
+    "regular than the fitted priors said. How well priors predict is said when they are fitted."
+)
+ROUNDED = "Each figure is rounded by itself, so ceiling less guess may differ from added by 1."
 LOWERING = (
     "Noise: a larger sigma at the sensors with exact or nearly exact counts, first where few people pass.",
     "Fewer sensors or fewer steps: what is not released costs nobody anything.",
     "Larger areas: one sensor over several locations tells less about a single person.",
-    "tallyguard audit, and tallyguard run on the same messages with other settings, say by how much.",
+    "tallyguard run on the same messages with other settings says by how much.",
 )
 LIMITS = (
-    "Habits are those of the movement prior. A person whose habits differ from it, or an observer who knows "
-    "more than habits, is not covered by the ceiling; epsilon is the figure for any observer.",
+    "Habits are those of the movement prior. The ceiling does not cover a person whose habits differ from "
+    "it, nor an observer who knows more than habits; epsilon is the figure for any observer.",
     "People who move together are each accounted on their own.",
     "Only counts are accounted: images, sounds or radio traces a sensor may take are not.",
     "The ceiling is a bound, not an attack: the best known attack may be far below it.",
@@ -18,11 +25,12 @@ LIMITS = (
 )
 GLOSSARY = (
     (
-        "Reconstruction risk, guaranteed ceiling",
-        "No method tells where a person was more often than this, under the prior, given all releases.",
+        "Reconstruction risk, ceiling",
+        "If habits are as assumed, no method tells where a person was more often than this, given all "
+        "releases.",
     ),
-    ("Baseline, guess without us", "How often the best guess from the prior alone is right."),
-    ("Added risk", "Ceiling less baseline: an upper bound on what the releases added."),
+    ("Baseline, guess by habit", "How often the best guess from the prior alone is right."),
+    ("Added risk", "Ceiling less baseline: the most that the releases added."),
     ("Horizon, mistakes", "How many consecutive steps are to be told, and how many of them may be wrong."),
     (
         "Pseudonym",
@@ -43,11 +51,13 @@ dt { font-weight: 600; }
 table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
 th, td { text-align: right; padding: .25rem .6rem; border-bottom: 1px solid var(--line); }
 th:first-child, td:first-child, .facts td { text-align: left; padding-left: 0; } th { color: var(--quiet); }
+.scroll { overflow-x: auto; }
 svg { width: 100%; height: auto; } svg text { fill: var(--quiet); font-size: 12px; }
 .grid { stroke: var(--line); } polyline { fill: none; stroke-width: 2.5; }
 .ceiling { stroke: var(--ceiling); } .guess { stroke: var(--guess); stroke-dasharray: 7 4; }
 .added { stroke: var(--added); stroke-dasharray: 2 4; }
 svg .name-ceiling { fill: var(--ceiling); } svg .name-guess { fill: var(--guess); }
 svg .name-added { fill: var(--added); }
-@media print { section { break-inside: avoid; } }
+@media (max-width: 34rem) { th, td { padding: .25rem .4rem; font-size: .9rem; } }
+@media print { tr, figure { break-inside: avoid; } h2 { break-after: avoid; } .scroll { overflow: visible; } }
 """

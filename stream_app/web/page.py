@@ -9,6 +9,13 @@ from stream_app.messages import RiskSummary
 from stream_app.web.status import Status, StepLine
 from stream_app.wording import in_a_hundred
 
+_LEVELS = (
+    "Chance",
+    "Ceiling there",
+    "Guess there, by habit alone",
+    "Put there by releases",
+    "Added that much",
+)
 PLAIN_HISTORY = 48  # steps in the table
 _STYLE = """
 :root { color-scheme: light dark; font: 16px/1.5 system-ui, sans-serif; }
@@ -29,7 +36,8 @@ def render(status: Status) -> str:
         f"<p role=status>{escape(_sentence(status))}</p>",
         *(_risks(status.summary) if status.summary else []),
         *(_history(status.history) if status.history else []),
-        "<p class=note>Risk is computed from movement priors and the released schedule, never from a count. "
+        "<p class=note>Ceilings hold if habits are as assumed. Risk is computed from movement priors and the "
+        "released schedule, never from a count. "
         '<a href="/">live page</a> · <a href="/metrics">metrics</a> · <a href="/-/ready">readiness</a></p>',
     ]
     return (
@@ -50,7 +58,13 @@ def _sentence(status: Status) -> str:
 
 def _risks(summary: RiskSummary) -> list[str]:
     rows = [
-        (f"{in_a_hundred(float(level))} or more", f"{at_risk:,}", f"{summary.at_added_risk.get(level, 0):,}")
+        (
+            f"{in_a_hundred(float(level))} or more",
+            f"{at_risk:,}",
+            f"{summary.at_baseline.get(level, 0):,}",
+            f"{at_risk - summary.at_baseline.get(level, 0):,}",
+            f"{summary.at_added_risk.get(level, 0):,}",
+        )
         for level, at_risk in summary.at_risk.items()
     ]
     spread = [
@@ -60,7 +74,7 @@ def _risks(summary: RiskSummary) -> list[str]:
     quantiles = [f"{float(quantile) * 100:g} % of people at or below" for quantile in summary.risk]
     return [
         f"<h2>How many people could be reconstructed, after step {summary.step}</h2>",
-        _table(("Chance of a reconstruction", "People: in all", "People: added by the releases"), rows),
+        _table(_LEVELS, rows),
         "<h2>How the chances are spread</h2>",
         _table(("", *quantiles), spread),
     ]
@@ -68,8 +82,8 @@ def _risks(summary: RiskSummary) -> list[str]:
 
 def _tables(summary: RiskSummary) -> Mapping[str, Mapping[str, float]]:
     return {
-        "Guaranteed ceiling": summary.risk,
-        "Without any release": summary.baseline,
+        "Ceiling, if habits are as assumed": summary.risk,
+        "Guess by habit alone": summary.baseline,
         "Added at most": summary.added,
     }
 
@@ -87,7 +101,7 @@ def _history(history: tuple[StepLine, ...]) -> list[str]:
     ]
     return [
         "<h2>The last steps</h2>",
-        _table(("Step", "Counts published", "Released as nothing", "Mean ceiling", "Mean without us"), rows),
+        _table(("Step", "Counts published", "Released as nothing", "Mean ceiling", "Mean guess"), rows),
     ]
 
 

@@ -13,7 +13,7 @@ from stream_app.events import Observer, RunStarted, StepClosed
 from stream_app.people import NATS_PER_BIT, PeopleView, Standing
 
 AT_MOST = 200
-"""People listed at a time, the most exposed first."""
+"""People listed at a time, those first to whom most is added."""
 _KEPT = 1000  # steps remembered until the horizon is known
 
 
@@ -53,7 +53,7 @@ class PeopleBoard(Observer):
                 self._standing = self._view.standing()
 
     def exposed(self, threshold: float) -> dict[str, Any]:
-        """People at or above the threshold, the most exposed first, as JSON; empty before the first step."""
+        """People at or above the threshold, most added first, as JSON; empty before the first step."""
         with self._lock:
             standing = self._standing
         if standing is None:
@@ -86,9 +86,12 @@ class PeopleBoard(Observer):
 
 def _row(standing: Standing, person: int) -> dict[str, Any]:
     risk, baseline = float(standing.risk[person]), float(standing.baseline[person])
+    worst = standing.worst
     return {
         "person": standing.pseudonyms[person],
         "risk": risk,
         "baseline": baseline,
         "added": risk - baseline,
+        "most_added": float(worst.added[person]),
+        "most_added_step": int(worst.step[person]),
     }

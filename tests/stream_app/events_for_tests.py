@@ -28,6 +28,9 @@ def summary(step: int, people: int = 200) -> RiskSummary:
         mean_risk=0.11,
         mean_added=0.07,
         mean_baseline=0.04,
+        at_baseline={"0.01": 30, "0.5": 4},
+        most_risk=0.98,
+        most_added=0.66,
     )
 
 

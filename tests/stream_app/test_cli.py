@@ -172,6 +172,20 @@ def test_audit_says_chances_as_people_do(tallyguard: Tallyguard, files: Path) ->
     assert re.search(r"bob\s+100 in 100", result.out)
 
 
+def test_the_audits_table_fits_80_columns(
+    tallyguard: Tallyguard, files: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No heading is broken, however long the names; the ceiling comes with its condition."""
+    named = [{**person, "person": person["person"] * 10} for person in TWO_PEOPLE["people"]]
+    (files / "long.json").write_text(json.dumps({**TWO_PEOPLE, "people": named}))
+    monkeypatch.setenv("COLUMNS", "80")
+    result = tallyguard("audit", "long.json", "--schedule", "schedule.json")
+    lines = result.out.splitlines()
+    assert re.search(r"Person\s+Guess\s+Best attack\s+Ceiling\s+Paper's\s+By", result.out)
+    assert max(map(len, (line.rstrip() for line in lines if "in 100" in line))) <= 80
+    assert "if habits are as the prior says, no method does better" in result.out
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -117,3 +118,20 @@ def test_a_loop_ends_though_a_client_has_swallowed_its_cancellation() -> None:
         return task.cancelled()
 
     assert asyncio.run(work())
+
+
+@pytest.mark.parametrize("asked", [None, 2])
+def test_a_summary_names_the_most_exposed_only_when_asked(deployment: Deployment, asked: int | None) -> None:
+    """Then as the summary of a run in one process does, in the same order."""
+    settings = deployment.settings.model_copy(update={"most_exposed": asked})
+    deployment = dataclasses.replace(deployment, settings=settings)
+    book = Book(0, deployment)
+    records = person_records(population(3), ["a", "b", "c"], 0)
+    book.change({name: parse_person(name.encode(), value) for name, value in records}, lambda *_: ())
+    for step in steps_of(deployment, 8):
+        book.apply(step)
+    worst, names = book.accountant.worst(), book.pseudonyms
+    ranked = sorted(range(3), key=lambda i: (-worst.added[i], names[i]))
+    named = [each.person for each in book.summary().worst]
+    assert named == ([names[i] for i in ranked[:2]] if asked else [])
+    assert book.summary().most_added == worst.added.max() > 0

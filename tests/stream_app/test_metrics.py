@@ -41,6 +41,8 @@ LABELS = {  # the contract: name, label and every value it may have
     "tallyguard_published_error_expected": ("sensor", {sensor.name for sensor in SENSORS}),
     "tallyguard_accountant_lag_steps": ("", {""}),
     "tallyguard_last_step": ("", {""}),
+    "tallyguard_highest_risk": ("", {""}),
+    "tallyguard_highest_added_risk": ("", {""}),
 }
 
 
@@ -99,6 +101,7 @@ def test_a_closed_step_is_counted_and_its_risks_shown(watched: Watched) -> None:
     assert watched.value("tallyguard_added_risk_quantile", "0.9") == 0.2
     assert watched.value("tallyguard_baseline_quantile", "0.99") == 0.2
     assert watched.value("tallyguard_last_step") == 1
+    assert watched.value("tallyguard_highest_added_risk") == 0.66
     assert watched.value("tallyguard_accountant_lag_steps") == 2
     assert watched.value("tallyguard_step_latency_seconds_count") == 2
 

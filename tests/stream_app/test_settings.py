@@ -32,7 +32,7 @@ def toml(folder: Path, text: str) -> Path:
 
 def test_the_defaults_are_those_of_the_documentation() -> None:
     settings = load_settings()
-    assert (settings.horizon, settings.mistakes, settings.risk_every) == (10, 5, 100)
+    assert (settings.horizon, settings.mistakes, settings.risk_every) == (10, 1, 100)
     assert settings.thresholds == (0.01, 0.05, 0.1, 0.25, 0.5)
     assert (settings.delta, settings.confidence) == (1e-6, 0.95)
 

@@ -103,8 +103,10 @@ def test_the_plain_page_shows_step_people_at_risk_and_history(server: WebServer,
         "Running: closing steps. 2 steps closed, 200 people accounted, 2 steps behind, 1 messages rejected."
         in words
     )
-    assert words[words.index("50 in 100 or more") + 1 :][:2] == ["7", "3"]
-    assert words[words.index("Guaranteed ceiling") + 1] == "5 in 100"
+    assert words[words.index("50 in 100 or more") + 1 :][:4] == ["7", "4", "3", "3"], (
+        "ceiling, habit, by releases, added"
+    )
+    assert words[words.index("Ceiling, if habits are as assumed") + 1] == "5 in 100"
     assert words.index("Mean ceiling") < words.index("11 in 100")
     board.stopped(RunStopped(next_step=2, reason="end of input"))
     assert 'http-equiv="refresh"' not in get(server, "/plain")[1]
@@ -145,14 +147,17 @@ def test_an_address_that_cannot_be_used_is_an_error_with_a_remedy(
     ("probability", "words"),
     [
         (0.0, "0 in 100"),
-        (1e-9, "under 1 in 10⁶"),
-        (0.00031, "3 in 10,000"),
-        (0.0042, "4 in 1,000"),
+        (1e-9, "0.0001 in 100"),
+        (0.00031, "0.03 in 100"),
+        (0.0042, "0.4 in 100"),
         (0.031, "3 in 100"),
-        (0.999, "over 99 in 100"),
+        (0.9949, "99 in 100"),
+        (0.999, "99.9 in 100"),
+        (0.99996, "99.996 in 100"),
+        (1 - 1e-9, "99.9999 in 100"),
         (1.0, "100 in 100"),
     ],
 )
 def test_probabilities_are_said_as_people_say_them(probability: float, words: str) -> None:
-    """Neither rounded to nothing nor to certainty."""
+    """Of 100 always, neither rounded to nothing nor to certainty, and fit for "in more than ..."."""
     assert in_a_hundred(probability) == words

@@ -15,7 +15,7 @@ from models.mechanisms import parse
 from models.schedule import SensorRelease, StepSchedule
 from stream_app.decisions import decision_of
 from stream_app.exceptions import OutputError
-from stream_app.messages import PersonRisk
+from stream_app.messages import WorstMoment
 from stream_app.report.charts import axis
 from stream_app.report.run_log import DELTA, read_run
 from stream_app.report.write import write_report
@@ -48,7 +48,13 @@ class Page(HTMLParser):
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
     """An output folder as the journal writes it: two people, thirty steps, the last line torn."""
-    settings = {"deployment": "harbour <town>", "horizon": 10, "mistakes": 5, "step_seconds": 3600}
+    settings = {
+        "deployment": "harbour <town>",
+        "horizon": 10,
+        "mistakes": 5,
+        "step_seconds": 3600,
+        "origin": "2026-03-01T00:00:00Z",
+    }
     (tmp_path / "run.json").write_text(json.dumps(settings))
     releases = (
         SensorRelease(STATION, parse("raw", {})),
@@ -57,18 +63,18 @@ def run(tmp_path: Path) -> Path:
     )
     decisions = [decision_of(StepSchedule(step, releases)).line() for step in range(STEPS)]
     (tmp_path / "decisions.jsonl").write_bytes(b"".join(decisions))
-    risks = [summary(step).line() for step in range(STEPS)]
-    risks += [
-        PersonRisk(step=step, person=person, risk=0.3 + added, baseline=0.3, added=added, by="moment").line()
-        for step, person, added in ((3, "aaaa", 0.03), (7, "bbbb", 0.4), (9, "aaaa", 0.2))
-    ]
+    worst = tuple(
+        WorstMoment(person=person, step=step, risk=0.3 + added, baseline=0.3, added=added)
+        for step, person, added in ((7, "bbbb", 0.4), (9, "aaaa", 0.2))
+    )
+    risks = [summary(step).model_copy(update={"worst": worst}).line() for step in range(STEPS)]
     (tmp_path / "risks.jsonl").write_bytes(b"".join(risks) + b'{"v":1,"type":"ri')
     (tmp_path / "rejected.jsonl").write_bytes(b"{}\n{}\n")
     return tmp_path
 
 
-def test_a_run_is_read_back_with_each_persons_worst_record_first(run: Path) -> None:
-    """One record a person, the one with most added risk; a torn last line is no fact yet."""
+def test_a_run_is_read_back_with_each_persons_worst_moment_first(run: Path) -> None:
+    """As the last summary names them; a torn last line is no fact yet."""
     log = read_run(run)
     assert [(record.person, record.step) for record in log.exposed] == [("bbbb", 7), ("aaaa", 9)]
     assert len(log.summaries) == STEPS
@@ -101,8 +107,22 @@ def test_the_report_of_a_run_says_everything_an_officer_files(run: Path, tmp_pat
         assert heading in page.words
     assert "Reconstruction risk: harbour <town>" in page.words
     assert "50 in 100 or more" in page.words
-    assert page.words[page.words.index("bbbb") + 1 :][:4] == ["7", "30 in 100", "70 in 100", "40 in 100"]
     assert page.tags.count("svg") == page.tags.count("figcaption") == 2
+    when = "2026-03-01 07:00 UTC (step 7)"
+    assert page.words[page.words.index("bbbb") + 1 :][:4] == [when, "30 in 100", "70 in 100", "40 in 100"]
+    assert page.words[page.words.index("50 in 100 or more") + 1 :][:4] == ["7", "4", "3", "3"]
+
+
+def test_a_ceiling_never_comes_without_its_condition(run: Path, tmp_path: Path) -> None:
+    """In the answer, the table of people, the glossary; with the example where it failed."""
+    write_report(run, tmp_path / "report.html", now=NOON)
+    page = Page((tmp_path / "report.html").read_text())
+    words = " ".join(page.words)
+    assert "Ceiling, if habits are as assumed" in page.words
+    assert words.count("if habits are as assumed, no method") >= 1
+    assert words.count("If habits are as assumed, no method") >= 2
+    assert "an attack was right on 46 in 100 of the real traces" in words
+    assert "uaranteed" not in words
 
 
 def test_the_report_loads_nothing_and_runs_nothing(run: Path, tmp_path: Path) -> None:

@@ -1,10 +1,10 @@
 // Two charts as SVG: lines over time and bars by risk. Colours are told apart by dash and fill as well.
 
-import { element, inAHundred, number } from "./words.js";
+import { element, inAHundred, number, stepName } from "./words.js";
 
 const WIDTH = 560, HEIGHT = 260, LEFT = 44, RIGHT = 12, TOP = 26, BOTTOM = 34;
 
-export function overTime(figure, history) {
+export function overTime(figure, history, about) {
   const most = Math.max(0.01, ...history.map((line) => Math.max(line.mean_risk, line.mean_baseline)));
   const scale = axis(most);
   const x = (index) => LEFT + (index * (WIDTH - LEFT - RIGHT)) / Math.max(history.length - 1, 1);
@@ -17,8 +17,8 @@ export function overTime(figure, history) {
     shape("polygon", { class: "added", points: [...risk, ...guess.slice().reverse()].join(" ") }),
     shape("polyline", { class: "guess", points: guess.join(" ") }),
     shape("polyline", { class: "ceiling", points: risk.join(" ") }),
-    label(LEFT, HEIGHT - 12, `step ${number(first.step)}`, "start"),
-    label(WIDTH - RIGHT, HEIGHT - 12, `step ${number(last.step)}`, "end"),
+    label(LEFT, HEIGHT - 12, stepName(first.step, about), "start"),
+    label(WIDTH - RIGHT, HEIGHT - 12, stepName(last.step, about), "end"),
     label(4, 12, "in 100", "start"),
   ]);
 }
@@ -57,8 +57,8 @@ function draw(figure, description, shapes) {
   svg.append(...shapes);
   const legend = element(
     "figcaption", {},
-    element("span", { class: "ceiling" }, "guaranteed ceiling"),
-    element("span", { class: "guess" }, "guess without us"),
+    element("span", { class: "ceiling" }, "ceiling"),
+    element("span", { class: "guess" }, "guess by habit"),
   );
   figure.replaceChildren(svg, legend);
 }

@@ -49,7 +49,7 @@ function draw(state) {
   tell(phase, `${words}: ${state.reason}`);
   drawSetting(state);
   drawFigures(state);
-  if (state.history.length) overTime(by("over-time"), state.history);
+  if (state.history.length) overTime(by("over-time"), state.history, state.about);
   if (state.distribution) spread(by("spread"), state.distribution);
   if (state.summary) drawLevels(state.summary);
   drawMap(by("map"), state.sensors, state.releases);
@@ -77,6 +77,7 @@ function drawFigures({ people, next_step: next, lag_steps: lag, rejected, summar
     "mean-risk": summary ? inAHundred(summary.mean_risk) : "–",
     "mean-baseline": summary ? inAHundred(summary.mean_baseline) : "–",
     "mean-added": summary ? inAHundred(summary.mean_added) : "–",
+    "most-added": summary ? inAHundred(summary.most_added) : "–",
   };
   for (const [id, text] of Object.entries(figures)) by(id).textContent = text;
   document.title = next ? `tallyguard: step ${next - 1}` : "tallyguard";
@@ -84,9 +85,10 @@ function drawFigures({ people, next_step: next, lag_steps: lag, rejected, summar
 
 function drawLevels(summary) {
   const rows = Object.entries(summary.at_risk).map(([level, count]) => [
-    `${inAHundred(Number(level))} or more`, number(count), number(summary.at_added_risk[level] ?? 0),
+    `${inAHundred(Number(level))} or more`, number(count), number(summary.at_baseline[level]),
+    number(count - summary.at_baseline[level]), number(summary.at_added_risk[level] ?? 0),
   ]);
-  by("levels").replaceChildren(...table("People at or above each risk", ["Chance of a reconstruction", "People: ceiling", "People: added by us"], rows));
+  by("levels").replaceChildren(...table("People at or above each risk", ["Chance", "Ceiling there", "Guess there, by habit alone", "Put there by releases", "Added that much"], rows));
 }
 
 function drawSensors(sensors) {

@@ -36,7 +36,6 @@ async function ask(path) {
 
 async function show() {
   say("");
-  by("why").hidden = true;
   try {
     list(await ask(`/people.json?threshold=${by("threshold").value}`));
     by("token").value = "";
@@ -50,58 +49,60 @@ async function show() {
 function list(found) {
   const shown = found.people.length;
   const until = found.step === null ? "" : ` at ${stepName(found.step, about)}`;
-  const rest = shown < found.reached ? ` The ${number(shown)} most exposed are listed.` : "";
-  say(`${number(found.reached)} people have a ceiling of ${inAHundred(found.threshold)} or more${until}.${rest}`);
+  const rest = shown < found.reached ? ` The ${number(shown)} to whom most is added are listed.` : "";
+  say(`${number(found.reached)} people have a ceiling of ${inAHundred(found.threshold)} or more${until}, most added first.${rest}`);
   const rows = found.people.map((person) => [
     element("code", { title: person.person }, person.person.slice(0, 12)),
-    inAHundred(person.baseline), inAHundred(person.risk), inAHundred(person.added), whyButton(person.person),
+    whyButton(person.person),
+    inAHundred(person.added), inAHundred(person.risk), inAHundred(person.baseline),
+    inAHundred(person.most_added), stepName(person.most_added_step, about),
   ]);
-  const head = ["Pseudonym", "Guess", "Ceiling", "Added", "Which release did it"];
+  const head = ["Pseudonym", "Which release did it", "Added now", "Ceiling", "Guess", "Most added so far", "Step of that"];
   by("exposed").replaceChildren(element("table", {}, ...table("Most exposed people", head, rows)));
   by("exposed").hidden = shown === 0;
 }
 
 function whyButton(person) {
   const button = element("button", { type: "button", "aria-label": `Why is ${person.slice(0, 12)} exposed` }, "Why");
-  button.addEventListener("click", () => explain(person));
+  button.addEventListener("click", () => explain(person, button.closest("tr")));
   return button;
 }
 
-async function explain(person) {
+async function explain(person, row) {
   say("Taking the last steps apart.");
   try {
-    reason(await ask(`/why.json?person=${encodeURIComponent(person)}`));
+    reason(await ask(`/why.json?person=${encodeURIComponent(person)}`), row);
     say("");
   } catch (error) {
     say(error.message);
   }
 }
 
-function reason(found) {
+// The answer opens right below the row that asked.
+function reason(found, row) {
   const told = found.information_bits || 1;
   const rows = found.shares.map((share) => [
-    share.sensor, `${share.step}`, share.mechanism, bits(share.information_bits),
+    share.sensor, stepName(share.step, about), share.mechanism, bits(share.information_bits),
     `${Math.round((100 * share.information_bits) / told)} %`,
     `${share.certified_drop < 0 ? "+" : "−"}${Math.abs(100 * share.certified_drop).toFixed(1)} in 100`,
   ]);
-  const head = ["Sensor", "Step", "Mechanism", "Told", "Share", "Ceiling without it"];
+  const head = ["Sensor", "Step", "Mechanism", "Told", "Share", "Without it, the ceiling changes by"];
   const nothing = "No release of these steps concerns this person.";
-  by("why").replaceChildren(
+  by("why")?.closest("tr").remove();
+  const why = element("div", { id: "why", tabindex: "-1" },
     element("h3", {}, "Which release did it: ", element("code", {}, found.person.slice(0, 12))),
-    element("p", {}, `Steps ${found.steps[0]} to ${found.steps[1]} alone: ceiling ${inAHundred(found.certified)}, guess ${inAHundred(found.baseline)}, ${bits(found.information_bits)} told in all.`),
+    element("p", {}, `${stepName(found.steps[0], about)} to ${stepName(found.steps[1], about)} alone, without what earlier releases told: ceiling ${inAHundred(found.certified)}, guess ${inAHundred(found.baseline)}, ${bits(found.information_bits)} told in all.`),
     rows.length ? element("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Releases by what they told" }, element("table", {}, ...table("Releases by what they told", head, rows))) : element("p", {}, nothing),
   );
-  by("why").hidden = false;
-  by("why").focus();
+  row.after(element("tr", {}, element("td", { colspan: row.cells.length }, why)));
+  why.focus();
 }
 
 function forget() {
   token = "";
   by("token").value = "";
-  for (const id of ["exposed", "why"]) {
-    by(id).replaceChildren();
-    by(id).hidden = true;
-  }
+  by("exposed").replaceChildren();
+  by("exposed").hidden = true;
   by("forget").hidden = true;
   say("");
 }

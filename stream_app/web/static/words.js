@@ -1,13 +1,14 @@
 // Numbers in the words people use, as in stream_app/wording.py, and small pieces of the page.
 
-const WHOLES = [100, 1000, 10000, 100000, 1000000];
+const FINEST = 1e-4; // in 100: what is smaller, or nearer to 100, is said as this
 
 export function inAHundred(probability) {
-  if (probability <= 0) return "0 in 100";
-  if (probability >= 0.995 && probability < 1) return "over 99 in 100";
-  const whole = WHOLES.find((size) => probability * size >= 0.95);
-  if (whole === undefined) return "under 1 in 10⁶";
-  return `${number(Math.round(probability * whole))} in ${number(whole)}`;
+  const part = 100 * probability;
+  if (part <= 0 || part >= 100) return `${part <= 0 ? 0 : 100} in 100`;
+  if (part < 0.95) return `${Number(Math.max(part, FINEST).toPrecision(1))} in 100`;
+  if (part < 99.5) return `${Math.round(part)} in 100`;
+  const missing = Number(Math.max(100 - part, FINEST).toPrecision(1));
+  return `${(100 - missing).toFixed(-Math.floor(Math.log10(missing)))} in 100`;
 }
 
 export function number(value) {
@@ -23,7 +24,7 @@ export function bits(value) {
 export function stepName(step, about) {
   if (!about || about.origin_seconds === 0) return `step ${number(step)}`;
   const start = new Date((about.origin_seconds + step * about.step_seconds) * 1000);
-  return `step ${number(step)}, ${start.toISOString().slice(0, 16).replace("T", " ")} UTC`;
+  return `${start.toISOString().slice(0, 16).replace("T", " ")} UTC (step ${number(step)})`;
 }
 
 export function element(name, attributes = {}, ...children) {

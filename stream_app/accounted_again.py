@@ -10,32 +10,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accounting.continuous import ContinuousAccountant, HorizonSettings
+from accounting.worst_moments import WorstMoments
 from models.mechanisms import Mechanism
 from models.population import Population
 from models.schedule import SensorRelease, StepSchedule
 from models.sensors import SensorRegistry
 from stream_app.decisions import schedule_of
+from stream_app.habits import habits_warning
 from stream_app.messages import StepDecision
-
-
-@dataclass(frozen=True)
-class WorstMoment:
-    """For each person (N,) the step at which the releases added most, and the figures of that step."""
-
-    step: NDArray[np.int64]
-    risk: NDArray[np.float64]
-    baseline: NDArray[np.float64]
-    added: NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class Account:
     """One way of releasing a schedule, accounted for everybody over all of its steps."""
 
-    worst: WorstMoment
-    highest_risk: NDArray[np.float64]  # (N,) over all steps
+    worst: WorstMoments
     risk_by_step: NDArray[np.float64]  # (T,) mean over people
     baseline_by_step: NDArray[np.float64]  # (T,) mean over people
+    warning: str | None = None  # where habits alone give most people away
 
     @property
     def mean_risk(self) -> float:
@@ -49,7 +41,7 @@ class Account:
 
     def people_at_risk(self, threshold: float) -> int:
         """People whose risk reached the threshold at some step."""
-        return int(np.count_nonzero(self.highest_risk >= threshold))
+        return int(np.count_nonzero(self.worst.highest_risk >= threshold))
 
     def people_added(self, threshold: float) -> int:
         """People to whose risk the releases added at least the threshold at some step."""
@@ -71,26 +63,13 @@ def released_with(steps: Iterable[StepSchedule], mechanism: Mechanism) -> Iterat
 def account(population: Population, steps: Iterable[StepSchedule], settings: HorizonSettings) -> Account:
     """Account the steps, remembering each person's worst moment; needs no count, so it releases nothing."""
     accountant = ContinuousAccountant(population, settings)
-    people = len(population)
-    worst = WorstMoment(
-        np.zeros(people, np.int64), accountant.risk(), accountant.baseline(), np.full(people, -1.0)
-    )
-    highest = np.zeros(people)
     risk_by_step, baseline_by_step = [], []
     for step in steps:
         accountant.apply(step)
-        risk, baseline, added = accountant.risk(), accountant.baseline(), accountant.added()
-        worse = added > worst.added
-        worst.step[worse] = step.step
-        worst.risk[worse], worst.baseline[worse], worst.added[worse] = (
-            risk[worse],
-            baseline[worse],
-            added[worse],
-        )
-        np.maximum(highest, risk, out=highest)
-        risk_by_step.append(risk.mean())
-        baseline_by_step.append(baseline.mean())
-    return Account(worst, highest, np.array(risk_by_step), np.array(baseline_by_step))
+        risk_by_step.append(accountant.risk().mean())
+        baseline_by_step.append(accountant.baseline().mean())
+    means = np.array(risk_by_step), np.array(baseline_by_step)
+    return Account(accountant.worst(), *means, warning=habits_warning(accountant))
 
 
 def mean_error(steps: Sequence[StepSchedule]) -> float | None:
