@@ -25,6 +25,7 @@ from stream_app.accounted_again import account, released_with
 from stream_app.city import CityOptions, build_city
 from stream_app.cli.demo import print_report
 from stream_app.demo import DemoOptions, run_demo
+from stream_app.demo.scenario import MISTAKES
 
 STEPS = 72
 PEOPLE = 1000
@@ -56,7 +57,7 @@ def curves(people: int) -> list[Curve]:
         StepSchedule(step.step, tuple(SensorRelease(sensor, raw) for sensor in step.active))
         for step in city.steps(STEPS)
     ]
-    horizon = HorizonSettings()
+    horizon = HorizonSettings(HORIZON, MISTAKES)
     drawn = []
     for name, mechanism, parameters, colour in WAYS:
         accounted = account(city.population, released_with(steps, parse(mechanism, parameters)), horizon)

@@ -17,7 +17,7 @@ _SETTLED = {
     Because.NO_ANSWER: "not everybody's accounts answered in time",
 }
 
-_FINEST = 1e-4  # in 100: what is smaller, or nearer to 100, is said as this
+_FINEST = 0.01  # in 100: what is smaller, or nearer to 100, is said as this
 
 
 def in_a_hundred(probability: float) -> str:

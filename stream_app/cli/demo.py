@@ -114,7 +114,9 @@ def _how_many(report: DemoReport) -> str:
 def _print_exposed(console: Console, report: DemoReport) -> None:
     from datetime import timedelta
 
-    table = _table("Who is most exposed, and when", ("Pseudonym", "Way of life", "Last hour"))
+    table = _table(
+        "Who is most exposed, and when (chances in 100)", ("Pseudonym", "Way of life", "Last hour")
+    )
     for person in report.exposed:
         begin = report.origin + timedelta(hours=person.step)
         when = f"{begin.day} {begin:%b, %H:%M}"
@@ -123,7 +125,9 @@ def _print_exposed(console: Console, report: DemoReport) -> None:
 
 
 def _print_ways_of_life(console: Console, report: DemoReport) -> None:
-    table = _table("By way of life, each person at the worst moment", ("Way of life", "People"))
+    table = _table(
+        "By way of life, each person at the worst moment (chances in 100)", ("Way of life", "People")
+    )
     for row in report.ways_of_life:
         table.add_row(row.name, f"{row.people:,}", *_chances(row))
     console.print(table)
@@ -132,7 +136,10 @@ def _print_ways_of_life(console: Console, report: DemoReport) -> None:
 def _chances(row: ExposedPerson | WayOfLife) -> tuple[str, str, str]:
     from stream_app.wording import in_a_hundred
 
-    return in_a_hundred(row.baseline), in_a_hundred(row.risk), in_a_hundred(row.added)
+    guess, ceiling, added = (
+        in_a_hundred(chance).removesuffix(" in 100") for chance in (row.baseline, row.risk, row.added)
+    )
+    return guess, ceiling, added
 
 
 def _print_alternatives(console: Console, report: DemoReport) -> None:

@@ -37,7 +37,7 @@ SIGMAS = (1.0, 3.0, 10.0)
 
 @dataclass(frozen=True)
 class Priors:
-    """Who can be accounted again: people, their pseudonyms in order, sensors; whether high risks are refined."""
+    """Who can be accounted again: people, their pseudonyms in order, sensors; whether risks are sharpened."""
 
     population: Population
     registry: SensorRegistry

@@ -130,7 +130,7 @@ def _answer(log: RunLog) -> Iterable[str]:
         most = log.exposed[0]
         yield (
             f"To the most affected person they added at most {in_a_hundred(most.added)}, "
-            f"{log.when(most.step)}."
+            f"at {log.when(most.step)}."
         )
     yield ROUNDED
 

@@ -51,6 +51,7 @@ dt { font-weight: 600; }
 table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
 th, td { text-align: right; padding: .25rem .6rem; border-bottom: 1px solid var(--line); }
 th:first-child, td:first-child, .facts td { text-align: left; padding-left: 0; } th { color: var(--quiet); }
+td { white-space: nowrap; } .facts td { white-space: normal; }
 .scroll { overflow-x: auto; }
 svg { width: 100%; height: auto; } svg text { fill: var(--quiet); font-size: 12px; }
 .grid { stroke: var(--line); } polyline { fill: none; stroke-width: 2.5; }

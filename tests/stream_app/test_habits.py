@@ -38,15 +38,13 @@ def settled(people: int = 3) -> Population:
 
 
 def test_mistakes_have_one_default_everywhere(tmp_path: Path) -> None:
-    """Settings, accountant, audit, the demo, the deployment that is shipped."""
-    demo = prepare(tmp_path / "demo", build_city(CityOptions(people=5)))
-    found = [
-        Settings(),
-        HorizonSettings(),
-        load_settings(demo.settings),
-        load_settings(Path(__file__).parents[2] / "deploy/settings/tallyguard.toml"),
-    ]
+    """Settings, accountant, audit; the simulated city asks for every hour, and says so and why."""
+    found = [Settings(), HorizonSettings()]
     assert {(each.horizon, each.mistakes) for each in found} == {(HORIZON, MISTAKES)} == {(10, 1)}
+    demo = prepare(tmp_path / "demo", build_city(CityOptions(people=5))).settings
+    for settings_file in (demo, Path(__file__).parents[2] / "deploy/settings/tallyguard.toml"):
+        assert load_settings(settings_file).mistakes == 0
+        assert "# asks for each of the last hours" in settings_file.read_text()
     assert inspect.signature(audit).parameters["mistakes"].default == MISTAKES
 
 

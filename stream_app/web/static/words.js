@@ -1,6 +1,6 @@
 // Numbers in the words people use, as in stream_app/wording.py, and small pieces of the page.
 
-const FINEST = 1e-4; // in 100: what is smaller, or nearer to 100, is said as this
+const FINEST = 0.01; // in 100: what is smaller, or nearer to 100, is said as this
 
 export function inAHundred(probability) {
   const part = 100 * probability;
