@@ -126,8 +126,8 @@ def test_a_summary_names_the_most_exposed_only_when_asked(deployment: Deployment
     settings = deployment.settings.model_copy(update={"most_exposed": asked})
     deployment = dataclasses.replace(deployment, settings=settings)
     book = Book(0, deployment)
-    records = person_records(population(3), ["a", "b", "c"], 0, DEPLOYMENT_MARK)
-    book.change({name: parse_person(name.encode(), value) for name, value in records}, lambda *_: ())
+    records = person_records(population(3), ["a", "b", "c"], 0, "d")
+    book.change({name: parse_person(name.encode(), value, "d") for name, value in records}, lambda *_: ())
     for step in steps_of(deployment, 8):
         book.apply(step)
     worst, names = book.accountant.worst(), book.pseudonyms
