@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 
 from accounting.bounds.effort import Effort
+from accounting.entropy import entropy_nats
 from accounting.horizon_risk import horizon_risk
 from tests.accounting.chains import random_case
 from tests.accounting.enumeration import optimum_success
+from tests.accounting.exposures import exposure_to, gaussian, step_of
 from tests.accounting.test_history import exposure_of
 
 
@@ -43,6 +45,15 @@ def test_no_adversary_beats_the_risk_at_the_moment_or_in_hindsight(seed):
     rng = np.random.default_rng(seed)
     lowest = np.array([check(rng, largest=3, longest=5) for _ in range(30)])
     assert (lowest < 0.95).sum() > 8
+
+
+@pytest.mark.parametrize("in_hindsight", [False, True])
+def test_a_person_whose_place_is_certain_but_for_rounding_has_a_risk(in_hindsight):
+    """Shares may add up to just above one; their entropy, below a root, is none and not below none."""
+    start = np.array([np.nextafter(1.0, 2.0), 0.0])
+    exposure = exposure_to(start, np.eye(2), [step_of([0, 1], [gaussian(1.0)] * 2)] * 4)
+    assert entropy_nats(start) == 0.0
+    assert horizon_risk(exposure, 1, 2, 0, in_hindsight=in_hindsight).certified == 1.0
 
 
 @pytest.mark.slow

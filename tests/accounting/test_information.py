@@ -6,10 +6,17 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from accounting.continuous import ContinuousAccountant
 from accounting.entropy import path_entropy
 from accounting.exposure import Exposure
+from accounting.horizon_settings import HorizonSettings
 from accounting.information import pairwise_information, person_step_terms, released_information
 from accounting.observation import observe
+from models.correlated_noise import CorrelatedNoise
+from models.information import truncation_information_nats
+from models.mechanisms import Correlated
+from models.population import Population
+from models.prior import MovementPrior
 from models.schedule import SensorRelease, StepSchedule
 from models.sensors import Sensor
 from tests.accounting.chains import chain_of, random_case
@@ -76,6 +83,26 @@ def test_pairwise_bound_with_unequal_sigmas_adds_their_divergences() -> None:
     by_hand = -(start * np.log(np.exp(-distances) @ start)).sum()
     assert abs(pairwise_information(exposure, 0) - by_hand) < 1e-9
     assert person_step_terms(exposure, 0).unconditioned <= by_hand + 1e-9
+
+
+def test_what_samplers_cut_off_is_charged_alike_by_audit_and_stream() -> None:
+    """Two sharp noises, where the ideal pairwise bound is the smallest: both add what the draws may add."""
+    noise = CorrelatedNoise.of_covariance(0.09 * np.eye(200))
+    mechanism = Correlated.of(noise, 199)
+    start, matrix = np.array([0.5, 0.3, 0.2]), np.full((3, 3), 1 / 3)
+    step = step_of([0, 1], [mechanism, mechanism])
+    exposure = exposure_to(start, matrix, [step])
+    d = mechanism.divergence()
+    distances = np.array([[0, 2 * d, d], [2 * d, 0, d], [d, d, 0]])
+    ideal = -(start * np.log(np.exp(-distances) @ start)).sum()
+    cut_off = 2 * truncation_information_nats(mechanism.noise_law().truncated_mass)
+    assert cut_off > 1e-11
+    found = person_step_terms(exposure, 0).unconditioned
+    assert abs(found - ideal - cut_off) < 1e-13
+    prior = MovementPrior.from_dense("ann", matrix, initial=start)
+    accountant = ContinuousAccountant(Population.pack([prior]), HorizonSettings(horizon=1, mistakes=0))
+    accountant.apply(step)
+    assert 0.0 <= accountant.information_nats()[0] - found < 1e-11
 
 
 def test_sensor_of_a_district_leaves_the_place_open() -> None:
