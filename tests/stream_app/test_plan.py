@@ -10,11 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from accounting.continuous import ContinuousAccountant
+from accounting.decisions.clearing import DearSettings
 from models.prior_files import save_population
 from stream_app.cli import main
 from stream_app.embedded import RunOptions, run, sharpens
 from stream_app.messages import StepDecision
 from stream_app.planning import plan_releases
+from stream_app.policy import BudgetPolicy
 from stream_app.risk_output import summary_message
 from tests.accounting.decisions import deciding
 from tests.stream_app.engine_support import NAMES, activation, lines_of, population, reading, run_on, settings
@@ -120,15 +123,25 @@ def test_a_picture_that_cannot_be_written_is_an_error(
 
 @pytest.mark.parametrize("servers", [(), ("nowhere:9092",)])
 def test_a_plan_has_the_risks_of_the_run_bit_for_bit_where_dear_evaluations_are_scarce(
-    tmp_path: Path, servers: tuple[str, ...]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, servers: tuple[str, ...]
 ) -> None:
     """Who is looked at with the dear bounds goes by pseudonym: the plan must split people as the run does."""
     random = np.random.default_rng(3)
-    people = deciding.people(random, 60, LOCATIONS)
-    sensors = [[str(k) for k in np.flatnonzero(random.random(LOCATIONS) < 0.4)] for _ in range(STEPS)]
+    people = deciding.people(random, 70, LOCATIONS)
+    sensors = [[s.name[1:] for s in deciding.random_sensors(random, LOCATIONS, most=4)] for _ in range(STEPS)]
+    split: list[tuple[list[int], list[int]]] = []
+    bind = BudgetPolicy.bind
+
+    def note(policy: BudgetPolicy, accounts: ContinuousAccountant, dear: DearSettings) -> None:
+        assert dear.shard is not None
+        assert dear.rank is not None
+        split.append((dear.shard.tolist(), dear.rank.tolist()))
+        bind(policy, accounts, dear)
+
+    monkeypatch.setattr(BudgetPolicy, "bind", note)
     steps = [{"sensors": names, "mechanism": "raw"} if names else {"sensors": []} for names in sensors]
     (tmp_path / "schedule.json").write_text(json.dumps({"steps": steps}))
-    budget = {"share": 0.4, "added": 0.3, "exact_up_to": 20, "dear": 12}
+    budget = {"share": 0.4, "added": 0.3, "exact_up_to": 20, "dear": 40}
     given = settings(
         release={"mechanism": "budget", "budget": budget}, sharpen=True, kafka={"servers": servers}
     )
@@ -145,7 +158,7 @@ def test_a_plan_has_the_risks_of_the_run_bit_for_bit_where_dear_evaluations_are_
     without = given.model_copy(update={"pseudonym_key_secret": None})
     by_id = plan_releases(without, tmp_path / "schedule.json", people)
     assert not by_id.as_run
-    assert by_id.steps != planned.steps  # so few evaluations that the split decides
+    assert split[0] == split[1] != split[2]
 
 
 def test_unasked_the_dear_bounds_are_for_one_process_with_few_people() -> None:
