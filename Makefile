@@ -17,7 +17,7 @@ CODE := models accounting stream_app tests benchmarks experiments
 PYTHON ?= $(shell for candidate in python3 python3.11 python3.12 python3.13; do \
 	$$candidate -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$candidate && break; done)
 
-.PHONY: help demo test services test-fast lint format bench soak held-out figures tightness real-checkins decisions designs \
+.PHONY: help demo test services test-fast lint format bench fuzz soak held-out figures tightness real-checkins decisions designs \
 	readme screenshots lock install install-dev clean
 
 help: ## this list
@@ -58,7 +58,10 @@ format: install-dev ## rewrite the code in the house's format
 bench: install-dev ## each speed claim as a table of ratios measured in one run
 	@$(BIN)/python -m benchmarks
 
-soak: install-dev services ## a hundred killed workers and half an hour of load on a real broker (KILLS=100 MINUTES=30)
+fuzz: install-dev ## a million changed inputs at every parser of bytes from outside (INPUTS=1000000)
+	@nice -n 19 $(BIN)/python -m tests.fuzzing --inputs $(or $(INPUTS),1000000) --results docs/results
+
+soak: install-dev services fuzz ## a hundred killed workers and half an hour of load on a real broker (KILLS=100 MINUTES=30)
 	@$(BIN)/python -m benchmarks.soak --kills $(or $(KILLS),100) --minutes $(or $(MINUTES),30) --results docs/results
 
 held-out: install-dev ## the paper's summary on real check-ins (DATA=folder with the Parquet files)

@@ -47,7 +47,7 @@ def read_parquet(path: Path) -> Population:
             _check_columns(path, file.schema_arrow.names)
             names = _location_names(path, file)
             parts = [_packed(path, batch, names) for batch in file.iter_batches(batch_size=_PEOPLE_A_BATCH)]
-    except (pa.ArrowException, OSError) as error:  # it says "OSError" of what it cannot decode
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:  # of what it cannot decode
         raise PriorFileError(f"{path} must be a Parquet file", error, "write it again") from None
     if not parts:
         return Population.from_flat([], _empty(), names)

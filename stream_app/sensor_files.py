@@ -22,6 +22,7 @@ from models.sensors import Sensor, SensorRegistry
 
 _PLANE, _GLOBE = ("x", "y"), ("lat", "lon")
 _KEYS = ("name", "locations", "group", *_PLANE, *_GLOBE)
+_MOST_DIGITS = 10  # of a location's index
 _MERCATOR_ENDS = 85.0  # degrees of latitude; the projection has no poles
 _EXAMPLE = '{"sensors": [{"name": "s1", "locations": [3], "group": "centre"}]}'
 
@@ -57,16 +58,20 @@ def _json_rows(path: Path) -> Sequence[object]:
 def _csv_rows(path: Path) -> Iterator[dict[str, object]]:
     """The sensors of a CSV file in the form of the JSON one."""
     reader = csv.DictReader(_read(path).splitlines())
+    try:
+        rows = list(reader)
+    except csv.Error as error:
+        raise SensorError(f"sensors file {path} must be a readable CSV", error, "check the file") from error
     if not {"name", "locations"} <= set(reader.fieldnames or ()):
         raise SensorError(
             f"sensors file {path} must have columns name and locations",
             f"{len(reader.fieldnames or ())} others",
             "add a header line",
         )
-    for row in reader:
+    for row in rows:
         fields: dict[str, object] = {key: value for key, value in row.items() if value}
         parts = [part.strip() for part in (row["locations"] or "").split(";") if part.strip()]
-        locations = [int(part) if part.isdecimal() else part for part in parts]
+        locations = [int(part) if part.isdecimal() and len(part) < _MOST_DIGITS else part for part in parts]
         yield {**fields, **_as_numbers(fields), "locations": locations}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 
 import numpy as np
 import pyarrow as pa
@@ -261,6 +262,15 @@ def test_files_that_are_no_priors_are_refused(tmp_path):
     torn.write_bytes(b"PAR1 and no more")
     with pytest.raises(PriorFileError, match="must be a Parquet file"):
         load_population(torn)
+    rotten = tmp_path / "rotten.parquet"
+    save_population(Population.pack([MovementPrior.from_dense("ann", [[1.0]])]), rotten)
+    content = bytearray(rotten.read_bytes())
+    for at in range(4, len(content), 7):
+        content[at] ^= 0x40
+        rotten.write_bytes(bytes(content))
+        with suppress(PriorFileError):  # some bytes nobody reads
+            load_population(rotten)
+        content[at] ^= 0x40
     latin = tmp_path / "latin.json"
     latin.write_bytes('{"people": [{"person": "Zoë"}]}'.encode("latin-1"))
     with pytest.raises(PriorFileError, match="must be UTF-8"):

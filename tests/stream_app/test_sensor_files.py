@@ -93,3 +93,13 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     with pytest.raises(SensorError, match="columns name and locations, got 3 others") as caught:
         load_registry(tmp_path / "bad.csv", LOCATIONS)
     assert "4711" not in str(caught.value)
+
+
+@pytest.mark.parametrize("location", ["7" * 5000, "x" * 200_000], ids=["long number", "long name"])
+def test_a_location_of_any_length_is_refused_in_a_short_sentence(tmp_path: Path, location: str) -> None:
+    """Neither the interpreter's limit on digits nor the CSV reader's on fields ends in a traceback."""
+    path = tmp_path / "sensors.csv"
+    path.write_text(f"name,locations\ns1,{location}\n")
+    with pytest.raises(SensorError) as error:
+        load_registry(path, ("A", "B"))
+    assert len(str(error.value)) < 2000

@@ -1,0 +1,1 @@
+"""Bytes from outside, mutated: whatever they are, they become a value or a sentence."""

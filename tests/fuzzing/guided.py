@@ -1,0 +1,130 @@
+"""One target, many inputs: ``python -m tests.fuzzing.guided NAME INPUTS SECONDS OUTCOME``.
+
+With atheris, libFuzzer changes inputs and keeps those that reach new code; its own changes take turns with
+those of :mod:`tests.fuzzing.mutation`, which know the formats. Without it the latter are all there is.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import logging
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from random import Random
+from types import ModuleType
+from typing import Any
+
+SEED = 20_260_101
+OURS = ("models", "accounting", "stream_app")
+
+
+def atheris_if_any() -> ModuleType | None:
+    """The guide, where its wheel installs."""
+    try:
+        return importlib.import_module("atheris")
+    except ImportError:
+        return None
+
+
+def compiled_modules() -> list[str]:
+    """Modules with kernels: they are compiled for the machine and cannot be watched."""
+    root = Path(__file__).resolve().parents[2]
+    kernels = (
+        path for folder in OURS for path in (root / folder).rglob("*.py") if "models.jit" in path.read_text()
+    )
+    modules = (path.relative_to(root).with_suffix("") for path in kernels)
+    return [".".join(module.parts) for module in modules]
+
+
+class Trial:
+    """Takes inputs until there were enough, then writes the outcome and ends the process."""
+
+    def __init__(self, name: str, inputs: int, seconds: int, path: Path, is_guided: bool) -> None:
+        from tests.fuzzing.check import finding
+        from tests.fuzzing.report import Outcome
+        from tests.fuzzing.targets import DOORS
+
+        logging.disable(logging.CRITICAL)
+        self.target = DOORS[name](name)
+        self._finding: Callable[..., str | None] = finding
+        self._outcome = Outcome(name, is_guided=is_guided)
+        self._inputs, self._path = inputs, path
+        self._ends = time.monotonic() + seconds if seconds else None
+        self._began, self._cpu = time.monotonic(), time.process_time()
+
+    def take(self, data: bytes) -> None:
+        """One input."""
+        wrong = self._finding(self.target, data)
+        outcome = self._outcome
+        outcome.inputs += 1
+        if wrong is not None and wrong not in outcome.findings and len(outcome.findings) < 50:
+            outcome.findings[wrong] = data[:300].decode("latin-1")
+        is_over = outcome.inputs % 256 == 0 and self._ends is not None and time.monotonic() > self._ends
+        if outcome.inputs >= self._inputs or is_over:
+            self._end()
+
+    def _end(self) -> None:
+        from tests.fuzzing.targets import clean_up
+
+        self._outcome.seconds = time.monotonic() - self._began
+        self._outcome.cpu_seconds = time.process_time() - self._cpu
+        self._path.write_text(json.dumps(asdict(self._outcome)))
+        clean_up()
+        sys.stdout.flush()
+        os._exit(0)  # libFuzzer knows no other end
+
+
+def guided(atheris: Any, trial: Trial) -> None:
+    """Let libFuzzer make the inputs; never returns."""
+    from tests.fuzzing.mutation import MOST_BYTES, mutated
+
+    random, seeds = Random(SEED), trial.target.seeds
+
+    def change(data: bytes, most: int, seed: int) -> bytes:
+        if seed % 2:
+            return bytes(mutated((data, *seeds), random))[:most]
+        return bytes(atheris.Mutate(data, most))
+
+    corpus = Path(tempfile.mkdtemp(prefix="corpus-"))
+    for number, seed in enumerate(seeds):
+        (corpus / str(number)).write_bytes(seed)
+    flags = [
+        f"-max_len={MOST_BYTES}",
+        f"-seed={SEED}",
+        "-rss_limit_mb=0",
+        "-timeout=600",
+        "-print_final_stats=1",
+    ]
+    atheris.Setup([sys.argv[0], *flags, str(corpus)], trial.take, custom_mutator=change)
+    atheris.Fuzz()
+
+
+def unguided(trial: Trial) -> None:
+    """Seeds changed by a seeded generator; never returns."""
+    from tests.fuzzing.mutation import mutated
+
+    random = Random(SEED)
+    while True:
+        trial.take(mutated(trial.target.seeds, random))
+
+
+def main(name: str, inputs: str, seconds: str, path: str) -> None:
+    """Never returns."""
+    atheris = atheris_if_any()
+    if atheris is None:
+        unguided(Trial(name, int(inputs), int(seconds), Path(path), is_guided=False))
+        return
+    watched = {"include": [*OURS, "tomllib", "json", "csv"], "exclude": compiled_modules()}
+    with atheris.instrument_imports(**watched):
+        trial = Trial(name, int(inputs), int(seconds), Path(path), is_guided=True)
+    guided(atheris, trial)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,33 @@
+"""A few thousand mutated inputs at each door, the same ones every time; ``make fuzz`` tries a million."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from random import Random
+
+import pytest
+
+from tests.fuzzing.check import finding
+from tests.fuzzing.mutation import mutated
+from tests.fuzzing.targets import DOORS, clean_up
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _clean() -> Iterator[None]:
+    logging.disable(logging.CRITICAL)
+    yield
+    logging.disable(logging.NOTSET)
+    clean_up()
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_whatever_comes_becomes_a_value_or_a_sentence(door: str) -> None:
+    """No crash, no hang, no endless message, no count and no id in an error; a seed has no finding either."""
+    target, random = DOORS[door](door), Random(door)
+    for seed in target.seeds:
+        assert finding(target, seed) is None
+    for _ in range(target.quick_inputs):
+        data = mutated(target.seeds, random)
+        wrong = finding(target, data)
+        assert wrong is None, f"{wrong}\n{data!r}"
