@@ -26,7 +26,7 @@ def test_the_example_stands_between_its_markers_and_says_who_is_most_exposed() -
     block = README.split(BEGIN)[1].split(END)[0]
     for title in ("Who is most exposed, and when", "By way of life", "What noise would do"):
         assert title in block
-    assert re.search(r"\d+ in 100 +\d+ in 100 +\d+ in 100", block)
+    assert re.search(r"\d:00 +[\d.]+ +[\d.]+ +[\d.]+\n", block), "guess, ceiling, added of one person"
 
 
 def test_refreshing_replaces_the_block_and_nothing_else() -> None:

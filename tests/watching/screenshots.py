@@ -68,9 +68,7 @@ def show_people(watched: WatchedPage, engine: LiveEngine) -> None:
     page.select_option("#threshold", value="0.5")
     page.click("#token-form button[type=submit]")
     page.wait_for_selector("#exposed button")
-    cells = page.locator("#exposed td:nth-child(4)").all_inner_texts()
-    added = [int(text.split()[0]) if text.endswith(" in 100") and text[0].isdigit() else 0 for text in cells]
-    page.locator("#exposed button").nth(added.index(max(added))).click()
+    page.locator("#exposed button").first.click()
     page.wait_for_selector("#why h3", timeout=60_000)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from stream_app.wording import in_a_hundred
 from tests.watching.live_engine import TOKEN, LiveEngine, live_engine
 from tests.watching.services import get, program
 
@@ -114,6 +115,15 @@ def test_figures_on_the_page_are_those_of_the_metrics(watched: WatchedPage, engi
     assert [f"{int(float(count)):,}" for _, count in counted] == shown
 
 
+def test_the_page_says_chances_as_the_terminal_and_the_report_do(watched: WatchedPage) -> None:
+    """Small, middling and nearly certain, word for word."""
+    chances = [0.0, 1e-9, 0.0004, 0.0094, 0.031, 0.4949, 0.9949, 0.996, 0.99996, 1.0]
+    said = [
+        watched.page.evaluate(f"import('/words.js').then(words => words.inAHundred({p}))") for p in chances
+    ]
+    assert said == [in_a_hundred(p) for p in chances]
+
+
 @pytest.mark.parametrize("path", ["people.json?threshold=0.5", "why.json?person=somebody"])
 @pytest.mark.parametrize("token", ["", "Bearer wrong", f"Bearer {TOKEN[:-1]}"])
 def test_nobody_sees_people_without_the_token(engine: LiveEngine, path: str, token: str) -> None:
@@ -148,6 +158,7 @@ def test_the_token_shows_people_and_which_release_did_it(watched: WatchedPage) -
     page.locator("#exposed button").first.focus()
     page.keyboard.press("Enter")
     page.wait_for_selector("#why h3", timeout=120_000)
+    assert page.locator("#exposed tbody tr").nth(1).locator("#why").count() == 1, "right below the row"
     shares = [int(cell.removesuffix(" %")) for cell in page.locator("#why td:nth-child(5)").all_inner_texts()]
     assert shares == sorted(shares, reverse=True)
     assert abs(sum(shares) - 100) <= len(shares)

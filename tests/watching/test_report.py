@@ -173,3 +173,18 @@ def test_an_axis_ends_at_or_above_the_highest_value_with_few_round_ticks(most: f
     assert ticks[0] == 0.0
     assert ticks[-1] == pytest.approx(top)
     assert 2 <= len(ticks) <= 6
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("width", [390, 1280])
+def test_the_report_fits_a_phone_and_a_desk(run: Path, tmp_path: Path, width: int) -> None:
+    """Nothing sticks out sideways; a wide table scrolls within itself."""
+    pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    from tests.watching.browser import WatchedPage, chromium
+
+    write_report(run, tmp_path / "report.html", now=NOON)
+    with chromium() as browser:
+        viewport = {"width": width, "height": 844}
+        watched = WatchedPage(browser, (tmp_path / "report.html").as_uri(), viewport=viewport)
+        assert watched.page.evaluate("document.documentElement.scrollWidth") == width
+        watched.close()
