@@ -22,6 +22,7 @@ from tests.stream_app.engine_support import (
     outputs_of,
     run_on,
 )
+from tests.stream_app.run_once import KINDS
 from tests.stream_app.test_journal import Crash, Disk
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -30,9 +31,9 @@ PATIENCE_SECONDS = 120
 NOISED = {"release": {"mechanism": "gaussian", "sigma": 3.0}}
 
 
-def start(output: Path, source: Path | None = None) -> subprocess.Popen[bytes]:
+def start(output: Path, source: Path | None = None, kind: str = "plain") -> subprocess.Popen[bytes]:
     """A run as a process of its own."""
-    arguments = [str(output)] + ([] if source is None else [str(source)])
+    arguments = [str(output)] + ([] if source is None else [str(source), kind])
     return subprocess.Popen(
         [sys.executable, "-m", "tests.stream_app.run_once", *arguments],
         cwd=ROOT,
@@ -63,25 +64,36 @@ def source(tmp_path: Path) -> Path:
     return path
 
 
-def kill_and_restart(tmp_path: Path, source: Path, kills: int, seed: int) -> int:
+def kill_and_restart(tmp_path: Path, source: Path, kills: int, seed: int, kind: str = "plain") -> int:
     """Kill a run at random moments, let the last one finish, compare; the number of kills that hit."""
-    run_on(tmp_path / "whole", [source.read_bytes()], input=source)
+    run_on(tmp_path / "whole", [source.read_bytes()], input=source, settings=KINDS[kind])
     random = np.random.default_rng(seed)
     output, hits = tmp_path / "killed", 0
     for target in np.sort(random.integers(0, STEPS, size=kills)):
-        process = start(output, source)
+        process = start(output, source, kind)
         wait_for_steps(process, output, int(target))
         time.sleep(float(random.uniform(0, 0.003)))
         process.kill()
         hits += process.wait(PATIENCE_SECONDS) == -signal.SIGKILL
-    assert start(output, source).wait(PATIENCE_SECONDS) == 0
+    assert start(output, source, kind).wait(PATIENCE_SECONDS) == 0
     assert outputs_of(output) == outputs_of(tmp_path / "whole"), f"seed {seed}"
+    for tier in (tmp_path / "whole").glob("releases-*.jsonl"):
+        assert (output / tier.name).read_bytes() == tier.read_bytes(), f"seed {seed}"
     return hits
 
 
 def test_a_run_killed_at_ten_random_moments_ends_with_the_same_files(tmp_path: Path, source: Path) -> None:
     """Releases, decisions, risks and dead letters, byte for byte."""
     assert kill_and_restart(tmp_path, source, kills=10, seed=int.from_bytes(os.urandom(4))) >= 5
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["tiers", "budget"])
+def test_a_killed_run_with_tiers_or_a_budget_ends_with_the_same_files(
+    tmp_path: Path, source: Path, kind: str
+) -> None:
+    """Decisions in hindsight, and every tier's own file, too."""
+    assert kill_and_restart(tmp_path, source, kills=8, seed=5, kind=kind) >= 4
 
 
 @pytest.mark.slow
