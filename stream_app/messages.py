@@ -59,10 +59,19 @@ class Outcome(StrEnum):
     REJECTED = "rejected"
 
 
+MAX_INDEX = 2**31 - 1
+"""The largest index of a location."""
+
 Version = Annotated[int, Field(ge=1, le=1)]
 Step = Annotated[int, Field(ge=0, le=MAX_STEP)]
 Name = Annotated[str, Field(min_length=1, max_length=256)]
 Probability = Annotated[float, Field(ge=0.0, le=1.0)]
+_FIRST_FAULT = Field(fail_fast=True)  # of a long list: a million faults would take a gigabyte to tell
+Finite = Annotated[float, Field(allow_inf_nan=False)]
+Index = Annotated[int, Field(ge=0, le=MAX_INDEX)]
+Names = Annotated[tuple[Name, ...], _FIRST_FAULT]
+Numbers = Annotated[tuple[Finite, ...], _FIRST_FAULT]
+Indices = Annotated[tuple[Index, ...], _FIRST_FAULT]
 
 
 class _Message(BaseModel):
@@ -83,7 +92,7 @@ class Activation(_Message):
     v: Version
     type: Literal["activation"] = "activation"
     step: Step
-    sensors: tuple[Name, ...]
+    sensors: Names
 
 
 class Reading(_Message):
@@ -155,7 +164,7 @@ class SensorDecision(BaseModel):
 
     sensor: Name
     mechanism: Name
-    parameters: Mapping[str, float] = Field(default_factory=dict)
+    parameters: Mapping[str, Finite] = Field(default_factory=dict)
 
 
 class DecisionReason(BaseModel):
@@ -204,12 +213,12 @@ class SparseMatrix(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
-    row: tuple[int, ...]
-    col: tuple[int, ...]
-    probability: tuple[float, ...]
+    row: Indices
+    col: Indices
+    probability: Numbers
 
 
-Matrix = tuple[tuple[float, ...], ...] | SparseMatrix
+Matrix = Annotated[tuple[Numbers, ...], _FIRST_FAULT] | SparseMatrix
 
 
 class Person(_Message):
@@ -222,10 +231,25 @@ class Person(_Message):
     person: Name
     effective_from: Step = 0
     deployment: Name | None = None
-    places: tuple[int, ...] | None = None
-    initial: tuple[float, ...] | None = None
+    places: Indices | None = None
+    initial: Numbers | None = None
     transition: Matrix | None = None
-    transitions: tuple[Matrix, ...] | None = None
+    transitions: Annotated[tuple[Matrix, ...], _FIRST_FAULT] | None = None
+
+    def record(self) -> dict[str, Any]:
+        """The prior as an element of a priors file's ``people``."""
+        record: dict[str, Any] = {"person": self.person, "places": self.places, "initial": self.initial}
+        if self.places is not None:
+            record["places"] = list(self.places)
+        if self.transition is not None:
+            record["transition"] = _matrix_record(self.transition)
+        if self.transitions is not None:
+            record["transitions"] = [_matrix_record(matrix) for matrix in self.transitions]
+        return record
+
+
+def _matrix_record(matrix: Matrix) -> Any:
+    return matrix.__dict__ if isinstance(matrix, SparseMatrix) else matrix
 
 
 class PersonRisk(_Message):
@@ -285,7 +309,7 @@ class Rejected(_Message):
     type: Literal["rejected"] = "rejected"
     source: str
     payload: str
-    reason: Reason
+    reason: Annotated[Reason, Field(strict=False)]
     hint: str
 
 
@@ -340,6 +364,7 @@ def _field_name(part: int | str) -> str:
     return str(part) if isinstance(part, int) or _FIELD_NAME.fullmatch(part) else "..."
 
 
+_TAGS = ("activation", "reading")  # how pydantic names the branch of a union
 _BY_ERROR_TYPE = {
     "json_invalid": (Reason.NOT_JSON, "write one JSON object per line"),
     "union_tag_not_found": (Reason.MISSING_FIELD, 'add "type"'),
@@ -355,13 +380,13 @@ _BY_COUNT_ERROR = {
 }
 
 
-def explain(error: ValidationError, expected: str) -> tuple[Reason, str]:
-    """Reason and hint for the first thing that is wrong with a message."""
+def explain(error: ValidationError, expected: str, *, quotes: bool = True) -> tuple[Reason, str]:
+    """Reason and hint for the first thing that is wrong with a message; ``quotes`` its names of fields."""
     first = error.errors(include_url=False, include_input=False)[0]
     kind = first["type"]
-    field = ".".join(map(_field_name, first["loc"][1:]))
-    where = f"field {field!r}: {first['msg']}" if field else first["msg"]
-    if kind == "union_tag_invalid":
+    field = ".".join(_field_name(part) for part in first["loc"] if part not in _TAGS)
+    where = f"field {field!r}: {first['msg']}" if field and quotes else first["msg"]
+    if kind == "union_tag_invalid" or (kind == "literal_error" and field == "type"):
         return Reason.UNKNOWN_TYPE, f"type must be {expected}"
     if field == "v" and kind != "missing":
         return Reason.UNKNOWN_VERSION, 'this release reads "v": 1'

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from functools import cached_property, reduce
+from math import lcm
 from operator import add
 from typing import Annotated, Literal
 
@@ -23,11 +24,14 @@ from models import mechanisms
 from models.schedule import SensorRelease, StepSchedule
 from models.sensors import Sensor, SensorRegistry
 from stream_app.exceptions import SettingsError
-from stream_app.messages import Name, Step, Version
+from stream_app.messages import MAX_STEP, Finite, Name, Step, Version
 from stream_app.policy.base import Decided
 from stream_app.policy.budget import decided
 
-Count = Annotated[int, Field(ge=0)]
+MAX_CYCLE = 100_000
+"""Slots of a cycle that all partitions have in common, at most: ten weeks of minutes are as many."""
+
+Count = Annotated[int, Field(ge=0, le=MAX_STEP)]
 
 
 class _Exchange(BaseModel):
@@ -48,7 +52,7 @@ class Option(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     mechanism: Name
-    parameters: Mapping[str, float] = Field(default_factory=dict)
+    parameters: Mapping[str, Finite] = Field(default_factory=dict)
 
 
 class SensorOptions(BaseModel):
@@ -145,7 +149,7 @@ class Answer(_Exchange):
     partition: Count
     people: Count
     natural_now: Count
-    natural: tuple[Count, ...]
+    natural: Annotated[tuple[Count, ...], Field(max_length=MAX_CYCLE)]
     over: tuple[Count, ...]
     dear: tuple[Count, ...]
 
@@ -266,7 +270,7 @@ class Talk:
         proposal = self.proposal
         if proposal is None or answer.proposal != proposal.identity:
             return
-        if answer.partition not in self.waiting_for or len(answer.over) != len(proposal.candidates):
+        if answer.partition not in self.waiting_for or not self._fits(answer, len(proposal.candidates)):
             return
         self._tallies[answer.partition] = answer.tally
         if not self.waiting_for:
@@ -274,6 +278,12 @@ class Talk:
             self._tallies = {}
             self._decider.take(reduce(add, ordered))
             self.proposal = self._propose()
+
+    def _fits(self, answer: Answer, candidates: int) -> bool:
+        """Whether an answer counts people for each candidate, and can be added to the others."""
+        cycles = (len(tally.natural) for tally in self._tallies.values())
+        is_bounded = lcm(len(answer.natural), *cycles) <= MAX_CYCLE
+        return is_bounded and len(answer.over) == len(answer.dear) == candidates
 
     def give_up(self) -> Decided:
         """Time is over: the best that everybody has answered for, or silence."""

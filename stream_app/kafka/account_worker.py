@@ -14,12 +14,11 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
-from pydantic import ValidationError
-
+from models.exceptions import MechanismError, ScheduleError, SensorError
 from models.schedule import StepSchedule
 from stream_app.exceptions import restoring
 from stream_app.kafka.account_watch import AccountWatch
-from stream_app.kafka.book import Arrival, Book
+from stream_app.kafka.book import Arrival, Book, Moved
 from stream_app.kafka.deployment import Deployment
 from stream_app.kafka.exceptions import LogError
 from stream_app.kafka.log_ends import LogEnds
@@ -31,6 +30,7 @@ from stream_app.kafka.log_reader import (
 )
 from stream_app.kafka.person_source import Changes, PersonSource
 from stream_app.kafka.proposal_source import ProposalSource
+from stream_app.kafka.records import DECISION
 from stream_app.kafka.refused import Refused, refused_person
 from stream_app.kafka.risk_topic import RiskTopic
 from stream_app.kafka.warm_up import account_a_little
@@ -182,7 +182,7 @@ class AccountWorker(Job):
     async def _bring_to(self, partition: int, step: int) -> Book:
         """A partition's book from its topics alone, accounted before ``step``."""
         book = Book(partition, self._deployment)
-        await self._enter(book, await self._persons.load(partition))
+        await self._enter(book, await self._persons.load(partition, self._pulse.progress))
         await self._catch_up(book, step)
         logger.info("partition %d: %d people, next step %d", partition, len(book.pseudonyms), book.next_step)
         return book
@@ -195,16 +195,16 @@ class AccountWorker(Job):
 
     async def _take(self, book: Book, event: Any) -> None:
         """One event: account its step, tell the risks, acknowledge."""
-        decision = await self._decision(event)
-        if decision is not None:
-            arrival = book.standing_of(decision.step)
+        schedule = await self._scheduled(event)
+        if schedule is not None:
+            arrival = book.standing_of(schedule.step)
             if arrival is Arrival.AHEAD:
-                self._watch.filled(decision.step - book.next_step)
-                await self._catch_up(book, decision.step, are_told=False)
+                self._watch.filled(schedule.step - book.next_step)
+                await self._catch_up(book, schedule.step, are_told=False)
             if arrival is Arrival.KNOWN:
                 self._watch.dropped()
             else:
-                await self._apply(book, self._schedule(decision))
+                await self._apply(book, schedule)
         event.ack()
         self._lags = False
         self._pulse.progress()
@@ -215,16 +215,18 @@ class AccountWorker(Job):
         await self._risks.write(book.partition, summary, book.pseudonyms, records)
         self._watch.accounted(book, schedule)
 
-    async def _decision(self, event: Any) -> StepDecision | None:
-        """The decision in an event; None after a dead letter."""
-        value = event.message.value or b""
+    async def _scheduled(self, event: Any) -> StepSchedule | None:
+        """The decided step in an event; None after a dead letter."""
+        decision = DECISION.read(event.message)
+        if isinstance(decision, Refused):
+            await self._refuse(decision)
+            return None
         try:
-            return StepDecision.model_validate_json(value)
-        except ValidationError as error:
+            return self._schedule(decision)
+        except (SensorError, MechanismError, ScheduleError) as error:
             message = event.message
-            hint = error.errors(include_url=False, include_input=False)[0]["msg"]
             source = f"{message.topic}/{message.partition}:{message.offset}"
-            await self._refuse(Refused(source, value, f"a step must be a decision: {hint}"))
+            await self._refuse(Refused(source, message.value, f"{error.must}; {error.remedy}"))
             return None
 
     async def _catch_up(self, book: Book, until: int, *, are_told: bool = True) -> None:
@@ -232,8 +234,7 @@ class AccountWorker(Job):
         while book.next_step < until:
             schedules = await self._logged(book.next_step, min(until, book.next_step + _STEPS_AT_A_TIME))
             if are_told:
-                await self._in_thread(partial(_apply_all, book, schedules))
-                self._pulse.progress()
+                await self._in_thread(partial(_apply_all, book, schedules, self._pulse.progress))
                 continue
             for schedule in schedules:
                 await self._apply(book, schedule)
@@ -242,7 +243,10 @@ class AccountWorker(Job):
     async def _logged(self, first: int, until: int) -> list[StepSchedule]:
         """The decided steps ``first..until - 1`` of the log."""
         decisions = read_steps(self._deployment.connection, self._topics.decisions, first, until)
-        found = [self._schedule(decision) async for decision in decisions]
+        found = []
+        async for decision in decisions:
+            found.append(self._schedule(decision))
+            self._pulse.progress()
         if [schedule.step for schedule in found] != list(range(first, max(first, until))):
             raise LogError(
                 f"{self._topics.decisions} must hold every step from {first} to {until - 1}",
@@ -278,7 +282,7 @@ class AccountWorker(Job):
         def logged(first: int, until: int) -> Iterable[StepSchedule]:
             return [schedule for schedule in schedules if first <= schedule.step < until]
 
-        refused = await self._in_thread(lambda: book.change(changes, logged))
+        refused = await self._in_thread(lambda: book.change(changes, logged, self._pulse.progress))
         for person in refused:
             source = f"{self._topics.persons}/{book.partition}:{person.offset}"
             await self._refuse(refused_person(source, person.pseudonym.encode(), person.reason))
@@ -300,9 +304,10 @@ class AccountWorker(Job):
         return future.result()
 
 
-def _apply_all(book: Book, schedules: Iterable[StepSchedule]) -> None:
+def _apply_all(book: Book, schedules: Iterable[StepSchedule], moved: Moved) -> None:
     for schedule in schedules:
         book.apply(schedule)
+        moved()
 
 
 def _account(book: Book, schedule: StepSchedule) -> tuple[Any, Any]:

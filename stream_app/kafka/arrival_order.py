@@ -23,6 +23,7 @@ class Arrived(NamedTuple):
     offset: int
     value: bytes
     event: Any
+    key: bytes = b""
 
 
 class ArrivalOrder:

@@ -13,14 +13,14 @@ import secrets
 from collections.abc import Sequence
 from typing import Any
 
-from pydantic import ValidationError
-
 from models.schedule import StepSchedule
 from stream_app.kafka.connection import Connection
 from stream_app.kafka.deployment import Deployment
 from stream_app.kafka.following import Following
 from stream_app.kafka.log_reader import reading
-from stream_app.kafka.topics import Topics
+from stream_app.kafka.records import ANSWER
+from stream_app.kafka.sizes import ENVELOPE_BYTES
+from stream_app.kafka.topics import LARGE_BYTES, Topics
 from stream_app.policy import BudgetPolicy, Decided
 from stream_app.proposals import Answer, Proposal, Source, Talk
 
@@ -45,7 +45,9 @@ class Asker:
         """Listen from now on."""
         from aiokafka import AIOKafkaProducer
 
-        self._producer = AIOKafkaProducer(**self._connection.aiokafka(), enable_idempotence=True)
+        self._producer = AIOKafkaProducer(
+            **self._connection.aiokafka(), enable_idempotence=True, max_request_size=LARGE_BYTES
+        )
         await self._producer.start()
         await self._hearing.begin(self._hear())
         while not self._is_listening.is_set():
@@ -67,7 +69,8 @@ class Asker:
         while talk.proposal is not None:
             if talk.proposal is not asked:
                 asked = talk.proposal
-                await self._send(asked)
+                if not await self._send(asked):
+                    return talk.give_up()
             try:
                 talk.take(await asyncio.wait_for(self._heard.get(), max(0.0, deadline - loop.time())))
             except TimeoutError:
@@ -76,11 +79,18 @@ class Asker:
                 return talk.give_up()
         return talk.decided or talk.give_up()
 
-    async def _send(self, proposal: Proposal) -> None:
+    async def _send(self, proposal: Proposal) -> bool:
+        """Put a proposal to every partition; false where it is longer than a record may be."""
         line = proposal.line().rstrip()
+        if len(line) > LARGE_BYTES - ENVELOPE_BYTES:
+            logger.warning(
+                "step %d: a proposal of %d bytes is too long to be asked", proposal.step, len(line)
+            )
+            return False
         for partition in range(self._topics.partitions):
             await self._producer.send(self._topics.proposals, line, partition=partition)
         await self._producer.flush()
+        return True
 
     async def _hear(self) -> None:
         """Every answer from now on; what is none is left alone: it allows nothing."""
@@ -93,10 +103,9 @@ class Asker:
             await consumer.position(where)
             self._is_listening.set()
             async for record in consumer:
-                try:
-                    self._heard.put_nowait(Answer.model_validate_json(record.value or b""))
-                except ValidationError:
-                    logger.warning("an answer at offset %d cannot be read", record.offset)
+                answer = ANSWER.read_or_warn(record)
+                if answer is not None:
+                    self._heard.put_nowait(answer)
 
 
 class AskingPolicy:

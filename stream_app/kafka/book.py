@@ -6,7 +6,7 @@ applied once, whatever is delivered again: :meth:`Book.standing_of` says what to
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 
 import numpy as np
@@ -24,6 +24,13 @@ from stream_app.risk_output import summary_message, with_worst
 
 Schedules = Callable[[int, int], Iterable[StepSchedule]]
 """The decided steps from the first number up to but without the second."""
+
+
+Moved = Callable[[], None]
+"""Called whenever a piece of long work is done."""
+
+PIECE_PEOPLE = 500
+"""Newcomers who are packed, checked and brought up to date together."""
 
 
 class Arrival(Enum):
@@ -92,24 +99,33 @@ class Book:
         return risk_records(self.accountant, self.next_step - 1, self._risk_every)
 
     def change(
-        self, changes: Mapping[str, PersonEntry | None], schedules: Schedules
+        self,
+        changes: Mapping[str, PersonEntry | None],
+        schedules: Schedules,
+        moved: Moved = lambda: None,
     ) -> tuple[RefusedPerson, ...]:
         """People who come, leave (None) or get another prior; the log brings newcomers up to date.
 
+        Done in pieces, each of which is told to ``moved``: many people take long, and are not stuck.
+
         A record that is no prior changes nothing: whoever was known stays with the prior that was known.
         """
-        newcomers, refused = self._accountant(
-            [entry for entry in changes.values() if entry is not None], self.next_step
-        )
+        newcomers: list[ContinuousAccountant] = []
+        refused: tuple[RefusedPerson, ...] = ()
+        for piece in _pieces(entry for entry in changes.values() if entry is not None):
+            some, wrong = self._accountant(piece, self.next_step)
+            for schedule in schedules(some.next_step, self.next_step):
+                some.apply(schedule)
+                moved()
+            newcomers.append(some)
+            refused += wrong
+            moved()
         gone = changes.keys() - {each.pseudonym for each in refused}
         known = self.accountant
         staying = [i for i, name in enumerate(known.population.people) if name not in gone]
         if len(staying) < len(known.population):
             known = known.of_people(np.array(staying, dtype=np.int64))
-        if len(newcomers.population):
-            newcomers.apply_all(schedules(newcomers.next_step, self.next_step))
-            known = known.with_people(newcomers)
-        self._use(known)
+        self._use(_joined([known, *newcomers], moved))
         return refused
 
     def _use(self, accountant: ContinuousAccountant) -> None:
@@ -128,3 +144,21 @@ class Book:
         first = min([next_step, *people.effective_from.tolist()])
         settings = self._settings.starting_at(max(first, self._settings.first_step))
         return ContinuousAccountant(people.population, settings, people.effective_from), people.refused
+
+
+def _pieces(entries: Iterable[PersonEntry]) -> Iterator[list[PersonEntry]]:
+    """Some people at a time, all in the order of their pseudonyms."""
+    listed = sorted(entries, key=lambda entry: entry.pseudonym)
+    return (listed[first : first + PIECE_PEOPLE] for first in range(0, len(listed), PIECE_PEOPLE))
+
+
+def _joined(parts: Sequence[ContinuousAccountant], moved: Moved) -> ContinuousAccountant:
+    """All of them as one, in this order; joined in pairs, so that nobody is copied once a piece."""
+    parts = [parts[0], *(part for part in parts[1:] if len(part.population))]
+    while len(parts) > 1:
+        pairs = [parts[k : k + 2] for k in range(0, len(parts), 2)]
+        parts = []
+        for pair in pairs:
+            parts.append(pair[0] if len(pair) == 1 else pair[0].with_people(pair[1]))
+            moved()
+    return parts[0]

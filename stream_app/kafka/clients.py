@@ -10,6 +10,7 @@ from typing import Any
 from stream_app.kafka.broker_errors import broker_errors
 from stream_app.kafka.connection import Connection
 from stream_app.kafka.exceptions import TopicError
+from stream_app.kafka.topics import LARGE_BYTES
 
 _BOOTSTRAP_MILLISECONDS = 10_000
 _MARKS = 3  # offsets looked at for each record wanted: marks of transactions take some
@@ -26,7 +27,7 @@ def writing(connection: Connection) -> Iterator[Any]:
             acks="all",
             enable_idempotence=True,
             linger_ms=5,
-            max_request_size=16 * 2**20,
+            max_request_size=LARGE_BYTES,
             bootstrap_timeout_ms=_BOOTSTRAP_MILLISECONDS,
         )
         try:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from typing import Any, NamedTuple
 
-from pydantic import ValidationError
-
 from stream_app.kafka.clients import records
+from stream_app.kafka.records import DEAD_LETTER
 from stream_app.kafka.topics import Topics
 from stream_app.messages import MAX_PAYLOAD_CHARS, Rejected
 
@@ -32,10 +31,9 @@ def dead_letters(
 ) -> Iterator[DeadLetter]:
     """The dead letters of a reason, or at these offsets; all of them where neither is given."""
     for record in records(consumer, topics.rejected):
-        try:
-            letter = Rejected.model_validate_json(record.value or b"", strict=False)
-        except ValidationError:
-            continue  # written by another program
+        letter = DEAD_LETTER.read_or_warn(record)
+        if letter is None:  # written by another program
+            continue
         chosen = not offsets or record.offset in offsets
         if chosen and (reason is None or letter.reason == reason):
             yield DeadLetter(record.offset, record.timestamp / 1000.0, letter)

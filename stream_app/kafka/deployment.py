@@ -18,6 +18,7 @@ from stream_app.exceptions import RunChangedError, SettingsError, keeping
 from stream_app.kafka.connection import Connection
 from stream_app.kafka.deployment_record import DeploymentTopic, accounts_basis, digest_of
 from stream_app.kafka.exceptions import LogError
+from stream_app.kafka.sizes import require_room
 from stream_app.kafka.topics import Topics, require_topics
 from stream_app.manifest import ACCEPTABLE, differences
 from stream_app.messages import StepDecision
@@ -132,6 +133,7 @@ def administration(connection: Connection) -> Iterator[Any]:
 
 def check_topics_of(deployment: Deployment) -> None:
     """:class:`TopicError` with everything that is wrong with the broker's topics."""
+    require_room(deployment.registry, deployment.topics)
     with administration(deployment.connection) as admin:
         require_topics(admin, deployment.topics)
 

@@ -21,5 +21,9 @@ class StalledError(BrokerError):
     """There is work, and nothing moves."""
 
 
+class RecordError(ValueError):
+    """A record is not what its topic holds; the text quotes nothing of it."""
+
+
 class LogError(BrokerError):
     """A log does not hold what it must: a step is missing, or a record cannot be read."""

@@ -7,18 +7,14 @@ steps and offsets rise together. A record that is no decision is passed over: wh
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from pydantic import ValidationError
-
 from stream_app.kafka.broker_errors import patiently
 from stream_app.kafka.connection import Connection
+from stream_app.kafka.records import DECISION
 from stream_app.messages import StepDecision
-
-logger = logging.getLogger(__name__)
 
 _LAST_RECORDS = 64  # marks of transactions at the end of a log are fewer than that
 _POLL_MILLISECONDS = 500
@@ -114,21 +110,12 @@ async def read_steps(
         begin, end = await _bounds(consumer, where)
         consumer.seek(where, await _find(consumer, where, begin, end, first))
         async for record in _until(consumer, where, end):
-            decision = decision_in(record)
+            decision = DECISION.read_or_warn(record)
             if decision is None or decision.step < first:
                 continue
             if decision.step >= until:
                 return
             yield decision
-
-
-def decision_in(record: Any) -> StepDecision | None:
-    """The decision a record holds; None, and a warning, where it holds something else."""
-    try:
-        return StepDecision.model_validate_json(record.value or b"")
-    except ValidationError:
-        logger.warning("%s/%d:%d is no decision", record.topic, record.partition, record.offset)
-        return None
 
 
 async def _start(connection: Connection) -> Any:
@@ -187,7 +174,7 @@ async def _last_decision(consumer: Any, where: Any, begin: int, end: int) -> Ste
     """The last decision between two offsets."""
     last = await _last(consumer, where, begin, end)
     while last is not None:
-        decision = decision_in(last)
+        decision = DECISION.read_or_warn(last)
         if decision is not None:
             return decision
         last = await _last(consumer, where, begin, last.offset)
@@ -210,7 +197,7 @@ async def _find(consumer: Any, where: Any, begin: int, end: int, step: int) -> i
 async def _first_step(consumer: Any, where: Any, end: int) -> int | None:
     """The step of the next decision before an offset."""
     async for record in _until(consumer, where, end):
-        decision = decision_in(record)
+        decision = DECISION.read_or_warn(record)
         if decision is not None:
             return decision.step
     return None

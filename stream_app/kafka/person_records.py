@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from models.exceptions import PriorError, PriorFileError
 from models.population import Population, PopulationBuilder
 from models.prior_record import PersonRecord, chain_to_record
-from stream_app.messages import MAX_STEP
+from stream_app.kafka.exceptions import RecordError
+from stream_app.messages import Person
 
 
 class PersonEntry(NamedTuple):
@@ -23,6 +24,10 @@ class PersonEntry(NamedTuple):
     effective_from: int
     record: dict[str, Any]
     offset: int = -1
+
+
+class NoPersonError(RecordError):
+    """A record of ``persons`` is not one of this deployment's."""
 
 
 class RefusedPerson(NamedTuple):
@@ -56,22 +61,16 @@ def person_records(
         yield pseudonym, json.dumps(fields, separators=(",", ":")).encode()
 
 
-def parse_person(key: bytes | None, value: bytes, deployment: str) -> PersonEntry:
-    """The entry in a record; ``ValueError`` says what is wrong with it."""
-    fields = json.loads(value)
-    if not isinstance(fields, dict):
-        raise ValueError("a person must be a JSON object")
-    if fields.pop("v", None) != 1 or fields.pop("type", None) != "person":
-        raise ValueError('a person must have "v": 1 and "type": "person"')
-    if fields.pop("deployment", deployment) != deployment:  # absent: loaded before people carried it
-        raise ValueError("a person must belong to this deployment; load it with this deployment's settings")
-    pseudonym = fields.get("person")
-    if not isinstance(pseudonym, str) or (key or b"").decode("utf-8", "replace") != pseudonym:
-        raise ValueError("the record's key must be the person's pseudonym")
-    effective_from = fields.pop("effective_from", 0)
-    if not isinstance(effective_from, int) or not 0 <= effective_from <= MAX_STEP:
-        raise ValueError("effective_from must be a step")
-    return PersonEntry(pseudonym, effective_from, fields)
+def parse_person(key: bytes, value: bytes, deployment: str) -> PersonEntry:
+    """The entry in a record of this deployment; :class:`NoPersonError` says what is wrong with it."""
+    person = Person.model_validate_json(value)
+    if person.deployment not in (None, deployment):  # None: loaded before people carried it
+        raise NoPersonError(
+            "a person must belong to this deployment; load it with this deployment's settings"
+        )
+    if key.decode("utf-8", "replace") != person.person:
+        raise NoPersonError("the record's key must be the person's pseudonym")
+    return PersonEntry(person.person, person.effective_from, person.record())
 
 
 def people_of(entries: Iterable[PersonEntry], location_names: Sequence[str]) -> People:
@@ -79,14 +78,12 @@ def people_of(entries: Iterable[PersonEntry], location_names: Sequence[str]) -> 
     listed = sorted(entries, key=lambda entry: entry.pseudonym)
     try:
         return _build(listed, location_names)
-    except (PriorError, PriorFileError):  # look for those who are wrong, one by one
-        faults = {entry.pseudonym: _fault(entry, location_names) for entry in listed}
-        sound = [entry for entry in listed if faults[entry.pseudonym] is None]
-        refused = tuple(
-            RefusedPerson(entry.pseudonym, reason, entry.offset)
-            for entry in listed
-            if (reason := faults[entry.pseudonym]) is not None
-        )
+    except MemoryError:
+        raise
+    except Exception:  # of a record, whatever it is
+        refused = _find_faults(listed, location_names)
+        names = {each.pseudonym for each in refused}
+        sound = [entry for entry in listed if entry.pseudonym not in names]
         return replace(_build(sound, location_names), refused=refused)
 
 
@@ -98,13 +95,23 @@ def _build(entries: Sequence[PersonEntry], location_names: Sequence[str]) -> Peo
     return People(builder.build(location_names), since)
 
 
-def _fault(entry: PersonEntry, location_names: Sequence[str]) -> str | None:
-    """What is to be mended in an entry that is no prior, nothing of it being quoted; None if it is one."""
+def _find_faults(entries: Sequence[PersonEntry], location_names: Sequence[str]) -> tuple[RefusedPerson, ...]:
+    """Those among some entries that are no priors, by halving; nothing of them is quoted."""
     try:
-        _build([entry], location_names)
-    except (PriorError, PriorFileError) as error:
-        return f"the prior is not valid: {error.remedy}; `tallyguard persons load` says where"
-    return None
+        _build(entries, location_names)
+    except MemoryError:
+        raise
+    except Exception as error:
+        if len(entries) == 1:
+            return (RefusedPerson(entries[0].pseudonym, _reason(error), entries[0].offset),)
+        half = len(entries) // 2
+        return _find_faults(entries[:half], location_names) + _find_faults(entries[half:], location_names)
+    return ()
+
+
+def _reason(error: Exception) -> str:
+    remedy = error.remedy if isinstance(error, PriorError | PriorFileError) else type(error).__name__
+    return f"the prior is not valid: {remedy}; `tallyguard persons load` says where"
 
 
 def _add(builder: PopulationBuilder, entry: PersonEntry) -> None:

@@ -8,8 +8,9 @@ from typing import Any
 from stream_app.kafka.deployment import Deployment
 from stream_app.kafka.following import Following
 from stream_app.kafka.log_reader import read_partition, reading
-from stream_app.kafka.person_records import PersonEntry, parse_person
-from stream_app.kafka.refused import Refused, refused_person
+from stream_app.kafka.person_records import PersonEntry
+from stream_app.kafka.records import person_kind
+from stream_app.kafka.refused import Refused
 
 Changes = dict[str, PersonEntry | None]
 """By pseudonym; None where a person was deleted."""
@@ -24,18 +25,19 @@ class PersonSource(Following):
         super().__init__()
         self._connection = deployment.connection
         self._topic = deployment.topics.persons
-        self._digest = deployment.digest
+        self._kind = person_kind(deployment.digest)
         self._refuse = refuse
         self._changes: dict[int, Changes] = {}
         self._next: dict[int, int] = {}
 
-    async def load(self, partition: int) -> Changes:
-        """Everybody of a partition as of now."""
+    async def load(self, partition: int, moved: Callable[[], None]) -> Changes:
+        """Everybody of a partition as of now; ``moved`` is told of each record."""
         people: Changes = {}
         last = -1
         async for record in read_partition(self._connection, self._topic, partition):
             last = record.offset
             await self._enter(people, record)
+            moved()
         self._next[partition] = last + 1
         return people
 
@@ -72,10 +74,8 @@ class PersonSource(Following):
         if not record.value:
             people[(record.key or b"").decode("utf-8", "replace")] = None
             return
-        try:
-            entry = parse_person(record.key, record.value, self._digest)
-        except ValueError as error:
-            source = f"{record.topic}/{record.partition}:{record.offset}"
-            await self._refuse(refused_person(source, record.key, str(error)))
+        entry = self._kind.read(record)
+        if isinstance(entry, Refused):
+            await self._refuse(entry)
             return
         people[entry.pseudonym] = entry._replace(offset=record.offset)

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Awaitable, Callable, Iterable
-
-from pydantic import ValidationError
 
 from stream_app.kafka.connection import Connection
 from stream_app.kafka.following import Following
 from stream_app.kafka.log_reader import reading
+from stream_app.kafka.records import PROPOSAL
 from stream_app.proposals import Proposal
-
-logger = logging.getLogger(__name__)
 
 _RECENT = 20  # proposals looked back at: one may wait for who has just taken a partition over
 
@@ -45,9 +41,6 @@ class ProposalSource(Following):
             for each in where:
                 consumer.seek(each, max(begins[each], ends[each] - _RECENT))
             async for record in consumer:
-                try:
-                    proposal = Proposal.model_validate_json(record.value or b"")
-                except ValidationError:
-                    logger.warning("a proposal at offset %d cannot be read", record.offset)
-                    continue
-                await self._hand(record.partition, proposal)
+                proposal = PROPOSAL.read_or_warn(record)
+                if proposal is not None:
+                    await self._hand(record.partition, proposal)

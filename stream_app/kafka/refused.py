@@ -16,16 +16,19 @@ class Refused(NamedTuple):
     source: str
     payload: bytes
     hint: str
+    reason: Reason = Reason.INVALID_FIELD
 
     def letter(self) -> Rejected:
         """The dead letter."""
-        return reject(self.source, self.payload, Reason.INVALID_FIELD, self.hint)
+        return reject(self.source, self.payload, self.reason, self.hint)
 
 
-def refused_person(source: str, key: bytes | None, hint: str) -> Refused:
+def refused_person(
+    source: str, key: bytes | None, hint: str, reason: Reason = Reason.INVALID_FIELD
+) -> Refused:
     """A record of ``persons`` that is no prior: whose it is and why, nothing of the prior itself.
 
     Dead letters have other readers than ``persons``, where the record stays. ``hint`` quotes nothing of it.
     """
     pseudonym = _PSEUDONYM.fullmatch(key or b"")
-    return Refused(source, pseudonym[0] if pseudonym else b"", hint)
+    return Refused(source, pseudonym[0] if pseudonym else b"", hint, reason)

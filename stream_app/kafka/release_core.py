@@ -9,8 +9,11 @@ from stream_app.decisions import fingerprint_of
 from stream_app.engine import ClosedStep, StepEngine
 from stream_app.kafka.arrival_order import Arrived
 from stream_app.kafka.progress import Progress, step_records
+from stream_app.kafka.records import ACTIVATION, READING
+from stream_app.kafka.refused import Refused
 from stream_app.kafka.release_log import Transaction
-from stream_app.messages import Outcome, Rejected, parse
+from stream_app.kafka.topics import Topics
+from stream_app.messages import Outcome, Rejected
 from stream_app.privacy_account import PrivacyAccount
 from stream_app.steps import Origin
 from stream_app.ticks import StepClock
@@ -23,6 +26,11 @@ class Taken:
     closed: list[ClosedStep] = field(default_factory=list)
     rejected: list[Rejected] = field(default_factory=list)
     outcomes: list[Outcome] = field(default_factory=list)
+
+    @property
+    def releases(self) -> int:
+        """Sensors of all closed steps: what a transaction of them grows with."""
+        return sum(len(closed.schedule.releases) for closed in self.closed)
 
     def clear(self) -> None:
         """All of it was dealt with."""
@@ -38,7 +46,8 @@ Flush = Callable[[Taken], None]
 class ReleaseCore:
     """Engine and positions in the inputs; on one thread at a time.
 
-    ``flush`` is called before a step is decided, where deciding it needs the steps before to be known.
+    ``flush`` is called before a step is decided once those closed since release ``flush_above`` sensors; 0
+    where deciding a step needs the steps before to be known.
     """
 
     def __init__(
@@ -48,6 +57,8 @@ class ReleaseCore:
         progress: Progress,
         basis: Mapping[str, object],
         flush: Flush | None = None,
+        topics: Topics = Topics(),  # noqa: B008 - frozen
+        flush_above: int = 0,
     ) -> None:
         self.engine = engine
         self._clock = clock
@@ -60,6 +71,8 @@ class ReleaseCore:
         )
         self._decided = progress.decided
         self._flush = flush
+        self._activations = topics.activations
+        self._flush_above = flush_above
 
     def is_over(self, now_seconds: float) -> bool:
         """Whether the tick of the next step has come."""
@@ -94,7 +107,7 @@ class ReleaseCore:
 
     def _close_due(self, taken: Taken) -> None:
         while self.engine.is_due():
-            if self._flush is not None and taken.closed:
+            if self._flush is not None and taken.closed and taken.releases >= self._flush_above:
                 self._flush(taken)
             closed = self.engine.close_next()
             if closed is None:
@@ -121,9 +134,10 @@ class ReleaseCore:
     def _receive(self, record: Arrived, taken: Taken) -> None:
         """One record: a message, or a dead letter."""
         source = f"{record.topic}:{record.offset}"
-        message = parse(record.value, source)
-        if isinstance(message, Rejected):
-            taken.rejected.append(message)
+        kind = ACTIVATION if record.topic == self._activations else READING
+        message = kind.read(record, source)
+        if isinstance(message, Refused):
+            taken.rejected.append(message.letter())
             return
         receipt = self.engine.receive(message, Origin(source, record.value))
         taken.outcomes += receipt.outcomes

@@ -11,13 +11,12 @@ from stream_app.engine import ClosedStep
 from stream_app.kafka.connection import Connection
 from stream_app.kafka.exceptions import BrokerError, FencedError
 from stream_app.kafka.progress import KEY, Progress
-from stream_app.kafka.topics import Topics
+from stream_app.kafka.topics import LARGE_BYTES, Topics
 from stream_app.messages import Rejected
 from stream_app.tiers import public_release, release_for_tier
 
 _TRANSACTION_MILLISECONDS = 30_000
 _REQUEST_MILLISECONDS = 40_000
-_MOST_BYTES = 16 * 2**20
 
 
 @dataclass(frozen=True)
@@ -53,7 +52,7 @@ class ReleaseLog:
             transactional_id=f"{self._topics.prefix}release",
             transaction_timeout_ms=_TRANSACTION_MILLISECONDS,
             request_timeout_ms=_REQUEST_MILLISECONDS,
-            max_request_size=_MOST_BYTES,
+            max_request_size=LARGE_BYTES,
         )
         await self._producer.start()
 

@@ -47,6 +47,7 @@ from stream_app.ticks import StepClock
 logger = logging.getLogger(__name__)
 
 _MOST_RECORDS = 2000  # entered at a time
+_MOST_RELEASES = 20_000  # sensors of all steps in one transaction, but for a single step that has more
 _TICK_SECONDS = 0.05
 _COMMIT_SECONDS = 0.2  # between transactions that close nothing
 
@@ -98,7 +99,7 @@ class ReleaseWorker(Job):
 
     async def prepare(self, app: Any) -> None:
         """Compile, refuse where another one runs, fence whoever comes back, take over the state it left."""
-        self._app = app
+        self._app, self._loop = app, asyncio.get_running_loop()
         await asyncio.to_thread(account_a_little, self._deployment)
         kafka = self._deployment.settings.kafka
         await wait_until_alone(self._deployment.connection, app.conf.id, kafka.session_seconds)
@@ -115,8 +116,10 @@ class ReleaseWorker(Job):
         await self._check_continues(progress)
         await asyncio.to_thread(self._deployment.record.begin, self._deployment.basis)
         progress = await self._carry(progress)
-        flush = None if self._asker is None else self._flush
-        self._core = ReleaseCore(self._engine(restored), self._clock, progress, basis, flush)
+        flush_above = _MOST_RELEASES if self._asker is None else 0
+        self._core = ReleaseCore(
+            self._engine(restored), self._clock, progress, basis, self._flush, topics, flush_above
+        )
         if self._clock.has_ticks:
             await self._set_clock(progress.next_step)
         self._order = ArrivalOrder(self.topics, self._is_at_end, time.monotonic(), progress.offsets)
@@ -174,7 +177,6 @@ class ReleaseWorker(Job):
         """With a risk budget the account workers are asked before each decision."""
         if not isinstance(self._policy, BudgetPolicy):
             return
-        self._loop = asyncio.get_running_loop()
         deployment, kafka = self._deployment, self._deployment.settings.kafka
         self._asker = Asker(deployment.connection, deployment.topics, kafka.answer_seconds)
         await self._asker.start()

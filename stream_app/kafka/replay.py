@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 from stream_app.kafka.book import Book
 from stream_app.kafka.clients import consuming, records
 from stream_app.kafka.deployment import Deployment
-from stream_app.kafka.log_reader import decision_in
-from stream_app.kafka.person_records import PersonEntry, parse_person
+from stream_app.kafka.person_records import PersonEntry
+from stream_app.kafka.records import DECISION, person_kind
+from stream_app.kafka.refused import Refused
 from stream_app.risk_output import JsonlRisks
 
 Changes = dict[str, PersonEntry | None]
@@ -46,7 +47,7 @@ def replay(deployment: Deployment, tell: Callable[[int, bytes], None]) -> tuple[
         books = _books(deployment, _people(consumer, deployment))
         steps = 0
         for record in records(consumer, deployment.topics.decisions):
-            decision = decision_in(record)
+            decision = DECISION.read_or_warn(record)
             if decision is None:
                 continue
             schedule = deployment.schedule_of(decision)
@@ -88,14 +89,12 @@ def compare(deployment: Deployment) -> Comparison:
 def _people(consumer: object, deployment: Deployment) -> dict[int, Changes]:
     """The last record of everybody, by partition."""
     people: dict[int, Changes] = {each: {} for each in range(deployment.topics.partitions)}
+    kind = person_kind(deployment.digest)
     for record in records(consumer, deployment.topics.persons):
         name = (record.key or b"").decode("utf-8", "replace")
-        try:
-            people[record.partition][name] = (
-                parse_person(record.key, record.value, deployment.digest) if record.value else None
-            )
-        except ValueError:
-            continue  # refused by the workers too; whoever was known stays
+        entry = kind.read(record) if record.value else None
+        if not isinstance(entry, Refused):  # the workers refuse it too; whoever was known stays
+            people[record.partition][name] = entry
     return people
 
 

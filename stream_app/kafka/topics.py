@@ -18,6 +18,10 @@ from stream_app.settings import Settings
 FOREVER = "-1"
 HOUR_MILLISECONDS = 3600 * 1000
 DAY_MILLISECONDS = 24 * HOUR_MILLISECONDS
+LARGE_BYTES = 16 * 2**20
+"""What a record may have that names every sensor of a step, or holds a person's habits."""
+
+_LARGE = {"max.message.bytes": str(LARGE_BYTES)}
 _BROKER_TIME = {"message.timestamp.type": "LogAppendTime"}  # one clock for all: order and latency by it
 
 
@@ -33,6 +37,7 @@ _LOG = {
     "retention.ms": FOREVER,
     "retention.bytes": FOREVER,
     **_BROKER_TIME,
+    **_LARGE,
 }
 _ERASED = {  # a deleted person is gone from the disk within two days, however quiet the topic is
     "cleanup.policy": "compact",
@@ -40,6 +45,7 @@ _ERASED = {  # a deleted person is gone from the disk within two days, however q
     "delete.retention.ms": str(DAY_MILLISECONDS),
     "segment.ms": str(DAY_MILLISECONDS),
     "segment.bytes": str(256 * 2**20),
+    **_LARGE,
 }
 _REWRITTEN = {  # several records a transaction: clean up behind them, counts of closed steps within the hour
     "cleanup.policy": "compact",
@@ -48,7 +54,7 @@ _REWRITTEN = {  # several records a transaction: clean up behind them, counts of
     "segment.ms": str(HOUR_MILLISECONDS // 6),
     "segment.bytes": str(64 * 2**20),
     "min.cleanable.dirty.ratio": "0.1",
-    "max.message.bytes": str(16 * 2**20),
+    **_LARGE,
 }
 _KEPT = {"cleanup.policy": "compact"}
 _COPIES_FOR_SAFETY = 3
@@ -168,7 +174,9 @@ class Topics:
     def _make_plans(self) -> Iterable[TopicPlan]:
         one, people, copies = 1, self.partitions, self.replication
         week, month, quarter = _days(7), _days(30), _days(90)
-        yield TopicPlan(self.activations, one, copies, week, "schedule, before any count", "release worker")
+        yield TopicPlan(
+            self.activations, one, copies, week | _LARGE, "schedule, before any count", "release worker"
+        )
         yield TopicPlan(self.readings, one, copies, week, "counts: secret", "release worker only")
         yield TopicPlan(self.releases, one, copies, _LOG, "published values", "everybody")
         for tier in self.tiers:
@@ -177,7 +185,7 @@ class Topics:
             self.decisions, one, copies, _LOG, "what was decided and accounted", "workers, privacy officer"
         )
         yield TopicPlan(
-            self.steps, people, copies, week, "decisions, one copy a partition", "account workers"
+            self.steps, people, copies, week | _LARGE, "decisions, one copy a partition", "account workers"
         )
         yield TopicPlan(
             self.progress,
@@ -205,7 +213,7 @@ class Topics:
             self.rejected, one, copies, month, "refused messages, may hold counts: secret", "operator"
         )
         yield TopicPlan(
-            self.proposals, people, copies, _days(1), "what a step might release", "account workers"
+            self.proposals, people, copies, _days(1) | _LARGE, "what a step might release", "account workers"
         )
         yield TopicPlan(
             self.answers, one, copies, _days(1), "people over budget, by partition", "release worker"

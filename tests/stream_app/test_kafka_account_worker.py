@@ -75,7 +75,9 @@ def test_the_risks_of_steps_taken_from_the_log_are_told_once_each(deployment: De
         book.change({name: parse_person(name.encode(), value, "d") for name, value in records}, lambda *_: ())
         acknowledged: list[int] = []
         for step in (0, 1, 5, 3, 2, 6, 5, 7):
-            message = SimpleNamespace(value=decision_of(worker.log[step]).line(), partition=0)
+            message = SimpleNamespace(
+                topic="steps", offset=step, key=None, value=decision_of(worker.log[step]).line(), partition=0
+            )
             event = SimpleNamespace(message=message, ack=lambda step=step: acknowledged.append(step))
             await worker._take(book, event)
         return told, acknowledged, book  # type: ignore[return-value]

@@ -291,11 +291,11 @@ def test_a_refused_prior_is_written_nowhere_else(tmp_path: Path, key: bytes | No
 @pytest.mark.parametrize(
     ("key", "value", "said"),
     [
-        (b"a", b"not json", "Expecting value"),
-        (b"a", b"[]", "must be a JSON object"),
-        (b"a", b'{"v":1,"type":"reading","person":"a"}', '"type": "person"'),
+        (b"a", b"not json", "Invalid JSON"),
+        (b"a", b"[]", "should be an object"),
+        (b"a", b'{"v":1,"type":"reading","person":"a"}', "should be 'person'"),
         (b"b", b'{"v":1,"type":"person","person":"a"}', "key must be the person's pseudonym"),
-        (b"a", b'{"v":1,"type":"person","person":"a","effective_from":-1}', "must be a step"),
+        (b"a", b'{"v":1,"type":"person","person":"a","effective_from":-1}', "greater than or equal to 0"),
         (
             b"a",
             b'{"v":1,"type":"person","deployment":"other","person":"a"}',

@@ -1,0 +1,82 @@
+"""How large records can become, and whether the broker takes them: looked at before a worker starts.
+
+The largest records name every sensor of the deployment in one step. They are made from the messages
+themselves, with the longest numbers there can be, so that no arithmetic is kept beside the formats.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+from models.sensors import SensorRegistry
+from stream_app.exceptions import SettingsError
+from stream_app.kafka.topics import LARGE_BYTES, Topics
+from stream_app.messages import (
+    MAX_COUNT,
+    MAX_STEP,
+    Activation,
+    SensorDecision,
+    SensorValue,
+    StepDecision,
+    StepRelease,
+)
+
+ENVELOPE_BYTES = 4096
+"""Key, headers and what a decision says of its reason, at most."""
+
+_LONGEST = -2.2250738585072014e-308
+_LOWEST = -(2**63)
+_SOURCE = "r" * 249 + ":" + str(2**63)
+_PARAMETERS = ("sigma", "epsilon", "design", "position")
+
+
+def largest_bytes(registry: SensorRegistry, topics: Topics) -> Mapping[str, int]:
+    """The largest record of each topic that names sensors, with every sensor active in one step."""
+    names = tuple(sensor.name for sensor in registry.sensors)
+    decision = len(_decision(names, topics.tiers).line())
+    sizes = {
+        topics.activations: len(Activation(v=1, step=MAX_STEP, sensors=names).line()),
+        topics.releases: len(_release(names).line()),
+        topics.decisions: decision,
+        topics.steps: decision,
+        topics.progress: max(len(_announced(names)), len(_waiting(names))),
+    }
+    return {topic: size + ENVELOPE_BYTES for topic, size in sizes.items()}
+
+
+def require_room(registry: SensorRegistry, topics: Topics) -> None:
+    """:class:`SettingsError` where a step of all sensors would not fit in a record."""
+    for topic, size in largest_bytes(registry, topics).items():
+        if size > LARGE_BYTES:
+            raise SettingsError(
+                f"a step of all {len(registry.sensors)} sensors must fit in a record of {topic}, "
+                f"which has at most {LARGE_BYTES} bytes (max.message.bytes)",
+                f"up to {size} bytes",
+                "shorten the names of sensors, or let fewer of them count",
+            )
+
+
+def _release(names: tuple[str, ...]) -> StepRelease:
+    fields = {"sigma": _LONGEST, "epsilon": _LONGEST, "design": MAX_STEP, "position": MAX_STEP}
+    values = (
+        SensorValue.model_validate({"sensor": name, "mechanism": "suppressed", "value": _LOWEST, **fields})
+        for name in names
+    )
+    return StepRelease(step=MAX_STEP, releases=tuple(values))
+
+
+def _decision(names: tuple[str, ...], tiers: tuple[str, ...]) -> StepDecision:
+    parameters = dict.fromkeys((*_PARAMETERS, *tiers), _LONGEST)
+    decisions = (SensorDecision(sensor=name, mechanism="suppressed", parameters=parameters) for name in names)
+    return StepDecision(step=MAX_STEP, decisions=tuple(decisions), deployment="d" * 64)
+
+
+def _announced(names: tuple[str, ...]) -> bytes:
+    counts = dict.fromkeys(names, MAX_COUNT)
+    return json.dumps({"step": MAX_STEP, "sensors": names, "counts": counts, "waiting": {}}).encode()
+
+
+def _waiting(names: tuple[str, ...]) -> bytes:
+    waiting = dict.fromkeys(names, (MAX_COUNT, _SOURCE))
+    return json.dumps({"step": MAX_STEP, "sensors": None, "counts": {}, "waiting": waiting}).encode()

@@ -1,0 +1,60 @@
+"""Slow is not stuck: long work is done in pieces that each show, and comes out as if done at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from models.mechanisms import Raw
+from models.schedule import SensorRelease, StepSchedule
+from stream_app.kafka.book import Book
+from stream_app.kafka.deployment import Deployment
+from stream_app.kafka.person_records import PersonEntry, parse_person, person_records
+from stream_app.settings import Settings
+from tests.stream_app.engine_support import population
+
+
+@pytest.fixture
+def deployment(tmp_path: Path) -> Deployment:
+    (tmp_path / "locations.txt").write_text("A\nB\nC\nD\n")
+    given = {"locations": tmp_path / "locations.txt", "kafka": {"servers": ("nowhere:9092",)}}
+    return Deployment.of(Settings.model_validate(given))
+
+
+def entries(count: int) -> dict[str, PersonEntry]:
+    names = [f"{number:032x}" for number in range(count)]
+    records = person_records(population(count), names, 0, "d")
+    return {name: parse_person(name.encode(), value, "d") for name, value in records}
+
+
+def test_people_who_are_loaded_in_pieces_are_accounted_as_those_loaded_at_once(
+    deployment: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each piece, each logged step of it and each joining of pieces is a sign of life."""
+    sensor = deployment.registry.sensors[0]
+    log = [StepSchedule(step, (SensorRelease(sensor, Raw()),)) for step in range(4)]
+
+    def logged(first: int, until: int) -> Iterable[StepSchedule]:
+        return log[first:until]
+
+    books, signs = [], []
+    for piece in (500, 2):
+        monkeypatch.setattr("stream_app.kafka.book.PIECE_PEOPLE", piece)
+        book, moved = Book(0, deployment), []
+        for schedule in log:
+            book.apply(schedule)
+        people = entries(7)
+        people["0" * 31 + "3"].record["transition"] = [[0.5]]
+        refused = book.change(people, logged, lambda moved=moved: moved.append(1))
+        assert [each.pseudonym for each in refused] == ["0" * 31 + "3"]
+        books.append(book)
+        signs.append(len(moved))
+    whole, pieces = books
+    assert whole.pseudonyms == pieces.pseudonyms
+    np.testing.assert_array_equal(whole.accountant.risk(), pieces.accountant.risk())
+    np.testing.assert_array_equal(whole.accountant.baseline(), pieces.accountant.baseline())
+    assert signs[0] == len(log) + 1 + 1
+    assert signs[1] >= 4 * (len(log) + 1) + 4

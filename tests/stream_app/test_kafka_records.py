@@ -1,0 +1,166 @@
+"""No record of any topic ends a worker: what it cannot be read as is refused, quickly and in few words."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from stream_app.kafka.person_records import PersonEntry, people_of
+from stream_app.kafka.records import (
+    ACTIVATION,
+    ANSWER,
+    DEAD_LETTER,
+    DECISION,
+    PROPOSAL,
+    READING,
+    RecordKind,
+    person_kind,
+)
+from stream_app.kafka.refused import Refused
+from stream_app.messages import Reason
+
+PERSON = person_kind("d")
+NAME = "0123456789abcdef" * 2
+KINDS: dict[str, RecordKind[Any]] = {
+    "activations": ACTIVATION,
+    "readings": READING,
+    "decisions": DECISION,
+    "persons": PERSON,
+    "proposals": PROPOSAL,
+    "answers": ANSWER,
+    "rejected": DEAD_LETTER,
+}
+GOOD: dict[str, dict[str, Any]] = {
+    "activations": {"v": 1, "type": "activation", "step": 1, "sensors": ["a"]},
+    "readings": {"v": 1, "type": "reading", "step": 1, "sensor": "a", "count": 2},
+    "decisions": {
+        "v": 1,
+        "type": "decision",
+        "step": 1,
+        "decisions": [{"sensor": "a", "mechanism": "gaussian", "parameters": {"sigma": 1.0}}],
+    },
+    "persons": {"v": 1, "type": "person", "person": NAME, "places": [0], "transition": [[1.0]]},
+    "proposals": {
+        **{
+            "v": 1,
+            "type": "proposal",
+            "source": {"deployment": "d", "session": "x"},
+            "step": 1,
+            "round": 0,
+            "limit": {"share": 0.1, "reserve": 0.1},
+        },
+        **{"sensors": [], "candidates": [[0]], "coming": [["a"]]},
+    },
+    "rejected": {
+        **{"v": 1, "type": "rejected", "source": "readings:1", "payload": "", "reason": "not_json"},
+        "hint": "",
+    },
+}
+DEEP = b"[" * 50_000 + b"]" * 50_000
+LONG = b"9" * 400
+
+
+def record(value: bytes, key: bytes = NAME.encode()) -> Any:
+    return SimpleNamespace(topic="t", partition=0, offset=7, key=key, value=value)
+
+
+def poisoned(good: dict[str, Any]) -> Iterator[bytes]:
+    """Each field of a record made deep, huge, not a number, left out; a stranger added."""
+    whole = json.dumps(good)
+    yield from (DEEP, LONG, b"", b"\xff\xfe", b"null", b"{" * 5_000, whole[:-1].encode())
+    yield whole[:-1].encode() + b', "stranger": ' + DEEP + b"}"
+    for name in good:
+        for bad in (
+            DEEP,
+            LONG,
+            b"-" + LONG,
+            b"NaN",
+            b"1e999",
+            b"[[" + LONG + b"]]",
+            b'{"row":[' + LONG + b"]}",
+        ):
+            marked = json.dumps({**good, name: "MARK"}).encode()
+            yield marked.replace(b'"MARK"', bad)
+        yield json.dumps({key: value for key, value in good.items() if key != name}).encode()
+
+
+@pytest.mark.parametrize("topic", GOOD)
+def test_the_kind_of_a_topic_reads_what_belongs_there(topic: str) -> None:
+    assert not isinstance(KINDS[topic].read(record(json.dumps(GOOD[topic]).encode())), Refused)
+
+
+@pytest.mark.parametrize("topic", GOOD)
+def test_no_poison_raises_and_what_is_said_of_it_is_short(topic: str) -> None:
+    for value in poisoned(GOOD[topic]):
+        found = KINDS[topic].read(record(value))
+        if isinstance(found, Refused):
+            letter = found.letter()
+            assert len(letter.hint) < 1_000
+            assert letter.source == "t/0:7"
+            assert len(letter.line()) < 40_000
+        elif isinstance(found, PersonEntry):
+            people_of([found], ("A",))  # refuses, or takes what is a prior
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    topic=st.sampled_from(sorted(KINDS)),
+    value=st.one_of(
+        st.binary(max_size=200),
+        st.recursive(
+            st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+            lambda inner: (
+                st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=4)
+            ),
+        ).map(lambda each: json.dumps(each).encode()),
+    ),
+)
+def test_bytes_of_any_kind_are_read_or_refused(topic: str, value: bytes) -> None:
+    KINDS[topic].read(record(value))
+
+
+@pytest.mark.parametrize("topic", KINDS)
+def test_the_size_is_looked_at_before_the_contents(topic: str) -> None:
+    kind = KINDS[topic]
+    found = kind.read(record(b"[" * (kind.most_bytes + 1)))
+    assert isinstance(found, Refused)
+    assert found.reason is Reason.TOO_LONG
+
+
+def test_a_million_wrong_numbers_cost_one_fault() -> None:
+    for kind, value in (
+        (PERSON, b'{"v":1,"type":"person","person":"a","initial":['),
+        (ACTIVATION, b'{"sensors":['),
+    ):
+        found = kind.read(record(value + b"{}," * 1_000_000 + b"{}]}"))
+        assert isinstance(found, Refused)
+        assert len(found.hint) < 1_000
+
+
+def test_what_is_said_of_a_refused_person_quotes_nothing_of_the_habits() -> None:
+    secret = {**GOOD["persons"], "visits the clinic": 0.123456}
+    found = PERSON.read(record(json.dumps(secret).encode()))
+    assert isinstance(found, Refused)
+    assert "clinic" not in found.letter().model_dump_json()
+    assert "0.123456" not in found.letter().model_dump_json()
+    assert found.letter().payload == NAME
+
+
+def test_one_wrong_person_among_many_is_found_whatever_its_fault() -> None:
+    """A fault that nobody has thought of is refused like the others."""
+    faulty = [{"transition": [[0.5]]}, {"places": [2**40]}, {"transition": [[int("9" * 400)]]}]
+    entries = [
+        PersonEntry(f"{number:032x}", 0, {"person": f"{number:032x}", "places": [0], "transition": [[1.0]]})
+        for number in range(50)
+    ]
+    for number, fault in zip((17, 33, 34), faulty, strict=True):
+        entries[number] = entries[number]._replace(record={**entries[number].record, **fault})
+    found = people_of(entries, ("A",))
+    assert [each.pseudonym for each in found.refused] == [entries[k].pseudonym for k in (17, 33, 34)]
+    assert len(found.population) == 47

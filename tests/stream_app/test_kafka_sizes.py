@@ -1,0 +1,54 @@
+"""Ten thousand sensors fit in every record, and a deployment that outgrows one is told before it starts."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from models.mechanisms import Gaussian, Tiered
+from models.schedule import SensorRelease, StepSchedule
+from models.sensors import SensorRegistry
+from stream_app.decisions import decision_of
+from stream_app.exceptions import SettingsError
+from stream_app.kafka.sizes import largest_bytes, require_room
+from stream_app.kafka.topics import LARGE_BYTES, Topics
+from stream_app.messages import MAX_COUNT, Activation, SensorValue, StepRelease
+
+TOPICS = Topics("city.", tiers=("partner", "public"))
+
+
+def registry(count: int, name: str = "sensor at the corner {}") -> SensorRegistry:
+    return SensorRegistry.one_per_location([name.format(number) for number in range(count)])
+
+
+def test_ten_thousand_sensors_in_one_step_fit_in_every_record() -> None:
+    sizes = largest_bytes(registry(10_000), TOPICS)
+    assert max(sizes.values()) <= LARGE_BYTES
+    require_room(registry(10_000), TOPICS)
+    for topic in sizes:
+        assert TOPICS.plan(topic).configuration["max.message.bytes"] == str(LARGE_BYTES)
+
+
+def test_real_records_are_never_larger_than_what_is_reckoned_with() -> None:
+    sensors = registry(300, "näher {}").sensors
+    names = tuple(sensor.name for sensor in sensors)
+    sizes = largest_bytes(registry(300, "näher {}"), TOPICS)
+    tiered = Tiered((("partner", 1.0 / 3.0), ("public", 0.1 / 3.0)))
+    for mechanism in (Gaussian(1.0 / 3.0), tiered):
+        schedule = StepSchedule(10**9, tuple(SensorRelease(sensor, mechanism) for sensor in sensors))
+        assert len(decision_of(schedule).line()) <= sizes[TOPICS.decisions]
+    values = tuple(
+        SensorValue(sensor=name, mechanism="gaussian", sigma=1.0 / 3.0, value=-(10**15)) for name in names
+    )
+    assert len(StepRelease(step=10**9, releases=values).line()) <= sizes[TOPICS.releases]
+    assert len(Activation(v=1, step=10**9, sensors=names).line()) <= sizes[TOPICS.activations]
+    step = {"step": 10**9, "sensors": names, "counts": dict.fromkeys(names, MAX_COUNT), "waiting": {}}
+    assert len(json.dumps(step)) <= sizes[TOPICS.progress]
+
+
+def test_more_sensors_than_a_record_holds_are_refused_with_the_limit_and_what_to_do() -> None:
+    with pytest.raises(
+        SettingsError, match=r"at most 16777216 bytes \(max\.message\.bytes\).*shorten the names"
+    ):
+        require_room(registry(40_000, "x" * 240 + "{}"), TOPICS)
