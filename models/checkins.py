@@ -128,7 +128,7 @@ def _records(path: Path, reader: Any) -> Iterator[list[str]]:
 
 
 def _fault(fields: list[str], width: int, at: tuple[int, int, int]) -> str:
-    """What is wrong with the fields of one CSV row; empty if nothing is."""
+    """What is wrong with the fields of one CSV row, without any of them; empty if nothing is."""
     if len(fields) != width:
         return f"{len(fields)} fields where the header has {width}"
     user, time, location = (fields[position].strip() for position in at)
@@ -137,16 +137,16 @@ def _fault(fields: list[str], width: int, at: tuple[int, int, int]) -> str:
     try:
         seconds = float(time)
     except ValueError:
-        return f"time {time!r} is not Unix seconds"
+        return "time is not Unix seconds"
     return _time_fault(seconds)
 
 
 def _time_fault(seconds: float) -> str:
     """What is wrong with a time; empty if nothing is."""
     if seconds >= _LATEST_SECONDS:
-        return f"time {seconds:.0f} is not Unix seconds; milliseconds?"
+        return "time is not Unix seconds; milliseconds?"
     if not seconds >= 0 or seconds != int(seconds):
-        return f"time {seconds} is not whole Unix seconds from 1970 on"
+        return "time is not whole Unix seconds from 1970 on"
     return ""
 
 

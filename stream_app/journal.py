@@ -28,6 +28,7 @@ from pydantic import ValidationError
 
 from stream_app.durable import SECRET_MODE, AppendFile, FolderLock, make_folder, replace_file, sync_folder
 from stream_app.exceptions import OutputError, restoring
+from stream_app.key_epochs import check_between_windows, whole_steps
 from stream_app.manifest import Manifest, load_sealed, seal
 from stream_app.messages import StepDecision, StepRelease
 from stream_app.past_tiers import PastTiers
@@ -81,6 +82,8 @@ class Journal:
             self._manifest = Manifest(folder, manifest, replaceable)
             if self._manifest.is_new:
                 self._manifest.save(published=0)
+            if self._manifest.has_other_key:
+                check_between_windows(manifest["release"]["covariance"], whole_steps(folder))
             self.last_commit = self._read_commit()
             self._past_tiers = PastTiers(folder, continuation, self._release, self._noise_key_of)
             self._open_files()

@@ -42,7 +42,7 @@ def advance_noise_key(settings: Settings, output: Path | None) -> Advanced:
         key.advance_file(file, later.epoch)
         return Advanced(file, later.epoch, None)
     with _stopped(output):
-        first = _whole_steps(output)
+        first = whole_steps(output)
         _hand_over(output, key, later, first)
         key.advance_file(file, later.epoch)
     return Advanced(file, later.epoch, first)
@@ -76,19 +76,18 @@ def _hand_over(output: Path, key: NoiseKey, later: NoiseKey, first_step: int) ->
             "another key",
             "name the run's key: the settings must be those of the run",
         )
-    covariance = run["release"]["covariance"]
-    check_between_windows(None if covariance is None else Path(covariance), first_step)
+    check_between_windows(run["release"]["covariance"], first_step)
     replace_noise_key(output, later.fingerprint(), first_step)
 
 
-def check_between_windows(covariance: Path | None, first_step: int) -> None:
+def check_between_windows(covariance: Path | str | None, first_step: int) -> None:
     """:class:`OutputError` for a key that would begin within a noise window.
 
     A window's vector comes from one key, or it does not hide what it was designed to hide.
     """
     if covariance is None:
         return
-    steps = CorrelatedNoise.load(covariance).steps
+    steps = CorrelatedNoise.load(Path(covariance)).steps
     position = first_step % steps
     if position:
         raise OutputError(
@@ -98,14 +97,14 @@ def check_between_windows(covariance: Path | None, first_step: int) -> None:
         )
 
 
-def _whole_steps(output: Path) -> int:
-    """How many steps are out; an error while one may be out in part, as then its key is needed again."""
+def whole_steps(output: Path) -> int:
+    """How many steps are out; :class:`OutputError` while one may be out in part and needs its key again."""
     decided, released = (_lines(output / name) for name in ("decisions.jsonl", "releases.jsonl"))
     if not decided.ends_whole or not released.ends_whole or decided.lines != released.lines:
         raise OutputError(
             "every step that was begun must be released before its noise key goes",
             f"step {released.lines} begun and not released, as the run was killed there",
-            "start the run once more with this key, let it end or stop it (SIGTERM), then advance",
+            "start the run once more with the key it has, let it end or stop it (SIGTERM), then change it",
         )
     return released.lines
 
@@ -116,8 +115,10 @@ class _Lines(NamedTuple):
 
 
 def _lines(path: Path) -> _Lines:
-    """The lines of a file, durable from now on."""
+    """The lines of a file, durable from now on; none where it was not begun."""
     lines, last = 0, b"\n"
+    if not path.exists():
+        return _Lines(lines, ends_whole=True)
     with path.open("rb") as content:
         for last in content:
             lines += last.endswith(b"\n")

@@ -43,6 +43,11 @@ class Manifest:
         """Whether no earlier run has left one."""
         return self._stored is None
 
+    @property
+    def has_other_key(self) -> bool:
+        """Whether the noise key is not the earlier run's."""
+        return self._stored is not None and self._stored.get(_KEY) != self._wanted.get(_KEY)
+
     def save(self, published: int) -> None:
         """Make it durable, once the run can go on; ``published`` steps were released before it."""
         document = {**self._wanted}
@@ -63,9 +68,8 @@ class Manifest:
         if self._stored is None:
             return []
         earlier = list(_key_spans(self._path, self._stored.get(_EARLIER_KEYS, [])))
-        before = self._stored.get(_KEY)
-        if before != self._wanted.get(_KEY):
-            earlier.append({"fingerprint": before, "until_step": published})
+        if self.has_other_key:
+            earlier.append({"fingerprint": self._stored.get(_KEY), "until_step": published})
         return earlier
 
     def _check_is_new(self) -> None:

@@ -6,7 +6,7 @@ import re
 
 from stream_app.kafka.access import commands, roles
 from stream_app.kafka.documentation import PAGE, access_table, refreshed, tables, topics_table
-from stream_app.kafka.topics import Topics
+from stream_app.kafka.topics import DAY_MILLISECONDS, HOUR_MILLISECONDS, Topics
 from tests.deploy.files import command_of
 from tests.watching.services import ROOT
 
@@ -44,3 +44,20 @@ def test_users_made_by_the_page_are_the_roles() -> None:
 def test_the_rule_shown_is_one_that_is_printed() -> None:
     assert "User:release --operation Write --transactional-id release" in TEXT
     assert any(command in TEXT for command in commands(Topics(), "broker:9093"))
+
+
+def test_whoever_lets_a_key_go_is_told_where_counts_stay_and_for_how_long() -> None:
+    page = (ROOT / "docs" / "operations.md").read_text()
+    [section] = re.findall(r"^## Letting old noise keys go\n(.*?)^## ", page, re.MULTILINE | re.DOTALL)
+    kept = dict(re.findall(r"^\| `(\w+)` \| (.*?) \|", section, re.MULTILINE))
+    secret = {plan.name: plan.configuration for plan in Topics().plans() if "counts" in plan.holds}
+    assert set(kept) == set(secret) == {"readings", "progress", "rejected"}
+    for name, configuration in secret.items():
+        if configuration["cleanup.policy"] == "delete":
+            assert f"{int(configuration['retention.ms']) // DAY_MILLISECONDS} days" in kept[name]
+            assert int(configuration["segment.ms"]) == DAY_MILLISECONDS
+            assert "up to a day more" in kept[name]
+        else:
+            mark, record = configuration["delete.retention.ms"], configuration["max.compaction.lag.ms"]
+            assert int(mark) + int(record) == 2 * HOUR_MILLISECONDS
+            assert "two hours" in kept[name]

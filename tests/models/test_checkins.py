@@ -48,8 +48,8 @@ BAD_LINES = {
     "u,1000": "2 fields where the header has 3",
     ",1000,cafe": "no user",
     "u,1000, ": "no loc",
-    "u,noon,cafe": "time 'noon' is not Unix seconds",
-    "u,,cafe": "time '' is not Unix seconds",
+    "u,noon,cafe": "time is not Unix seconds",
+    "u,,cafe": "time is not Unix seconds",
     "u,1333476008000,cafe": "milliseconds?",
     "u,-5,cafe": "not whole Unix seconds from 1970 on",
     "u,10.5,cafe": "not whole Unix seconds",
@@ -69,6 +69,17 @@ def test_a_bad_line_stops_the_reading_or_is_rejected_by_number(tmp_path, line):
     [rejected] = found.rejected
     assert rejected.row == 3
     assert BAD_LINES[line] in rejected.reason
+
+
+@pytest.mark.parametrize("time", ["noon", "1333476008765", "-5765", "10.5765"])
+def test_no_word_of_a_bad_row_is_repeated(tmp_path, time):
+    """A time says where somebody was when, as much as the place beside it."""
+    path = csv_file(tmp_path, f"user,time,loc\nsomebody,{time},cafe\n")
+    with pytest.raises(CheckinError) as caught:
+        read_checkins(path)
+    [rejected] = read_checkins(path, on_bad_row="reject").rejected
+    said = f"{caught.value} {rejected.reason}".replace(str(path), "")
+    assert [word for word in (time.lstrip("-"), "765", "somebody", "cafe") if word in said] == []
 
 
 def test_bad_rows_of_a_parquet_file_are_numbered_from_one(tmp_path):

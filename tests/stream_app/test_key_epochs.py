@@ -92,7 +92,7 @@ def test_a_step_that_was_begun_is_finished_with_its_own_key(
         try:
             first = deployment.advance().first_step
         except OutputError as error:
-            assert "start the run once more with this key" in str(error)
+            assert "start the run once more with the key it has" in str(error)
             refused += 1
             assert deployment.run(HALF) == before
             first = deployment.advance().first_step
@@ -126,6 +126,33 @@ def test_a_noise_window_ends_before_its_key(tmp_path: Path) -> None:
         deployment.advance()
     deployment.run(lines_of(day))
     assert deployment.advance().first_step == 6
+
+
+def test_another_key_that_is_accepted_is_held_to_the_same(tmp_path: Path) -> None:
+    """Neither within a noise window nor while a step may be out in part; nothing is written then."""
+    np.save(tmp_path / "noise.npy", np.full((3, 3), 4.0) + np.eye(3))
+    release = {"mechanism": "correlated", "covariance": str(tmp_path / "noise.npy")}
+    deployment = Deployment(tmp_path / "deployment", release=release)
+    day = messages_of_a_day(6, 4)
+    released = deployment.run(lines_of([each for each in day if each.step < 4]))
+    run_json = (deployment.output / "run.json").read_bytes()
+    deployment.file.write_text("33" * 32)
+    with pytest.raises(OutputError, match=r"position 1 of a window; go on to step 6"):
+        deployment.run(lines_of(day), accept_changes=True)
+    assert (deployment.output / "run.json").read_bytes() == run_json
+    assert deployment.releases() == released
+    deployment.file.write_text(NOISE_SECRET)
+    released = deployment.run(lines_of(day))
+    log = deployment.output / "releases.jsonl"
+    log.write_bytes(log.read_bytes()[:-20])
+    (deployment.output / "progress.json").unlink()
+    deployment.file.write_text("33" * 32)
+    with pytest.raises(OutputError, match="start the run once more with the key it has"):
+        deployment.run(lines_of(day), accept_changes=True)
+    deployment.file.write_text(NOISE_SECRET)
+    assert deployment.run(lines_of(day)) == released
+    deployment.file.write_text("33" * 32)
+    assert deployment.run(lines_of(day), accept_changes=True) == released
 
 
 def test_what_is_not_a_stopped_run_with_its_own_key_is_refused(tmp_path: Path) -> None:
