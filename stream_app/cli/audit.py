@@ -53,8 +53,8 @@ def audit(
 ) -> None:
     """Bound what a schedule gives away about each person.
 
-    Prints the guaranteed ceiling for any adversary, the best guess without releases, and what the paper's
-    attacks achieve. With --json a list with one object per person.
+    Prints the ceiling for any adversary, if habits are as the prior says, the best guess without releases,
+    and what the paper's attacks achieve. With --json a list with one object per person.
 
     \b
     Examples:

@@ -49,8 +49,8 @@ _NOW = Row(
         ),
         Panel(
             "People at or above each risk",
-            "People whose guaranteed ceiling is at or above the threshold: nobody who knows their habits and "
-            "everyone else reconstructs their last steps more often than that.",
+            "People whose ceiling is at or above the threshold: if habits are as assumed, nobody who "
+            "knows them, and where everyone else is, tells their last steps more often than that.",
             "short",
             (Query("sum by (threshold) (tallyguard_people_at_risk{$SELECT})", "risk {{threshold}} or more"),),
             kind="bargauge",
@@ -79,8 +79,9 @@ _OVER_TIME = Row(
     (
         Panel(
             "Mean risk, with and without our data",
-            "Ceiling: no method does better, given all releases. Baseline: the best guess from habits alone. "
-            "The distance between the two is at most what the releases added.",
+            "Ceiling: if habits are as assumed, no method does better, given all releases. "
+            "Baseline: the best guess from habits alone. The distance between the two is the most that "
+            "releases added.",
             "percentunit",
             (
                 Query("avg(tallyguard_risk_mean{$SELECT})", "ceiling"),
