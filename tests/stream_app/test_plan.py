@@ -143,7 +143,10 @@ def test_a_plan_has_the_risks_of_the_run_bit_for_bit_where_dear_evaluations_are_
     (tmp_path / "schedule.json").write_text(json.dumps({"steps": steps}))
     budget = {"share": 0.4, "added": 0.3, "exact_up_to": 20, "dear": 40}
     given = settings(
-        release={"mechanism": "budget", "budget": budget}, sharpen=True, kafka={"servers": servers}
+        release={"mechanism": "budget", "budget": budget},
+        sharpen=True,
+        kafka={"servers": servers},
+        most_exposed=0,  # a plan names nobody
     )
     planned = plan_releases(given, tmp_path / "schedule.json", people)
     messages = [activation(t, *names) for t, names in enumerate(sensors)]
