@@ -9,7 +9,6 @@ from __future__ import annotations
 import platform
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from importlib.metadata import PackageNotFoundError, version
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
@@ -20,6 +19,7 @@ from models.schedule import StepSchedule
 from models.sensors import Sensor
 from stream_app.events import Observer, RunStarted, RunStopped, StepClosed
 from stream_app.messages import Outcome, Reason, RiskSummary
+from stream_app.own_version import own_version
 from stream_app.people import PeopleView
 from stream_app.privacy_account import PrivacyAccount
 from stream_app.settings import Settings
@@ -320,7 +320,7 @@ def _show_build(registry: CollectorRegistry) -> None:
         ["version", "python"],
         registry=registry,
     )
-    build.labels(_own_version(), platform.python_version()).set(1)
+    build.labels(own_version(), platform.python_version()).set(1)
 
 
 def _show_configuration(registry: CollectorRegistry, settings: Settings) -> None:
@@ -360,10 +360,3 @@ def _set_all(gauge: Gauge, values: Mapping[str, float] | Mapping[str, int]) -> N
 def _at_zero(metric: Counter | Gauge, values: Iterable[str]) -> None:
     for value in values:
         metric.labels(str(value))
-
-
-def _own_version() -> str:
-    try:
-        return version("tallyguard")
-    except PackageNotFoundError:  # run from a checkout that was never installed
-        return "unknown"

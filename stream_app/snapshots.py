@@ -10,7 +10,6 @@ import hashlib
 import json
 import logging
 from collections.abc import Mapping
-from importlib.metadata import PackageNotFoundError, version
 from itertools import islice
 from pathlib import Path
 from typing import Any, Protocol
@@ -19,6 +18,7 @@ from models.documents import parse_json
 from models.exceptions import TallyguardError
 from stream_app.durable import SECRET_MODE, replace_file
 from stream_app.exceptions import DiskFullError
+from stream_app.own_version import own_version
 
 logger = logging.getLogger(__name__)
 
@@ -48,7 +48,7 @@ class SnapshotCache:
     def __init__(self, folder: Path, basis: Mapping[str, Any], every_seconds: float) -> None:
         self._folder = folder
         self._basis = hashlib.sha256(
-            json.dumps([dict(basis), _version()], sort_keys=True).encode()
+            json.dumps([dict(basis), own_version()], sort_keys=True).encode()
         ).hexdigest()
         self._every_seconds = every_seconds
         self._saved_at: float | None = None
@@ -114,11 +114,3 @@ class SnapshotCache:
             for line in islice(lines, steps):
                 digest.update(line)
         return digest.hexdigest()
-
-
-def _version() -> str:
-    """Another version may keep another state."""
-    try:
-        return version("tallyguard")
-    except PackageNotFoundError:
-        return "unknown"

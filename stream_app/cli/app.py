@@ -1,6 +1,8 @@
-"""All commands in the order of the help."""
+"""All commands, grouped and in the order of the help."""
 
 from __future__ import annotations
+
+from typing import Annotated
 
 import typer
 
@@ -8,6 +10,7 @@ from stream_app.cli.audit import audit
 from stream_app.cli.check import check
 from stream_app.cli.config import config
 from stream_app.cli.demo import demo
+from stream_app.cli.grouped import GroupedCommands
 from stream_app.cli.keys import keys
 from stream_app.cli.ledger import ledger
 from stream_app.cli.noise import noise
@@ -23,32 +26,55 @@ from stream_app.cli.tail import tail
 from stream_app.cli.topics import topics
 from stream_app.cli.worker import worker
 
+START, DECIDE, RUN, KAFKA, RESEARCH = ("Start here", "Decide", "Run", "Kafka", "Research")
+
 app = typer.Typer(
     name="tallyguard",
+    cls=GroupedCommands,
     help="Publishes people counts from sensors and tells, at every step, how much of each person's movements "
     "could be reconstructed from them.",
-    epilog="Start with: tallyguard demo",
+    epilog="""Exit status: 0 all is well; 1 a problem was found and named; 2 the command was not understood;
+    3 the input was read and no step could be closed.""",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command()(demo)
-app.command()(run)
-app.command()(audit)
-app.command()(plan)
-app.command()(report)
-app.command()(ledger)
-app.command()(check)
-app.add_typer(priors)
-app.add_typer(noise)
-app.add_typer(config)
-app.add_typer(keys)
-app.add_typer(topics)
-app.add_typer(worker)
-app.command()(produce)
-app.add_typer(persons)
-app.command()(tail)
-app.command()(replay)
-app.add_typer(rejected)
+
+
+def _print_version(is_asked: bool) -> None:
+    if is_asked:
+        from stream_app.own_version import own_version
+
+        typer.echo(f"tallyguard {own_version()}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool,
+        typer.Option("--version", help="Show the version and exit.", callback=_print_version, is_eager=True),
+    ] = False,
+) -> None:
+    """Options of the program itself."""
+
+
+app.command(rich_help_panel=START)(demo)
+app.command(rich_help_panel=START)(check)
+app.add_typer(config, rich_help_panel=START)
+app.add_typer(priors, rich_help_panel=DECIDE)
+app.command(rich_help_panel=DECIDE)(plan)
+app.command(rich_help_panel=RUN)(run)
+app.command(rich_help_panel=RUN)(report)
+app.command(rich_help_panel=RUN)(ledger)
+app.add_typer(keys, rich_help_panel=RUN)
+app.add_typer(topics, rich_help_panel=KAFKA)
+app.add_typer(persons, rich_help_panel=KAFKA)
+app.add_typer(worker, rich_help_panel=KAFKA)
+app.command(rich_help_panel=KAFKA)(produce)
+app.command(rich_help_panel=KAFKA)(tail)
+app.command(rich_help_panel=KAFKA)(replay)
+app.add_typer(rejected, rich_help_panel=KAFKA)
+app.command(rich_help_panel=RESEARCH)(audit)
+app.add_typer(noise, rich_help_panel=RESEARCH)

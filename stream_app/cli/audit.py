@@ -44,7 +44,9 @@ def audit(
     ] = 0,
     seed: Annotated[int, typer.Option(help="Seed of everything that is drawn.")] = 0,
     confidence: Annotated[float, typer.Option(help="Confidence of bounds by sampling.")] = 0.95,
-    attacks: Annotated[bool, typer.Option(help="Try the attacks too.")] = True,
+    attacks: Annotated[
+        bool, typer.Option(help="Try the attacks too, as by default.", show_default=False)
+    ] = True,
     why: Annotated[
         bool, typer.Option("--why", help="Which release did it: an audit more for each release.")
     ] = False,

@@ -28,7 +28,10 @@ def ledger(
     priors: Annotated[Path, typer.Option(help="Movement priors, .json or .parquet.", show_default=False)],
     config: ConfigOption = None,
     delta: Annotated[
-        float | None, typer.Option(help="Delta of differential privacy.", show_default="1e-06")
+        float | None,
+        typer.Option(
+            help="Delta of differential privacy; 1e-6 unless the settings say otherwise.", show_default=False
+        ),
     ] = None,
     horizon: HorizonOption = None,
     mistakes: MistakesOption = None,
@@ -51,7 +54,9 @@ def ledger(
     ] = False,
     json: JsonOption = False,
 ) -> None:
-    """Read a log of releases as differential, Bayesian, inferential and reconstruction privacy.
+    """Say which guarantees a log of releases keeps.
+
+    Differential, Bayesian, inferential and reconstruction privacy, read from one log.
 
     Each guarantee is computed where it holds and refused with the reason where it does not.
 

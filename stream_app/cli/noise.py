@@ -64,7 +64,9 @@ def design(
     ] = None,
     json: JsonOption = False,
 ) -> None:
-    """Find the Gaussian noise of a given total variance that hides a secret best.
+    """Find the Gaussian noise that hides a secret best.
+
+    The total variance is given.
 
     The adversary knows the series is a Gaussian process with this kernel. Epsilon is the loss at --secret,
     or at the worst single time without it, evaluated from the covariance that is written, whatever the

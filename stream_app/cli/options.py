@@ -24,12 +24,28 @@ CovarianceOption = Annotated[
         help="Covariance (.npy) of correlated releases that are named; may be repeated.", show_default=False
     ),
 ]
+ListenOption = Annotated[
+    str | None,
+    typer.Option(
+        help='Address of metrics and page, host:port; "" for none. '
+        "127.0.0.1:9464 unless the settings say otherwise.",
+        show_default=False,
+    ),
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 HorizonOption = Annotated[
-    int | None, typer.Option(help="Steps the adversary tries to reconstruct (T).", show_default=str(HORIZON))
+    int | None,
+    typer.Option(
+        help=f"Steps the adversary tries to reconstruct (T); {HORIZON} unless the settings say otherwise.",
+        show_default=False,
+    ),
 ]
 MistakesOption = Annotated[
-    int | None, typer.Option(help="How many of them it may get wrong (s).", show_default=str(MISTAKES))
+    int | None,
+    typer.Option(
+        help=f"How many of them it may get wrong (s); {MISTAKES} unless the settings say otherwise.",
+        show_default=False,
+    ),
 ]
 
 

@@ -44,9 +44,10 @@ def load(
     ] = False,
     json: JsonOption = False,
 ) -> None:
-    """Send everybody's prior to the account workers, by pseudonym; ids stay in this process.
+    """Send everybody's prior to the account workers.
 
-    A person who is there already gets the new prior. Needs the pseudonym key; workers do not have it.
+    By pseudonym: ids stay in this process. A person who is there already gets the new prior. Needs the
+    pseudonym key; workers do not have it.
 
     \b
     Examples:

@@ -35,7 +35,8 @@ def fit(
         str, typer.Option(help="Start of window 0: earliest, epoch, or unix seconds.")
     ] = "earliest",
     keep_partial_window: Annotated[
-        bool, typer.Option(help="Whether the last, partial window counts.")
+        bool,
+        typer.Option(help="Whether the last, partial window counts; it does by default.", show_default=False),
     ] = True,
     top_places: Annotated[int, typer.Option(help="Locations kept.")] = 100,
     ranking: Annotated[str, typer.Option(help="Ranked by rows, users or training_rows.")] = "rows",

@@ -37,7 +37,9 @@ def produce(
     ] = None,
     json: JsonOption = False,
 ) -> None:
-    """Write activations and readings to their topics: from a file, from check-ins or a simulated city.
+    """Write activations and readings to their topics.
+
+    They come from a file, from check-ins or from a simulated city.
 
     \b
     Examples:

@@ -27,7 +27,9 @@ def list_letters(
     reason: ReasonOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Show refused messages with reason and hint. Payloads hold counts: not for everybody's eyes.
+    """Show refused messages with reason and hint.
+
+    Payloads hold counts: not for everybody's eyes.
 
     \b
     Examples:
@@ -64,9 +66,10 @@ def resubmit(
     every: Annotated[bool, typer.Option("--all", help="All of them.")] = False,
     json: JsonOption = False,
 ) -> None:
-    """Send refused messages to the topics they came from, once the cause is mended.
+    """Send refused messages again, once the cause is mended.
 
-    What was entered meanwhile is recognised as a repetition; what is too late stays refused.
+    They go to the topics they came from. What was entered meanwhile is recognised as a repetition; what is
+    too late stays refused.
 
     \b
     Examples:

@@ -19,9 +19,10 @@ def replay(
     ] = None,
     json: JsonOption = False,
 ) -> None:
-    """Compute all risks again from people and decisions on Kafka, and compare with what was told live.
+    """Compute all risks again from the logs and compare.
 
-    Exit 1 if a single bit differs. A person whose prior was replaced since differs before the change.
+    People and decisions are read from Kafka, the risks compared with those told live. Exit 1 if a single bit
+    differs. A person whose prior was replaced since differs before the change.
 
     \b
     Examples:

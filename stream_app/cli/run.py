@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from stream_app.cli.options import ConfigOption, HorizonOption, JsonOption, MistakesOption
+from stream_app.cli.options import ConfigOption, HorizonOption, JsonOption, ListenOption, MistakesOption
 from stream_app.cli.output import print_json, stderr, stdout
 
 if TYPE_CHECKING:
@@ -40,12 +40,7 @@ def run(
     config: ConfigOption = None,
     horizon: HorizonOption = None,
     mistakes: MistakesOption = None,
-    listen: Annotated[
-        str | None,
-        typer.Option(
-            help='Address of metrics and page, host:port; "" for none.', show_default="127.0.0.1:9464"
-        ),
-    ] = None,
+    listen: ListenOption = None,
     risk_format: Annotated[
         RiskFile, typer.Option("--format", help="Format of per-person risks.")
     ] = RiskFile.JSONL,

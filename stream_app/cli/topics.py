@@ -25,7 +25,9 @@ def _group() -> None:
 
 @topics.command()
 def create(config: ConfigOption = None, json: JsonOption = False) -> None:
-    """Make the topics that are missing; existing ones are left as they are.
+    """Make the topics that are missing.
+
+    Existing ones are left as they are.
 
     \b
     Examples:
@@ -50,7 +52,9 @@ def create(config: ConfigOption = None, json: JsonOption = False) -> None:
 
 @topics.command()
 def check(config: ConfigOption = None, json: JsonOption = False) -> None:
-    """Compare the broker's topics with what the deployment needs; exit 1 if anything differs.
+    """Compare the broker's topics with what is needed.
+
+    Exit 1 if anything differs.
 
     \b
     Examples:
@@ -76,7 +80,9 @@ def check(config: ConfigOption = None, json: JsonOption = False) -> None:
 
 @topics.command()
 def access(config: ConfigOption = None) -> None:
-    """Print the access rules as commands of Kafka's own tool, for users named like their roles.
+    """Print the access rules as commands of Kafka's own tool.
+
+    Users are named like their roles.
 
     \b
     Examples:

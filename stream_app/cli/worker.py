@@ -7,15 +7,10 @@ from typing import Annotated
 
 import typer
 
-from stream_app.cli.options import ConfigOption
+from stream_app.cli.options import ConfigOption, ListenOption
 from stream_app.cli.output import stderr
 
 worker = typer.Typer(name="worker", help="Processes of a deployment on Kafka.", no_args_is_help=True)
-
-ListenOption = Annotated[
-    str | None,
-    typer.Option(help='Address of metrics and page, host:port; "" for none.', show_default="127.0.0.1:9464"),
-]
 
 
 @worker.callback()
@@ -32,10 +27,13 @@ def release(
     ] = None,
     listen: ListenOption = None,
     accept_changes: Annotated[
-        bool, typer.Option(help="Continue although release policy or noise key changed.")
+        bool,
+        typer.Option("--accept-changes", help="Continue although release policy or noise key changed."),
     ] = False,
 ) -> None:
-    """Close steps, draw values, write the release log. Exactly one runs; a second one refuses to start.
+    """Close steps, draw values, write the release log.
+
+    Exactly one runs; a second one refuses to start.
 
     \b
     Examples:
@@ -52,9 +50,10 @@ def release(
 
 @worker.command()
 def account(config: ConfigOption = None, listen: ListenOption = None) -> None:
-    """Account every released step for the people of the partitions this worker is given.
+    """Account every released step for its share of the people.
 
-    Start as many as there are partitions at most; they share out the people by themselves.
+    The people are split into partitions. Start as many workers as there are partitions at most; they share
+    out the people by themselves.
 
     \b
     Examples:

@@ -122,10 +122,9 @@ def run_demo(
     sleep: Callable[[float], None] = time.sleep,
 ) -> DemoReport:
     """Simulate, release, account and sum up; ``announce`` is told in words what happens meanwhile."""
-    if options.steps < 1 or options.people < 1:
-        raise SettingsError(
-            "steps and people must be at least 1", options.steps, "leave them out for a good demo"
-        )
+    for name, value in (("steps", options.steps), ("people", options.people)):
+        if value < 1:
+            raise SettingsError(f"{name} must be at least 1", value, f"leave --{name} out for a good demo")
     announce(f"building a city of {options.people:,} people (seed {options.seed})")
     city = build_city(CityOptions(people=options.people, seed=options.seed))
     scenario = prepare(options.output, city)

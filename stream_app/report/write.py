@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 from stream_app.exceptions import OutputError
+from stream_app.own_version import own_version
 from stream_app.report.lowering import Priors, lowering
 from stream_app.report.page import audit_report, run_report
 from stream_app.report.run_log import read_run
@@ -28,7 +28,7 @@ def write_report(
     :class:`OutputError` where ``source`` is neither.
     """
     moment = now or datetime.now(UTC)
-    made = f"Made {moment:%Y-%m-%d %H:%M} UTC by tallyguard {_own_version()} from {source.name}."
+    made = f"Made {moment:%Y-%m-%d %H:%M} UTC by tallyguard {own_version()} from {source.name}."
     if source.is_dir():
         log = read_run(source, most_exposed)
         text = run_report(log, made, None if priors is None else lowering(source, log, priors))
@@ -51,10 +51,3 @@ def _read_audit(path: Path) -> Sequence[Mapping[str, Any]]:
         )
     audits: Sequence[Mapping[str, Any]] = loaded
     return audits
-
-
-def _own_version() -> str:
-    try:
-        return version("tallyguard")
-    except PackageNotFoundError:  # run from a checkout that was never installed
-        return "(unknown version)"

@@ -206,7 +206,8 @@ def test_the_audits_table_fits_80_columns(
         (["run", "--priors", "priors.json", "--output", "out", "--listen", "here"], "host:port"),
         (["priors", "fit", "none.csv", "--output", "p.json"], "check-ins file must exist"),
         (["demo", "--output", "."], "must be new or its own"),
-        (["demo", "--steps", "0", "--output", "d"], "at least 1"),
+        (["demo", "--steps", "0", "--output", "d"], "steps must be at least 1, got 0"),
+        (["demo", "--people", "0", "--output", "d"], "people must be at least 1, got 0"),
     ],
 )
 def test_what_a_person_can_mend_is_one_sentence_and_exit_1(

@@ -1,0 +1,15 @@
+"""The version of this program."""
+
+from __future__ import annotations
+
+from importlib.metadata import PackageNotFoundError, version
+
+NOT_INSTALLED = "unknown"
+
+
+def own_version() -> str:
+    """The installed version; :data:`NOT_INSTALLED` in a checkout that was never installed."""
+    try:
+        return version("tallyguard")
+    except PackageNotFoundError:
+        return NOT_INSTALLED
