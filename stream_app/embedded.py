@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import logging
 import os
 import sys
@@ -28,7 +26,7 @@ from stream_app.inputs import Chunks, FileChunks, LineReader, open_input
 from stream_app.intake import Intake
 from stream_app.journal import Journal
 from stream_app.keys import Keys, load_keys
-from stream_app.manifest import ACCEPTABLE
+from stream_app.manifest import ACCEPTABLE, TOLD
 from stream_app.people import PeopleView
 from stream_app.people_shards import decision_shares
 from stream_app.policy import (
@@ -41,6 +39,7 @@ from stream_app.policy import (
 )
 from stream_app.publisher import KeyedPublisher
 from stream_app.risk_output import JsonlRisks, ParquetRisks, RiskFormat, RiskWriter
+from stream_app.run_settings import sensors_fingerprint
 from stream_app.runner import EmbeddedRunner, RunReport
 from stream_app.schedule_files import load_schedule, schedule_fingerprint
 from stream_app.sensor_files import load_registry
@@ -125,7 +124,7 @@ def run(
     continuation = TierContinuation.of(settings, keys.noise, plan.tier_levels)
     journal = Journal(options.output, manifest, replaceable, plan.tiers, continuation)
     try:
-        basis = {key: value for key, value in manifest.items() if key not in ACCEPTABLE}
+        basis = {key: value for key, value in manifest.items() if key not in ACCEPTABLE | TOLD}
         snapshots = SnapshotCache(options.output, basis, settings.snapshot_seconds)
         accountant = new_accountant(settings, plan, population)
         if _remembers(plan) or not snapshots.restore(accountant, journal.last_commit.next_step):
@@ -174,7 +173,7 @@ def make_plan(settings: Settings, options: RunOptions, population: Population) -
     policy = policy_from(settings.release, registry)
     tiers = tiers_of(schedule, policy)
     levels = TierLevels.of(settings.release.tiers, schedule.steps)
-    first_slot = _first_slot(settings, schedule)
+    first_slot = first_slot_of(settings, schedule)
     announced = announced_sensors(schedule)
     return Plan(registry, announced, following(schedule, policy), first_slot, tiers, levels)
 
@@ -198,7 +197,7 @@ def _remembers(plan: Plan) -> bool:
     return isinstance(plan.policy, BudgetPolicy) and plan.policy.limit.in_hindsight
 
 
-def _first_slot(settings: Settings, schedule: Schedule) -> int:
+def first_slot_of(settings: Settings, schedule: Schedule) -> int:
     """The slot of step 0: said by the settings or by the schedule; 0 stands for nothing said."""
     said = {settings.first_slot, schedule.first_slot} - {0}
     if len(said) > 1:
@@ -300,25 +299,21 @@ def make_manifest(
             "sharpen",
             "sharpen_above",
             "release",
+            "delta",
         },
     )
-    sensors = [[sensor.name, list(sensor.locations), sensor.group] for sensor in plan.registry.sensors]
     schedule = None if options.schedule is None else schedule_fingerprint(options.schedule)
     return {
         **fixed,
         "first_slot": plan.first_slot,
         "people": len(population),
         "priors": population.fingerprint,
-        "sensors": _digest(json.dumps(sensors).encode()),
+        "sensors": sensors_fingerprint(plan.registry),
         "schedule": schedule,
         "risk_format": options.risk_format.value,
         "noise_key": keys.noise.fingerprint(),
         "pseudonym_key": keys.pseudonyms.fingerprint(),
     }
-
-
-def _digest(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()
 
 
 def _risk_writer(options: RunOptions, keys: Keys, population: Population) -> RiskWriter:

@@ -10,9 +10,11 @@ from pydantic import ValidationError
 from accounting.ledgers.log import ReleaseLog
 from models.sensors import SensorRegistry
 from stream_app.decisions import schedule_of
+from stream_app.embedded import first_slot_of
 from stream_app.exceptions import OutputError
 from stream_app.messages import StepDecision
 from stream_app.schedule_files import load_schedule
+from stream_app.settings import Settings
 
 
 def load_log(path: Path, registry: SensorRegistry) -> ReleaseLog:
@@ -30,6 +32,11 @@ def load_log(path: Path, registry: SensorRegistry) -> ReleaseLog:
     published = _complete_lines(path / "releases.jsonl")
     lines = zip(_lines(decisions), range(published), strict=False)
     return ReleaseLog.of(schedule_of(_decision(decisions, line), registry) for line, _ in lines)
+
+
+def first_slot_of_log(path: Path, registry: SensorRegistry, settings: Settings) -> int:
+    """The slot of the log's first step: a run's settings have it, for a schedule file they or the file."""
+    return settings.first_slot if path.is_dir() else first_slot_of(settings, load_schedule(path, registry))
 
 
 def _lines(path: Path) -> Iterator[bytes]:

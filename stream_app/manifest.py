@@ -21,6 +21,10 @@ ACCEPTABLE = frozenset({"release", "schedule", _KEY})
 """What may change in a deployment's life, from one step on, when its operator says so."""
 
 
+TOLD = frozenset({"delta"})
+"""What is recorded for readers: no account depends on it, so it may change without asking."""
+
+
 class Manifest:
     """``run.json`` of a folder, compared with what the run at hand was started with.
 
@@ -85,7 +89,7 @@ class Manifest:
         changed = sorted(
             key
             for key in stored.keys() | self._wanted.keys()
-            if stored.get(key) != self._wanted.get(key) and key not in replaceable | {_EARLIER_KEYS}
+            if stored.get(key) != self._wanted.get(key) and key not in replaceable | TOLD | {_EARLIER_KEYS}
         )
         if changed:
             raise RunChangedError(

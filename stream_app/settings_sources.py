@@ -49,7 +49,8 @@ def load_settings(path: Path | None = None, flags: Mapping[str, object] | None =
     """Settings from a TOML file, the environment and flags, in rising order of precedence.
 
     ``path`` defaults to the file that ``TALLYGUARD_CONFIG`` names, if any; paths in the file are relative to
-    it. Flags that are None were not given. :class:`SettingsError` for everything unknown or out of range.
+    it. Flags that are None were not given. ``model_fields_set`` tells what any of them said.
+    :class:`SettingsError` for everything unknown or out of range.
     """
     if path is None and os.environ.get(CONFIG_VARIABLE):
         path = Path(os.environ[CONFIG_VARIABLE])
@@ -73,7 +74,8 @@ def load_settings(path: Path | None = None, flags: Mapping[str, object] | None =
         raise SettingsError(
             "an environment variable must hold a value of its kind", error, "see docs"
         ) from None
-    return Settings.model_construct(**{name: getattr(loaded, name) for name in Settings.model_fields})
+    values = {name: getattr(loaded, name) for name in Settings.model_fields}
+    return Settings.model_construct(_fields_set=loaded.model_fields_set, **values)
 
 
 def check_environment(environment: Mapping[str, str]) -> None:

@@ -45,8 +45,12 @@ def advance(
     """
     from stream_app.cli.settings import settings_of
     from stream_app.key_epochs import advance_noise_key
+    from stream_app.run_settings import settings_of_run
 
-    done = advance_noise_key(settings_of(config), output)
+    settings = settings_of(config)
+    if output is not None:
+        settings = settings_of_run(output, settings)
+    done = advance_noise_key(settings, output)
     if json:
         print_json({"file": str(done.file), "epoch": done.epoch, "first_step": done.first_step})
         return

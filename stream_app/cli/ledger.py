@@ -30,7 +30,8 @@ def ledger(
     delta: Annotated[
         float | None,
         typer.Option(
-            help="Delta of differential privacy; 1e-6 unless the settings say otherwise.", show_default=False
+            help="Delta of differential privacy; 1e-6 unless the run or the settings say otherwise.",
+            show_default=False,
         ),
     ] = None,
     horizon: HorizonOption = None,
@@ -58,7 +59,8 @@ def ledger(
 
     Differential, Bayesian, inferential and reconstruction privacy, read from one log.
 
-    Each guarantee is computed where it holds and refused with the reason where it does not.
+    Each guarantee is computed where it holds and refused with the reason where it does not. A run's own
+    settings count: horizon, mistakes and delta are those it recorded, and any others are refused.
 
     \b
     Examples:
@@ -66,24 +68,32 @@ def ledger(
       tallyguard ledger schedule.json --priors priors.json --delta 1e-8 --json
       tallyguard ledger out --priors priors.json --sensor s3 --secret 24,25 --length-scale 6
     """
-    from accounting.continuous import HorizonSettings
     from models.prior_files import load_population
     from stream_app.cli.settings import settings_of
+    from stream_app.embedded import horizon_settings
     from stream_app.ledger_document import LedgerQuestions, ledger_document
-    from stream_app.ledger_log import load_log
+    from stream_app.ledger_log import first_slot_of_log, load_log
+    from stream_app.run_settings import check_belongs, settings_of_run
     from stream_app.sensor_files import load_registry
 
     settings = settings_of(config, {"delta": delta, "horizon": horizon, "mistakes": mistakes})
+    question = _secret(secret, sensor, length_scale, variance, order, radius)
+    if log.is_dir():
+        settings = settings_of_run(log, settings)
     know_covariances(covariance)
     population = load_population(priors)
-    releases = load_log(log, load_registry(settings.sensors, population.location_names))
+    registry = load_registry(settings.sensors, population.location_names)
+    if question is not None:
+        registry.get(question.sensor)
+    if log.is_dir():
+        check_belongs(log, population, registry)
+    releases = load_log(log, registry)
+    first_slot = first_slot_of_log(log, registry, settings)
     questions = LedgerQuestions(
         delta=settings.delta,
-        horizon=HorizonSettings(
-            settings.horizon, settings.mistakes, settings.thresholds, settings.first_slot
-        ),
+        horizon=horizon_settings(settings, first_slot, len(population)),
         independent_people=independent_people,
-        secret=_secret(secret, sensor, length_scale, variance, order, radius),
+        secret=question,
         oracle=oracle,
     )
     with progress() as bar:

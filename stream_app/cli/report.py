@@ -12,6 +12,7 @@ from stream_app.cli.output import print_json, stdout
 
 if TYPE_CHECKING:
     from stream_app.report.lowering import Priors
+    from stream_app.settings import Settings
 
 
 def report(
@@ -43,12 +44,17 @@ def report(
       tallyguard audit priors.json --schedule day.json --mistakes 2 --json > audit.json
       tallyguard report audit.json --output audit.html
     """
+    from stream_app.cli.settings import settings_of
     from stream_app.report.write import write_report
+    from stream_app.run_settings import settings_of_run
 
     know_covariances(covariance)
+    settings = settings_of(config)
+    if source.is_dir():
+        settings = settings_of_run(source, settings)
     if priors is not None and not source.is_dir():
         raise typer.BadParameter("--priors belongs to the output folder of a run")
-    known = None if priors is None else _priors(source, priors, config)
+    known = None if priors is None else _priors(source, priors, settings)
     size = write_report(source, output, most_exposed, priors=known)
     if json:
         print_json({"report": str(output), "bytes": size})
@@ -56,9 +62,8 @@ def report(
         stdout().print(f"The report is in {output}.", soft_wrap=True)
 
 
-def _priors(folder: Path, priors: Path, config: Path | None) -> Priors:
+def _priors(folder: Path, priors: Path, settings: Settings) -> Priors:
     from models.prior_files import load_population
-    from stream_app.cli.settings import settings_of
     from stream_app.report.lowering import load_priors
 
-    return load_priors(folder, settings_of(config), load_population(priors))
+    return load_priors(folder, settings, load_population(priors))

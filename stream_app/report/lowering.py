@@ -22,11 +22,11 @@ from stream_app.accounted_again import account, read_decisions
 from stream_app.embedded import sharpens
 from stream_app.exceptions import RunChangedError
 from stream_app.keys import load_keys
-from stream_app.manifest import load_document
 from stream_app.messages import WorstMoment
 from stream_app.people import NATS_PER_BIT
 from stream_app.policy import policy_from
 from stream_app.report.run_log import RunLog
+from stream_app.run_settings import check_belongs
 from stream_app.sensor_files import load_registry
 from stream_app.settings import Settings
 
@@ -110,11 +110,9 @@ class _Window:
 
 
 def load_priors(folder: Path, settings: Settings, population: Population) -> Priors:
-    """What a run had, as its settings name it; :class:`RunChangedError` when the priors are others."""
-    stored = load_document(folder / "run.json").get("priors")
-    if stored not in (None, population.fingerprint):
-        raise RunChangedError("the priors must be those of the run", "others", "name the file the run had")
+    """What a run had, as its settings name it; :class:`RunChangedError` for other priors or sensors."""
     registry = load_registry(settings.sensors, population.location_names)
+    check_belongs(folder, population, registry)
     policy_from(settings.release, registry)  # makes a noise design known that the log names by number
     pseudonyms = load_keys(settings, folder).pseudonyms.pseudonyms(population.people)
     return Priors(population, registry, pseudonyms, sharpens(settings, len(population)))

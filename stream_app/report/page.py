@@ -11,7 +11,7 @@ from stream_app.report.charts import Line, line_chart
 from stream_app.report.html import Rows, paragraph, section, table
 from stream_app.report.lowering import Lowering
 from stream_app.report.lowering_section import what_would_lower_it
-from stream_app.report.run_log import DELTA, RunLog
+from stream_app.report.run_log import RunLog
 from stream_app.report.texts import CEILING, CONDITION, GLOSSARY, LIMITS, LOWERING, ROUNDED, STYLE
 from stream_app.wording import duration, in_a_hundred
 
@@ -195,8 +195,8 @@ def _exposed(log: RunLog) -> Iterable[str]:
 def _published(log: RunLog) -> Iterable[str]:
     yield paragraph(
         "Each sensor with its mechanism, by how many people its counts are expected to be off, and the "
-        f"differential-privacy epsilon of all its releases at delta {DELTA:g}, for any observer. Of tiered "
-        "counts these are the figures of the best-informed tier."
+        f"differential-privacy epsilon of all its releases at delta {log.delta:g}, for any observer. Of "
+        "tiered counts these are the figures of the best-informed tier."
     )
     rows = [
         (entry.sensor, f"{entry.releases:,}", entry.mechanism, _error(entry.error), _spent(entry.epsilon))

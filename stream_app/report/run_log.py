@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -19,9 +18,10 @@ from models.schedule import SensorRelease
 from models.sensors import Sensor
 from stream_app.exceptions import OutputError
 from stream_app.messages import RiskSummary, StepDecision, WorstMoment
+from stream_app.run_settings import load_run
 from stream_app.wording import step_in_words
 
-DELTA = 1e-6
+_DELTA = 1e-6  # of runs that recorded none
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class SensorLog:
     releases: int
     mechanism: str
     error: float | None  # in people; None where nothing is published
-    epsilon: float  # nats at DELTA; inf once a raw count was released
+    epsilon: float  # nats at the delta of the run; inf once a raw count was released
 
 
 @dataclass(frozen=True)
@@ -45,6 +45,11 @@ class RunLog:
     sensors: tuple[SensorLog, ...]
     releases: Mapping[str, int]  # by mechanism
     rejected: int
+
+    @property
+    def delta(self) -> float:
+        """Delta of every epsilon of the report."""
+        return float(self.settings.get("delta", _DELTA))
 
     @property
     def worst(self) -> RiskSummary:
@@ -76,13 +81,13 @@ class RunLog:
 
 def read_run(folder: Path, most_exposed: int = 10) -> RunLog:
     """Read an output folder; :class:`OutputError` where it is not one or has no closed step."""
-    settings = _json(folder / "run.json")
+    settings = load_run(folder)
     _know_design(settings)
     summaries = tuple(_summaries(folder / "risks.jsonl"))
     if not summaries:
         raise OutputError(f"{folder} must hold at least one closed step", "none", "let the run go on first")
     exposed = summaries[-1].worst[:most_exposed]
-    sensors, releases = _decisions(folder / "decisions.jsonl")
+    sensors, releases = _decisions(folder / "decisions.jsonl", settings.get("delta", _DELTA))
     rejected = sum(1 for _ in _lines(folder / "rejected.jsonl"))
     return RunLog(settings, summaries, exposed, sensors, releases, rejected)
 
@@ -101,7 +106,7 @@ def _summaries(path: Path) -> Iterator[RiskSummary]:
             yield RiskSummary.model_validate_json(line)
 
 
-def _decisions(path: Path) -> tuple[tuple[SensorLog, ...], Mapping[str, int]]:
+def _decisions(path: Path, delta: float) -> tuple[tuple[SensorLog, ...], Mapping[str, int]]:
     count: Counter[str] = Counter()
     mechanisms: Counter[str] = Counter()
     last: dict[str, Mechanism] = {}
@@ -119,7 +124,7 @@ def _decisions(path: Path) -> tuple[tuple[SensorLog, ...], Mapping[str, int]]:
             count[name],
             kind.name,
             kind.expected_absolute_error() if kind.is_released else None,
-            spent[name].epsilon(DELTA),
+            spent[name].epsilon(delta),
         )
         for name, kind in last.items()
     )
@@ -134,12 +139,3 @@ def _lines(path: Path) -> Iterator[bytes]:
         for line in content:
             if line.endswith(b"\n"):
                 yield line
-
-
-def _json(path: Path) -> Mapping[str, Any]:
-    if not path.exists():
-        raise OutputError(
-            f"{path.parent} must be the output folder of a run", "no run.json", "name the folder of --output"
-        )
-    loaded: Mapping[str, Any] = json.loads(path.read_bytes())
-    return loaded

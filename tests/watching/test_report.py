@@ -17,7 +17,7 @@ from stream_app.decisions import decision_of
 from stream_app.exceptions import OutputError
 from stream_app.messages import WorstMoment
 from stream_app.report.charts import axis
-from stream_app.report.run_log import DELTA, read_run
+from stream_app.report.run_log import read_run
 from stream_app.report.write import write_report
 from tests.stream_app.events_for_tests import SCHOOL, STATION, STREET, summary
 
@@ -85,7 +85,7 @@ def test_a_run_is_read_back_with_each_persons_worst_moment_first(run: Path) -> N
     assert 1.5 < (errors["mill street"] or 0.0) < 1.7
     epsilons = {entry.sensor: entry.epsilon for entry in log.sensors}
     assert epsilons["station"] == math.inf
-    assert epsilons["mill street"] == pytest.approx(epsilon_from_zcdp(STEPS / 8, DELTA))
+    assert epsilons["mill street"] == pytest.approx(epsilon_from_zcdp(STEPS / 8, 1e-6))
     assert epsilons["school"] == 0.0
     assert log.rejected == 2
 
