@@ -65,7 +65,10 @@ class SensorOptions(BaseModel):
 
 
 class Limit(BaseModel):
-    """The risk budget that is asked about; see :class:`accounting.decisions.limit.RiskLimit`."""
+    """The risk budget that is asked about; see :class:`accounting.decisions.limit.RiskLimit`.
+
+    ``evaluations`` of the dear bounds may be spent on a step, by the settings of whoever asks.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
@@ -75,9 +78,10 @@ class Limit(BaseModel):
     habits_apart: bool = False
     in_hindsight: bool = False
     reserve: float
+    evaluations: Count = 0
 
     @classmethod
-    def of(cls, limit: RiskLimit) -> Limit:
+    def of(cls, limit: RiskLimit, evaluations: int) -> Limit:
         """The message form of a limit."""
         return cls(
             share=limit.share,
@@ -86,6 +90,7 @@ class Limit(BaseModel):
             habits_apart=limit.habits_apart,
             in_hindsight=limit.in_hindsight,
             reserve=limit.reserve,
+            evaluations=evaluations,
         )
 
 
@@ -165,8 +170,19 @@ class Respondent:
     Make a new one when the partition's accountant is replaced, as when people join or leave.
     """
 
-    def __init__(self, partition: int, what_if: WhatIf, registry: SensorRegistry, deployment: str) -> None:
-        """``deployment`` is the digest of what these people are accounted with."""
+    def __init__(
+        self,
+        partition: int,
+        what_if: WhatIf,
+        registry: SensorRegistry,
+        deployment: str,
+        evaluations: int = 0,
+    ) -> None:
+        """``deployment`` is the digest of what these people are accounted with.
+
+        ``evaluations`` of the dear bounds a step are what the settings give to all partitions together.
+        """
+        self._limit = Limit.of(what_if.limit, evaluations)
         self._partition = partition
         self._what_if = what_if
         self._registry = registry
@@ -183,7 +199,7 @@ class Respondent:
             return None
         if proposal.source.deployment != self._deployment:
             return None
-        if proposal.limit != Limit.of(self._what_if.limit):
+        if proposal.limit != self._limit:
             raise SettingsError(
                 "proposals must ask about the risk budget of this worker's settings",
                 proposal.limit,
@@ -235,11 +251,15 @@ class Talk:
         coming: Sequence[Sequence[Sensor]] = (),
         *,
         source: Source,
+        evaluations: int = 0,
     ) -> None:
-        """``partitions`` must all answer each round, also those without people."""
+        """``partitions`` must all answer each round, also those without people.
+
+        ``evaluations`` of the dear bounds may be spent on the step.
+        """
         self._source = source
         self._decider = decider
-        self._limit = Limit.of(limit)
+        self._limit = Limit.of(limit, evaluations)
         self._partitions = partitions
         self._coming = tuple(tuple(sensor.name for sensor in sensors) for sensors in coming)
         self._tallies: dict[int, Tally] = {}

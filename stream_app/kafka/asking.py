@@ -118,12 +118,20 @@ class AskingPolicy:
         self._asker = asker
         self._partitions = deployment.topics.partitions
         self._source = Source(deployment=deployment.digest, session=secrets.token_hex(8))
+        self._evaluations = deployment.settings.release.budget.dear
         self._loop = loop
 
     def decide(self, step: int, sensors: Sequence[str]) -> Decided:
         """The decision of all partitions together."""
         decider, coming = self._policy.decider(step, sensors), self._policy.coming(step)
-        talk = Talk(decider, self._policy.limit, self._partitions, coming, source=self._source)
+        talk = Talk(
+            decider,
+            self._policy.limit,
+            self._partitions,
+            coming,
+            source=self._source,
+            evaluations=self._evaluations,
+        )
         return asyncio.run_coroutine_threadsafe(self._asker.ask(talk), self._loop).result()
 
     def accounted(self, step: StepSchedule) -> None:

@@ -134,7 +134,10 @@ class Book:
         if self._limit is not None:
             dear = decision_shares(self._given, accountant.population.people)
             self._what_if = WhatIf(accountant, self._limit, dear)
-            self._respondent = Respondent(self.partition, self._what_if, self._registry, self._digest)
+            evaluations = self._given.release.budget.dear
+            self._respondent = Respondent(
+                self.partition, self._what_if, self._registry, self._digest, evaluations
+            )
 
     def _accountant(
         self, entries: list[PersonEntry], next_step: int

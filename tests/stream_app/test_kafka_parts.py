@@ -341,15 +341,16 @@ def test_a_pulse_is_stalled_by_work_that_does_not_move_and_by_a_loop_that_does_n
 
 
 def test_the_watchdog_ends_a_process_in_which_nothing_moves() -> None:
+    """However slow the machine is: the limit counts in the process, and only failing takes long."""
     program = (
         "import time\n"
         "from stream_app.kafka.worker import Pulse, Watchdog\n"
         "pulse = Pulse()\n"
         "Watchdog(pulse, 0.4).start()\n"
         "pulse.beat(has_work=True)\n"
-        "time.sleep(30)\n"
+        "time.sleep(600)\n"
     )
-    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, timeout=25, check=False)
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, check=False)
     assert ended.returncode == EXIT_STALLED
     assert b"nothing has moved for" in ended.stderr
 

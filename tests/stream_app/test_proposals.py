@@ -125,6 +125,18 @@ def test_an_answer_is_about_the_next_step_and_the_own_limit():
         respondent.answer(unknown)
 
 
+def test_dear_evaluations_must_be_those_of_the_release_worker():
+    """They settle who counts as over the limit, so other ones are another question."""
+    policy = budget_policy()
+    (part,) = parts_of(deciding.people(np.random.default_rng(5), 10, LOCATIONS), 1)
+    proposal = Talk(policy.decider(0, ("0",)), policy.limit, 1, source=SOURCE, evaluations=90).proposal
+    assert proposal is not None
+    what_if = WhatIf(part, policy.limit)
+    assert Respondent(0, what_if, REGISTRY, "d", 90).answer(proposal) is not None
+    with pytest.raises(SettingsError, match="risk budget of this worker"):
+        Respondent(0, what_if, REGISTRY, "d", 60).answer(proposal)
+
+
 def test_only_an_answer_to_the_very_proposal_counts():
     """The same step and round asked by an earlier worker, or about other candidates, is another question."""
     policy, other = budget_policy(), budget_policy(sigmas=(3.0,))
