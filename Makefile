@@ -61,8 +61,8 @@ bench: install-dev ## each speed claim as a table of ratios measured in one run
 fuzz: install-dev ## a million changed inputs at every parser of bytes from outside (INPUTS=1000000)
 	@nice -n 19 $(BIN)/python -m tests.fuzzing --inputs $(or $(INPUTS),1000000) --results docs/results
 
-soak: install-dev services fuzz ## a hundred killed workers and half an hour of load on a real broker (KILLS=100 MINUTES=30)
-	@$(BIN)/python -m benchmarks.soak --kills $(or $(KILLS),100) --minutes $(or $(MINUTES),30) --results docs/results
+soak: install-dev services fuzz ## a hundred killed workers and two hours of events on a real broker (KILLS=100 MINUTES=120)
+	@$(BIN)/python -m benchmarks.soak --kills $(or $(KILLS),100) --minutes $(or $(MINUTES),120) --results docs/results
 
 held-out: install-dev ## the paper's summary on real check-ins (DATA=folder with the Parquet files)
 	@$(BIN)/python -m experiments.held_out $(if $(DATA),--data $(DATA)) --results docs/results

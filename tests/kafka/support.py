@@ -25,6 +25,7 @@ from stream_app.kafka.producing import Pace, produce
 from stream_app.kafka.topics import Topics, create_topics
 from stream_app.settings import Settings
 from stream_app.settings_sources import load_settings
+from tests.kafka import dying
 from tests.watching.services import ROOT, wait_until
 
 SECRETS = {
@@ -33,15 +34,20 @@ SECRETS = {
 }
 
 
-class Process:
-    """One worker; its output is in ``log``."""
+COMMAND_LINE = "from stream_app.cli import main; main()"
 
-    def __init__(self, log: Path, arguments: Sequence[str], environment: Mapping[str, str]) -> None:
+
+class Process:
+    """One worker; its output is in ``log``, ``code`` what Python runs."""
+
+    def __init__(
+        self, log: Path, arguments: Sequence[str], environment: Mapping[str, str], code: str = COMMAND_LINE
+    ) -> None:
         self.log = log
         threads = {"OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1"}
         environment = {**os.environ, **SECRETS, **threads, **environment}
         environment["PYTHONPATH"] = str(ROOT)
-        command = [sys.executable, "-c", "from stream_app.cli import main; main()", *arguments]
+        command = [sys.executable, "-c", code, *arguments]
         with log.open("ab") as output:
             self._process = subprocess.Popen(
                 command, stdout=output, stderr=output, env=environment, cwd=log.parent
@@ -52,6 +58,10 @@ class Process:
         return self._process.poll() is None
 
     @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
     def text(self) -> str:
         """Everything it has said."""
         return self.log.read_text()
@@ -60,7 +70,7 @@ class Process:
     def resident_bytes(self) -> int:
         """Memory in use; 0 once it has ended."""
         try:
-            pages = Path(f"/proc/{self._process.pid}/statm").read_text().split()[1]
+            pages = Path(f"/proc/{self.pid}/statm").read_text().split()[1]
         except (OSError, IndexError):
             return 0
         return int(pages) * os.sysconf("SC_PAGE_SIZE")
@@ -156,8 +166,15 @@ class OnKafka:
 
     def command(self, *arguments: str, **environment: str) -> Process:
         """Any command with this deployment's settings."""
+        return self._run(COMMAND_LINE, arguments, environment)
+
+    def start_dying(self, kind: str, point: str) -> Process:
+        """A worker that kills itself at a point of its first transaction; see :mod:`tests.kafka.dying`."""
+        return self._run(dying.CODE, (point, "1", "worker", kind), {})
+
+    def _run(self, code: str, arguments: Sequence[str], environment: Mapping[str, str]) -> Process:
         log = self.folder / f"{'-'.join(arguments[:2])}-{len(self._processes)}.log"
-        process = Process(log, [*arguments, "--config", str(self.config)], environment)
+        process = Process(log, [*arguments, "--config", str(self.config)], environment, code)
         self._processes.append(process)
         return process
 
