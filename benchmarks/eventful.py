@@ -195,7 +195,7 @@ def run_eventful(server: Broker, folder: Path, minutes: float) -> EventfulReport
         events = _Events(server, deployment, load, report)
         load.start()
         try:
-            _watch(report, staying, events, minutes)
+            _watch(report, deployment, staying, events)
         finally:
             load.end()
         report.steps = load.steps
@@ -204,12 +204,15 @@ def run_eventful(server: Broker, folder: Path, minutes: float) -> EventfulReport
     return report
 
 
-def _watch(report: EventfulReport, staying: dict[str, Process], events: _Events, minutes: float) -> None:
-    """Let everything happen at its time; no worker that stays may end."""
+def _watch(report: EventfulReport, deployment: OnKafka, staying: dict[str, Process], events: _Events) -> None:
+    """Let everything happen at its time; a worker that the broker's restart ended is started again."""
     began = time.monotonic()
-    while (minute := (time.monotonic() - began) / 60.0) < minutes:
+    while (minute := (time.monotonic() - began) / 60.0) < report.minutes:
         for name, process in staying.items():
-            assert process.is_running, f"{name} ended: {process.text[-3000:]}"
+            if not process.is_running:
+                assert process.ended() == 1 and "started again" in process.text, process.text[-3000:]
+                staying[name] = deployment.start(name.split()[0])
+                report.count("a worker whose transaction the restart broke ends and is started again")
         report.watched.look(minute, staying)
         events.happen(minute)
         time.sleep(SAMPLE_SECONDS)
