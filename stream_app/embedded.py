@@ -15,6 +15,7 @@ from accounting.continuous import ContinuousAccountant, HorizonSettings
 from models.population import Population
 from models.schedule import Schedule
 from models.sensors import SensorRegistry
+from stream_app.carrying import carry_on
 from stream_app.clock import Clock, SystemClock
 from stream_app.csv_messages import load_activations
 from stream_app.decisions import schedule_of
@@ -134,7 +135,8 @@ def run(
             plan.policy.bind(accountant, decision_shares(settings, names))
         if (warning := habits_warning(accountant)) is not None:
             logger.warning("%s", warning)
-        apply_again(accountant, plan, journal, observer or Observer())
+        observer = observer or Observer()
+        account = carry_on(accountant, plan.policy, plan.registry, journal, observer)
         engine = restore_engine(settings, plan, accountant, KeyedPublisher.of(settings, keys.noise), journal)
         risks = _risk_writer(options, keys, population)
         with (
@@ -146,6 +148,7 @@ def run(
                 journal,
                 risks,
                 _reader(options, journal, opened),
+                account=account,
                 clock=clock,
                 step_clock=step_clock,
                 observer=observer,
@@ -241,16 +244,6 @@ def _people_view(population: Population, accountant: ContinuousAccountant, keys:
     return PeopleView(
         population, accountant, accountant.settings, keys.pseudonyms.pseudonyms(population.people)
     )
-
-
-def apply_again(accountant: Accountant, plan: Plan, journal: Journal, observer: Observer) -> None:
-    """Bring the accountant to the journal's last commit: decisions it does not know yet are applied again."""
-    for decision in journal.accounted():
-        schedule = schedule_of(decision, plan.registry)
-        if decision.step >= accountant.next_step:
-            plan.policy.accounted(schedule)
-            accountant.apply(schedule)
-        observer.restored(schedule)
 
 
 def restore_engine(

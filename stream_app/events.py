@@ -72,10 +72,10 @@ class Observer:
         """A run begins or continues."""
 
     def restored(self, schedule: StepSchedule) -> None:
-        """A step that an earlier run closed was accounted again after a restart, before :meth:`started`."""
+        """A step of the last horizon was closed by an earlier run, or is passed over; before what follows."""
 
     def carried(self, account: PrivacyAccount) -> None:
-        """What all earlier steps have spent, where they are not told one by one; before the start."""
+        """What all steps of earlier runs have spent, before :meth:`started`."""
 
     def received(self, outcome: Outcome) -> None:
         """A reading was taken, was a repetition, or was refused."""

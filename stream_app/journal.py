@@ -19,7 +19,7 @@ keep their stored decision and release. So a kill at any moment leads to the sam
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -41,13 +41,17 @@ class Commit:
     """A point to continue from.
 
     ``position`` is the input's own; ``window`` the open steps (contains counts: the file is for the owner
-    only); ``lengths`` the bytes of each file that belong to the steps before ``next_step``.
+    only); ``lengths`` the bytes of each file that belong to the steps before ``next_step``. ``account`` is
+    the privacy spent by these steps, ``decided`` the fingerprint of the last of them; earlier versions wrote
+    neither.
     """
 
     next_step: int = 0
     position: Mapping[str, Any] = field(default_factory=dict)
     window: Mapping[str, Any] = field(default_factory=dict)
     lengths: Mapping[str, int] = field(default_factory=dict)
+    account: Mapping[str, Any] = field(default_factory=dict)
+    decided: str | None = None
 
 
 @dataclass(frozen=True)
@@ -92,10 +96,10 @@ class Journal:
             self._lock.release()
             raise
 
-    def accounted(self) -> Iterator[StepDecision]:
-        """Decisions of the steps before the last commit, to rebuild the accountant with."""
+    def accounted(self, first: int = 0) -> Iterator[StepDecision]:
+        """Decisions of the steps from ``first`` to the last commit, to rebuild the accountant with."""
         with (self.folder / "decisions.jsonl").open("rb") as lines:
-            yield from map(self._decision, islice(lines, self.last_commit.next_step))
+            yield from map(self._decision, islice(lines, first, self.last_commit.next_step))
 
     def published_since(self) -> tuple[PublishedStep, ...]:
         """Steps that were published after the last commit: what they say stands."""
@@ -126,12 +130,12 @@ class Journal:
         """Keep a dead letter for the next commit."""
         self._rejected.append(line)
 
-    def commit(self, next_step: int, position: Mapping[str, Any], window: Mapping[str, Any]) -> None:
-        """Everything handled so far is written; a restart continues here."""
+    def commit(self, reached: Commit) -> None:
+        """Everything handled so far is written; a restart continues here, with the files as they are now."""
         for file in self._files.values():
             file.sync()
         lengths = {name: file.length for name, file in self._files.items()}
-        self.last_commit = Commit(next_step, position, window, lengths)
+        self.last_commit = replace(reached, lengths=lengths)
         replace_file(self.folder / "progress.json", seal(vars(self.last_commit)), SECRET_MODE)
 
     def close(self) -> None:

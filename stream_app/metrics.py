@@ -226,10 +226,6 @@ class EngineMetrics(Observer):
         self._running.set(1)
         self._progress.set(self._now_seconds())
 
-    def restored(self, schedule: StepSchedule) -> None:
-        """An earlier run has spent this: the account does not begin anew with a restart."""
-        self._charge(schedule)
-
     def carried(self, account: PrivacyAccount) -> None:
         """Earlier runs have spent this in all; go on from there."""
         self._account = PrivacyAccount.load(account.save())

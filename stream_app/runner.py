@@ -11,15 +11,17 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from models.schedule import StepSchedule
 from stream_app.clock import Clock, SteadyTime
 from stream_app.csv_messages import LineParser, reading_parser
-from stream_app.decisions import decision_of
+from stream_app.decisions import decision_of, fingerprint_of
 from stream_app.engine import ClosedStep, StepEngine
 from stream_app.events import Observer, RunStarted, RunStopped, StepClosed
 from stream_app.inputs import MAX_LINE_BYTES, Line, LineReader
-from stream_app.journal import Journal
+from stream_app.journal import Commit, Journal
 from stream_app.messages import Activation, Reading, Reason, Rejected, RiskSummary, parse, reject
 from stream_app.people import PeopleView
+from stream_app.privacy_account import PrivacyAccount
 from stream_app.risk_output import RiskWriter, summary_message, with_worst
 from stream_app.steps import Origin
 from stream_app.ticks import Backlog, StepClock
@@ -47,7 +49,7 @@ class RunReport:
 
 
 class EmbeddedRunner:
-    """Connects one input, one engine and one output folder."""
+    """Connects one input, one engine and one output folder; ``account`` is what earlier steps have spent."""
 
     def __init__(
         self,
@@ -56,6 +58,7 @@ class EmbeddedRunner:
         risks: RiskWriter,
         reader: LineReader,
         *,
+        account: PrivacyAccount,
         clock: Clock,
         step_clock: StepClock,
         observer: Observer | None = None,
@@ -69,6 +72,8 @@ class EmbeddedRunner:
         self._journal = journal
         self._risks = risks
         self._reader = reader
+        self._account = account
+        self._last_closed: StepSchedule | None = None
         self._clock = clock
         self._step_clock = step_clock
         self._observer = observer or Observer()
@@ -214,6 +219,8 @@ class EmbeddedRunner:
         """Make a step durable, then write its risks, then tell the observers."""
         if not closed.is_replayed:
             self._journal.publish(decision_of(closed.schedule, closed.why), closed.release)
+        self._account.charge(closed.schedule)
+        self._last_closed = closed.schedule
         summary = summary_message(closed.summary)
         self._journal.append_risks(self._naming(summary).line())
         for block in self._risks.blocks(closed.schedule.step, closed.records):
@@ -264,7 +271,17 @@ class EmbeddedRunner:
     def _commit(self) -> None:
         """Everything so far need not be done again."""
         self._committed_at = self._clock.monotonic_seconds()
-        position = vars(self._reader.position)
-        self._journal.commit(self._engine.next_step, position, self._engine.intake.window.save())
+        decided = self._journal.last_commit.decided
+        if self._last_closed is not None:
+            decided = fingerprint_of(self._last_closed)
+        self._journal.commit(
+            Commit(
+                self._engine.next_step,
+                vars(self._reader.position),
+                self._engine.intake.window.save(),
+                account=self._account.save(),
+                decided=decided,
+            )
+        )
         if self._snapshot is not None:
             self._snapshot(self._committed_at)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
-from models.schedule import StepSchedule
 from stream_app.events import RunStarted, StepClosed
 from stream_app.metrics import EngineMetrics
 
@@ -23,9 +22,6 @@ class AccountMetrics(EngineMetrics):
             self._running.set(0)
             self.lag.set(0)
             self._show_nobody()
-
-    def restored(self, schedule: StepSchedule) -> None:
-        """Spent at the release worker."""
 
     def closed(self, event: StepClosed) -> None:
         """Show the risks after a step."""

@@ -10,7 +10,7 @@ import pytest
 
 from stream_app import durable
 from stream_app.exceptions import OutputError, OutputLockedError, RunChangedError
-from stream_app.journal import Journal
+from stream_app.journal import Commit, Journal
 from stream_app.messages import StepDecision, StepRelease
 from tests.stream_app.engine_support import lines_of, messages_of_a_day, outputs_of, run_on
 
@@ -40,7 +40,7 @@ def test_a_torn_last_line_is_cut_and_complete_ones_stand(tmp_path: Path) -> None
 def test_what_was_not_committed_is_cut_from_risks_and_dead_letters(tmp_path: Path) -> None:
     journal = Journal(tmp_path, {})
     journal.append_risks(b"one\n")
-    journal.commit(0, {}, {})
+    journal.commit(Commit())
     journal.append_risks(b"two\n")
     journal.append_rejected(b"three\n")
     for file in journal._files.values():
@@ -75,7 +75,7 @@ def test_a_folder_that_lost_what_was_committed_is_refused(tmp_path: Path, name: 
     journal = Journal(tmp_path, {})
     published(journal, 3)
     journal.append_risks(b"one\n")
-    journal.commit(3, {}, {})
+    journal.commit(Commit(3))
     journal.close()
     (tmp_path / name).write_bytes(b"")
     with pytest.raises(OutputError, match=r"restore .*jsonl.* from a backup; to begin anew would forget"):

@@ -16,7 +16,7 @@ from models.noise_key import NoiseKey
 from models.schedule import SensorRelease, StepSchedule
 from models.sensors import Sensor, SensorRegistry
 from stream_app.decisions import decision_of, fingerprint_of
-from stream_app.events import Observer
+from stream_app.events import Observer, StepClosed
 from stream_app.kafka import release_worker
 from stream_app.kafka.deployment import Deployment
 from stream_app.kafka.exceptions import LogError
@@ -56,6 +56,10 @@ def account_of(steps: list[StepSchedule]) -> PrivacyAccount:
     return account
 
 
+def closed(schedule: StepSchedule) -> StepClosed:
+    return StepClosed(schedule.step, schedule, {}, (), 0, None, 0.0, 0)
+
+
 def spent(registry: CollectorRegistry) -> dict[tuple[str, str], float | None]:
     names = ("tallyguard_dp_rho", "tallyguard_dp_epsilon")
     groups = ("all", "east", "west")
@@ -70,12 +74,12 @@ def test_metrics_go_on_from_a_carried_account_as_if_every_step_had_been_told(las
     told, carried = (CollectorRegistry() for _ in range(2))
     metrics = EngineMetrics(told, SENSORS, (0.5,), 1e-6)
     for step in steps:
-        metrics.restored(step)
+        metrics.closed(closed(step))
     saved = json.loads(json.dumps(account_of(steps[:25]).save()))
     metrics = EngineMetrics(carried, SENSORS, (0.5,), 1e-6)
     metrics.carried(PrivacyAccount.load(saved))
     for step in steps[25:]:
-        metrics.restored(step)
+        metrics.closed(closed(step))
     assert spent(carried) == spent(told)
     assert all(value is not None and value > 0 for value in spent(told).values())
 
