@@ -23,6 +23,7 @@ from stream_app.engine import Accountant, Publisher, StepEngine, StoredStep
 from stream_app.events import Observer
 from stream_app.exceptions import SettingsError
 from stream_app.habits import habits_warning
+from stream_app.input_format import check_file, checked_chunks
 from stream_app.inputs import Chunks, FileChunks, LineReader, open_input
 from stream_app.intake import Intake
 from stream_app.journal import Journal
@@ -85,6 +86,11 @@ class RunOptions:
             return self.is_csv
         return self.file is not None and self.file.suffix.lower() == ".csv"
 
+    def check_input(self) -> None:
+        """:class:`InputError` for an input file of another kind than messages, before anything is made."""
+        if self.file is not None:
+            check_file(self.file, is_csv=self.reads_csv)
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -118,6 +124,8 @@ def run(
     everything a person can mend; nothing that was not accounted has been published then.
     """
     clock, step_clock = clock or SystemClock(), StepClock.of(settings)
+    if chunks is None:
+        options.check_input()
     plan = make_plan(settings, options, population)
     keys = load_keys(settings, options.output, create=options.create_keys)
     manifest = make_manifest(settings, options, population, plan, keys)
@@ -328,11 +336,13 @@ def _open(
     if chunks is not None:
         yield chunks
     elif options.file is None:
-        yield FileChunks(sys.stdin.fileno(), request.wake, wait_seconds)
+        whole = FileChunks(sys.stdin.fileno(), request.wake, wait_seconds)
+        yield checked_chunks("stdin", whole, is_csv=options.reads_csv)
     else:
         descriptor = open_input(options.file)
         try:
-            yield FileChunks(descriptor, request.wake, wait_seconds)
+            whole = FileChunks(descriptor, request.wake, wait_seconds)
+            yield checked_chunks(options.file.name, whole, is_csv=options.reads_csv)
         finally:
             os.close(descriptor)
 

@@ -18,6 +18,7 @@ keep their stored decision and release. So a kill at any moment leads to the sam
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -34,6 +35,8 @@ from stream_app.messages import StepDecision, StepRelease
 from stream_app.past_tiers import PastTiers
 from stream_app.tier_continuation import TierContinuation
 from stream_app.tiers import public_release, release_for_tier, tier_file
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -83,12 +86,14 @@ class Journal:
         self._tiers = tuple(tiers)
         self._lock = FolderLock(folder)
         try:
-            self._manifest = Manifest(folder, manifest, replaceable)
+            self.last_commit = self._read_commit()
+            self._manifest = Manifest(folder, manifest, replaceable, has_released=self._has_released())
+            if self._manifest.begins_anew:
+                self._begin_anew()
             if self._manifest.is_new:
                 self._manifest.save(published=0)
             if self._manifest.has_other_key:
                 check_between_windows(manifest["release"]["covariance"], whole_steps(folder))
-            self.last_commit = self._read_commit()
             self._past_tiers = PastTiers(folder, continuation, self._release, self._noise_key_of)
             self._open_files()
             self._manifest.save(self._published)
@@ -152,6 +157,20 @@ class Journal:
         """The last commit; a fresh one for a new folder."""
         path = self.folder / "progress.json"
         return Commit(**load_sealed(path)) if path.exists() else Commit()
+
+    def _has_released(self) -> bool:
+        """Whether a step, or a part of one, was decided or released; a lost file counts as if."""
+        logs = (self.folder / "decisions.jsonl", *self.folder.glob("releases*.jsonl"))
+        return self.last_commit.next_step > 0 or any(log.exists() and log.stat().st_size for log in logs)
+
+    def _begin_anew(self) -> None:
+        """Forget what was read under other settings: nothing of it was released."""
+        logger.warning(
+            "nothing was released to %s yet: it begins anew with the settings at hand", self.folder
+        )
+        (self.folder / "progress.json").unlink(missing_ok=True)
+        sync_folder(self.folder)
+        self.last_commit = Commit()
 
     def _open_files(self) -> None:
         """Open all files and cut what an interrupted run left half written; what stays is durable then.

@@ -28,19 +28,30 @@ TOLD = frozenset({"delta"})
 class Manifest:
     """``run.json`` of a folder, compared with what the run at hand was started with.
 
-    Keys in ``replaceable`` may differ from the earlier run's; :class:`RunChangedError` for any other. Which
-    noise key belonged to which steps is kept as it changes.
+    Keys in ``replaceable`` may differ from the earlier run's; :class:`RunChangedError` for any other, unless
+    nothing was released yet (``has_released``): then the run begins anew. Which noise key belonged to which
+    steps is kept as it changes.
     """
 
-    def __init__(self, folder: Path, wanted: Mapping[str, Any], replaceable: frozenset[str]) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        wanted: Mapping[str, Any],
+        replaceable: frozenset[str],
+        *,
+        has_released: bool = True,
+    ) -> None:
         self._folder = folder
         self._path = folder / "run.json"
         self._wanted = {"format": FORMAT, **json.loads(json.dumps(wanted))}
         self._stored = load_document(self._path) if self._path.exists() else None
+        self.begins_anew = False
         if self._stored is None:
             self._check_is_new()
-        else:
+        elif has_released:
             self._check_changes(self._stored, replaceable)
+        elif self._changed(self._stored, replaceable):
+            self._stored, self.begins_anew = None, True
 
     @property
     def is_new(self) -> bool:
@@ -86,17 +97,20 @@ class Manifest:
 
     def _check_changes(self, stored: Mapping[str, Any], replaceable: frozenset[str]) -> None:
         """Refuse to continue a run that was started with something else."""
-        changed = sorted(
-            key
-            for key in stored.keys() | self._wanted.keys()
-            if stored.get(key) != self._wanted.get(key) and key not in replaceable | TOLD | {_EARLIER_KEYS}
-        )
-        if changed:
+        if changed := self._changed(stored, replaceable):
             raise RunChangedError(
                 f"{self._folder} must be continued with what it was started with",
                 differences(changed, stored, self._wanted),
                 keeping(changed, ACCEPTABLE),
             )
+
+    def _changed(self, stored: Mapping[str, Any], replaceable: frozenset[str]) -> list[str]:
+        """What is not as the run was started with."""
+        return sorted(
+            key
+            for key in stored.keys() | self._wanted.keys()
+            if stored.get(key) != self._wanted.get(key) and key not in replaceable | TOLD | {_EARLIER_KEYS}
+        )
 
 
 def replace_noise_key(folder: Path, fingerprint: str, published: int) -> None:

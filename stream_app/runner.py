@@ -22,6 +22,7 @@ from stream_app.journal import Commit, Journal
 from stream_app.messages import Activation, Reading, Reason, Rejected, RiskSummary, parse, reject
 from stream_app.people import PeopleView
 from stream_app.privacy_account import PrivacyAccount
+from stream_app.refusals import FIRST_LOOK, mostly_refused
 from stream_app.risk_output import RiskWriter, summary_message, with_worst
 from stream_app.steps import Origin
 from stream_app.ticks import Backlog, StepClock
@@ -29,6 +30,7 @@ from stream_app.ticks import Backlog, StepClock
 logger = logging.getLogger(__name__)
 
 COMMIT_SECONDS = 0.2
+END_OF_INPUT = "end of input"
 MOST_EXPOSED = 10
 """People whom the risk summaries of an output folder name, unless the settings say otherwise."""
 
@@ -46,6 +48,13 @@ class RunReport:
     reason: str
     seconds: float
     bytes_written: Mapping[str, int]
+
+    @property
+    def is_in_vain(self) -> bool:
+        """Whether the input was read to its end and no step closed, none earlier either or all refused."""
+        if self.reason != END_OF_INPUT or self.steps:
+            return False
+        return self.next_step == 0 or mostly_refused(self.lines, self.rejected) is not None
 
 
 class EmbeddedRunner:
@@ -85,6 +94,7 @@ class EmbeddedRunner:
         self._parser: LineParser | None = None if is_csv else parse
         self._rejected: Counter[str] = Counter()
         self._steps = self._lines = 0
+        self._next_look, self._has_warned = FIRST_LOOK, False
         self._committed_at = clock.monotonic_seconds()
         self._received_at = self._committed_at
         self._time = SteadyTime(clock.now_seconds(), clock.monotonic_seconds)
@@ -103,6 +113,7 @@ class EmbeddedRunner:
             raise
         self._commit()
         self._observer.stopped(RunStopped(self._engine.next_step, reason))
+        self._warn_of_refusals()
         logger.info("stopped before step %d: %s", self._engine.next_step, reason)
         return RunReport(
             self._steps,
@@ -122,7 +133,7 @@ class EmbeddedRunner:
             self._take_lines(is_stopped)
         if not is_stopped() and not keep_open:
             self._finish(is_stopped)
-        return "signal" if is_stopped() else "end of input"
+        return "signal" if is_stopped() else END_OF_INPUT
 
     def _start(self) -> None:
         """Make sure that the run can continue, and say that it does."""
@@ -147,11 +158,22 @@ class EmbeddedRunner:
             self._close_due(is_stopped)
             if line.data is None or self._lines % _LINES_BETWEEN_LOOKS == 0:
                 self._commit_sometimes()
+            if self._lines >= self._next_look:
+                self._next_look *= 10
+                self._warn_of_refusals()
             if is_stopped() and self._reader.may_stop:
                 return
         self._look_at_clock()
         self._close_by_clock()
         self._close_due(is_stopped)
+
+    def _warn_of_refusals(self) -> None:
+        """Say once, as early as it shows, that most of the input is refused."""
+        waiting = self._engine.intake.window.waiting_count
+        sentence = mostly_refused(self._lines, self._rejected, waiting)
+        if sentence is not None and not self._has_warned:
+            self._has_warned = True
+            logger.warning("%s (each message with its own hint: rejected.jsonl)", sentence)
 
     def _look_at_clock(self) -> None:
         """Let steps whose tick has come close on arrival."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
@@ -94,6 +95,8 @@ def run(
         print_json(report_json(report))
     else:
         _print_report(report, output)
+    if report.is_in_vain and not (keep_open and not report.rejected):
+        _exit_in_vain(report, output)
 
 
 def _run(settings: Settings, options: RunOptions, priors: Path) -> RunReport:
@@ -102,12 +105,22 @@ def _run(settings: Settings, options: RunOptions, priors: Path) -> RunReport:
     from stream_app.sensor_files import load_registry
     from stream_app.watch import watching
 
+    options.check_input()
     population = load_population(priors)
     registry = load_registry(settings.sensors, population.location_names)
     with watching(settings, registry.sensors) as watch:
         if watch.address:
             stderr().print(f"watch it at {watch.address} (metrics at {watch.address}metrics)")
         return embedded.run(settings, options, population, observer=watch.observer)
+
+
+def _exit_in_vain(report: RunReport, output: Path) -> NoReturn:
+    """Say why no step could be closed, and exit with 3."""
+    from stream_app.refusals import mostly_refused
+
+    why = mostly_refused(report.lines, report.rejected) or "the input held no message that closes a step"
+    print(f"tallyguard: no step could be closed: {why}; see {output / 'rejected.jsonl'}", file=sys.stderr)
+    raise SystemExit(3)
 
 
 def report_json(report: RunReport) -> dict[str, object]:

@@ -61,7 +61,9 @@ def test_two_runs_cannot_write_to_one_folder(tmp_path: Path) -> None:
 
 
 def test_a_changed_setting_is_refused_by_name_unless_it_may_change(tmp_path: Path) -> None:
-    Journal(tmp_path, {"horizon": 10, "release": "raw"}).close()
+    journal = Journal(tmp_path, {"horizon": 10, "release": "raw"})
+    published(journal, 1)
+    journal.close()
     with pytest.raises(RunChangedError, match=r"horizon was 10, is 12; put back what it was; with"):
         Journal(tmp_path, {"horizon": 12, "release": "raw"})
     with pytest.raises(RunChangedError, match=r"or accept it .* with --accept-changes"):
