@@ -174,7 +174,7 @@ def run(
 def make_plan(settings: Settings, options: RunOptions, population: Population) -> Plan:
     """Sensors, announcements and policy of a run."""
     registry = load_registry(settings.sensors, population.location_names)
-    if options.schedule is None or options.schedule.suffix.lower() == ".csv":
+    if options.schedule is None or is_activations(options.schedule):
         announced = {} if options.schedule is None else load_activations(options.schedule, registry)
         policy = policy_from(settings.release, registry, announced)
         levels = TierLevels.of(settings.release.tiers)
@@ -187,6 +187,11 @@ def make_plan(settings: Settings, options: RunOptions, population: Population) -
     first_slot = first_slot_of(settings, schedule)
     announced = announced_sensors(schedule)
     return Plan(registry, announced, following(schedule, policy), first_slot, tiers, levels)
+
+
+def is_activations(path: Path) -> bool:
+    """Whether a file of what is known beforehand holds activations (CSV), else it is a schedule (JSON)."""
+    return path.suffix.lower() == ".csv"
 
 
 def tiers_of(schedule: Schedule, policy: FixedPolicy | BudgetPolicy) -> tuple[str, ...]:

@@ -100,7 +100,16 @@ def _load(source: _Source, default_name: str, kind: type[Key], create: bool) -> 
             f"write one with `openssl rand -hex 32 > {name}.txt` and set {name} (or {ENVIRONMENT_PREFIX}"
             f"{name.upper()}) to that file; --create-keys makes one beside the output folder",
         )
+    if (warning := readable_by_others(file)) is not None:
+        logger.warning("%s: %s; %s", name, *warning)
     return load(file)
+
+
+def readable_by_others(file: Path) -> tuple[str, str] | None:
+    """What is wrong with the rights of a key's file, and what to do; None where only its owner reads it."""
+    if not file.is_file() or not file.stat().st_mode & 0o077:
+        return None
+    return f"{file} can be read by others than its owner", f"chmod 600 {file}"
 
 
 def _file(source: _Source, default_name: str) -> Path | None:

@@ -13,9 +13,11 @@ from accounting.continuous import ContinuousAccountant, HorizonSettings
 from models.exceptions import TallyguardError
 from models.population import Population
 from models.prior_files import load_population
-from models.schedule import Schedule
 from models.sensors import SensorRegistry
+from stream_app.csv_messages import load_activations
+from stream_app.embedded import first_slot_of, is_activations
 from stream_app.habits import habits_warning
+from stream_app.keys import load_noise_key, load_pseudonym_key, readable_by_others
 from stream_app.policy import policy_from
 from stream_app.recipients import load_recipients
 from stream_app.schedule_files import load_schedule
@@ -74,6 +76,7 @@ def check_files(
     settings = preflight.load(subject, lambda: load_settings(config))
     if settings is not None:
         preflight.findings += _about_settings(subject, settings)
+        _about_keys(settings, preflight)
         if settings.release.recipients is not None:
             preflight.findings += _about_recipients(settings.release.recipients)
     population = None if priors is None else preflight.load(str(priors), lambda: load_population(priors))
@@ -90,9 +93,7 @@ def check_files(
         preflight.findings += _about_habits(settings, population)
         preflight.load("release policy", lambda: policy_from(settings.release, registry))
     if schedule is not None:
-        planned = preflight.load(str(schedule), lambda: load_schedule(schedule, registry))
-        if planned is not None:
-            preflight.findings += _about_schedule(str(schedule), planned)
+        preflight.findings += _about_schedule(preflight, settings, schedule, registry)
     return preflight.findings
 
 
@@ -115,16 +116,21 @@ def _about_settings(subject: str, settings: Settings) -> Iterator[Finding]:
             "without it steps are published when the slowest sensor has reported, and the moment tells so",
             "set it for counts that come live; archives do not need it",
         )
-    for name in ("noise_key", "pseudonym_key"):
+
+
+def _about_keys(settings: Settings, preflight: _Preflight) -> None:
+    """The keys as a run loads them; one that is not there yet may still be made by the run."""
+    loaders = {"noise_key": load_noise_key, "pseudonym_key": load_pseudonym_key}
+    for name, load in loaders.items():
         path: Path | None = getattr(settings, name)
-        if path is not None and not path.is_file():
-            yield Finding("problem", name, f"the file {path} does not exist", "create it or correct the path")
-        elif path is not None and path.stat().st_mode & 0o077:
-            yield Finding(
-                "warning", name, f"{path} can be read by others than its owner", f"chmod 600 {path}"
+        if path is None and getattr(settings, f"{name}_secret") is None:
+            preflight.findings.append(
+                Finding("warning", name, "no key is configured", f"set {name} to a file; a run needs it")
             )
-        elif path is None and getattr(settings, f"{name}_secret") is None:
-            yield Finding("warning", name, "no key is configured", f"set {name} to a file; a run needs it")
+            continue
+        preflight.load(name, lambda load=load: load(settings))  # type: ignore[misc]
+        if path is not None and (warning := readable_by_others(path)) is not None:
+            preflight.findings.append(Finding("warning", name, *warning))
 
 
 def _about_recipients(path: Path) -> Iterator[Finding]:
@@ -189,7 +195,22 @@ def _about_sensors(subject: str, registry: SensorRegistry, population: Populatio
         )
 
 
-def _about_schedule(subject: str, schedule: Schedule) -> Iterator[Finding]:
+def _about_schedule(
+    preflight: _Preflight, settings: Settings | None, path: Path, registry: SensorRegistry
+) -> Iterator[Finding]:
+    """A schedule (JSON) or activations (CSV), read as a run reads them."""
+    subject = str(path)
+    if is_activations(path):
+        announced = preflight.load(subject, lambda: load_activations(path, registry))
+        if announced is not None:
+            sensors = sum(map(len, announced.values()))
+            yield Finding("ok", subject, f"activations of {len(announced):,} steps, {sensors:,} sensor-steps")
+        return
+    schedule = preflight.load(subject, lambda: load_schedule(path, registry))
+    if schedule is None:
+        return
+    if settings is not None:
+        preflight.load(subject, lambda: first_slot_of(settings, schedule))
     if not schedule.steps:
         yield Finding("problem", subject, "it has no steps", 'write {"steps": [{"sensors": [0], ...}, ...]}')
         return

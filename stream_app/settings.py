@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -28,6 +30,7 @@ ENVIRONMENT_PREFIX = "TALLYGUARD_"
 BUDGET = "budget"
 """The release mechanism of a deployment whose mechanisms are decided step by step."""
 
+MECHANISMS = ("raw", "gaussian", "suppressed", "tiered", "correlated")
 RawWish = Literal["allowed", "always", "never"]
 
 
@@ -38,6 +41,17 @@ def _split(value: object) -> object:
     return [part.strip() for part in value.strip("[] ").split(",") if part.strip()]
 
 
+def _mechanism_name(name: str | None) -> str | None:
+    """A mechanism there is; ``ValueError`` with the closest one otherwise."""
+    known = (*MECHANISMS, BUDGET)
+    if name is None or name in known:
+        return name
+    close = get_close_matches(name, known, n=1)
+    hint = f"; did you mean {close[0]!r}?" if close else ""
+    raise ValueError(f"{name!r}, which is none of {', '.join(known)}{hint}")
+
+
+MechanismName = Annotated[str, AfterValidator(_mechanism_name)]
 NameList = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)]
 NumberList = Annotated[tuple[float, ...], NoDecode, BeforeValidator(_split)]
 
@@ -63,7 +77,7 @@ def _take_secret(section: BaseModel, name: str) -> None:
 class SensorPolicy(_Section):
     """How one sensor's counts are released."""
 
-    mechanism: str | None = Field(
+    mechanism: MechanismName | None = Field(
         default=None,
         description="raw, gaussian, suppressed, tiered or correlated; none = gaussian, or decided",
     )
@@ -127,7 +141,7 @@ class BudgetSettings(_Section):
 class ReleaseSettings(_Section):
     """How counts are released where a schedule file does not say it."""
 
-    mechanism: str = Field(
+    mechanism: MechanismName = Field(
         default="gaussian",
         description="raw, gaussian, suppressed, tiered or correlated; budget = decided under release.budget",
     )

@@ -183,7 +183,6 @@ def test_the_policy_of_the_settings_decides_by_sensor() -> None:
 @pytest.mark.parametrize(
     ("release", "message"),
     [
-        ({"mechanism": "gausian"}, "did you mean 'gaussian'"),
         ({"sigma": -1.0}, "release"),
         ({"sensors": {"B": {"mechanism": "raw", "sigma": 1.0}}}, "release.sensors.B"),
     ],
