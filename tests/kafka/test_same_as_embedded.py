@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,9 @@ from tests.kafka.support import OnKafka, small_city
 from tests.watching.services import wait_until
 
 STEPS = 40
+MANY = 7_650_000
+"""Added to every count: nothing else in a log is a number like it."""
+COUNTS = re.compile(r"(?<!\d)76[45]\d{4}(?!\d)")
 
 
 @pytest.mark.slow
@@ -34,7 +38,7 @@ def test_they_are_on_an_older_broker_too(tmp_path: Path) -> None:
 def compare(kafka: Broker, folder: Path, workers: int) -> None:
     """Run both, hold every byte of the one against the other."""
     population, sensors, messages = small_city(60)
-    lines = messages(STEPS)
+    lines = [with_many(line) for line in messages(STEPS)]
     with OnKafka(folder, kafka.address, population, sensors) as deployment:
         deployment.load_people()
         release = deployment.start("release")
@@ -52,6 +56,24 @@ def compare(kafka: Broker, folder: Path, workers: int) -> None:
         people = {*population.people, *(json.loads(risk)["person"] for risk in risks)}
         for process in (release, *accounts):
             assert not [name for name in people if process.says(name)]
+            assert COUNTS.findall(process.text) == []
+        assert all(COUNTS.search(told) for told in (*published(releases), *published(lines, "reading")))
+
+
+def with_many(line: bytes) -> bytes:
+    """The message, in a city where many more people are counted."""
+    message = json.loads(line)
+    if message["type"] == "reading":
+        message["count"] += MANY
+    return json.dumps(message, separators=(",", ":")).encode()
+
+
+def published(lines: list[bytes], kind: str = "release") -> list[str]:
+    """What stands in the messages of a kind that hold counts."""
+    texts = (line.decode() for line in lines)
+    return [
+        text for text in texts if f'"type":"{kind}"' in text and ('"count"' in text or '"value":' in text)
+    ]
 
 
 def is_committed(deployment: OnKafka) -> bool:
