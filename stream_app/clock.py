@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 logger = logging.getLogger(__name__)
 
@@ -35,6 +35,13 @@ class SystemClock:
         return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
+class ClockOff(NamedTuple):
+    """How far a clock is ahead of what is believed, and how long steps wait since it was set behind."""
+
+    ahead_seconds: float = 0.0
+    behind_seconds: float = 0.0
+
+
 class SteadyTime:
     """Unix time by a clock that may jump, never ahead of where the elapsed time since the start leads.
 
@@ -47,6 +54,7 @@ class SteadyTime:
         self._elapsed_seconds = elapsed_seconds
         self._shown = self._most = seconds - elapsed_seconds()  # both less the elapsed time
         self._is_ahead = False
+        self._latest_seconds = seconds
 
     def observe(self, seconds: float) -> None:
         """What the clock says now."""
@@ -59,6 +67,7 @@ class SteadyTime:
             logger.warning("the clock jumped %.0f s forward; steps close by the elapsed time instead", ahead)
         if was_ahead and not self._is_ahead:
             logger.warning("the clock agrees with the elapsed time again")
+        self._latest_seconds = max(self._latest_seconds, self.now_seconds())
 
     def vouch(self, seconds: float) -> None:
         """Something other than the clock shows that it is at least so late."""
@@ -67,3 +76,9 @@ class SteadyTime:
     def now_seconds(self) -> float:
         """Unix time, as far as it is believed."""
         return self._elapsed_seconds() + min(self._shown, self._most)
+
+    @property
+    def off(self) -> ClockOff:
+        """Whether the clock is followed, by its last reading. One set back makes up for it as time passes."""
+        ahead = max(0.0, self._shown - self._most) if self._is_ahead else 0.0
+        return ClockOff(ahead, max(0.0, self._latest_seconds - self.now_seconds()))

@@ -16,6 +16,7 @@ from models.schedule import StepSchedule
 from stream_app.messages import Outcome, Reason
 
 if TYPE_CHECKING:
+    from stream_app.clock import ClockOff
     from stream_app.messages import DecisionReason, RiskSummary
     from stream_app.people import PeopleView
     from stream_app.privacy_account import PrivacyAccount
@@ -83,6 +84,9 @@ class Observer:
     def rejected(self, reason: Reason) -> None:
         """A message went to the dead letters."""
 
+    def clock_read(self, off: ClockOff) -> None:
+        """Where steps close by the clock: now and then, whether it is followed."""
+
     def closed(self, event: StepClosed) -> None:
         """A step was closed and published."""
 
@@ -120,6 +124,11 @@ class Observers(Observer):
         """Tell all."""
         for observer in self._observers:
             observer.rejected(reason)
+
+    def clock_read(self, off: ClockOff) -> None:
+        """Tell all."""
+        for observer in self._observers:
+            observer.clock_read(off)
 
     def closed(self, event: StepClosed) -> None:
         """Tell all."""

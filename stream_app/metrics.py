@@ -12,11 +12,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-from accounting.decisions.because import Because
 from accounting.differential_privacy import ZcdpSpend
 from models.mechanisms import MECHANISMS
 from models.schedule import StepSchedule
 from models.sensors import Sensor
+from stream_app.budget_metrics import BudgetMetrics
+from stream_app.clock import ClockOff
 from stream_app.events import Observer, RunStarted, RunStopped, StepClosed
 from stream_app.messages import Outcome, Reason, RiskSummary
 from stream_app.own_version import own_version
@@ -26,7 +27,6 @@ from stream_app.settings import Settings
 
 QUANTILES = (0.5, 0.9, 0.99, 1.0)
 LATENCY_BUCKETS_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
-OVER_BY = ("releases", "habits")
 
 
 class EngineMetrics(Observer):
@@ -53,7 +53,7 @@ class EngineMetrics(Observer):
         self._now_seconds = now_seconds
         self._view: PeopleView | None = None
         self._count_events(registry, mechanisms)
-        self._show_decisions(registry)
+        self._budget = BudgetMetrics(registry, None if settings is None else settings.release)
         self._show_state(registry)
         self._show_risks(registry, [label(level) for level in thresholds])
         self._show_noise(registry, sensors)
@@ -91,27 +91,6 @@ class EngineMetrics(Observer):
         _at_zero(self._rejected, Reason)
         _at_zero(self._releases, mechanisms)
 
-    def _show_decisions(self, registry: CollectorRegistry) -> None:
-        self._decisions = Counter(
-            "tallyguard_decisions",
-            "Steps decided under a risk budget, by what settled the decision",
-            ["because"],
-            registry=registry,
-        )
-        self._over_budget = Gauge(
-            "tallyguard_people_over_limit",
-            "People over the limit of the risk budget, by releases or by habit alone",
-            ["by"],
-            registry=registry,
-        )
-        self._allowed_over = Gauge(
-            "tallyguard_people_allowed_over_limit",
-            "People who may be over the limit of the risk budget",
-            registry=registry,
-        )
-        _at_zero(self._decisions, Because)
-        _at_zero(self._over_budget, OVER_BY)
-
     def _show_state(self, registry: CollectorRegistry) -> None:
         self._people = Gauge("tallyguard_people", "People whose risk is accounted", registry=registry)
         self.lag = Gauge(
@@ -128,6 +107,14 @@ class EngineMetrics(Observer):
             "When the last step was closed, or the run started; unix seconds",
             registry=registry,
         )
+        self._clock_off = Gauge(
+            "tallyguard_clock_off_seconds",
+            "With grace_seconds: how far the clock leaps ahead and is not followed, or how long steps wait "
+            "since it was set behind; else 0",
+            ["direction"],
+            registry=registry,
+        )
+        self.clock_read(ClockOff())
 
     def _show_risks(self, registry: CollectorRegistry, levels: Sequence[str]) -> None:
         self._at_risk = Gauge(
@@ -187,6 +174,7 @@ class EngineMetrics(Observer):
             _set_all(gauge, dict.fromkeys(map(label, QUANTILES), 0.0))
         for gauge in (*self._means.values(), *self._most.values()):
             gauge.set(0.0)
+        self._budget.show_nobody()
 
     def _show_noise(self, registry: CollectorRegistry, sensors: Sequence[Sensor]) -> None:
         self._rho = Gauge(
@@ -243,13 +231,18 @@ class EngineMetrics(Observer):
         """Count a dead letter."""
         self._rejected.labels(reason.value).inc()
 
+    def clock_read(self, off: ClockOff) -> None:
+        """Show whether the clock is followed."""
+        self._clock_off.labels("ahead").set(off.ahead_seconds)
+        self._clock_off.labels("behind").set(off.behind_seconds)
+
     def closed(self, event: StepClosed) -> None:
         """A step is durable: count it, and show what it did to the risks."""
         self._last_step.set(event.step)
         self.lag.set(event.lag_steps)
         self._people.set(event.people)
         self._charge(event.schedule)
-        self._show_decision(event)
+        self._show_budget(event)
         self._show_errors(event)
         self._show_information(event.schedule)
         if event.summary is not None:
@@ -266,15 +259,12 @@ class EngineMetrics(Observer):
             missing = release.sensor.name in event.missing
             self._releases.labels("suppressed" if missing else release.mechanism.name).inc()
 
-    def _show_decision(self, event: StepClosed) -> None:
-        why = event.why
-        if why is None:
-            return
-        if not event.is_replayed:
-            self._decisions.labels(why.because.value).inc()
-        self._over_budget.labels("releases").set(why.over)
-        self._over_budget.labels("habits").set(why.natural)
-        self._allowed_over.set(why.allowed)
+    def _show_budget(self, event: StepClosed) -> None:
+        """Who is over the limit: as it was decided, or as the accounts say."""
+        if event.why is not None:
+            self._budget.decided(event.why, is_replayed=event.is_replayed)
+        elif self._view is not None:
+            self._budget.accounted(self._view)
 
     def _show_errors(self, event: StepClosed) -> None:
         for release in event.schedule.releases:

@@ -293,6 +293,8 @@ class EmbeddedRunner:
     def _commit(self) -> None:
         """Everything so far need not be done again."""
         self._committed_at = self._clock.monotonic_seconds()
+        if self._step_clock.has_ticks:
+            self._observer.clock_read(self._time.off)
         decided = self._journal.last_commit.decided
         if self._last_closed is not None:
             decided = fingerprint_of(self._last_closed)

@@ -1,4 +1,7 @@
-"""``python -m stream_app.dashboards`` writes dashboards, metrics table and PrometheusRule into a checkout."""
+"""``python -m stream_app.dashboards`` writes what is made of the code and the runbooks into a checkout.
+
+Dashboards, the table of metrics, the PrometheusRule, and the runbooks as an engine serves them.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +38,14 @@ def generated() -> dict[Path, str]:
         **files,
         Path("docs/metrics.md"): metrics_page(),
         Path("deploy/kubernetes/prometheus-operator/rules.yaml"): _operator_rule(),
+        Path("stream_app/web/static/runbooks.json"): _runbooks(),
     }
+
+
+def _runbooks() -> str:
+    """The text of every runbook by its file's name."""
+    books = {path.name: path.read_text() for path in sorted((_ROOT / "docs/runbooks").glob("*.md"))}
+    return json.dumps(books, indent=2, ensure_ascii=False) + "\n"
 
 
 def _operator_rule() -> str:

@@ -20,6 +20,8 @@ _BOUND = {  # where the values of a label come from, and so how many there can b
     "mechanism": "release mechanisms",
     "because": "what settled a decision: free, budget, spent, habits, contradiction, no_answer",
     "by": "releases, habits",
+    "of": "risk, added",
+    "direction": "ahead, behind",
     "threshold": "setting `thresholds`",
     "quantile": "0.5, 0.9, 0.99 and 1",
     "sensor": "the deployment's sensors",
@@ -32,6 +34,13 @@ series depends on the settings and the sensors, not on the people. Risks come fr
 schedule, never from a count, so showing them releases nothing. On Kafka the release worker has those of
 readings, releases and privacy spent, each account worker those of its people's risks. `process_*` metrics
 (memory, CPU) come beside these on Linux.
+
+The risk budget is `[release.budget]`. Its limit can be set under every mechanism. Under `budget` it decides
+what is released, and `tallyguard_people_over_limit` is what the last decision found; under any other it is
+only watched, and people are held against it by their certified risks after each step (`hindsight` and
+`reserve` do not count then). Where no limit is set, `tallyguard_budget_limit` is +Inf, nobody is over it, and
+no alert about the budget can fire. A mean over several workers is weighted by their people:
+`sum(tallyguard_risk_mean * tallyguard_people) / sum(tallyguard_people)`.
 
 <!-- made by `python -m stream_app.dashboards`, checked by a test -->
 

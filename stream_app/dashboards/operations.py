@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stream_app.dashboards.panels import Dashboard, Panel, Query, Row
+from stream_app.dashboards.panels import PEOPLE_OVER_LIMIT, Dashboard, Panel, Query, Row
 
 _SECONDS_BEHIND = "time() - max(tallyguard_last_progress_timestamp_seconds{$SELECT})"
 
@@ -53,6 +53,27 @@ _NOW = Row(
             width=5,
             height=5,
             limits=((None, "blue"), (6.0, "orange")),
+        ),
+        Panel(
+            "Clock off",
+            "With grace_seconds: how far the clock leaps ahead of the time that passed and is not followed, "
+            "or how long steps wait since it was set behind; 0 is right.",
+            "s",
+            (Query("max by (direction) (tallyguard_clock_off_seconds{$SELECT})", "{{direction}}"),),
+            kind="stat",
+            width=4,
+            height=5,
+            limits=((None, "blue"), (5.0, "orange")),
+        ),
+        Panel(
+            "People over the limit",
+            "Of the risk budget, by releases and by habit alone, beside how many may be; the privacy "
+            "dashboard has more.",
+            "short",
+            PEOPLE_OVER_LIMIT,
+            kind="stat",
+            width=8,
+            height=5,
         ),
         Panel(
             "Messages rejected in the last hour",

@@ -30,9 +30,24 @@ class Query:
         return self.expression.replace("$SELECT", SELECTOR)
 
 
+PEOPLE_OVER_LIMIT = (
+    Query("sum by (by) (tallyguard_people_over_limit{$SELECT})", "over by {{by}}"),
+    Query("sum(tallyguard_people_allowed_over_limit{$SELECT})", "allowed"),
+)
+
+
+def mean_over_people(metric: str, legend: str) -> Query:
+    """The mean over everybody of what each worker tells as the mean over its own people."""
+    total = f"sum({metric}{{$SELECT}} * tallyguard_people{{$SELECT}})"
+    return Query(f"{total} / (sum(tallyguard_people{{$SELECT}}) > 0)", legend)
+
+
 @dataclass(frozen=True)
 class Panel:
-    """One picture. ``limits`` are (value, colour) steps; ``kind`` is Grafana's name of the panel type."""
+    """One picture. ``limits`` are (value, colour) steps; ``kind`` is Grafana's name of the panel type.
+
+    ``nothing`` is shown where no series answers.
+    """
 
     title: str
     description: str
@@ -43,6 +58,7 @@ class Panel:
     height: int = 8
     limits: tuple[tuple[float | None, str], ...] = ((None, "blue"),)
     maximum: float | None = None
+    nothing: str = ""
 
 
 @dataclass(frozen=True)
@@ -180,6 +196,8 @@ def _defaults(panel: Panel) -> Mapping[str, Any]:
         "color": _HUE if panel.kind == "timeseries" else {"mode": "thresholds"},
         "thresholds": {"mode": "absolute", "steps": steps},
     }
+    if panel.nothing:
+        shown["noValue"] = panel.nothing
     if panel.maximum is not None:
         shown["max"] = panel.maximum
     if panel.kind == "timeseries":

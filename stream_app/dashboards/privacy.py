@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from stream_app.dashboards.panels import Dashboard, Panel, Query, Row
+from stream_app.dashboards.panels import PEOPLE_OVER_LIMIT, Dashboard, Panel, Query, Row, mean_over_people
 
 _CAUTION = ((None, "blue"), (0.1, "yellow"), (0.25, "orange"))
-_BUDGET = ((None, "blue"), (0.75, "yellow"), (1.0, "orange"))
 
 _NOW = Row(
     "Now",
@@ -20,21 +19,25 @@ _NOW = Row(
             height=6,
         ),
         Panel(
-            "Risk budget used",
-            "Added risk of the person at the 99th percentile, as a share of the limit recorded in the alert "
-            "rules. Above 100 % the alert TallyguardRiskBudgetExceeded fires.",
+            "Limit of the risk budget",
+            "What [release.budget] allows anybody: added risk, or certified risk in all. Without a limit "
+            "nobody is held against one.",
             "percentunit",
-            (
-                Query(
-                    'max(tallyguard_added_risk_quantile{$SELECT, quantile="0.99"}) '
-                    "/ scalar(tallyguard:added_risk_limit)",
-                    "of the limit",
-                ),
-            ),
+            (Query("max by (of) (tallyguard_budget_limit{$SELECT}) < Inf", "{{of}}"),),
             kind="stat",
             width=4,
             height=6,
-            limits=_BUDGET,
+            nothing="no limit is set",
+        ),
+        Panel(
+            "People over the limit",
+            "By releases and by habit alone, beside how many the budget's share allows. Where releases put "
+            "more over it than are allowed, the alert TallyguardRiskBudgetExceeded fires.",
+            "short",
+            PEOPLE_OVER_LIMIT,
+            kind="stat",
+            width=6,
+            height=6,
         ),
         Panel(
             "Highest added risk",
@@ -54,7 +57,7 @@ _NOW = Row(
             "short",
             (Query("sum by (threshold) (tallyguard_people_at_risk{$SELECT})", "risk {{threshold}} or more"),),
             kind="bargauge",
-            width=6,
+            width=12,
             height=6,
         ),
         Panel(
@@ -68,7 +71,7 @@ _NOW = Row(
                 ),
             ),
             kind="bargauge",
-            width=6,
+            width=12,
             height=6,
         ),
     ),
@@ -81,12 +84,12 @@ _OVER_TIME = Row(
             "Mean risk, with and without our data",
             "Ceiling: if habits are as assumed, no method does better, given all releases. "
             "Baseline: the best guess from habits alone. The distance between the two is the most that "
-            "releases added.",
+            "releases added. Over everybody, whichever worker accounts them.",
             "percentunit",
             (
-                Query("avg(tallyguard_risk_mean{$SELECT})", "ceiling"),
-                Query("avg(tallyguard_baseline_mean{$SELECT})", "baseline"),
-                Query("avg(tallyguard_added_risk_mean{$SELECT})", "added"),
+                mean_over_people("tallyguard_risk_mean", "ceiling"),
+                mean_over_people("tallyguard_baseline_mean", "baseline"),
+                mean_over_people("tallyguard_added_risk_mean", "added"),
             ),
         ),
         Panel(
@@ -94,6 +97,19 @@ _OVER_TIME = Row(
             "People whose ceiling is at or above each threshold.",
             "short",
             (Query("sum by (threshold) (tallyguard_people_at_risk{$SELECT})", "{{threshold}} or more"),),
+        ),
+        Panel(
+            "People over the limit, over time",
+            "By releases and by habit alone, beside how many the budget's share allows.",
+            "short",
+            PEOPLE_OVER_LIMIT,
+        ),
+        Panel(
+            "Decisions by reason",
+            "Steps decided within an hour under a risk budget, by what settled them. A contradiction "
+            "suppressed a sensor that must be raw.",
+            "short",
+            (Query("sum by (because) (increase(tallyguard_decisions_total{$SELECT}[1h]))", "{{because}}"),),
         ),
         Panel(
             "How the added risk is spread",

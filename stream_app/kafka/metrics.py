@@ -29,6 +29,7 @@ class AccountMetrics(EngineMetrics):
         self._people.set(event.people)
         self._progress.set(self._now_seconds())
         self._show_information(event.schedule)
+        self._show_budget(event)
         if event.summary is not None:
             self._show_summary(event.summary)
 

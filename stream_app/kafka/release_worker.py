@@ -155,6 +155,8 @@ class ReleaseWorker(Job):
             await self._step(records, now_seconds, await self._has_read_all(records, now_seconds))
             waiting = len(self._order) + len(self._unacknowledged)
             self._counters.waiting.set(waiting)
+            if self._clock.has_ticks:
+                self._observer.clock_read(self._time.off)
             self._pulse.beat(has_work=waiting > 0 or self._lags)
             if len(records) < _MOST_RECORDS:
                 await self._wait()

@@ -6,7 +6,7 @@ So a decision says nothing about anybody and needs no accounting of its own.
 from stream_app.policy.base import Decided, Policy, ScheduledPolicy, announced_sensors
 from stream_app.policy.budget import BudgetPolicy
 from stream_app.policy.fixed import FixedPolicy
-from stream_app.policy.from_settings import policy_from
+from stream_app.policy.from_settings import limit_of, policy_from
 
 __all__ = [
     "BudgetPolicy",
@@ -15,5 +15,6 @@ __all__ = [
     "Policy",
     "ScheduledPolicy",
     "announced_sensors",
+    "limit_of",
     "policy_from",
 ]

@@ -53,7 +53,8 @@ def _budget_policy(
     settings: ReleaseSettings, registry: SensorRegistry, announced: Mapping[int, tuple[str, ...]]
 ) -> BudgetPolicy:
     budget = settings.budget
-    if budget.risk is None and budget.added is None:
+    limit = limit_of(budget)
+    if limit is None:
         raise SettingsError(
             "release.budget must limit risk or added risk", "neither", "set release.budget.risk or .added"
         )
@@ -61,14 +62,17 @@ def _budget_policy(
     return BudgetPolicy(
         registry,
         Menu(_standard_wishes(budget), wishes),
-        _limit(budget),
+        limit,
         SearchSettings(budget.exact_up_to, budget.rounds, budget.most_sensors),
         announced,
         budget.look_ahead,
     )
 
 
-def _limit(budget: BudgetSettings) -> RiskLimit:
+def limit_of(budget: BudgetSettings) -> RiskLimit | None:
+    """The limit that the settings set; None where they limit neither risk nor added risk."""
+    if budget.risk is None and budget.added is None:
+        return None
     return RiskLimit(
         share=budget.share,
         risk=budget.risk,

@@ -20,6 +20,7 @@ from stream_app.web.state import state_json
 from stream_app.web.status import StatusBoard
 
 _JSON = "application/json"
+_TEXT = "text/plain; charset=utf-8"
 _HTML = "text/html; charset=utf-8"
 _NOTHING_ELSE = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 _LIVE = f"{_NOTHING_ELSE}; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'"
@@ -34,8 +35,19 @@ _STATIC = {
     "/words.js": ("words.js", "text/javascript; charset=utf-8"),
     "/icon.svg": ("icon.svg", "image/svg+xml"),
 }
-_PATHS = ("/", "/plain", "/state.json", "/events", "/people.json", "/metrics", "/-/healthy", "/-/ready")
+_PATHS = (
+    "/",
+    "/plain",
+    "/state.json",
+    "/events",
+    "/people.json",
+    "/metrics",
+    "/runbooks/",
+    "/-/healthy",
+    "/-/ready",
+)
 _PEOPLE = "/people.json"
+_RUNBOOKS = "/runbooks/"
 PEOPLE_PATHS = (_PEOPLE, "/why.json")
 _REFUSALS = {
     HTTPStatus.BAD_REQUEST: "the request cannot be read",
@@ -86,6 +98,8 @@ def respond(target: str, authorization: str, site: Site) -> Answer:
         name, content_type = _STATIC[path]
         body, etag = _static(name)
         return Answer(HTTPStatus.OK, content_type, body, _LIVE, etag)
+    if path.startswith(_RUNBOOKS):
+        return _runbook(path.removeprefix(_RUNBOOKS))
     if path in PEOPLE_PATHS:
         return _people(path, parse_qs(urlsplit(target).query), authorization, site)
     return _public(path, site)
@@ -124,6 +138,16 @@ def _people(path: str, query: dict[str, list[str]], authorization: str, site: Si
     if explanation is None:
         return _say(HTTPStatus.NOT_FOUND, {"error": "nobody has this pseudonym"})
     return _say(HTTPStatus.OK, explanation)
+
+
+def _runbook(name: str) -> Answer:
+    """What to do about an alert, as it stands in the documentation; without a name the names there are."""
+    books: dict[str, str] = json.loads(_static("runbooks.json")[0])
+    if not name:
+        return Answer(HTTPStatus.OK, _TEXT, "".join(f"{each}\n" for each in books).encode())
+    if name not in books:
+        return _say(HTTPStatus.NOT_FOUND, {"error": "no runbook has this name", "names": list(books)})
+    return Answer(HTTPStatus.OK, _TEXT, books[name].encode())
 
 
 def _exposed(threshold: str, people: PeopleBoard) -> Answer:

@@ -7,11 +7,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from prometheus_client import CollectorRegistry
 
-from stream_app.clock import SteadyTime
+from stream_app.clock import ClockOff, SteadyTime
 from stream_app.embedded import RunOptions, run
+from stream_app.events import Observer, Observers
 from stream_app.exceptions import SettingsError
 from stream_app.messages import Activation, Reading
+from stream_app.metrics import EngineMetrics
 from stream_app.runner import RunReport
 from stream_app.ticks import StepClock
 from tests.stream_app.engine_support import (
@@ -198,6 +201,75 @@ def test_steady_time_follows_small_corrections_and_what_was_vouched_for() -> Non
     assert steady.now_seconds() == pytest.approx(400.0)
     elapsed[0] = 20.0
     assert steady.now_seconds() == pytest.approx(410.0)
+
+
+def test_how_far_a_clock_is_off_is_known_until_it_is_made_up_for() -> None:
+    """Ahead until it comes back or is vouched for, behind for as long as steps wait."""
+    elapsed = [0.0]
+    steady = SteadyTime(100.0, lambda: elapsed[0])
+    seen = []
+    for passed, shown in [(10, 110), (20, 500), (30, 130), (40, 80), (60, 100), (100, 140)]:
+        elapsed[0] = float(passed)
+        steady.observe(float(shown))
+        seen.append(tuple(steady.off))
+    assert seen == [(0, 0), (380, 0), (0, 0), (0, 50), (0, 30), (0, 0)]
+    steady.observe(700.0)
+    assert tuple(steady.off) == (500, 0)
+    steady.vouch(699.5)
+    steady.observe(700.0)
+    assert tuple(steady.off) == (0, 0)
+
+
+def test_an_operator_sees_a_clock_that_jumps_and_one_that_is_set_back(tmp_path: Path) -> None:
+    """By a metric, while the run goes on; where no steps close by the clock it says nothing."""
+    clock, registry = Clock(at(0)), CollectorRegistry()
+    metrics = EngineMetrics(registry, [], (0.5,), 1e-6)
+    seen = []
+
+    def look() -> None:
+        by = [{"direction": direction} for direction in ("ahead", "behind")]
+        seen.append(tuple(registry.get_sample_value("tallyguard_clock_off_seconds", each) for each in by))
+
+    def chunks() -> Iterator[bytes]:
+        for jumped in (0.0, 3600.0, 0.0, -90.0):
+            clock.elapsed += 1.0
+            clock.jumped = jumped
+            yield b""
+            clock.elapsed += 1.0
+            yield b""
+            look()
+
+    run(
+        settings(**CHANGED),
+        RunOptions(tmp_path / "run", keep_open=True),
+        population(),
+        clock=clock,
+        chunks=chunks(),
+        observer=Observers([metrics]),
+    )
+    assert seen == [(0, 0), (3600, 0), (0, 0), (0, 88)]
+    seen.clear()
+    clock = Clock(at(0))
+    run(
+        settings(**{**CHANGED, "grace_seconds": None}),
+        RunOptions(tmp_path / "without", keep_open=True),
+        population(),
+        clock=clock,
+        chunks=chunks(),
+        observer=(observer := Heard()),
+    )
+    assert seen
+    assert not observer.clocks
+
+
+class Heard(Observer):
+    """Keeps what is said of the clock."""
+
+    def __init__(self) -> None:
+        self.clocks: list[ClockOff] = []
+
+    def clock_read(self, off: ClockOff) -> None:
+        self.clocks.append(off)
 
 
 def test_the_wait_for_input_ends_at_the_tick() -> None:

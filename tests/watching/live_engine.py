@@ -53,6 +53,8 @@ def live_engine(folder: Path, people: int = 120, token: str | None = TOKEN) -> I
     city = build_city(CityOptions(people=people))
     scenario = prepare(folder, city)
     port = free_port()
+    with scenario.settings.open("a") as settings:
+        settings.write("[release.budget]\nshare = 0.01\nadded = 0.25\n")
     if token is not None:
         (folder / "page.token").write_text(token)
         text = scenario.settings.read_text()

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import re
 import subprocess
+from http import HTTPStatus
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 import yaml
+from prometheus_client import CollectorRegistry
 
 from stream_app.dashboards.metrics_table import metric_rows, metrics_page
+from stream_app.settings import Settings
+from stream_app.web import StatusBoard
+from stream_app.web.answers import Site, respond
 from tests.watching.services import ROOT, program
 
 FOLDER = ROOT / "deploy" / "prometheus"
@@ -24,8 +30,14 @@ REQUIRED = {
     "TallyguardNoReleaseWorker",
     "TallyguardNoAnswer",
     "TallyguardRecordsWaiting",
+    "TallyguardContradiction",
+    "TallyguardClockOff",
 }
 METRIC = re.compile(r"\b(?:tallyguard|process)_[a-z_]+")
+RUNBOOK_LINK = re.compile(
+    r"\{\{ with \$externalLabels\.runbooks \}\}\{\{ \. \}\}"
+    r"\{\{ else \}\}http://127\.0\.0\.1:9464/runbooks\{\{ end \}\}/([a-z-]+\.md)"
+)
 RUNBOOK_SECTIONS = ("## Meaning", "## Impact", "## Diagnosis", "## Action")
 
 
@@ -87,7 +99,9 @@ def test_an_alert_says_what_how_bad_and_what_to_do(alert: dict[str, Any]) -> Non
     notes = alert["annotations"]
     assert len(notes["summary"]) > 20
     assert re.search(r"\$labels\.(instance|job)\b", notes["description"])
-    runbook = (ROOT / notes["runbook_url"]).read_text()
+    link = RUNBOOK_LINK.fullmatch(notes["runbook_url"])
+    assert link, notes["runbook_url"]
+    runbook = (ROOT / "docs" / "runbooks" / link[1]).read_text()
     assert alert["alert"] in runbook.splitlines()[0] or alert["alert"] == "TallyguardDown"
     assert all(section in runbook for section in RUNBOOK_SECTIONS)
 
@@ -109,6 +123,24 @@ def test_runbooks_name_only_reasons_that_exist() -> None:
     named = set(re.findall(r"`([a-z_]+)`:", text))
     assert len(named) >= 4
     assert named <= {reason.value for reason in Reason}
+
+
+@pytest.mark.parametrize("file", ["prometheus.yml", "compose.yml"])
+def test_alerts_link_to_the_page_an_engine_serves(file: str) -> None:
+    """As the settings have it unless somebody changes them; every link opens there, under the file's name."""
+    configured = yaml.safe_load((FOLDER / file).read_text())["global"]["external_labels"]["runbooks"]
+    assert configured == f"http://{Settings.model_construct().listen}/runbooks"
+    site = Site(CollectorRegistry(), StatusBoard(()), None, None)
+    names = respond("/runbooks/", "", site).body.decode().split()
+    assert names == sorted(path.name for path in (ROOT / "docs" / "runbooks").glob("*.md"))
+    for alert in alerts():
+        link = RUNBOOK_LINK.fullmatch(alert["annotations"]["runbook_url"])
+        assert link
+        opened = respond(f"{urlsplit(configured).path}/{link[1]}", "", site)
+        assert opened.status == HTTPStatus.OK
+        assert opened.content_type == "text/plain; charset=utf-8"
+        assert opened.body == (ROOT / "docs" / "runbooks" / link[1]).read_bytes()
+    assert respond("/runbooks/../page.html", "", site).status == HTTPStatus.NOT_FOUND
 
 
 def test_the_table_of_metrics_is_current() -> None:

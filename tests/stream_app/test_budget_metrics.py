@@ -1,0 +1,114 @@
+"""The metrics of the risk budget carry the limit of the settings, and the people over it."""
+
+from __future__ import annotations
+
+import math
+from types import SimpleNamespace
+from typing import Any, cast
+
+import numpy as np
+import pytest
+from prometheus_client import CollectorRegistry
+
+from accounting.decisions.because import Because
+from accounting.decisions.limit import RiskLimit
+from accounting.worst_moments import no_moments
+from stream_app.budget_metrics import BudgetMetrics, PeopleOver, people_over
+from stream_app.events import RunStarted
+from stream_app.kafka.metrics import AccountMetrics
+from stream_app.messages import DecisionReason
+from stream_app.metrics import EngineMetrics
+from stream_app.people import PeopleView, Standing
+from stream_app.settings import Settings
+from tests.stream_app.events_for_tests import SENSORS, closed
+
+BASELINE = np.array([0.1, 0.1, 0.1, 0.6, 0.6])
+RISK = np.array([0.1, 0.2, 0.55, 0.62, 0.9])
+
+
+def standing() -> Standing:
+    """Little added to the first, a second and a fourth; a good deal to the third and the last."""
+    return Standing(0, [str(k) for k in range(5)], RISK, BASELINE, no_moments(5))
+
+
+VIEW = cast(PeopleView, SimpleNamespace(standing=standing, sensor_information_bits=lambda schedule: {}))
+
+
+class Shown:
+    """Metrics under some settings."""
+
+    def __init__(
+        self, kind: type[EngineMetrics] = EngineMetrics, mechanism: str = "gaussian", **budget: Any
+    ) -> None:
+        settings = Settings(release={"mechanism": mechanism, "budget": budget})  # type: ignore[arg-type]
+        self.registry = CollectorRegistry()
+        self.metrics = kind(self.registry, SENSORS, (0.5,), 1e-6, settings=settings)
+
+    def value(self, name: str, **labels: str) -> float | None:
+        return self.registry.get_sample_value(f"tallyguard_{name}", labels)
+
+    @property
+    def limit(self) -> tuple[float | None, ...]:
+        of = (self.value("budget_limit", of="risk"), self.value("budget_limit", of="added"))
+        return (self.value("budget_share"), *of)
+
+    @property
+    def people(self) -> tuple[float | None, ...]:
+        over = (self.value("people_over_limit", by=by) for by in ("releases", "habits"))
+        return (*over, self.value("people_allowed_over_limit"))
+
+
+def test_the_limit_is_there_from_the_start_and_says_where_there_is_none() -> None:
+    assert Shown().limit == (0.0, math.inf, math.inf)
+    assert Shown(share=0.2, added=0.25).limit == (0.2, math.inf, 0.25)
+    assert Shown(mechanism="budget", share=0.01, risk=0.5).limit == (0.01, 0.5, math.inf)
+    assert Shown(share=0.2, added=0.25).people == (0.0, 0.0, 0.0)
+
+
+@pytest.mark.parametrize("kind", [EngineMetrics, AccountMetrics])
+def test_a_limit_that_decides_nothing_is_watched_by_the_accounts(kind: type[EngineMetrics]) -> None:
+    """Embedded and on Kafka, until an account worker's people are gone; without a limit nobody is over it."""
+    shown, unlimited = Shown(kind, share=0.29, added=0.25), Shown(kind)
+    for each in (shown, unlimited):
+        each.metrics.started(RunStarted(5, 0, (), VIEW))
+        each.metrics.closed(closed(0))
+    assert shown.people == (2.0, 0.0, 0.29 * 5)
+    assert unlimited.people == (0.0, 0.0, 0.0)
+    if kind is AccountMetrics:
+        shown.metrics.started(RunStarted(0, 1, ()))
+        assert shown.people == (0.0, 0.0, 0.0)
+
+
+def test_a_limit_that_decides_is_watched_by_its_decisions() -> None:
+    """Who decides knows everybody; an account worker would count its people a second time."""
+    why = DecisionReason(
+        because=Because.CONTRADICTION, people=5, allowed=1, natural=2, over=3, dear=0, rounds=1
+    )
+    worker = Shown(AccountMetrics, mechanism="budget", share=0.2, added=0.25)
+    worker.metrics.started(RunStarted(5, 0, (), VIEW))
+    worker.metrics.closed(closed(0))
+    assert worker.people == (0.0, 0.0, 0.0)
+    budget = BudgetMetrics(registry := CollectorRegistry(), None)
+    budget.decided(why, is_replayed=True)
+    budget.decided(why, is_replayed=False)
+    settled = {"because": "contradiction"}
+    assert registry.get_sample_value("tallyguard_decisions_total", settled) == 1
+    assert registry.get_sample_value("tallyguard_people_over_limit", {"by": "habits"}) == 2
+    assert registry.get_sample_value("tallyguard_people_over_limit", {"by": "releases"}) == 3
+    assert registry.get_sample_value("tallyguard_people_allowed_over_limit") == 1
+
+
+@pytest.mark.parametrize(
+    ("limit", "over"),
+    [
+        (RiskLimit(risk=0.5), PeopleOver(1, 2)),
+        (RiskLimit(risk=0.5, habits_apart=True), PeopleOver(1, 0)),
+        (RiskLimit(added=0.25), PeopleOver(2, 0)),
+        (RiskLimit(added=0.05), PeopleOver(3, 0)),
+        (RiskLimit(risk=0.5, added=0.25), PeopleOver(2, 1)),
+        (RiskLimit(risk=0.5, added=0.25, habits_apart=True), PeopleOver(2, 0)),
+        (RiskLimit(risk=1.0), PeopleOver(0, 0)),
+    ],
+)
+def test_whoever_is_over_either_limit_counts_once(limit: RiskLimit, over: PeopleOver) -> None:
+    assert people_over(standing(), limit) == over
