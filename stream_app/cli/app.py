@@ -10,6 +10,7 @@ from stream_app.cli.audit import audit
 from stream_app.cli.check import check
 from stream_app.cli.config import config
 from stream_app.cli.demo import demo
+from stream_app.cli.explain import explain
 from stream_app.cli.grouped import GroupedCommands
 from stream_app.cli.keys import keys
 from stream_app.cli.ledger import ledger
@@ -61,6 +62,7 @@ def _options(
 
 
 app.command(rich_help_panel=START)(demo)
+app.command(rich_help_panel=START)(explain)
 app.command(rich_help_panel=START)(check)
 app.add_typer(config, rich_help_panel=START)
 app.add_typer(priors, rich_help_panel=DECIDE)

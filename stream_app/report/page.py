@@ -7,12 +7,13 @@ from html import escape
 from math import isfinite
 from typing import Any
 
+from stream_app.glossary import for_report
 from stream_app.report.charts import Line, line_chart
 from stream_app.report.html import Rows, paragraph, section, table
 from stream_app.report.lowering import Lowering
 from stream_app.report.lowering_section import what_would_lower_it
 from stream_app.report.run_log import RunLog
-from stream_app.report.texts import CEILING, CONDITION, GLOSSARY, LIMITS, LOWERING, ROUNDED, STYLE
+from stream_app.report.texts import CEILING, CONDITION, LIMITS, LOWERING, ROUNDED, STYLE
 from stream_app.wording import duration, in_a_hundred
 
 
@@ -77,7 +78,7 @@ def document(title: str, made: str, sections: Iterable[str]) -> str:
 
 def closing(*specific: str) -> list[str]:
     """What would lower the risk (what is ``specific`` to a run first), what is not covered, the words."""
-    words = "".join(f"<dt>{escape(word)}</dt><dd>{escape(meaning)}</dd>" for word, meaning in GLOSSARY)
+    words = "".join(f"<dt>{escape(word)}</dt><dd>{escape(meaning)}</dd>" for word, meaning in for_report())
     return [
         section("What would lower it", *specific, _list(LOWERING)),
         section("Limits of the method", _list(LIMITS)),

@@ -23,22 +23,6 @@ LIMITS = (
     "The ceiling is a bound, not an attack: the best known attack may be far below it.",
     "The last steps only: risk refers to the horizon, given everything released before and during it.",
 )
-GLOSSARY = (
-    (
-        "Reconstruction risk, ceiling",
-        "If habits are as assumed, no method tells where a person was more often than this, given all "
-        "releases.",
-    ),
-    ("Baseline, guess by habit", "How often the best guess from the prior alone is right."),
-    ("Added risk", "Ceiling less baseline: the most that the releases added."),
-    ("Horizon, mistakes", "How many consecutive steps are to be told, and how many of them may be wrong."),
-    (
-        "Pseudonym",
-        "A keyed code that stands for a person; without the deployment's key it cannot be turned back.",
-    ),
-    ("Sigma, expected error", "Spread of the noise added to a count, and how far it is off on average."),
-    ("Epsilon, rho", "Differential privacy spent: the worst case for any observer with any knowledge."),
-)
 STYLE = """
 :root { color-scheme: light dark; font: 16px/1.5 system-ui, sans-serif;
   --ink: #16202a; --quiet: #4d5a66; --line: #ccd4dc; --ceiling: #0063a0; --guess: #a84300; --added: #5c6b2f; }
