@@ -11,16 +11,17 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from functools import cached_property, reduce
 from math import lcm
-from operator import add
-from typing import Annotated, Literal
+from operator import add, ge
+from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from accounting.decisions.limit import RiskLimit
 from accounting.decisions.step import StepDecider
 from accounting.decisions.tally import Tally
 from accounting.decisions.what_if import NextStep, WhatIf
 from models import mechanisms
+from models.mechanisms import Mechanism
 from models.schedule import SensorRelease, StepSchedule
 from models.sensors import Sensor, SensorRegistry
 from stream_app.exceptions import SettingsError
@@ -56,12 +57,12 @@ class Option(BaseModel):
 
 
 class SensorOptions(BaseModel):
-    """A sensor's options in a step; candidates name them by position."""
+    """A sensor's options by their places in the proposal; candidates name them by position here."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     sensor: Name
-    options: tuple[Option, ...]
+    options: tuple[Count, ...]
 
 
 class Limit(BaseModel):
@@ -106,7 +107,8 @@ class Source(BaseModel):
 class Proposal(_Exchange):
     """Candidates for a step. ``coming`` are the sensors of the steps that what is left is shared with.
 
-    A partition with more than ``enough`` people over the limit need not count them: all are.
+    What sensors have in common stands once in ``options``, so that many sensors fit in a record. A partition
+    with more than ``enough`` people over the limit need not count them: all are.
     """
 
     type: Literal["proposal"] = "proposal"
@@ -114,10 +116,22 @@ class Proposal(_Exchange):
     step: Step
     round: Count
     limit: Limit
+    options: tuple[Option, ...]
     sensors: tuple[SensorOptions, ...]
     candidates: tuple[tuple[Count, ...], ...]
     enough: Count | None = None
     coming: tuple[tuple[Name, ...], ...] = ()
+
+    @model_validator(mode="after")
+    def _names_what_there_is(self) -> Self:
+        """Candidates and sensors name options that are there."""
+        if any(k >= len(self.options) for each in self.sensors for k in each.options):
+            raise ValueError("options of a sensor must be among those of the proposal")
+        counts = [len(each.options) for each in self.sensors]
+        for candidate in self.candidates:
+            if len(candidate) != len(counts) or any(map(ge, candidate, counts)):
+                raise ValueError("a candidate must name one option of each sensor")
+        return self
 
     @cached_property
     def identity(self) -> str:
@@ -126,13 +140,9 @@ class Proposal(_Exchange):
 
     def schedules(self, registry: SensorRegistry) -> tuple[StepSchedule, ...]:
         """Each candidate as a step."""
+        options = [mechanisms.parse(each.mechanism, dict(each.parameters)) for each in self.options]
         known = [
-            [
-                SensorRelease(
-                    registry.get(each.sensor), mechanisms.parse(option.mechanism, dict(option.parameters))
-                )
-                for option in each.options
-            ]
+            [SensorRelease(registry.get(each.sensor), options[k]) for k in each.options]
             for each in self.sensors
         ]
         return tuple(
@@ -229,9 +239,9 @@ class Respondent:
 
 def _continues(earlier: Proposal, later: Proposal) -> bool:
     """Whether both are rounds of one question."""
-    return (earlier.source, earlier.step, earlier.sensors, earlier.coming) == (
+    return (earlier.source, earlier.step, earlier.options, earlier.sensors, earlier.coming) == (
         *(later.source, later.step),
-        *(later.sensors, later.coming),
+        *(later.options, later.sensors, later.coming),
     )
 
 
@@ -263,15 +273,16 @@ class Talk:
         self._partitions = partitions
         self._coming = tuple(tuple(sensor.name for sensor in sensors) for sensors in coming)
         self._tallies: dict[int, Tally] = {}
-        self._options = tuple(
+        places: dict[Mechanism, int] = {}
+        self._sensors = tuple(
             SensorOptions(
                 sensor=choice.sensor.name,
-                options=tuple(
-                    Option(mechanism=option.name, parameters=dict(option.parameters))
-                    for option in choice.options
-                ),
+                options=tuple(places.setdefault(option, len(places)) for option in choice.options),
             )
             for choice in decider.choices
+        )
+        self._options = tuple(
+            Option(mechanism=each.name, parameters=dict(each.parameters)) for each in places
         )
         self.proposal: Proposal | None = self._propose()
 
@@ -318,7 +329,8 @@ class Talk:
             step=self._decider.step,
             round=self._decider.round,
             limit=self._limit,
-            sensors=self._options,
+            options=self._options,
+            sensors=self._sensors,
             candidates=self._decider.candidates,
             enough=self._decider.enough,
             coming=self._coming,

@@ -8,16 +8,26 @@ limit. Nothing else is asked, so answers of partitions add up and everybody find
   three; then, from there, sensors are improved alone and together, those first that put the fewest people
   over the limit for what they gain. Every accepted assignment was itself answered for, so the result keeps
   the budget whatever the ladder's order is worth.
+
+A round names at most :data:`OPTIONS_A_ROUND` options, so that a question does not grow with the square of the
+sensors: beyond some 500 sensors not each of them is tried alone, but more and more of them together.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import product
+from itertools import chain, islice, product
 from math import inf, prod
 
 from accounting.decisions.choices import Assignment, SensorChoice, cost_of, released_by
+
+OPTIONS_A_ROUND = 2**18
+
+
+def most_candidates(sensors: int) -> int:
+    """How many candidates for a step of so many sensors a round has at most."""
+    return max(2, OPTIONS_A_ROUND // max(1, sensors))
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +47,7 @@ class Search:
         self.rounds = 0
         self.best: Assignment | None = None
         self._settings = settings or SearchSettings()
+        self._most = most_candidates(len(self.choices))
         self._over_at_best = 0
         self._burden: dict[int, float] = {}  # sensor: people over the limit per unit of gain, when last asked
         self._stuck: set[int] = set()
@@ -44,7 +55,8 @@ class Search:
         self._improvements: int | None = (
             None  # where all assignments are asked at once there is no more to do
         )
-        if prod(len(choice.options) for choice in choices) <= self._settings.exact_up_to:
+        assignments = prod(len(choice.options) for choice in choices)
+        if assignments <= min(self._settings.exact_up_to, self._most):
             every = product(*(range(len(choice.options)) for choice in self.choices))
             self._asked = self._allowed(sorted(every, key=self.cost))
         else:
@@ -92,6 +104,7 @@ class Search:
     def _common_errors(self) -> list[Assignment]:
         """Every sensor at the same loss, from the best options to the worst; silence is not among them."""
         levels = sorted({cost for choice in self.choices for cost in choice.costs})
+        levels = _thinned(levels, self._most)
         rungs = self._allowed(self._trimmed(self._at_level(level)) for level in levels)
         return [rung for rung in rungs if rung != self.silence]
 
@@ -122,7 +135,7 @@ class Search:
         saved = [
             choice.costs[-1] - choice.costs[k] for choice, k in zip(self.choices, assignment, strict=True)
         ]
-        kept = sorted(range(len(saved)), key=lambda i: (-saved[i], i))[:most]
+        kept = set(sorted(range(len(saved)), key=lambda i: (-saved[i], i))[:most])
         return tuple(k if i in kept else self.silence[i] for i, k in enumerate(assignment))
 
     def _improved_candidates(self) -> tuple[Assignment, ...]:
@@ -130,11 +143,15 @@ class Search:
         base = self.silence if self.best is None else self.best
         movable = [k for k in range(len(base)) if base[k] > 0 and k not in self._stuck]
         movable.sort(key=lambda k: (self._burden.get(k, 0.0), -self._gain(base, k), k))
+        silence = [self.silence] if self.best is None else []
+        alone = (_improved(base, [k]) for k in movable)
+        if len(movable) >= self._most:
+            counts = [*_doubling(2, len(movable)), len(movable)]
+            return self._allowed([*silence, *(_improved(base, movable[:count]) for count in counts)], alone)
         together = [_improved(base, movable[:count]) for count in range(2, len(movable) + 1)]
         if self._improvements is not None and self._improvements % 2 == 0 and together:
             return self._allowed(together)
-        alone = [_improved(base, [k]) for k in movable]
-        return self._allowed([*([self.silence] if self.best is None else []), *alone])
+        return self._allowed(silence, alone)
 
     def _learn(self, asked: Sequence[Assignment], over: Sequence[int], is_admissible: Sequence[bool]) -> None:
         """How many people each sensor's next option puts over the limit for what it gains."""
@@ -152,11 +169,25 @@ class Search:
         costs = self.choices[sensor].costs
         return costs[base[sensor]] - costs[base[sensor] - 1]
 
-    def _allowed(self, candidates: Iterable[Assignment]) -> tuple[Assignment, ...]:
-        """Without repeats and without those that switch on too many sensors."""
+    def _allowed(self, *candidates: Iterable[Assignment]) -> tuple[Assignment, ...]:
+        """As many as a round has, without repeats and without those that switch on too many sensors."""
         most = self._settings.most_released
-        kept = (a for a in candidates if most is None or released_by(self.choices, a) <= most)
-        return tuple(dict.fromkeys(kept))
+        kept = (a for a in chain(*candidates) if most is None or released_by(self.choices, a) <= most)
+        return tuple(dict.fromkeys(islice(kept, self._most)))
+
+
+def _thinned(levels: list[float], most: int) -> list[float]:
+    """So many of them, the first and the last among them."""
+    if len(levels) <= most:
+        return levels
+    return [levels[k * (len(levels) - 1) // (most - 1)] for k in range(most)]
+
+
+def _doubling(first: int, end: int) -> Iterable[int]:
+    """The first number, and twice the one before while that is below the end."""
+    while first < end:
+        yield first
+        first *= 2
 
 
 def _improved(base: Assignment, sensors: Iterable[int]) -> Assignment:

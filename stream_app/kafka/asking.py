@@ -19,7 +19,6 @@ from stream_app.kafka.deployment import Deployment
 from stream_app.kafka.following import Following
 from stream_app.kafka.log_reader import reading
 from stream_app.kafka.records import ANSWER
-from stream_app.kafka.sizes import ENVELOPE_BYTES
 from stream_app.kafka.topics import LARGE_BYTES, Topics
 from stream_app.policy import BudgetPolicy, Decided
 from stream_app.proposals import Answer, Proposal, Source, Talk
@@ -69,8 +68,7 @@ class Asker:
         while talk.proposal is not None:
             if talk.proposal is not asked:
                 asked = talk.proposal
-                if not await self._send(asked):
-                    return talk.give_up()
+                await self._send(asked)
             try:
                 talk.take(await asyncio.wait_for(self._heard.get(), max(0.0, deadline - loop.time())))
             except TimeoutError:
@@ -79,18 +77,12 @@ class Asker:
                 return talk.give_up()
         return talk.decided or talk.give_up()
 
-    async def _send(self, proposal: Proposal) -> bool:
-        """Put a proposal to every partition; false where it is longer than a record may be."""
+    async def _send(self, proposal: Proposal) -> None:
+        """Put a proposal to every partition; that it fits in a record was looked at before the start."""
         line = proposal.line().rstrip()
-        if len(line) > LARGE_BYTES - ENVELOPE_BYTES:
-            logger.warning(
-                "step %d: a proposal of %d bytes is too long to be asked", proposal.step, len(line)
-            )
-            return False
         for partition in range(self._topics.partitions):
             await self._producer.send(self._topics.proposals, line, partition=partition)
         await self._producer.flush()
-        return True
 
     async def _hear(self) -> None:
         """Every answer from now on; what is none is left alone: it allows nothing."""

@@ -133,7 +133,7 @@ def administration(connection: Connection) -> Iterator[Any]:
 
 def check_topics_of(deployment: Deployment) -> None:
     """:class:`TopicError` with everything that is wrong with the broker's topics."""
-    require_room(deployment.registry, deployment.topics)
+    require_room(deployment.registry, deployment.topics, deployment.settings)
     with administration(deployment.connection) as admin:
         require_topics(admin, deployment.topics)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
+from accounting.decisions.search import OPTIONS_A_ROUND
 from models.sensors import SensorRegistry
 from stream_app.exceptions import SettingsError
 from stream_app.kafka.topics import LARGE_BYTES, Topics
@@ -21,6 +22,9 @@ from stream_app.messages import (
     StepDecision,
     StepRelease,
 )
+from stream_app.policy import BudgetPolicy, policy_from
+from stream_app.proposals import Option, SensorOptions
+from stream_app.settings import Settings
 
 ENVELOPE_BYTES = 4096
 """Key, headers and what a decision says of its reason, at most."""
@@ -28,6 +32,7 @@ ENVELOPE_BYTES = 4096
 _LONGEST = -2.2250738585072014e-308
 _LOWEST = -(2**63)
 _SOURCE = "r" * 249 + ":" + str(2**63)
+_LONGEST_NAME = "correlated"
 _PARAMETERS = ("sigma", "epsilon", "design", "position")
 
 
@@ -45,8 +50,40 @@ def largest_bytes(registry: SensorRegistry, topics: Topics) -> Mapping[str, int]
     return {topic: size + ENVELOPE_BYTES for topic, size in sizes.items()}
 
 
-def require_room(registry: SensorRegistry, topics: Topics) -> None:
+def largest_proposal_bytes(registry: SensorRegistry, settings: Settings) -> int:
+    """The largest question about a step of all sensors under a risk budget; 0 without one.
+
+    Each sensor may have an option of its own besides, as a schedule file may name one.
+    """
+    policy = policy_from(settings.release, registry)
+    if not isinstance(policy, BudgetPolicy):
+        return 0
+    choices = policy.decider(0, [sensor.name for sensor in registry.sensors]).choices
+    known = {option for choice in choices for option in choice.options}
+    own = _option(_LONGEST_NAME, dict.fromkeys((*_PARAMETERS, *settings.release.tiers), _LONGEST))
+    options = (*(_option(each.name, dict(each.parameters)) for each in known), *[own] * len(choices))
+    places = [tuple([len(options)] * (len(choice.options) + 1)) for choice in choices]
+    sensors = tuple(
+        SensorOptions(sensor=choice.sensor.name, options=place)
+        for choice, place in zip(choices, places, strict=True)
+    )
+    named = len(Activation(v=1, step=0, sensors=tuple(choice.sensor.name for choice in choices)).line())
+    candidates = OPTIONS_A_ROUND * (len(str(max(map(len, places), default=0))) + 1)
+    listed = sum(len(each.model_dump_json()) + 1 for each in (*options, *sensors))
+    return listed + candidates + settings.release.budget.look_ahead * named + ENVELOPE_BYTES
+
+
+def require_room(registry: SensorRegistry, topics: Topics, settings: Settings | None = None) -> None:
     """:class:`SettingsError` where a step of all sensors would not fit in a record."""
+    asked = 0 if settings is None else largest_proposal_bytes(registry, settings)
+    if asked > LARGE_BYTES:
+        raise SettingsError(
+            f"a risk budget's question about a step of all {len(registry.sensors)} sensors must fit in a "
+            f"record of {topics.proposals}, which has at most {LARGE_BYTES} bytes (max.message.bytes)",
+            f"up to {asked} bytes",
+            "lower release.budget.look_ahead, shorten the names of sensors or the list of sigmas, "
+            "or let fewer sensors count",
+        )
     for topic, size in largest_bytes(registry, topics).items():
         if size > LARGE_BYTES:
             raise SettingsError(
@@ -55,6 +92,10 @@ def require_room(registry: SensorRegistry, topics: Topics) -> None:
                 f"up to {size} bytes",
                 "shorten the names of sensors, or let fewer of them count",
             )
+
+
+def _option(name: str, parameters: Mapping[str, float]) -> Option:
+    return Option(mechanism=name, parameters=parameters)
 
 
 def _release(names: tuple[str, ...]) -> StepRelease:

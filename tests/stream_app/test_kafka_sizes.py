@@ -6,14 +6,18 @@ import json
 
 import pytest
 
+from accounting.decisions.search import most_candidates
 from models.mechanisms import Gaussian, Tiered
 from models.schedule import SensorRelease, StepSchedule
 from models.sensors import SensorRegistry
 from stream_app.decisions import decision_of
 from stream_app.exceptions import SettingsError
-from stream_app.kafka.sizes import largest_bytes, require_room
+from stream_app.kafka.sizes import largest_bytes, largest_proposal_bytes, require_room
 from stream_app.kafka.topics import LARGE_BYTES, Topics
 from stream_app.messages import MAX_COUNT, Activation, SensorValue, StepRelease
+from stream_app.policy import BudgetPolicy, policy_from
+from stream_app.proposals import Source, Talk
+from stream_app.settings import Settings
 
 TOPICS = Topics("city.", tiers=("partner", "public"))
 
@@ -45,6 +49,29 @@ def test_real_records_are_never_larger_than_what_is_reckoned_with() -> None:
     assert len(Activation(v=1, step=10**9, sensors=names).line()) <= sizes[TOPICS.activations]
     step = {"step": 10**9, "sensors": names, "counts": dict.fromkeys(names, MAX_COUNT), "waiting": {}}
     assert len(json.dumps(step)) <= sizes[TOPICS.progress]
+
+
+def budget_settings(look_ahead: int) -> Settings:
+    budget = {"added": 0.3, "look_ahead": look_ahead}
+    return Settings.model_validate({"release": {"mechanism": "budget", "budget": budget}})
+
+
+def test_a_question_about_ten_thousand_sensors_fits_and_is_never_larger_than_reckoned() -> None:
+    sensors, settings = registry(10_000), budget_settings(0)
+    policy = policy_from(settings.release, sensors)
+    assert isinstance(policy, BudgetPolicy)
+    names = [sensor.name for sensor in sensors.sensors]
+    decider = policy.decider(0, names)
+    asked = Talk(decider, policy.limit, 4, source=Source(deployment="d", session="s")).proposal
+    assert asked is not None
+    widest = asked.model_copy(update={"candidates": (asked.candidates[0],) * most_candidates(len(names))})
+    assert 2**20 < len(widest.line()) <= largest_proposal_bytes(sensors, settings) <= LARGE_BYTES
+    require_room(sensors, TOPICS, settings)
+
+
+def test_a_question_that_would_outgrow_a_record_is_refused_before_the_start() -> None:
+    with pytest.raises(SettingsError, match=r"at most 16777216 bytes .*; lower release\.budget\.look_ahead"):
+        require_room(registry(10_000), TOPICS, budget_settings(100))
 
 
 def test_more_sensors_than_a_record_holds_are_refused_with_the_limit_and_what_to_do() -> None:

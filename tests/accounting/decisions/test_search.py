@@ -11,7 +11,7 @@ import pytest
 from accounting.continuous import ContinuousAccountant, HorizonSettings
 from accounting.decisions.choices import Assignment, SensorChoice, cost_of, schedule_of
 from accounting.decisions.limit import RiskLimit
-from accounting.decisions.search import Search, SearchSettings
+from accounting.decisions.search import OPTIONS_A_ROUND, Search, SearchSettings
 from accounting.decisions.selection import select_sensors
 from accounting.decisions.step import Decision, StepDecider, decide
 from accounting.decisions.what_if import NextStep, WhatIf
@@ -129,6 +129,27 @@ def test_the_search_ends_and_asks_nothing_twice_whatever_is_answered():
             over = rng.integers(0, 9, len(asked)).tolist()
             search.take(over, [count < 4 for count in over])
         assert not search.candidates
+
+
+def test_a_round_about_ten_thousand_sensors_is_no_longer_than_one_about_five_hundred():
+    """A search that asked about each of them alone would name a hundred million options a round."""
+    sensors = [Sensor(f"s{k}", (k,)) for k in range(10_000)]
+    search = Search(
+        [
+            SensorChoice.of(sensor, (Raw(), Gaussian(1.0)), weight=1.0 + k, cost_of_silence=4.0)
+            for k, sensor in enumerate(sensors)
+        ]
+    )
+    released = []
+    while search.candidates:
+        asked = search.candidates
+        assert sum(map(len, asked)) <= OPTIONS_A_ROUND
+        over = [sum(option == 0 for option in assignment) for assignment in asked]
+        search.take(over, [count <= 300 for count in over])
+        assert search.best is not None
+        released.append(sum(option == 0 for option in search.best))
+    assert search.rounds < 20
+    assert released[-1] > 250
 
 
 def test_options_must_end_with_silence_and_cost_more_and_more():
