@@ -10,6 +10,12 @@ from typing import NamedTuple
 
 WIDTH, HEIGHT = 680, 260
 LEFT, RIGHT, TOP, BOTTOM = 56, 150, 30, 40
+QUIET, GRID = "#4d5a66", "#ccd4dc"
+LOOKS = {  # colour and dash by style: what a page's style sheet does not say otherwise, and what is printed
+    "ceiling": ("#0063a0", "none"),
+    "guess": ("#a84300", "7 4"),
+    "added": ("#5c6b2f", "2 4"),
+}
 
 
 class Line(NamedTuple):
@@ -37,7 +43,9 @@ def line_chart(
     names = _apart([y(line.values[-1] * factor) for line in lines])
     for line, name_y in zip(lines, names, strict=True):
         points = " ".join(f"{x(i):.1f},{y(v * factor):.1f}" for i, v in enumerate(line.values))
-        drawn.append(f'<polyline class="{line.style}" points="{points}"/>')
+        colour, dash = LOOKS[line.style]
+        look = f'fill="none" stroke="{colour}" stroke-width="2.5" stroke-dasharray="{dash}"'
+        drawn.append(f'<polyline class="{line.style}" {look} points="{points}"/>')
         drawn.append(_text(WIDTH - RIGHT + 8, name_y + 4, line.name, "start", line.style))
     drawn.append(_text(LEFT, HEIGHT - 18, ends[0], "start"))
     drawn.append(_text(WIDTH - RIGHT, HEIGHT - 18, ends[1], "end"))
@@ -66,10 +74,12 @@ def _apart(heights: list[float], distance: float = 16.0) -> list[float]:
 
 
 def _grid(y: float, text: str) -> str:
-    line = f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>'
+    ends = f'x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}"'
+    line = f'<line class="grid" stroke="{GRID}" {ends}/>'
     return line + _text(LEFT - 6, y + 4, text, "end")
 
 
 def _text(x: float, y: float, text: str, anchor: str, style: str = "") -> str:
     kind = f' class="name-{style}"' if style else ""
-    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"{kind}>{escape(text)}</text>'
+    look = f'font-family="sans-serif" font-size="12" fill="{LOOKS[style][0] if style else QUIET}"'
+    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" {look}{kind}>{escape(text)}</text>'

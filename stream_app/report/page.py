@@ -14,6 +14,7 @@ from stream_app.report.lowering import Lowering
 from stream_app.report.lowering_section import what_would_lower_it
 from stream_app.report.run_log import RunLog
 from stream_app.report.texts import CEILING, CONDITION, LIMITS, LOWERING, ROUNDED, STYLE
+from stream_app.report.verdict_section import may_i_publish
 from stream_app.wording import duration, in_a_hundred
 
 
@@ -23,6 +24,7 @@ def run_report(log: RunLog, made: str, lower: Lowering | None = None) -> str:
         f"Reconstruction risk: {log.settings['deployment']}",
         made,
         [
+            section("May I publish this?", *may_i_publish(log)),
             section("The question", paragraph(_question(log.settings))),
             section("The answer in short", *map(paragraph, _answer(log)), levels_table(log)),
             section("The setting", table(("", ""), _setting(log)), paragraph(CONDITION)),

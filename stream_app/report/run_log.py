@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from accounting.continuous import HorizonSettings
+from accounting.decisions.limit import RiskLimit
 from accounting.differential_privacy import ZcdpSpend
 from models.correlated_noise import CorrelatedNoise
 from models.mechanisms import Mechanism, parse
@@ -17,8 +18,10 @@ from models.mechanisms.correlated import know_design
 from models.schedule import SensorRelease
 from models.sensors import Sensor
 from stream_app.exceptions import OutputError
-from stream_app.messages import RiskSummary, StepDecision, WorstMoment
+from stream_app.messages import DecisionReason, RiskSummary, StepDecision, WorstMoment
+from stream_app.policy import limit_of
 from stream_app.run_settings import load_run
+from stream_app.settings import BudgetSettings
 from stream_app.wording import step_in_words
 
 _DELTA = 1e-6  # of runs that recorded none
@@ -37,7 +40,11 @@ class SensorLog:
 
 @dataclass(frozen=True)
 class RunLog:
-    """Everything a report needs of a run. ``exposed`` are the people to whom most was added, at that step."""
+    """Everything a report needs of a run.
+
+    ``exposed`` are the people to whom most was added, at that step; ``reasons`` what decided a step, where a
+    risk budget did.
+    """
 
     settings: Mapping[str, Any]
     summaries: tuple[RiskSummary, ...]
@@ -45,6 +52,13 @@ class RunLog:
     sensors: tuple[SensorLog, ...]
     releases: Mapping[str, int]  # by mechanism
     rejected: int
+    reasons: Mapping[int, DecisionReason]
+
+    @property
+    def limit(self) -> RiskLimit | None:
+        """The rule that was chosen for the run; None where there is none."""
+        budget = self.settings.get("release", {}).get("budget", {})
+        return limit_of(BudgetSettings.model_validate(budget))
 
     @property
     def delta(self) -> float:
@@ -60,6 +74,11 @@ class RunLog:
     def most_added(self) -> float:
         """The most that the releases added to anybody at any step."""
         return max(summary.added["1.0"] for summary in self.summaries)
+
+    @property
+    def most_risk(self) -> float:
+        """The highest ceiling of anybody at any step."""
+        return max(summary.risk["1.0"] for summary in self.summaries)
 
     def when(self, step: int) -> str:
         """When a step began, in words."""
@@ -87,9 +106,11 @@ def read_run(folder: Path, most_exposed: int = 10) -> RunLog:
     if not summaries:
         raise OutputError(f"{folder} must hold at least one closed step", "none", "let the run go on first")
     exposed = summaries[-1].worst[:most_exposed]
-    sensors, releases = _decisions(folder / "decisions.jsonl", settings.get("delta", _DELTA))
+    log = folder / "decisions.jsonl"
+    sensors, releases = _sensors(_decisions(log), settings.get("delta", _DELTA))
+    reasons = {decision.step: decision.why for decision in _decisions(log) if decision.why is not None}
     rejected = sum(1 for _ in _lines(folder / "rejected.jsonl"))
-    return RunLog(settings, summaries, exposed, sensors, releases, rejected)
+    return RunLog(settings, summaries, exposed, sensors, releases, rejected, reasons)
 
 
 def _know_design(settings: Mapping[str, Any]) -> None:
@@ -106,13 +127,19 @@ def _summaries(path: Path) -> Iterator[RiskSummary]:
             yield RiskSummary.model_validate_json(line)
 
 
-def _decisions(path: Path, delta: float) -> tuple[tuple[SensorLog, ...], Mapping[str, int]]:
+def _decisions(path: Path) -> Iterator[StepDecision]:
+    """The decision of each step."""
+    return map(StepDecision.model_validate_json, _lines(path))
+
+
+def _sensors(steps: Iterable[StepDecision], delta: float) -> tuple[tuple[SensorLog, ...], Mapping[str, int]]:
+    """Each sensor's releases, and how many there were of each mechanism."""
     count: Counter[str] = Counter()
     mechanisms: Counter[str] = Counter()
     last: dict[str, Mechanism] = {}
     spent: dict[str, ZcdpSpend] = {}
-    for line in _lines(path):
-        for decision in StepDecision.model_validate_json(line).decisions:
+    for step in steps:
+        for decision in step.decisions:
             count[decision.sensor] += 1
             mechanisms[decision.mechanism] += 1
             mechanism = last[decision.sensor] = parse(decision.mechanism, decision.parameters)

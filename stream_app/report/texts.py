@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+CHOOSING_A_RULE = (
+    "To have the question answered, decide how much risk is acceptable, for how many people, and write it in "
+    "the settings file under [release.budget]. For example added = 0.05 and share = 0.01: releases may add "
+    "more than 5 in 100 to at most 1 person in 100; risk = 0.5 would limit the ceiling itself. With "
+    'mechanism = "budget" under [release] every step is then released with the least noise that keeps the '
+    "rule; with any other mechanism the run is held against it. tallyguard plan tries a rule in advance."
+)
 CEILING = "Ceiling, if habits are as assumed"
 CONDITION = (
     "Every ceiling holds if habits are as assumed, and only then. On real Foursquare check-ins the ceilings "
@@ -44,5 +51,9 @@ svg { width: 100%; height: auto; } svg text { fill: var(--quiet); font-size: 12p
 svg .name-ceiling { fill: var(--ceiling); } svg .name-guess { fill: var(--guess); }
 svg .name-added { fill: var(--added); }
 @media (max-width: 34rem) { th, td { padding: .25rem .4rem; font-size: .9rem; } }
-@media print { tr, figure { break-inside: avoid; } h2 { break-after: avoid; } .scroll { overflow: visible; } }
+.verdict { border-left: .3rem solid var(--ceiling); padding: .25rem 0 .25rem 1rem; font-size: 1.15rem;
+  font-weight: 600; }
+@page { size: A4; margin: 18mm 16mm 20mm; @bottom-right { content: counter(page) " of " counter(pages); } }
+@media print { :root { font-size: 10.5pt; } body { padding: 0; max-width: none; }
+  tr, figure { break-inside: avoid; } h2, dt { break-after: avoid; } .scroll { overflow: visible; } }
 """

@@ -12,6 +12,7 @@ from stream_app.exceptions import OutputError
 from stream_app.own_version import own_version
 from stream_app.report.lowering import Priors, lowering
 from stream_app.report.page import audit_report, run_report
+from stream_app.report.pdf import SUFFIX, pdf_of
 from stream_app.report.run_log import read_run
 
 
@@ -22,7 +23,14 @@ def write_report(
     now: datetime | None = None,
     priors: Priors | None = None,
 ) -> int:
-    """Write the report of a run's folder or of an audit's JSON; returns its size in bytes.
+    """Make the report and write it to one file; returns its size in bytes."""
+    return save_report(make_report(source, most_exposed, now, priors), output)
+
+
+def make_report(
+    source: Path, most_exposed: int = 10, now: datetime | None = None, priors: Priors | None = None
+) -> str:
+    """The report of a run's folder or of an audit's JSON, as HTML.
 
     With the run's ``priors`` it says which sensors told most about the most exposed, and what less would do.
     :class:`OutputError` where ``source`` is neither.
@@ -31,10 +39,18 @@ def write_report(
     made = f"Made {moment:%Y-%m-%d %H:%M} UTC by tallyguard {own_version()} from {source.name}."
     if source.is_dir():
         log = read_run(source, most_exposed)
-        text = run_report(log, made, None if priors is None else lowering(source, log, priors))
-    else:
-        text = audit_report(_read_audit(source), made)
-    return output.write_bytes(text.encode())
+        return run_report(log, made, None if priors is None else lowering(source, log, priors))
+    return audit_report(_read_audit(source), made)
+
+
+def save_report(html: str, output: Path) -> int:
+    """Write the page, as a PDF where the file's name ends so; returns its size in bytes."""
+    return output.write_bytes(pdf_of(html) if is_pdf(output) else html.encode())
+
+
+def is_pdf(output: Path) -> bool:
+    """Whether this file is to be a PDF."""
+    return output.suffix.lower() == SUFFIX
 
 
 def _read_audit(path: Path) -> Sequence[Mapping[str, Any]]:

@@ -119,7 +119,7 @@ def _public(path: str, site: Site) -> Answer:
     if path == "/-/ready":
         return _probe(status.is_ready, status.phase, status.reason)
     if path == "/plain":
-        return Answer(HTTPStatus.OK, _HTML, render(status).encode(), _PLAIN)
+        return Answer(HTTPStatus.OK, _HTML, render(status, site.about).encode(), _PLAIN)
     if path == "/state.json":
         picture = state_json(status, site.about, has_people=site.people is not None).encode()
         return Answer(HTTPStatus.OK, _JSON, picture, etag=_etag(picture))

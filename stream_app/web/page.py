@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from html import escape
 
 from stream_app.messages import RiskSummary
+from stream_app.settings import Settings
 from stream_app.web.status import Status, StepLine
-from stream_app.wording import in_a_hundred
+from stream_app.wording import in_a_hundred, step_in_words
 
 _LEVELS = (
     "Chance",
@@ -28,14 +30,23 @@ th:first-child, td:first-child { text-align: left; }
 """
 
 
-def render(status: Status) -> str:
-    """The page as HTML; refreshed every two seconds while the engine runs."""
+When = Callable[[int], str]
+"""When a step began, in words."""
+
+
+def render(status: Status, about: Settings | None = None) -> str:
+    """The page as HTML; refreshed every two seconds while the engine runs.
+
+    Steps are shown by their time where ``about`` knows the deployment's origin, else by number.
+    """
+    origin = (0, 1) if about is None else (about.origin_seconds, about.step_seconds)
+    when = partial(step_in_words, origin_seconds=origin[0], step_seconds=origin[1])
     refresh = "" if status.phase == "stopped" else '<meta http-equiv="refresh" content="2">'
     body = [
         "<h1>tallyguard</h1>",
         f"<p role=status>{escape(_sentence(status))}</p>",
-        *(_risks(status.summary) if status.summary else []),
-        *(_history(status.history) if status.history else []),
+        *(_risks(status.summary, when) if status.summary else []),
+        *(_history(status.history, when) if status.history else []),
         "<p class=note>Ceilings hold if habits are as assumed. Risk is computed from movement priors and the "
         "released schedule, never from a count. "
         '<a href="/">live page</a> · <a href="/metrics">metrics</a> · <a href="/-/ready">readiness</a></p>',
@@ -56,7 +67,7 @@ def _sentence(status: Status) -> str:
     )
 
 
-def _risks(summary: RiskSummary) -> list[str]:
+def _risks(summary: RiskSummary, when: When) -> list[str]:
     rows = [
         (
             f"{in_a_hundred(float(level))} or more",
@@ -73,7 +84,7 @@ def _risks(summary: RiskSummary) -> list[str]:
     ]
     quantiles = [f"{float(quantile) * 100:g} % of people at or below" for quantile in summary.risk]
     return [
-        f"<h2>How many people could be reconstructed, after step {summary.step}</h2>",
+        f"<h2>How many people could be reconstructed, after {escape(when(summary.step))}</h2>",
         _table(_LEVELS, rows),
         "<h2>How the chances are spread</h2>",
         _table(("", *quantiles), spread),
@@ -88,10 +99,10 @@ def _tables(summary: RiskSummary) -> Mapping[str, Mapping[str, float]]:
     }
 
 
-def _history(history: tuple[StepLine, ...]) -> list[str]:
+def _history(history: tuple[StepLine, ...], when: When) -> list[str]:
     rows = [
         (
-            str(line.step),
+            when(line.step),
             str(line.published),
             str(line.suppressed),
             in_a_hundred(line.mean_risk),

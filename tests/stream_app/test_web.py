@@ -6,6 +6,7 @@ import json
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from html.parser import HTMLParser
 
 import pytest
@@ -14,6 +15,7 @@ from prometheus_client import CollectorRegistry, Counter
 from stream_app.events import RunStarted, RunStopped
 from stream_app.exceptions import SettingsError
 from stream_app.messages import Reason
+from stream_app.settings import Settings
 from stream_app.web import StatusBoard, WebServer, serve
 from stream_app.web.server import parse_address
 from stream_app.wording import in_a_hundred
@@ -110,6 +112,20 @@ def test_the_plain_page_shows_step_people_at_risk_and_history(server: WebServer,
     assert words.index("Mean ceiling") < words.index("11 in 100")
     board.stopped(RunStopped(next_step=2, reason="end of input"))
     assert 'http-equiv="refresh"' not in get(server, "/plain")[1]
+
+
+def test_the_plain_page_says_when_a_step_was(board: StatusBoard) -> None:
+    """Its time where the deployment has an origin, its number where it has none."""
+    board.closed(closed(0))
+    board.closed(closed(1))
+    for settings, when in (
+        (Settings(origin=datetime(2026, 3, 2, tzinfo=UTC)), "2026-03-02 01:00 UTC (step 1)"),
+        (Settings(), "step 1"),
+    ):
+        with serve("127.0.0.1:0", CollectorRegistry(), board, about=settings) as server:
+            words = Reader(get(server, "/plain")[1]).words
+        assert f"How many people could be reconstructed, after {when}" in words
+        assert when in words[words.index("The last steps") :]
 
 
 def test_the_plain_page_loads_nothing_from_anywhere(server: WebServer, board: StatusBoard) -> None:
