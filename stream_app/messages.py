@@ -49,6 +49,7 @@ class Reason(StrEnum):
     REPEATED_SENSOR = "repeated_sensor"
     CONTRADICTING_ACTIVATION = "contradicting_activation"
     LATE_ACTIVATION = "late_activation"
+    RECORDS_LOST = "records_lost"
 
 
 class Outcome(StrEnum):

@@ -28,7 +28,10 @@ def release(
     listen: ListenOption = None,
     accept_changes: Annotated[
         bool,
-        typer.Option("--accept-changes", help="Continue although release policy or noise key changed."),
+        typer.Option(
+            "--accept-changes",
+            help="Continue although release policy or noise key changed, or input records are lost.",
+        ),
     ] = False,
 ) -> None:
     """Close steps, draw values, write the release log.

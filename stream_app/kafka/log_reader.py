@@ -55,6 +55,12 @@ async def latest_records(connection: Connection, topic: str) -> dict[bytes | Non
     return {record.key: record.value async for record in read_partition(connection, topic, 0)}
 
 
+async def bounds(connection: Connection, topic: str) -> tuple[int, int]:
+    """First offset of a topic with one partition, and the one behind its last committed record."""
+    async with _assigned(connection, topic, 0) as (consumer, where):
+        return await _bounds(consumer, where)
+
+
 async def last_decision(connection: Connection, topic: str, *, patient: bool = True) -> StepDecision | None:
     """The last decision of a log; None while there is none."""
     async with _assigned(connection, topic, 0, patient=patient) as (consumer, where):

@@ -1,0 +1,63 @@
+"""Inputs that are not what was read before: the worker says so, or goes on as it was told."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from stream_app.kafka.deployment import administration
+from stream_app.kafka.topics import create_topics
+from tests.kafka.broker import Broker
+from tests.kafka.support import OnKafka, small_city
+from tests.watching.services import wait_until
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.mark.parametrize("kind", ["anew", "cut"])
+def test_a_topic_made_anew_or_cut_before_it_was_read_is_not_passed_over(
+    kafka: Broker, tmp_path: Path, kind: str
+) -> None:
+    population, sensors, messages = small_city(20)
+    lines = messages(30)
+    with OnKafka(tmp_path / kind, kafka.address, population, sensors) as deployment:
+        topics = deployment.topics
+        first = deployment.start("release")
+        deployment.produce(lines[:50])
+        wait_until("10 steps", lambda: len(deployment.releases()) == 10)
+        assert first.stop() == 0
+        if kind == "cut":
+            deployment.produce(lines[50:75])
+            cut(deployment, topics.readings)
+        else:
+            make_anew(deployment, topics.readings)
+        deployment.produce(lines[50:] if kind == "anew" else lines[75:])
+        refused = deployment.start("release")
+        assert refused.ended() == 1
+        assert "must hold every record that was not read yet" in refused.text
+        assert len(deployment.releases()) == 10
+        deployment.start("release", "--accept-changes")
+        wait_until("a dead letter", lambda: deployment.values(topics.rejected) != [])
+        letters = [json.loads(line) for line in deployment.values(topics.rejected)]
+        assert ("records_lost", f"{topics.readings}:40") in {
+            (letter["reason"], letter["source"]) for letter in letters
+        }
+        wait_until("what there is", lambda: len(deployment.releases()) >= (30 if kind == "anew" else 15))
+
+
+def make_anew(deployment: OnKafka, topic: str) -> None:
+    """With more records than were read before, so that offsets tell nothing."""
+    with administration(deployment.connection) as admin:
+        admin.delete_topics([topic])
+        wait_until("deleted", lambda: topic not in admin.list_topics())
+        create_topics(admin, deployment.topics)
+
+
+def cut(deployment: OnKafka, topic: str) -> None:
+    """As retention does: everything up to the end goes."""
+    from kafka import TopicPartition
+
+    with administration(deployment.connection) as admin:
+        admin.delete_records({TopicPartition(topic, 0): -1})
