@@ -34,10 +34,10 @@ test: install-dev services ## every test
 # Tests of alerts, dashboards, the page, the report as a PDF (Pango, a font) and Kafka need these; without them they are
 # skipped by name, with CI=true they fail. Kafka itself comes by Maven when its first test runs, and is kept in the user's cache.
 HAS_PANGO = python3 -c 'from ctypes.util import find_library as find; exit(not find("pangoft2-1.0"))'
-services: ## Prometheus, Chromium, Pango, Java and Maven from Debian's packages, where missing and if allowed
+services: ## Prometheus, Chromium, Pango, Java, Maven and faketime from Debian's packages, where missing and if allowed
 	@missing=""; \
 	for pair in prometheus:prometheus chromium:chromium java:default-jre-headless mvn:maven openssl:openssl \
-			pdftotext:poppler-utils; do \
+			pdftotext:poppler-utils faketime:faketime; do \
 		command -v $${pair%%:*} >/dev/null || missing="$$missing $${pair#*:}"; done; \
 	$(HAS_PANGO) || missing="$$missing libpango-1.0-0 libpangoft2-1.0-0 fonts-dejavu-core"; \
 	if [ -n "$$missing" ] && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \

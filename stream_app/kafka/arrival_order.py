@@ -46,6 +46,11 @@ class ArrivalOrder:
         """How many records wait."""
         return sum(map(len, self._waiting.values()))
 
+    @property
+    def next_offsets(self) -> Mapping[str, int]:
+        """Of each topic the record behind the last one that was handed to us."""
+        return self._next_offset
+
     def lacks(self, topic: str, offset: int) -> bool:
         """Whether the record at this offset was never handed to us."""
         return offset >= self._next_offset[topic]

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from stream_app.kafka.deployment import Deployment, administration
-from stream_app.kafka.exceptions import LogError
+from stream_app.kafka.exceptions import BrokerError, LogError
+from stream_app.kafka.log_ends import LogEnds
 from stream_app.kafka.log_reader import bounds
+from stream_app.kafka.progress import Progress
 from stream_app.messages import Reason, Rejected, reject
+
+INPUTS = "inputs"
+"""Where progress keeps the ids of the input topics."""
 
 
 class InputLog(NamedTuple):
@@ -64,18 +69,53 @@ def require_nothing_lost(lost: Sequence[Loss], *, accept_changes: bool) -> None:
         )
 
 
-async def input_logs(deployment: Deployment, topics: Iterable[str]) -> dict[str, InputLog]:
-    """The input topics as the broker has them now."""
-    names = list(topics)
-    identities = await asyncio.to_thread(_identities, deployment, names)
-    found = {}
-    for name in names:
-        begin, end = await bounds(deployment.connection, name)
-        found[name] = InputLog(identities[name], begin, end)
-    return found
+class Inputs:
+    """The input topics of a worker: held against what was read when it starts, and as long as it runs."""
 
+    def __init__(self, deployment: Deployment, topics: Iterable[str]) -> None:
+        self._deployment = deployment
+        self._topics = tuple(topics)
+        self.identities: dict[str, str] = {}
 
-def _identities(deployment: Deployment, names: list[str]) -> dict[str, str]:
-    """The broker's id of each topic: another one after it was deleted and made again."""
-    with administration(deployment.connection) as admin:
-        return {each["name"]: str(each["topic_id"]) for each in admin.describe_topics(names)}
+    async def take_up(self, progress: Progress, *, accept_changes: bool) -> tuple[Progress, list[Loss]]:
+        """Where to read on, and what is missing; learns which topics they are."""
+        found = await self._find()
+        self.identities = {topic: log.identity for topic, log in found.items()}
+        lost = losses(progress.offsets, progress.basis.get(INPUTS, {}), found)
+        require_nothing_lost(lost, accept_changes=accept_changes)
+        begins = {topic: log.begin for topic, log in found.items()}
+        offsets = {**begins, **progress.offsets, **{each.topic: each.begin for each in lost}}
+        return progress.model_copy(update={"offsets": offsets}), lost
+
+    async def watch(self, next_offsets: Callable[[], Mapping[str, int]]) -> None:
+        """:class:`LogError` once an input was made anew, or cut before it was read."""
+        seconds, now_and_then = self._deployment.settings.kafka.stall_seconds / 4, LogEnds(0.0)
+        while True:
+            await asyncio.sleep(seconds)
+            read_until = dict(next_offsets())  # before the look: meanwhile more is read
+            found = await now_and_then.look(self._find)
+            if found is not None:
+                lost = losses(read_until, self.identities, found)
+                require_nothing_lost(lost, accept_changes=False)
+
+    async def _find(self) -> dict[str, InputLog]:
+        """As the broker has them now; a topic that is gone has no id and holds nothing."""
+        identities = await asyncio.to_thread(self._find_identities)
+        found = {}
+        for name in self._topics:
+            is_there = name in identities
+            begin, end = await bounds(self._deployment.connection, name) if is_there else (0, 0)
+            found[name] = InputLog(identities.get(name, ""), begin, end)
+        return found
+
+    def _find_identities(self) -> dict[str, str]:
+        """The broker's id of each topic there is: another one after it was deleted and made again."""
+        from kafka.errors import UnknownTopicOrPartitionError
+
+        try:
+            with administration(self._deployment.connection) as admin:
+                described = admin.describe_topics(list(self._topics))
+        except BrokerError as error:  # away: whoever can wait asks again
+            raise ConnectionError(str(error)) from error
+        missing = UnknownTopicOrPartitionError.errno
+        return {each["name"]: str(each["topic_id"]) for each in described if each["error_code"] != missing}

@@ -29,7 +29,7 @@ from stream_app.kafka.arrival_order import ArrivalOrder, Arrived
 from stream_app.kafka.asking import Asker, AskingPolicy
 from stream_app.kafka.deployment import Deployment, check_basis
 from stream_app.kafka.exceptions import FencedError, LogError
-from stream_app.kafka.input_logs import Loss, input_logs, losses, require_nothing_lost
+from stream_app.kafka.input_logs import INPUTS, Inputs
 from stream_app.kafka.log_ends import LogEnds
 from stream_app.kafka.log_reader import last_decision, last_record, latest_records, read_steps
 from stream_app.kafka.metrics import ReleaseCounters
@@ -49,7 +49,6 @@ logger = logging.getLogger(__name__)
 
 _MOST_RECORDS = 2000  # entered at a time
 _MOST_RELEASES = 20_000  # sensors of all steps in one transaction, but for a single step that has more
-_INPUTS = "inputs"  # in the basis: the broker's ids of the input topics
 _TICK_SECONDS = 0.05
 _COMMIT_SECONDS = 0.2  # between transactions that close nothing
 
@@ -88,7 +87,7 @@ class ReleaseWorker(Job):
         self._loop: asyncio.AbstractEventLoop
         self._unacknowledged: list[Arrived] = []
         self._committed_seconds = time.monotonic()
-        self._identities: dict[str, str] = {}
+        self._inputs = Inputs(deployment, self.topics)
         self._clock = StepClock.of(deployment.settings)
         self._time = SteadyTime(0.0, SystemClock().monotonic_seconds)
         self._ends = LogEnds(deployment.settings.kafka.stall_seconds / 4)
@@ -114,17 +113,15 @@ class ReleaseWorker(Job):
         progress = restored.progress
         basis = self._deployment.release_basis(self._noise_key.fingerprint(), self._schedule)
         check_basis(
-            {key: value for key, value in progress.basis.items() if key != _INPUTS},
+            {key: value for key, value in progress.basis.items() if key != INPUTS},
             basis,
             accept_changes=self._accept_changes,
         )
         if progress.basis.get("noise_key", basis["noise_key"]) != basis["noise_key"]:
             check_between_windows(self._deployment.settings.release.covariance, progress.next_step)
         await self._check_continues(progress)
-        lost = await self._find_losses(progress)
-        offsets = {**progress.offsets, **{each.topic: each.begin for each in lost}}
-        progress = progress.model_copy(update={"offsets": offsets})
-        basis[_INPUTS] = self._identities
+        progress, lost = await self._inputs.take_up(progress, accept_changes=self._accept_changes)
+        basis[INPUTS] = self._inputs.identities
         await asyncio.to_thread(self._deployment.record.begin, self._deployment.basis)
         progress = await self._carry(progress)
         flush_above = _MOST_RELEASES if self._asker is None else 0
@@ -159,7 +156,13 @@ class ReleaseWorker(Job):
         self._arrived.set()
 
     async def run(self) -> None:
-        """Until cancelled: take records in order, commit what came of them, acknowledge."""
+        """Until cancelled: work, and see that the inputs stay what they are."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._work())
+            group.create_task(self._inputs.watch(lambda: self._order.next_offsets))
+
+    async def _work(self) -> None:
+        """Take records in order, commit what came of them, acknowledge."""
         while True:
             heed_cancellation()
             records = self._order.take(_MOST_RECORDS, time.monotonic())
@@ -335,14 +338,6 @@ class ReleaseWorker(Job):
                 "both are written together, so one of them was changed or lost: "
                 + restoring(f"{topics.progress} and {topics.decisions}"),
             )
-
-    async def _find_losses(self, progress: Progress) -> list[Loss]:
-        """What the inputs do not hold any more; learns which topics they are."""
-        found = await input_logs(self._deployment, self.topics)
-        self._identities = {topic: log.identity for topic, log in found.items()}
-        lost = losses(progress.offsets, progress.basis.get(_INPUTS, {}), found)
-        require_nothing_lost(lost, accept_changes=self._accept_changes)
-        return lost
 
     async def _carry(self, progress: Progress) -> Progress:
         """Go on with what earlier runs have spent; the log is read only where no progress has said it yet."""

@@ -47,6 +47,24 @@ def test_a_topic_made_anew_or_cut_before_it_was_read_is_not_passed_over(
         wait_until("what there is", lambda: len(deployment.releases()) >= (30 if kind == "anew" else 15))
 
 
+def test_a_topic_made_anew_under_a_running_worker_stops_it(kafka: Broker, tmp_path: Path) -> None:
+    """As many records as were read before must not be taken for them."""
+    population, sensors, messages = small_city(20)
+    lines = messages(20)
+    quick = {"kafka": {"stall_seconds": 8.0}}
+    with OnKafka(tmp_path / "running", kafka.address, population, sensors, **quick) as deployment:
+        worker = deployment.start("release")
+        deployment.produce(lines[:50])
+        wait_until("10 steps", lambda: len(deployment.releases()) == 10)
+        make_anew(deployment, deployment.topics.readings)
+        deployment.produce(lines[50:])
+        assert worker.ended() == 1
+        assert f"{deployment.topics.readings} was read up to 40, but it was made anew" in worker.text
+        assert deployment.start("release").ended() == 1
+        deployment.start("release", "--accept-changes")
+        wait_until("the rest", lambda: len(deployment.releases()) == 20)
+
+
 def make_anew(deployment: OnKafka, topic: str) -> None:
     """With more records than were read before, so that offsets tell nothing."""
     with administration(deployment.connection) as admin:
