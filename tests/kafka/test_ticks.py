@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import time
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ import pytest
 
 from tests.kafka.broker import Broker
 from tests.kafka.support import OnKafka, small_city
-from tests.watching.services import wait_until
+from tests.watching.services import program, wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -59,9 +58,9 @@ def test_a_worker_that_was_away_takes_its_backlog_and_publishes_no_step_before_i
         assert_on_ticks(deployment, origin)
 
 
-@pytest.mark.skipif(shutil.which("faketime") is None, reason="faketime is not installed")
 def test_the_worker_s_own_clock_decides_nothing(kafka: Broker, tmp_path: Path) -> None:
     """Hours ahead from the start on; the broker's time is what counts."""
+    program("faketime")
     library = next(Path("/usr/lib").glob("*/faketime/libfaketime.so.1"))
     wrong = {"LD_PRELOAD": str(library), "FAKETIME": "+3h", "FAKETIME_DONT_FAKE_MONOTONIC": "1"}
     origin = int(time.time()) + 20
