@@ -36,8 +36,12 @@ class InformationTable(NamedTuple):
 
 
 def binary_entropy(probability: NDArray[np.float64]) -> NDArray[np.float64]:
-    """``h(p) = -p ln p - (1-p) ln(1-p)`` nats, any shape; exactly 0 at 0 and 1."""
+    """``h(p) = -p ln p - (1-p) ln(1-p)`` nats, any shape.
+
+    Exactly 0 at 0 and 1, and the same bits for ``p`` and ``1 - p``.
+    """
     p = np.clip(probability, 0.0, 1.0)  # a sum of probabilities may round to just above one
+    p = np.minimum(p, 1.0 - p)
     return np.asarray(entr(p) - xlog1py(1.0 - p, -p), dtype=np.float64)
 
 
