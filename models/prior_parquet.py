@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from models.documents import parse_json
+from models.documents import DocumentError, parse_json
 from models.exceptions import PriorFileError
 from models.packing import FlatChains
 from models.population import Population
@@ -47,6 +47,10 @@ def read_parquet(path: Path) -> Population:
             _check_columns(path, file.schema_arrow.names)
             names = _location_names(path, file)
             parts = [_packed(path, batch, names) for batch in file.iter_batches(batch_size=_PEOPLE_A_BATCH)]
+    except DocumentError as error:
+        raise PriorFileError(
+            f"metadata 'tallyguard.locations' of {path} must be a JSON list", error, "write it again"
+        ) from None
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:  # of what it cannot decode
         raise PriorFileError(f"{path} must be a Parquet file", error, "write it again") from None
     if not parts:
@@ -91,13 +95,14 @@ def _lists(
 
 
 def _check_columns(path: Path, found: list[str]) -> None:
-    """Refuse missing and unknown columns."""
+    """Refuse missing, unknown and repeated columns."""
     missing = [name for name in _REQUIRED if name not in found]
     unknown = [name for name in found if name not in _SCHEMA.names]
-    if missing or unknown:
+    repeated = sorted({name for name in found if found.count(name) > 1})
+    if missing or unknown or repeated:
         raise PriorFileError(
             f"columns of {path} must be {', '.join(_SCHEMA.names)} (slots, slot and initial may be missing)",
-            f"missing {missing}, unknown {unknown}",
+            f"missing {missing}, unknown {unknown}, repeated {repeated}",
             "rename or drop columns; the layout is in docs/priors.md",
         )
 

@@ -49,7 +49,8 @@ class PrivacyAccount:
             account = cls(saved["spends"])
             account.steps = int(saved["steps"])
             for group, (rho, is_infinite, truncated_mass) in saved["spends"].items():
-                account.spends[group] = ZcdpSpend(Fraction(rho), bool(is_infinite), float(truncated_mass))
-        except (AttributeError, KeyError, TypeError, ZeroDivisionError) as error:
+                spent = Fraction(*map(int, rho.split("/")))  # an exponent would be worked out, however large
+                account.spends[group] = ZcdpSpend(spent, bool(is_infinite), float(truncated_mass))
+        except (ArithmeticError, AttributeError, KeyError, TypeError) as error:
             raise ValueError("a privacy account must have steps and spends") from error
         return account

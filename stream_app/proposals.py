@@ -21,6 +21,7 @@ from accounting.decisions.step import StepDecider
 from accounting.decisions.tally import Tally
 from accounting.decisions.what_if import NextStep, WhatIf
 from models import mechanisms
+from models.exceptions import ScheduleError
 from models.mechanisms import Mechanism
 from models.schedule import SensorRelease, StepSchedule
 from models.sensors import Sensor, SensorRegistry
@@ -139,16 +140,23 @@ class Proposal(_Exchange):
         return hashlib.sha256(self.line()).hexdigest()[:32]
 
     def schedules(self, registry: SensorRegistry) -> tuple[StepSchedule, ...]:
-        """Each candidate as a step."""
+        """Each candidate as a step; :class:`ScheduleError` for one that chooses no option of each sensor."""
         options = [mechanisms.parse(each.mechanism, dict(each.parameters)) for each in self.options]
-        known = [
-            [SensorRelease(registry.get(each.sensor), options[k]) for k in each.options]
-            for each in self.sensors
-        ]
-        return tuple(
-            StepSchedule(self.step, tuple(of[k] for of, k in zip(known, candidate, strict=True)))
-            for candidate in self.candidates
-        )
+        try:
+            known = [
+                [SensorRelease(registry.get(each.sensor), options[k]) for k in each.options]
+                for each in self.sensors
+            ]
+            return tuple(
+                StepSchedule(self.step, tuple(of[k] for of, k in zip(known, candidate, strict=True)))
+                for candidate in self.candidates
+            )
+        except (IndexError, ValueError):
+            raise ScheduleError(
+                f"each candidate of step {self.step} must choose one of its options for each sensor",
+                "another choice",
+                "propose again",
+            ) from None
 
 
 class Answer(_Exchange):

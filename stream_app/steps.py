@@ -12,6 +12,7 @@ import math
 from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from operator import index
 from typing import Any, NamedTuple
 
 
@@ -209,12 +210,19 @@ class StepWindow:
         }
 
     def load(self, saved: Mapping[str, Any]) -> None:
-        """Continue from what :meth:`save` gave; every step counts as changed."""
-        self.next_step = saved["next_step"]
-        self.close_through = saved["close_through"]
-        self._hear((sensor, step) for sensor, step in saved.get("heard", ()))
-        self._known = dict(_load_step(entry) for entry in saved["steps"])
-        self._changed = set(self._known)
+        """Continue from what :meth:`save` gave; every step counts as changed.
+
+        ``ValueError`` for anything else, of which nothing is taken over.
+        """
+        try:
+            next_step, close_through = index(saved["next_step"]), index(saved["close_through"])
+            heard = [(str(sensor), index(step)) for sensor, step in saved.get("heard", ())]
+            known = dict(_load_step(entry) for entry in saved["steps"])
+        except (AttributeError, KeyError, TypeError) as error:
+            raise ValueError("a window must have next_step, close_through and steps") from error
+        self.next_step, self.close_through = next_step, close_through
+        self._hear(heard)
+        self._known, self._changed = known, set(known)
 
 
 def _save_step(step: int, known: OpenStep) -> dict[str, Any]:

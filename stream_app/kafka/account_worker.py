@@ -36,13 +36,22 @@ from stream_app.kafka.risk_topic import RiskTopic
 from stream_app.kafka.warm_up import account_a_little
 from stream_app.kafka.worker import Job, Pulse, heed_cancellation
 from stream_app.messages import StepDecision
-from stream_app.proposals import Proposal
+from stream_app.proposals import Answer, Proposal
 
 logger = logging.getLogger(__name__)
 
 _IDLE_SECONDS = 0.5
 _STEPS_AT_A_TIME = 200  # caught up between two signs of life
 Result = TypeVar("Result")
+
+
+def answer_if_sound(book: Book, proposal: Proposal) -> Answer | None:
+    """A partition's answer; None, and a warning, for what no release worker of this deployment asks."""
+    try:
+        return book.answer(proposal)
+    except (SensorError, MechanismError, ScheduleError) as error:
+        logger.warning("step %d: a proposal cannot be answered: %s", proposal.step, error.must)
+        return None
 
 
 class _Asked(NamedTuple):
@@ -158,7 +167,7 @@ class AccountWorker(Job):
             if book is None or proposal.step > book.next_step:
                 continue
             del self._asked[partition]
-            answer = await self._in_thread(partial(book.answer, proposal))
+            answer = await self._in_thread(partial(answer_if_sound, book, proposal))
             if answer is not None:
                 await self._risks.answer(answer)
 

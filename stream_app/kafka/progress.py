@@ -16,6 +16,7 @@ from stream_app.exceptions import restoring
 from stream_app.kafka.exceptions import LogError
 from stream_app.messages import MAX_COUNT, Name, Step, Version
 from stream_app.privacy_account import PrivacyAccount
+from stream_app.steps import StepWindow
 
 KEY = b"release"
 _STEP_KEY = b"step-"
@@ -59,6 +60,13 @@ class Progress(BaseModel):
         if account:
             PrivacyAccount.load(account)
         return account
+
+    @field_validator("window")
+    @classmethod
+    def _is_window(cls, window: Mapping[str, Any]) -> Mapping[str, Any]:
+        if window:
+            StepWindow(grace=0).load({"steps": (), **window})
+        return window
 
     def record(self) -> bytes:
         """The value of the record."""

@@ -36,7 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             outcomes.append(run(name, options.inputs, options.seconds))
             print(outcomes[-1].line(), flush=True)
     if options.results is not None:
-        write_report(options.results / "fuzzing.md", outcomes)
+        write_report(options.results / "fuzzing.md", outcomes, DOORS)
     return int(any(outcome.findings for outcome in outcomes))
 
 

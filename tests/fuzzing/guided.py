@@ -46,12 +46,13 @@ class Trial:
     """Takes inputs until there were enough, then writes the outcome and ends the process."""
 
     def __init__(self, name: str, inputs: int, seconds: int, path: Path, is_guided: bool) -> None:
-        from tests.fuzzing.check import finding
+        from tests.fuzzing.check import finding, warm_up
         from tests.fuzzing.report import Outcome
         from tests.fuzzing.targets import DOORS
 
         logging.disable(logging.CRITICAL)
         self.target = DOORS[name](name)
+        warm_up(self.target)
         self._finding: Callable[..., str | None] = finding
         self._outcome = Outcome(name, is_guided=is_guided)
         self._inputs, self._path = inputs, path
@@ -70,12 +71,14 @@ class Trial:
             self._end()
 
     def _end(self) -> None:
+        from tests.fuzzing.sockets import close_server
         from tests.fuzzing.targets import clean_up
 
         self._outcome.seconds = time.monotonic() - self._began
         self._outcome.cpu_seconds = time.process_time() - self._cpu
         self._path.write_text(json.dumps(asdict(self._outcome)))
         clean_up()
+        close_server()
         sys.stdout.flush()
         os._exit(0)  # libFuzzer knows no other end
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from random import Random
 
 MOST_BYTES = 8192
+_NUMBER = re.compile(rb"[0-9][0-9.eE+-]*")
 
 TOKENS: tuple[bytes, ...] = (
     b"{", b"}", b"[", b"]", b'"', b",", b":", b"\n", b"\r\n", b"\x00", b"\xff", b"\xc3\x28",
@@ -67,14 +69,10 @@ def _cut(data: bytes, seeds: Sequence[bytes], random: Random) -> bytes:
 
 def _digit(data: bytes, seeds: Sequence[bytes], random: Random) -> bytes:
     """Another number, or another kind of value, in the place of one."""
-    places = [at for at, byte in enumerate(data) if 48 <= byte <= 57]
-    if not places:
+    number = _NUMBER.search(data, _place(data, random)) or _NUMBER.search(data)
+    if number is None:
         return data
-    at = random.choice(places)
-    end = at
-    while end < len(data) and data[end : end + 1] in b"0123456789.eE+-":
-        end += 1
-    return data[:at] + random.choice(TOKENS) + data[end:]
+    return data[: number.start()] + random.choice(TOKENS) + data[number.end() :]
 
 
 _CHANGES: tuple[Callable[[bytes, Sequence[bytes], Random], bytes], ...] = (

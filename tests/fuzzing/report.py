@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -29,10 +29,17 @@ class Outcome:
 HEAD = "| door | inputs | seconds of the processor | edges reached | findings |\n|---|---:|---:|---:|---:|"
 
 
-def write_report(path: Path, outcomes: Sequence[Outcome]) -> None:
-    """Write the table and the findings between the marks of a page, or a new page."""
+def write_report(path: Path, outcomes: Sequence[Outcome], doors: Iterable[str]) -> None:
+    """Write the table and the findings between the marks of a page, or a new page.
+
+    A door without an outcome is in the table, too, as one that was not run.
+    """
+    known = {outcome.name for outcome in outcomes}
+    left = [f"| {name} | not run | | | |" for name in doors if name not in known]
     found = [f"- {outcome.name}: {each}" for outcome in outcomes for each in outcome.findings]
-    table = "\n".join([HEAD, *(outcome.line() for outcome in outcomes), "", *(found or ["No findings."])])
+    table = "\n".join(
+        [HEAD, *(outcome.line() for outcome in outcomes), *left, "", *(found or ["No findings."])]
+    )
     page = path.read_text() if path.exists() else f"# Fuzzing\n\n{START}\n{END}\n"
     before, after = page.split(START)[0], page.split(END)[1]
     path.write_text(f"{before}{START}\n{table}\n{END}{after}")

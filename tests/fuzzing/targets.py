@@ -9,7 +9,6 @@ from collections.abc import Callable
 from functools import cache
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 
 from prometheus_client import CollectorRegistry
@@ -32,7 +31,10 @@ from stream_app.steps import Origin
 from stream_app.web.answers import Site, respond
 from stream_app.web.people_board import PeopleBoard
 from stream_app.web.status import StatusBoard
-from tests.fuzzing.check import COUNT, PERSON, TOKEN, Target
+from tests.fuzzing.check import COUNT, PERSON, TOKEN, Target, door
+from tests.fuzzing.columns import COLUMNS
+from tests.fuzzing.sockets import SOCKET
+from tests.fuzzing.topics import TOPICS
 from tests.stream_app.engine_support import (
     NAMES,
     REGISTRY,
@@ -281,11 +283,6 @@ _ANY = (
 )
 
 
-def _door(call: Callable[[bytes], object], *seeds: bytes, **more: Any) -> Callable[[str], Target]:
-    """A row of the table."""
-    return lambda name: Target(name, seeds, call, **more)
-
-
 def _in_folder(name: str) -> Callable[[str], Target]:
     """One file of an output folder that a run is started on again."""
     return lambda door: Target(door, ((_run() / name).read_bytes(),), _folder_with(name), quick_inputs=1000)
@@ -295,43 +292,46 @@ def _in_folder(name: str) -> Callable[[str], Target]:
 _NAMES_PEOPLE = {"secrets": (COUNT,)}
 
 DOORS: dict[str, Callable[[str], Target]] = {
-    "message": _door(lambda data: parse(data, "fuzz:1"), *MESSAGES),
-    "stream of messages": _door(_stream, _DAY),
-    "any message": _door(_any_message, *MESSAGES, *_ANY),
-    "CSV of readings": _door(
+    "message": door(lambda data: parse(data, "fuzz:1"), *MESSAGES),
+    "stream of messages": door(_stream, _DAY),
+    "any message": door(_any_message, *MESSAGES, *_ANY),
+    "CSV of readings": door(
         _csv, f"step,sensor,count\n1,A,{COUNT}\n2,B,4".encode(), b"count,step,sensor\n1,2,A"
     ),
-    "CSV of activations": _door(
+    "CSV of activations": door(
         _as_file("activations.csv", lambda path: load_activations(path, REGISTRY)),
         b"step,sensor\n0,A\n0,B\n1,A\n",
         b"sensor,step,note\nA,1,x\n",
     ),
-    "schedule": _door(
+    "schedule": door(
         _as_file("schedule.json", lambda path: load_schedule(path, REGISTRY)), *_json(_SCHEDULE)
     ),
-    "sensors, JSON": _door(
+    "sensors, JSON": door(
         _as_file("sensors.json", lambda path: load_registry(path, NAMES)), *_json(_SENSORS, _SENSORS_ON_MAP)
     ),
-    "sensors, CSV": _door(
+    "sensors, CSV": door(
         _as_file("sensors.csv", lambda path: load_registry(path, NAMES)),
         b"name,locations,group,x,y\ns1,0;B,g,0.4,1.9\ns2,2,,,\n",
         b"name,locations,lat,lon\ns,C,48.1,11.5\n",
     ),
-    "recipients": _door(_as_file("recipients.toml", load_recipients), _RECIPIENTS),
-    "settings": _door(_as_file("tallyguard.toml", load_settings), _SETTINGS),
-    "priors, JSON": _door(
+    "recipients": door(_as_file("recipients.toml", load_recipients), _RECIPIENTS),
+    "settings": door(_as_file("tallyguard.toml", load_settings), _SETTINGS),
+    "priors, JSON": door(
         _as_file("priors.json", load_population),
         *_json({"people": [_PERSON]}, {"locations": list(NAMES), "people": [_LOCAL]}),
         **_NAMES_PEOPLE,
     ),
-    "priors, Parquet": lambda door: Target(
-        door, _priors(".parquet"), _as_file("priors.parquet", load_population), **_NAMES_PEOPLE
+    "priors, Parquet": lambda name: Target(
+        name, _priors(".parquet"), _as_file("priors.parquet", load_population), **_NAMES_PEOPLE
     ),
-    "HTTP request": _door(_request, *_REQUESTS, secrets=(TOKEN,)),
-    "snapshot": lambda door: Target(
-        door, (_snapshot(),), lambda data: accountant().restore(data), quick_inputs=500
+    **COLUMNS,
+    **TOPICS,
+    "HTTP request": door(_request, *_REQUESTS, secrets=(TOKEN,)),
+    **SOCKET,
+    "snapshot": lambda name: Target(
+        name, (_snapshot(),), lambda data: accountant().restore(data), quick_inputs=500
     ),
-    "snapshot in a folder": lambda door: Target(door, (_stored_snapshot(),), _cached_state, quick_inputs=500),
+    "snapshot in a folder": lambda name: Target(name, (_stored_snapshot(),), _cached_state, quick_inputs=500),
     "progress.json": _in_folder("progress.json"),
     "run.json": _in_folder("run.json"),
     "decisions.jsonl": _in_folder("decisions.jsonl"),

@@ -8,8 +8,9 @@ from random import Random
 
 import pytest
 
-from tests.fuzzing.check import finding
+from tests.fuzzing.check import finding, stop_watch, warm_up
 from tests.fuzzing.mutation import mutated
+from tests.fuzzing.sockets import close_server
 from tests.fuzzing.targets import DOORS, clean_up
 
 
@@ -18,6 +19,8 @@ def _clean() -> Iterator[None]:
     logging.disable(logging.CRITICAL)
     yield
     logging.disable(logging.NOTSET)
+    close_server()
+    stop_watch()
     clean_up()
 
 
@@ -25,6 +28,7 @@ def _clean() -> Iterator[None]:
 def test_whatever_comes_becomes_a_value_or_a_sentence(door: str) -> None:
     """No crash, no hang, no endless message, no count and no id in an error; a seed has no finding either."""
     target, random = DOORS[door](door), Random(door)
+    warm_up(target)
     for seed in target.seeds:
         assert finding(target, seed) is None
     for _ in range(target.quick_inputs):

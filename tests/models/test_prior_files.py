@@ -277,6 +277,24 @@ def test_files_that_are_no_priors_are_refused(tmp_path):
         load_population(latin)
 
 
+def test_a_column_that_stands_twice_is_refused(tmp_path):
+    path = tmp_path / "priors.parquet"
+    save_population(Population.pack([MovementPrior.from_dense("ann", [[1.0]])]), path)
+    table = pq.read_table(path)
+    pq.write_table(table.append_column("row", table.column("row")), path)
+    with pytest.raises(PriorFileError, match=r"repeated \['row'\]"):
+        load_population(path)
+
+
+@pytest.mark.parametrize("names", [b"{", b"", b"[" * 3000, b"[" + b"1" * 400 + b"]", b'{"A": 1}'])
+def test_names_of_locations_that_are_no_list_are_refused(tmp_path, names):
+    path = tmp_path / "priors.parquet"
+    save_population(Population.pack([MovementPrior.from_dense("ann", [[1.0]])]), path)
+    pq.write_table(pq.read_table(path).replace_schema_metadata({b"tallyguard.locations": names}), path)
+    with pytest.raises(PriorFileError, match=r"metadata 'tallyguard.locations' of .* must be a JSON list"):
+        load_population(path)
+
+
 def test_a_failed_write_leaves_the_old_file_and_no_rubbish(tmp_path, monkeypatch):
     path = tmp_path / "priors.json"
     population = Population.pack([MovementPrior.from_dense("ann", [[1.0]])])

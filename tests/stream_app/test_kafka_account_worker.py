@@ -21,6 +21,7 @@ from stream_app.kafka.deployment import Deployment
 from stream_app.kafka.person_records import parse_person, person_records
 from stream_app.kafka.worker import Pulse, heed_cancellation
 from stream_app.messages import RiskSummary
+from stream_app.proposals import Limit, Option, Proposal, SensorOptions, Source
 from stream_app.settings import Settings
 from tests.stream_app.engine_support import population
 
@@ -137,3 +138,41 @@ def test_a_summary_names_the_most_exposed_only_when_asked(deployment: Deployment
     named = [each.person for each in book.summary().worst]
     assert named == ([names[i] for i in ranked[:2]] if asked else [])
     assert book.summary().most_added == worst.added.max() > 0
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"candidates": ((7, 0),)},
+        {"candidates": ((0,),)},
+        {"options": ()},
+        {"options": (Option(mechanism="none such"),)},
+        {"sensors": (SensorOptions(sensor="nowhere", options=()),)},
+        {"coming": (("nowhere",),)},
+    ],
+)
+def test_a_proposal_that_cannot_be_answered_ends_no_worker(
+    deployment: Deployment, change: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whoever may write there could end every account worker with one record."""
+    release = {"mechanism": "budget", "budget": {"share": 0.4, "added": 0.3}}
+    settings = deployment.settings.model_dump(exclude_unset=True)
+    asked = Deployment.of(Settings.model_validate({**settings, "release": release}))
+    limit = asked.limit()
+    assert limit is not None
+    options = tuple(SensorOptions(sensor=name, options=(0,)) for name in "AB")
+    proposal = Proposal(
+        source=Source(deployment=asked.digest, session="s"),
+        step=0,
+        round=0,
+        limit=Limit.of(limit),
+        options=(Option(mechanism="suppressed"),),
+        sensors=options,
+        candidates=((0, 0),),
+    )
+    worker = Worker(asked, watch=Heard(), pulse=Pulse())  # type: ignore[arg-type]
+    worker._books = {0: Book(0, asked)}
+    worker._asked = {0: proposal.model_copy(update=change)}
+    asyncio.run(worker._answer())
+    assert worker._asked == {}
+    assert "a proposal cannot be answered" in caplog.text

@@ -9,6 +9,7 @@ import sys
 from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -306,6 +307,22 @@ def test_a_refused_prior_is_written_nowhere_else(tmp_path: Path, key: bytes | No
 def test_what_is_no_person_is_named(key: bytes, value: bytes, said: str) -> None:
     with pytest.raises(ValueError, match=said):
         parse_person(key, value, "d")
+
+
+@pytest.mark.parametrize(
+    "window",
+    [
+        {"next_step": 1},
+        {"close_through": -1},
+        {"next_step": "1", "close_through": -1},
+        {"next_step": 1, "close_through": -1, "heard": [3]},
+        {"next_step": 1, "close_through": -1, "steps": [{"step": 1}]},
+    ],
+)
+def test_a_progress_whose_window_is_none_is_refused(window: dict[str, Any]) -> None:
+    record = json.dumps({"v": 1, "type": "progress", "window": window}).encode()
+    with pytest.raises(LogError, match="must be a progress of this version"):
+        restore({KEY: record}, "progress")
 
 
 def test_whoever_is_deleted_leaves_a_book_also_when_another_record_is_refused(tmp_path: Path) -> None:

@@ -89,7 +89,16 @@ def test_an_account_is_as_short_after_a_long_history_as_after_a_short_one() -> N
     assert long < short + 100
 
 
-@pytest.mark.parametrize("broken", [{"steps": 1}, {"steps": 1, "spends": {"all": ["1/0", False, 0.0]}}])
+@pytest.mark.parametrize(
+    "broken",
+    [
+        {"steps": 1},
+        {"steps": 1, "spends": {"all": ["1/0", False, 0.0]}},
+        {"steps": float("inf"), "spends": {}},
+        {"steps": 1, "spends": {"all": ["1e99999999", False, 0.0]}},
+        {"steps": 1, "spends": {"all": [float("inf"), False, 0.0]}},
+    ],
+)
 def test_a_progress_whose_account_is_none_is_refused(broken: dict[str, Any]) -> None:
     record = json.dumps({"v": 1, "type": "progress", "account": broken}).encode()
     with pytest.raises(LogError, match="must be a progress of this version"):

@@ -1,0 +1,283 @@
+"""Doors of Kafka's topics: key and value of a record, by what a worker does with them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Coroutine
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+from accounting.continuous import ContinuousAccountant
+from stream_app.exceptions import SettingsError
+from stream_app.kafka.account_worker import AccountWorker, answer_if_sound
+from stream_app.kafka.book import Book
+from stream_app.kafka.dead_letters import DeadLetter, resubmit
+from stream_app.kafka.deployment import Deployment
+from stream_app.kafka.exceptions import LogError
+from stream_app.kafka.person_records import people_of, person_records
+from stream_app.kafka.person_source import Changes
+from stream_app.kafka.progress import KEY, Progress, restore
+from stream_app.kafka.records import ANSWER, DEAD_LETTER, PROPOSAL
+from stream_app.kafka.refused import Refused
+from stream_app.kafka.release_core import ReleaseCore
+from stream_app.kafka.topics import Topics
+from stream_app.kafka.worker import Pulse
+from stream_app.messages import Rejected
+from stream_app.proposals import Source, Talk
+from stream_app.settings import Settings
+from stream_app.ticks import StepClock
+from tests.fuzzing.check import COUNT, PERSON, Target, door
+from tests.stream_app.engine_support import NAMES, accountant, engine, population
+
+_NAME = "0123456789abcdef" * 2
+_UNFORESEEN = "it cannot be read as"
+_NO_TICKS = StepClock(0, 60, None, 100)
+
+
+class _Record(NamedTuple):
+    """What a consumer hands on."""
+
+    topic: str
+    value: bytes
+    key: bytes | None = None
+    partition: int = 0
+    offset: int = 7
+    timestamp: float = 0.0
+
+
+def _record(topic: str, data: bytes) -> _Record:
+    """The first line is the key, what follows the value."""
+    key, _, value = data.partition(b"\n")
+    return _Record(topic, value, key)
+
+
+def _letters(refused: list[Refused]) -> list[Rejected]:
+    """The dead letters, each for a reason that somebody has foreseen."""
+    for each in refused:
+        assert _UNFORESEEN not in each.hint, each.hint
+    return [each.letter() for each in refused]
+
+
+def _finish(work: Coroutine[Any, Any, Any]) -> Any:
+    """The result of what needs no event loop."""
+    try:
+        work.send(None)
+    except StopIteration as ended:
+        return ended.value
+    raise AssertionError("this must not wait")
+
+
+@cache
+def _accountant() -> ContinuousAccountant:
+    """Nobody moves it on: no step closes for one record."""
+    return accountant()
+
+
+def _into_release_worker(topic: str) -> Callable[[bytes], object]:
+    """A record of an input: entered, waiting or a dead letter, and part of the transaction."""
+
+    def call(data: bytes) -> list[Rejected]:
+        target = engine(grace=200, accounts=_accountant())
+        core = ReleaseCore(target, _NO_TICKS, Progress(), {})
+        taken = core.take([_record(topic, data)], 0.0)  # type: ignore[list-item]  # all of it that is read
+        transaction = core.transaction(taken)
+        transaction.progress.record()
+        assert len(transaction.rejected) + len(transaction.steps) > 0, "a record was lost"
+        assert not any(_UNFORESEEN in letter.hint for letter in taken.rejected), taken.rejected[0].hint
+        return taken.rejected
+
+    return call
+
+
+class _Worker(AccountWorker):
+    """Keeps what it refuses."""
+
+    def __init__(self, deployment: Deployment) -> None:
+        watch = SimpleNamespace()
+        super().__init__(deployment, watch=watch, pulse=Pulse())  # type: ignore[arg-type]
+        self.refused: list[Refused] = []
+
+    async def _refuse(self, refused: Refused) -> None:
+        self.refused.append(refused)
+
+
+@cache
+def _deployment() -> Deployment:
+    """The small one; nobody is asked at its address."""
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "locations.txt"
+        path.write_text("\n".join(NAMES))
+        kafka = {"servers": ("nowhere:9092",)}
+        release = {"release": {"mechanism": "budget", "budget": {"share": 0.4, "added": 0.3}}}
+        return Deployment.of(Settings.model_validate({"locations": path, "kafka": kafka, **release}))
+
+
+@cache
+def _worker() -> _Worker:
+    return _Worker(_deployment())
+
+
+def _step(data: bytes) -> list[Rejected]:
+    """A decision: the schedule that an account worker applies, or a dead letter."""
+    worker = _worker()
+    worker.refused.clear()
+    event = SimpleNamespace(message=_record("steps", data))
+    scheduled = _finish(worker._scheduled(event))
+    assert (scheduled is None) == (len(worker.refused) == 1), "a step was lost"
+    return _letters(worker.refused)
+
+
+def _person(data: bytes) -> list[Rejected]:
+    """A prior: somebody who can be accounted, or a dead letter."""
+    worker = _worker()
+    worker.refused.clear()
+    people: Changes = {}
+    _finish(worker._persons._enter(people, _record("persons", data)))
+    refused = worker.refused
+    assert len(people) + len(refused) == 1, "a person was lost"
+    found = people_of([entry for entry in people.values() if entry is not None], NAMES)
+    for wrong in found.refused:
+        assert "is not valid: the" in wrong.reason or "Error;" not in wrong.reason, wrong.reason
+    return _letters(refused)
+
+
+@cache
+def _book() -> Book:
+    """A few people under a budget."""
+    book = Book(0, _deployment())
+    digest = _deployment().digest
+    names = [f"{number:032x}" for number in range(len(population()))]
+    people: Changes = {}
+    for name, value in person_records(population(), names, 0, digest):
+        _finish(_worker()._persons._enter(people, _Record("persons", value, name.encode())))
+    book.change(people, lambda first, until: ())
+    return book
+
+
+def _proposal(data: bytes) -> object:
+    """A proposal: answered, or not."""
+    proposal = PROPOSAL.read_or_warn(_record("proposals", data))
+    return None if proposal is None else answer_if_sound(_book(), proposal)
+
+
+def _talk() -> Talk:
+    """The release worker's side, before it has heard an answer."""
+    policy = _book_policy()
+    source = Source(deployment=_deployment().digest, session="s")
+    return Talk(policy.decider(0, ("A", "B")), policy.limit, 2, policy.coming(0), source=source)
+
+
+@cache
+def _book_policy() -> Any:
+    from stream_app.policy import policy_from
+
+    return policy_from(_deployment().settings.release, _deployment().registry, None)
+
+
+def _answer(data: bytes) -> None:
+    """An answer of one partition, then what others say and the end of patience: there is a decision."""
+    answer = ANSWER.read_or_warn(_record("answers", data))
+    if answer is None:
+        return
+    talk = _talk()
+    talk.take(answer)
+    for partition in talk.waiting_for:
+        talk.take(answer.model_copy(update={"partition": partition}))
+    assert talk.decided or talk.give_up(), "no decision"
+
+
+class _Producer:
+    """Takes whatever is sent."""
+
+    def send(self, topic: str, value: bytes) -> None:
+        """Nowhere."""
+
+
+def _dead_letter(data: bytes) -> None:
+    """A dead letter: sent again, or told why not."""
+    letter = DEAD_LETTER.read_or_warn(_record("rejected", data))
+    if letter is not None:
+        done = resubmit(_Producer(), Topics(), iter([DeadLetter(7, 0.0, letter)]))
+        assert done.sent + len(done.left) == 1, "a dead letter was lost"
+
+
+def _progress(data: bytes) -> None:
+    """Two records of ``progress``, a line each: a worker continues, or says that it cannot."""
+    position, _, step = data.partition(b"\n")
+    restored = restore({KEY: position, b"step-1": step or None}, "progress")
+    target = engine(accounts=_accountant())
+    if window := restored.window():
+        target.intake.window.load(window)
+    ReleaseCore(target, _NO_TICKS, restored.progress, {})
+
+
+def _keyed(key: str, *values: bytes) -> tuple[bytes, ...]:
+    return tuple(key.encode() + b"\n" + value for value in values)
+
+
+def _seed_of(topic: str) -> bytes:
+    """A record that belongs on a topic and can only be made by the other side."""
+    talk = _talk()
+    assert talk.proposal is not None
+    answer = _book().answer(talk.proposal)  # also warms up what a proposal needs
+    assert answer is not None
+    return (talk.proposal if topic == "proposals" else answer).line().rstrip()
+
+
+def _made(topic: str, call: Callable[[bytes], object], **more: Any) -> Callable[[str], Target]:
+    return lambda name: Target(name, _keyed("", _seed_of(topic)), call, **more)
+
+
+def _people() -> tuple[bytes, ...]:
+    records = person_records(population(2), [_NAME, "f" * 32], 3, _deployment().digest)
+    return tuple(value for _, value in records)
+
+
+_DECISION = {
+    "v": 1,
+    "type": "decision",
+    "step": 1,
+    "decisions": [
+        {"sensor": "A", "mechanism": "gaussian", "parameters": {"sigma": 1.0}},
+        {"sensor": "B", "mechanism": "raw"},
+    ],
+}
+_LETTER = {
+    "v": 1,
+    "type": "rejected",
+    "source": "readings:1",
+    "payload": COUNT,
+    "reason": "not_json",
+    "hint": "",
+}
+_OPEN_STEP = b'{"step":1,"sensors":["A"],"counts":{"A":7770777},"waiting":{"B":[7770777,"readings:3"]}}'
+_POSITION = (
+    b'{"v":1,"type":"progress","next_step":1,"offsets":{"readings":4},"window":{"next_step":1,'
+    b'"close_through":-1,"heard":[["A",1]],"steps":[]},"basis":{},"account":{"steps":1,'
+    b'"spends":{"all":["1/2",false,0.0]}},"decided":"0123456789abcdef"}'
+)
+
+TOPICS: dict[str, Callable[[str], Target]] = {
+    "topic activations": door(
+        _into_release_worker(Topics().activations),
+        *_keyed("", b'{"v":1,"type":"activation","step":3,"sensors":["A","B"]}'),
+    ),
+    "topic readings": door(
+        _into_release_worker(Topics().readings),
+        *_keyed("", f'{{"v":1,"type":"reading","step":3,"sensor":"A","count":{COUNT}}}'.encode()),
+    ),
+    "topic steps": door(_step, *_keyed("1", json.dumps(_DECISION).encode()), known=(LogError,)),
+    "topic persons": lambda name: Target(
+        name,
+        _keyed(_NAME, *_people(), json.dumps({"v": 1, "type": "person", "person": PERSON}).encode()),
+        _person,
+        quick_inputs=500,
+    ),
+    "topic proposals": _made("proposals", _proposal, known=(SettingsError,), quick_inputs=1000),
+    "topic answers": _made("answers", _answer),
+    "topic rejected": door(_dead_letter, *_keyed("", json.dumps(_LETTER).encode())),
+    "topic progress": door(_progress, _POSITION + b"\n" + _OPEN_STEP),
+}
