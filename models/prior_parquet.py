@@ -155,6 +155,7 @@ def _flat(path: Path, columns: dict[str, pa.Array[Any]]) -> FlatChains:
     probability_start, probability = _column(columns["probability"], pa.float64())
     _check_lengths(path, columns, "col", np.diff(column_start), np.diff(entry_start))
     _check_lengths(path, columns, "probability", np.diff(probability_start), np.diff(entry_start))
+    _check_slots(path, columns, slots, np.diff(entry_start))
     initial_start, initial = np.zeros(count + 1, dtype=np.int64), np.empty(0)
     if "initial" in columns:
         initial_start, initial = _column(columns["initial"], pa.float64())
@@ -172,6 +173,20 @@ def _flat(path: Path, columns: dict[str, pa.Array[Any]]) -> FlatChains:
         initial_start,
         initial,
     )
+
+
+def _check_slots(
+    path: Path, columns: dict[str, pa.Array[Any]], slots: NDArray[np.int32], moves: NDArray[np.int64]
+) -> None:
+    """Refuse more slots than moves before memory is taken for them: each slot has at least one."""
+    wrong = np.flatnonzero(slots > np.maximum(moves, 1))
+    if wrong.size:
+        person = columns["person"][int(wrong[0])].as_py()
+        raise PriorFileError(
+            f"the slots of person {person!r} in {path} must have a move each",
+            f"{moves[wrong[0]]} moves for {slots[wrong[0]]} slots",
+            "correct 'slots', or give each slot its moves",
+        )
 
 
 def _slot(

@@ -121,5 +121,5 @@ def _folder() -> Path:
 
 
 COLUMNS: dict[str, Callable[[str], Target]] = {
-    "priors, columns": lambda name: Target(name, (b"0123456789",), _priors, secrets=(), quick_inputs=1000),
+    "priors, columns": lambda name: Target(name, (b"0123456789",), _priors, secrets=(), quick_inputs=300),
 }

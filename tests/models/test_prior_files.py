@@ -235,6 +235,7 @@ BAD_COLUMNS = {
         {"slots": pa.array([1, 2], pa.int32()), "slot": pa.array([None, [0, 1]])},
         "of person 'bob' in",
     ),
+    "slots without moves": ({"slots": pa.array([1, 2**31 - 1], pa.int32())}, "person 'bob' in"),
     "row sum": (
         {"probability": pa.array([[1.0, 1.0], [0.5]])},
         "row 0 (location '2') of person 'bob'",
