@@ -167,7 +167,9 @@ def _talk() -> Talk:
     """The release worker's side, before it has heard an answer."""
     policy = _book_policy()
     source = Source(deployment=_deployment().digest, session="s")
-    return Talk(policy.decider(0, ("A", "B")), policy.limit, 2, policy.coming(0), source=source)
+    dear = _deployment().settings.release.budget.dear
+    coming = policy.coming(0)
+    return Talk(policy.decider(0, ("A", "B")), policy.limit, 2, coming, source=source, evaluations=dear)
 
 
 @cache
