@@ -74,7 +74,8 @@ def run(
     Reads activations and readings, writes releases.jsonl, risks.jsonl and rejected.jsonl to the output
     folder. Stop it with Ctrl-C, or kill it: started again on the same output it continues where it stopped,
     and publishes nothing twice. Without --priors counts are published with the noise of the settings, and
-    only their differential privacy is accounted; setting locations names the places. --create-keys makes the keys in OUTPUT-keys (mode 0700), for you only.
+    only their differential privacy is accounted; setting locations names the places.
+    --create-keys makes the keys in OUTPUT-keys (mode 0700), for you only.
 
     \b
     Examples:

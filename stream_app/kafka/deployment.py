@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 from accounting.continuous import HorizonSettings
@@ -14,7 +13,7 @@ from accounting.decisions.limit import RiskLimit
 from models.schedule import StepSchedule
 from models.sensors import SensorRegistry
 from stream_app.decisions import schedule_of
-from stream_app.exceptions import RunChangedError, SettingsError, keeping
+from stream_app.exceptions import RunChangedError, keeping
 from stream_app.kafka.connection import Connection
 from stream_app.kafka.deployment_record import DeploymentTopic, accounts_basis, digest_of
 from stream_app.kafka.exceptions import LogError
