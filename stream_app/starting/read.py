@@ -86,10 +86,10 @@ def _long(table: pa.Table, sensor: str, count: str) -> _Cells:
     names = pc.cast(table[sensor], pa.string())
     if names.null_count:
         raise InputError(f"column {sensor!r} must name a sensor in each row", "an empty cell", "fill it")
-    coded = pc.dictionary_encode(names).combine_chunks()
+    found, index = np.unique(np.asarray(names.to_pylist(), dtype=str), return_inverse=True)
     values = _whole(table[count], count)
     row = np.flatnonzero(values != NOT_COUNTED)
-    return _Cells(row, np.asarray(coded.indices)[row], values[row], tuple(coded.dictionary.to_pylist()))
+    return _Cells(row, index[row], values[row], tuple(found.tolist()))
 
 
 def _wide(table: pa.Table, time: str) -> _Cells:
@@ -115,9 +115,9 @@ def _wide(table: pa.Table, time: str) -> _Cells:
 
 def _whole(column: pa.ChunkedArray[Any], name: str) -> NDArray[np.int64]:
     """Counts of a column, :data:`NOT_COUNTED` where a cell is empty."""
-    text = pc.utf8_trim_whitespace(pc.cast(column, pa.string()))
+    text: Any = pc.utf8_trim_whitespace(pc.cast(column, pa.string()))
     text = pc.if_else(pc.is_in(text, value_set=pa.array(["", "NA", "NaN", "nan", "null"])), None, text)
-    good = pc.fill_null(pc.match_substring_regex(text, r"^[0-9]{1,13}(\.0+)?$"), True)
+    good: Any = pc.fill_null(pc.match_substring_regex(text, r"^[0-9]{1,13}(\.0+)?$"), True)
     if not pc.all(good).as_py():
         row = pc.index(good, False).as_py()
         raise InputError(

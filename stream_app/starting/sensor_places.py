@@ -71,4 +71,4 @@ def _degrees(path: Path, table: pa.Table, name: str) -> list[float]:
         raise InputError(
             f"column {name!r} of {path} must hold degrees", "another text or none", "correct or rename it"
         )
-    return [float(value) for value in values.to_pylist()]
+    return [float(value) for value in values.to_pylist() if value is not None]

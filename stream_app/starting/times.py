@@ -73,7 +73,7 @@ def to_instants(
 
     ``repeat`` is 1 where a row is a sensor's second one of that time: it is of the later of the two hours.
     """
-    naive = pa.array(local, pa.timestamp("s"))
+    naive: Any = pa.array(local, pa.timestamp("s"))
     early = pc.assume_timezone(naive, zone, ambiguous="earliest", nonexistent="earliest")
     late = pc.assume_timezone(naive, zone, ambiguous="latest", nonexistent="latest")
     never = np.asarray(pc.not_equal(pc.local_timestamp(late), naive))
@@ -93,7 +93,7 @@ def to_instants(
 
 def exists(local: NDArray[np.int64], zone: str) -> NDArray[np.bool_]:
     """Where a local time is one that the clock shows."""
-    naive = pa.array(local, pa.timestamp("s"))
+    naive: Any = pa.array(local, pa.timestamp("s"))
     late = pc.assume_timezone(naive, zone, ambiguous="latest", nonexistent="latest")
     return np.asarray(pc.equal(pc.local_timestamp(late), naive))
 
