@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from stream_app.starting.files import Deployment
 
 _TABLE_STEPS = 48
+_USEFUL_EPSILON = 10.0  # beyond it a guarantee lets odds change 20,000-fold
 
 
 class Habits(StrEnum):
@@ -149,7 +150,8 @@ def _print_unknown(deployment: Deployment) -> None:
         "A missing count means that nobody counted. If your system leaves out zeros, write them first.",
         "A sensor is announced from its first count to its last; where it did not count in between, nothing "
         "is published.",
-        f"Noise of sigma {deployment.sigma:g} people on every count: change it in tallyguard.toml.",
+        f"Noise of sigma {deployment.sigma:g} people on every count: change it in tallyguard.toml. All these "
+        f"releases together then cost {_spent(deployment)}.",
         *(
             ["Where the sensors stand is not known: the page draws no map."]
             if deployment.places[0].latitude is None
@@ -157,6 +159,16 @@ def _print_unknown(deployment: Deployment) -> None:
         ),
     ):
         console.print(f"  - {sentence}", soft_wrap=True)
+
+
+def _spent(deployment: Deployment) -> str:
+    """The differential privacy of everything that is to be released, in words."""
+    delta = 1e-6  # the settings' own, unless they are changed
+    epsilon = deployment.epsilon(delta)
+    if epsilon == float("inf"):
+        return "more than differential privacy can state, which protects nobody: fewer releases or more noise"
+    useful = "" if epsilon <= _USEFUL_EPSILON else ", which protects nobody: fewer releases or more noise"
+    return f"epsilon {epsilon:,.3g} at delta {delta:g} in differential privacy{useful}"
 
 
 def _print_dependence(table: tuple[Dependence, ...]) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
+from accounting.differential_privacy import ZcdpSpend
 from models.mechanisms import Gaussian
 from models.population import Population
 from models.prior_files import save_population
@@ -45,6 +46,13 @@ class Deployment:
                 for name, begin, end in zip(self.counts.sensors, first, last, strict=True)
                 if begin <= step <= end
             )
+
+    def epsilon(self, delta: float) -> float:
+        """What releasing all of it costs anybody in differential privacy, whoever looks."""
+        spend = ZcdpSpend()
+        for step in self.schedule(len(self.counts.table)):
+            spend.add(step.releases)
+        return spend.epsilon(delta)
 
     def schedule(self, steps: int) -> list[StepSchedule]:
         """What the first steps release."""
