@@ -253,14 +253,3 @@ class PersonRecord:
         found = json.dumps(value, default=str)
         shown = found if len(found) <= 60 else found[:57] + "..."
         return PriorFileError(f"{member!r} of {self.where} must be {wanted}", shown, "see docs/priors.md")
-
-
-def check_assumed(where: str, value: Any) -> str:
-    """What a file of assumed priors says they rest on: one line of text."""
-    if not isinstance(value, str) or not value.strip() or not value.isprintable():
-        raise PriorFileError(
-            f"'assumed' in {where} must say in one line what the priors rest on",
-            type(value).__name__,
-            "write a sentence, or leave it out for measured habits",
-        )
-    return value

@@ -20,7 +20,6 @@ from accounting.sensor_information import SensorInformation
 from accounting.worst_moments import WorstMoments
 from models.population import Population
 from models.schedule import Schedule, StepSchedule
-from stream_app.habits import basis_note
 
 if TYPE_CHECKING:
     from accounting.explain import Explanation
@@ -68,11 +67,6 @@ class PeopleView:
     def horizon(self) -> int:
         """``T``, the steps of an explanation."""
         return self._settings.horizon
-
-    @property
-    def note(self) -> str | None:
-        """What every output must say of the priors; None for measured habits of people."""
-        return basis_note(len(self._population), self._population.assumed)
 
     def sensor_information_bits(self, step: StepSchedule) -> dict[str, float]:
         """Mean information each release of the step tells about a person, bits, by sensor."""
