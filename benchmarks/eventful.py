@@ -268,10 +268,9 @@ def page(report: EventfulReport) -> str:
 
 Made by `make soak`.
 
-{report.steps:,} steps of {SENSORS} sensors, {QUIET_STEPS:g} to {BUSY_STEPS:g} a second, for
-{RESIDENTS:,} people
-who stay and {VISITORS:,} who come and go; one release worker and two account workers, and a third that comes
-and goes.
+{report.steps:,} steps of {SENSORS} sensors, {QUIET_STEPS:g} to {BUSY_STEPS:g} a second.
+{RESIDENTS:,} people stay, {VISITORS:,} come and go. One release worker and two account
+workers, and a third that comes and goes.
 
 | what happened | times |
 |---|---:|
