@@ -106,6 +106,11 @@ class LineReader:
             raise self._changed("it ends before the point that was reached")
 
     @property
+    def reached(self) -> Position:
+        """Where the next run continues: where the earlier one stopped, until its lines are skipped."""
+        return self._saved if self.is_behind else self.position
+
+    @property
     def may_stop(self) -> bool:
         """Whether nothing is lost by asking for no further line."""
         return not (self._is_fleeting and self._has_more)

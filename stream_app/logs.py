@@ -63,3 +63,8 @@ def start_logging(settings: LogSettings) -> None:
         logging.getLogger(name).setLevel(settings.level.upper())
     for name in _NOT_OURS:
         logging.getLogger(name).setLevel(settings.libraries.upper())
+
+
+def only_errors_of(library: str) -> None:
+    """Leave out the warnings of a library that say nothing to whoever runs the program."""
+    logging.getLogger(library).setLevel(logging.ERROR)

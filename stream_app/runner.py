@@ -301,7 +301,7 @@ class EmbeddedRunner:
         self._journal.commit(
             Commit(
                 self._engine.next_step,
-                vars(self._reader.position),
+                vars(self._reader.reached),
                 self._engine.intake.window.save(),
                 account=self._account.save(),
                 decided=decided,

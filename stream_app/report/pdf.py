@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import logging
 from importlib import import_module
 from typing import Any
 
 from stream_app.exceptions import OutputError
+from stream_app.logs import only_errors_of
 
 SUFFIX = ".pdf"
 _ARCHIVAL = "pdf/a-3u"  # fonts embedded, text that can be searched: what archives ask for
@@ -24,7 +24,7 @@ def check_can_print() -> None:
 def pdf_of(html: str) -> bytes:
     """The page as a PDF; nothing is loaded from anywhere."""
     weasyprint = _weasyprint()
-    logging.getLogger("weasyprint").setLevel(logging.ERROR)  # it warns of styles that are for screens
+    only_errors_of("weasyprint")  # it warns of styles that are for screens
     document: bytes = weasyprint.HTML(string=html).write_pdf(pdf_variant=_ARCHIVAL)
     return document
 

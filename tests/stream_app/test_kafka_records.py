@@ -55,7 +55,7 @@ GOOD: dict[str, dict[str, Any]] = {
             "round": 0,
             "limit": {"share": 0.1, "reserve": 0.1},
         },
-        **{"sensors": [], "candidates": [[0]], "coming": [["a"]]},
+        **{"options": [], "sensors": [], "candidates": [[]], "coming": [["a"]]},
     },
     "rejected": {
         **{"v": 1, "type": "rejected", "source": "readings:1", "payload": "", "reason": "not_json"},

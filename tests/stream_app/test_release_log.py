@@ -33,7 +33,7 @@ def test_every_record_of_a_tiered_step_tells_its_readers_what_they_may_know(writ
     told = release_of(schedule, publisher.publish(schedule, [0, 0]))
     accounts: Any = None  # are elsewhere
     closed = [ClosedStep(schedule, told, (), accounts, accounts, (), is_replayed=False)]
-    transaction = Transaction(closed, (), Progress())
+    transaction = Transaction(closed, (), Progress(), {})
     topics = Topics.of(configured)
     log = ReleaseLog(Connection(configured.kafka), topics)
     written_to = {topic: value for topic, _, value, _ in log.records(transaction)}
