@@ -143,7 +143,7 @@ class ReleaseWorker(Job):
             raise FencedError(
                 "one release worker must own activations and readings",
                 f"another one has joined, and left {len(partitions)} of 2 partitions",
-                "stop one of the two",
+                "stop one of the two; else an input topic was deleted: start again to see which",
             )
 
     async def take(self, event: Any) -> None:

@@ -58,9 +58,12 @@ def test_a_topic_made_anew_under_a_running_worker_stops_it(kafka: Broker, tmp_pa
         wait_until("10 steps", lambda: len(deployment.releases()) == 10)
         make_anew(deployment, deployment.topics.readings)
         deployment.produce(lines[50:])
-        assert worker.ended() == 1
-        assert f"{deployment.topics.readings} was read up to 40, but it was made anew" in worker.text
-        assert deployment.start("release").ended() == 1
+        assert worker.ended() == 1  # by its own look, or because the group had a partition less for a moment
+        anew = f"{deployment.topics.readings} was read up to 40, but it was made anew"
+        assert anew in worker.text or "input topic was deleted" in worker.text
+        again = deployment.start("release")
+        assert again.ended() == 1
+        assert anew in again.text
         deployment.start("release", "--accept-changes")
         wait_until("the rest", lambda: len(deployment.releases()) == 20)
 
