@@ -3,8 +3,10 @@
 ``fastmath`` stays off: a replay must give the same bits, whatever the number of threads. Every process
 compiles for the same kind of CPU, so that machines that share people or a cache run the same instructions.
 
-numba notices when a kernel's own file has changed, not when a kernel it calls has: a caller would go on with
-the old one compiled into it. So the cache is a folder of its own for each state of the sources.
+numba keeps a compiled kernel by the path of its file, and notices when that file has changed but not when a
+kernel it calls has. Ours are kept by contents instead: of the file and of every file with kernels it imports.
+So copies of the same sources, wherever they stand, share what one of them compiled, and a change compiles
+again what can depend on it and nothing else.
 """
 
 from __future__ import annotations
@@ -12,37 +14,83 @@ from __future__ import annotations
 import hashlib
 import os
 import platform
+import re
 import shutil
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import llvmlite.binding as llvm  # type: ignore[import-untyped]
 import numba
+from numba.core.caching import CacheImpl, UserProvidedCacheLocator
 from numba.core.config import reload_config
 
 from models.exceptions import MachineError
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_PACKAGES = ("models", "accounting")
+_ROOT = Path(__file__).resolve().parent.parent
+_IMPORT = re.compile(rb"^\s*from ([\w.]+) import (\([^)]*\)|[^\n]*)", re.MULTILINE)
 CPU = "x86-64-v3"  # every server of the last ten years: AVX2 and FMA, no AVX-512
 _CPU_FEATURES = ("avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe")
 _UNUSED_SECONDS = 14 * 86_400  # older folders belong to sources nobody runs any more
 
 
-def source_stamp(root: Path) -> str:
-    """A name for the contents of all files that hold kernels, which are those that import this module."""
+@cache
+def _kernel_source(path: Path) -> bytes:
+    """A file's contents if it holds kernels, which are those that import this module; else nothing."""
+    source = path.read_bytes() if path.is_file() else b""
+    return source if b"models.jit" in source else b""
+
+
+def _imported(source: bytes, root: Path) -> set[Path]:
+    """Files below ``root`` that may be meant by the import lines of ``source``."""
+    found = set()
+    for module, names in _IMPORT.findall(source):
+        there = root.joinpath(*module.decode().split("."))
+        found |= {there.with_suffix(".py")}
+        found |= {there / f"{name.decode()}.py" for name in re.findall(rb"\w+", names)}
+    return found
+
+
+def source_stamp(path: Path, root: Path = _ROOT) -> str:
+    """A name for the contents of a file and of all files with kernels it imports, also through others."""
+    seen: dict[Path, bytes] = {}
+    waiting = {path}
+    while waiting:
+        each = waiting.pop()
+        seen[each] = _kernel_source(each)
+        waiting |= _imported(seen[each], root) - seen.keys()
     digest = hashlib.sha256(numba.__version__.encode())
-    for package in _PACKAGES:
-        for path in sorted((root / package).rglob("*.py")):
-            source = path.read_bytes()
-            if b"models.jit" in source:
-                digest.update(
-                    b"%s\0%d\0" % (path.relative_to(root).as_posix().encode(), len(source)) + source
-                )
+    for each in sorted(each for each in seen if seen[each]):
+        name = os.path.relpath(each, root).encode()
+        digest.update(b"%s\0%d\0" % (name, len(seen[each])) + seen[each])
     return digest.hexdigest()[:16]
+
+
+class KernelLocator(UserProvidedCacheLocator):
+    """Where numba keeps the kernels of a file: a folder named by :func:`source_stamp`."""
+
+    @classmethod
+    def from_function(cls, py_func: Any, py_file: str) -> Any:
+        """None for kernels of other people's files."""
+        if not _kernel_source(Path(py_file)):
+            return None
+        return super().from_function(py_func, py_file)  # type: ignore[no-untyped-call]
+
+    @classmethod
+    @cache
+    def get_suitable_cache_subpath(cls, py_file: str) -> str:
+        """A folder for these contents, wherever the file stands."""
+        return source_stamp(Path(py_file))
+
+    def ensure_cache_path(self) -> None:
+        """The folder exists and counts as used, see :func:`forget_unused`."""
+        super().ensure_cache_path()  # type: ignore[no-untyped-call]
+        os.utime(self.get_cache_path())  # type: ignore[no-untyped-call]
 
 
 def use_one_cpu() -> None:
@@ -68,25 +116,19 @@ def check_cpu(features: Mapping[str, bool]) -> None:
         )
 
 
-def use_own_cache() -> Path:
-    """Point numba to the folder of these sources, below ``NUMBA_CACHE_DIR`` or the user's cache folder."""
+def use_own_cache() -> None:
+    """Keep kernels by contents, below ``NUMBA_CACHE_DIR`` or the user's cache folder."""
     home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     caches = Path(os.environ.get("NUMBA_CACHE_DIR") or home / "tallyguard" / "kernels")
-    folder = caches / source_stamp(Path(__file__).parent.parent)
-    try:
-        if not folder.exists():
-            forget_unused(caches)
-        folder.mkdir(parents=True, exist_ok=True)
-        os.utime(folder)
-    except OSError:
-        return folder  # nowhere to write: numba then says so itself, kernel by kernel
-    numba.config.CACHE_DIR = str(folder)  # type: ignore[attr-defined]
-    return folder
+    forget_unused(caches)
+    others = [each.__name__ for each in CacheImpl._locator_classes]  # for kernels of other people's files
+    numba.config.CACHE_LOCATOR_CLASSES = ",".join([f"{__name__}.KernelLocator", *others])  # type: ignore[attr-defined]
+    numba.config.CACHE_DIR = str(caches)  # type: ignore[attr-defined]
 
 
 def forget_unused(caches: Path) -> None:
     """Remove the folders of sources that have not been run for two weeks."""
-    if caches.is_dir():
+    with suppress(OSError):  # no folder yet, or another process removes the same
         for old in caches.iterdir():
             is_ours = len(old.name) == 16 and old.is_dir()
             if is_ours and time.time() - old.stat().st_mtime > _UNUSED_SECONDS:

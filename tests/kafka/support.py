@@ -124,7 +124,7 @@ class OnKafka:
         listed = [{"name": name, "locations": list(where)} for name, where in sensors]
         (folder / "sensors.json").write_text(json.dumps({"sensors": listed}))
         self.config = folder / "tallyguard.toml"
-        self.config.write_text(_toml(servers, f"{folder.name}.", settings))
+        self.config.write_text(_toml(servers, f"{folder.parent.name}.{folder.name}.", settings))
         self._processes: list[Process] = []
 
     def __enter__(self) -> OnKafka:

@@ -145,7 +145,9 @@ def test_topics_of_another_shape_are_explained_and_keep_workers_from_starting(
             admin.delete_topics([deployment.topics.risks])
             wait_until("deleted", lambda: deployment.topics.risks not in admin.list_topics())
             differences = check_topics(admin, deployment.topics)
-        found = {(each.topic.removeprefix("shape."), each.must, each.got) for each in differences}
+        found = {
+            (each.topic.removeprefix(deployment.topics.prefix), each.must, each.got) for each in differences
+        }
         assert found == {("persons", "have 4 partitions", "6"), ("risks", "exist", "no such topic")}
         check = deployment.command("topics", "check")
         assert check.ended() == 1

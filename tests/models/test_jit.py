@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -22,19 +23,58 @@ NOT_COMPILED = {"models.exceptions", "accounting.exposure", "accounting.observat
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
-    for package in ("models", "accounting"):
-        (tmp_path / package).mkdir()
-    (tmp_path / "models" / "kernel.py").write_text("from models.jit import jit\n")
-    (tmp_path / "accounting" / "words.py").write_text("WORDS = 1\n")
+    """``accounting/walk.py`` calls ``models/sums.py`` through ``models/step.py``, not ``other.py``."""
+    kernel = "from models.jit import jit\n"
+    files = {
+        "models/sums.py": kernel,
+        "models/other.py": kernel,
+        "models/words.py": "WORDS = 1\n",
+        "models/step.py": kernel + "from models import (\n    sums,  # a module\n)\n",
+        "accounting/walk.py": kernel + "from models.words import WORDS\nfrom models.step import step\n",
+    }
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
     return tmp_path
 
 
-def test_a_changed_kernel_gets_a_new_cache_and_a_changed_text_does_not(tree: Path) -> None:
-    before = source_stamp(tree)
-    (tree / "accounting" / "words.py").write_text("WORDS = 2\n")
-    assert source_stamp(tree) == before
-    (tree / "models" / "kernel.py").write_text("from models.jit import jit  # changed\n")
-    assert source_stamp(tree) != before
+@pytest.mark.parametrize(
+    ("changed", "compiled_again"),
+    [("walk", True), ("step", True), ("sums", True), ("other", False), ("words", False)],
+)
+def test_a_kernel_is_compiled_again_when_it_or_one_it_calls_changed(
+    tree: Path, tmp_path_factory: pytest.TempPathFactory, changed: str, compiled_again: bool
+) -> None:
+    copy = tmp_path_factory.mktemp("copy") / "elsewhere"
+    shutil.copytree(tree, copy)
+    walk = Path("accounting", "walk.py")
+    assert source_stamp(copy / walk, copy) == source_stamp(tree / walk, tree)
+    again = tmp_path_factory.mktemp("copy") / "changed"
+    shutil.copytree(tree, again)
+    (file,) = again.rglob(f"{changed}.py")
+    file.write_text(file.read_text() + "# changed\n")
+    assert (source_stamp(again / walk, again) != source_stamp(tree / walk, tree)) == compiled_again
+
+
+def test_another_copy_of_the_sources_loads_what_the_first_has_compiled(tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "models", tmp_path / "elsewhere" / "models")
+    code = (
+        "import numpy as np; from models.eigenvalues import _below; _below(np.ones(2), np.ones(1), 0.5);"
+        "print(sum(_below.stats.cache_hits.values()))"
+    )
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "cache"), "PYTHONPATH": ""}
+    loaded = [
+        subprocess.run(
+            [sys.executable, "-c", code],
+            cwd=copy,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout.strip()
+        for copy in (ROOT, tmp_path / "elsewhere", ROOT)
+    ]
+    assert loaded == ["0", "1", "1"]
 
 
 def test_only_caches_that_nobody_used_for_weeks_are_removed(tmp_path: Path) -> None:
