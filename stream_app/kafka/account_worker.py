@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import aclosing
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
@@ -240,8 +241,7 @@ class AccountWorker(Job):
 
     async def _catch_up(self, book: Book, until: int, *, are_told: bool = True) -> None:
         """Apply the logged steps before ``until``; their risks are told unless somebody has done so."""
-        while book.next_step < until:
-            schedules = await self._logged(book.next_step, min(until, book.next_step + _STEPS_AT_A_TIME))
+        async for schedules in self._logged(book.next_step, until):
             if are_told:
                 await self._in_thread(partial(_apply_all, book, schedules, self._pulse.progress))
                 continue
@@ -249,20 +249,29 @@ class AccountWorker(Job):
                 await self._apply(book, schedule)
                 self._pulse.progress()
 
-    async def _logged(self, first: int, until: int) -> list[StepSchedule]:
-        """The decided steps ``first..until - 1`` of the log."""
-        decisions = read_steps(self._deployment.connection, self._topics.decisions, first, until)
-        found = []
-        async for decision in decisions:
-            found.append(self._schedule(decision))
-            self._pulse.progress()
-        if [schedule.step for schedule in found] != list(range(first, max(first, until))):
+    async def _logged(self, first: int, until: int) -> AsyncIterator[list[StepSchedule]]:
+        """The decided steps ``first..until - 1`` of the log, some at a time: the log may be long."""
+        connection, decisions = self._deployment.connection, self._topics.decisions
+        found: list[StepSchedule] = []
+        due = first
+        async with aclosing(read_steps(connection, decisions, first, until)) as steps:
+            async for decision in steps:
+                if decision.step != due:
+                    break
+                due += 1
+                found.append(self._schedule(decision))
+                self._pulse.progress()
+                if len(found) == _STEPS_AT_A_TIME:
+                    yield found
+                    found = []
+        if found:
+            yield found
+        if due < until:
             raise LogError(
-                f"{self._topics.decisions} must hold every step from {first} to {until - 1}",
-                f"{len(found)} of {until - first}",
-                f"its retention must be unlimited; {restoring(self._topics.decisions)}",
+                f"{decisions} must hold every step from {first} to {until - 1}",
+                f"none of step {due}",
+                f"its retention must be unlimited; {restoring(decisions)}",
             )
-        return found
 
     async def _change_people(self) -> None:
         """Between two steps: people who came, left or have another prior."""
@@ -285,14 +294,12 @@ class AccountWorker(Job):
 
     async def _enter(self, book: Book, changes: Changes) -> None:
         """Bring changes into a book; records that are no priors go to the dead letters."""
-        since = [entry.effective_from for entry in changes.values() if entry is not None]
-        schedules = await self._logged(min([book.next_step, *since]), book.next_step)
-
-        def logged(first: int, until: int) -> Iterable[StepSchedule]:
-            return [schedule for schedule in schedules if first <= schedule.step < until]
-
-        refused = await self._in_thread(lambda: book.change(changes, logged, self._pulse.progress))
-        for person in refused:
+        moved = self._pulse.progress
+        newcomers = await self._in_thread(lambda: book.newcomers(changes, moved))
+        async for schedules in self._logged(newcomers.next_step, book.next_step):
+            await self._in_thread(partial(newcomers.apply, schedules, moved))
+        await self._in_thread(lambda: book.change(changes, newcomers, moved))
+        for person in newcomers.refused:
             source = f"{self._topics.persons}/{book.partition}:{person.offset}"
             await self._refuse(refused_person(source, person.pseudonym.encode(), person.reason))
 

@@ -22,10 +22,6 @@ from stream_app.people_shards import decision_shares
 from stream_app.proposals import Answer, Proposal, Respondent
 from stream_app.risk_output import summary_message, with_worst
 
-Schedules = Callable[[int, int], Iterable[StepSchedule]]
-"""The decided steps from the first number up to but without the second."""
-
-
 Moved = Callable[[], None]
 """Called whenever a piece of long work is done."""
 
@@ -39,6 +35,27 @@ class Arrival(Enum):
     KNOWN = "known"  # applied already: drop it
     NEXT = "next"  # apply it
     AHEAD = "ahead"  # fetch the steps between from the log first
+
+
+class Newcomers:
+    """People who are to enter a book, in pieces, before the first step that counts for any of them."""
+
+    def __init__(
+        self, pieces: Sequence[ContinuousAccountant], refused: tuple[RefusedPerson, ...], until: int
+    ) -> None:
+        self.pieces = pieces
+        self.refused = refused
+        """Records that are no prior."""
+        self.next_step = min([until, *(piece.next_step for piece in pieces)])
+        """The first step of the log that concerns any of them; they enter the book before step ``until``."""
+
+    def apply(self, schedules: Iterable[StepSchedule], moved: Moved) -> None:
+        """Account some logged steps, in order, for everybody whom they concern."""
+        for schedule in schedules:
+            for piece in self.pieces:
+                if piece.next_step <= schedule.step:
+                    piece.apply(schedule)
+                    moved()
 
 
 class Book:
@@ -98,35 +115,36 @@ class Book:
         """Risks to be told of single people after the last step."""
         return risk_records(self.accountant, self.next_step - 1, self._risk_every)
 
-    def change(
-        self,
-        changes: Mapping[str, PersonEntry | None],
-        schedules: Schedules,
-        moved: Moved = lambda: None,
-    ) -> tuple[RefusedPerson, ...]:
-        """People who come, leave (None) or get another prior; the log brings newcomers up to date.
+    def newcomers(self, changes: Mapping[str, PersonEntry | None], moved: Moved = lambda: None) -> Newcomers:
+        """Those of the changes who come or get another prior; the log then brings them up to date.
 
         Done in pieces, each of which is told to ``moved``: many people take long, and are not stuck.
-
-        A record that is no prior changes nothing: whoever was known stays with the prior that was known.
         """
-        newcomers: list[ContinuousAccountant] = []
+        pieces: list[ContinuousAccountant] = []
         refused: tuple[RefusedPerson, ...] = ()
         for piece in _pieces(entry for entry in changes.values() if entry is not None):
             some, wrong = self._accountant(piece, self.next_step)
-            for schedule in schedules(some.next_step, self.next_step):
-                some.apply(schedule)
-                moved()
-            newcomers.append(some)
+            pieces.append(some)
             refused += wrong
             moved()
-        gone = changes.keys() - {each.pseudonym for each in refused}
+        return Newcomers(pieces, refused, self.next_step)
+
+    def change(
+        self,
+        changes: Mapping[str, PersonEntry | None],
+        newcomers: Newcomers,
+        moved: Moved = lambda: None,
+    ) -> None:
+        """People who come, leave (None) or get another prior; ``newcomers`` have reached ``next_step``.
+
+        A record that is no prior changes nothing: whoever was known stays with the prior that was known.
+        """
+        gone = changes.keys() - {each.pseudonym for each in newcomers.refused}
         known = self.accountant
         staying = [i for i, name in enumerate(known.population.people) if name not in gone]
         if len(staying) < len(known.population):
             known = known.of_people(np.array(staying, dtype=np.int64))
-        self._use(_joined([known, *newcomers], moved))
-        return refused
+        self._use(_joined([known, *newcomers.pieces], moved))
 
     def _use(self, accountant: ContinuousAccountant) -> None:
         """Account with this one from now on."""

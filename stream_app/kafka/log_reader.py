@@ -7,7 +7,7 @@ steps and offsets rise together. A record that is no decision is passed over: wh
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -108,7 +108,7 @@ async def committed_offset(connection: Connection, group: str, topic: str, parti
 
 async def read_steps(
     connection: Connection, topic: str, first: int, until: int
-) -> AsyncIterator[StepDecision]:
+) -> AsyncGenerator[StepDecision, None]:
     """The decisions of the steps ``first..until - 1`` of a log with one record a step, in order."""
     if first >= until:
         return
@@ -133,7 +133,7 @@ async def _start(connection: Connection) -> Any:
         isolation_level="read_committed",
         enable_auto_commit=False,
         auto_offset_reset="earliest",  # an offset that compaction removed must not lead to the end
-        max_partition_fetch_bytes=8 * 2**20,
+        max_partition_fetch_bytes=2**20,  # a larger record comes alone
     )
     try:
         await consumer.start()

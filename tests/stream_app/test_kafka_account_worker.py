@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+from collections.abc import AsyncIterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -18,9 +19,10 @@ from stream_app.kafka.account_worker import AccountWorker
 from stream_app.kafka.apps import CommittedTransport
 from stream_app.kafka.book import Book
 from stream_app.kafka.deployment import Deployment
+from stream_app.kafka.exceptions import LogError
 from stream_app.kafka.person_records import parse_person, person_records
 from stream_app.kafka.worker import Pulse, heed_cancellation
-from stream_app.messages import RiskSummary
+from stream_app.messages import RiskSummary, StepDecision
 from stream_app.proposals import Limit, Option, Proposal, SensorOptions, Source
 from stream_app.settings import Settings
 from tests.stream_app.engine_support import population
@@ -48,8 +50,8 @@ class Worker(AccountWorker):
 
     log: tuple[StepSchedule, ...] = ()
 
-    async def _logged(self, first: int, until: int) -> list[StepSchedule]:
-        return list(self.log[first:until])
+    async def _logged(self, first: int, until: int) -> AsyncIterator[list[StepSchedule]]:
+        yield list(self.log[first:until])
 
 
 @pytest.fixture
@@ -73,7 +75,8 @@ def test_the_risks_of_steps_taken_from_the_log_are_told_once_each(deployment: De
         told = worker._risks = Told()  # type: ignore[assignment]
         book = Book(0, deployment)
         records = person_records(population(3), ["a", "b", "c"], 0, "d")
-        book.change({name: parse_person(name.encode(), value, "d") for name, value in records}, lambda *_: ())
+        people = {name: parse_person(name.encode(), value, "d") for name, value in records}
+        book.change(people, book.newcomers(people))
         acknowledged: list[int] = []
         for step in (0, 1, 5, 3, 2, 6, 5, 7):
             message = SimpleNamespace(
@@ -87,6 +90,35 @@ def test_the_risks_of_steps_taken_from_the_log_are_told_once_each(deployment: De
     assert told.steps == list(range(8))
     assert acknowledged == [0, 1, 5, 3, 2, 6, 5, 7]
     assert book.next_step == 8
+
+
+@pytest.mark.parametrize("missing", [None, 300, 449])
+def test_a_long_log_is_read_some_steps_at_a_time_and_without_gaps(
+    deployment: Deployment, monkeypatch: pytest.MonkeyPatch, missing: int | None
+) -> None:
+    """What is held for a moment does not grow with the log."""
+    log = steps_of(deployment, 450)
+
+    async def read_steps(_: object, topic: str, first: int, until: int) -> AsyncIterator[StepDecision]:
+        for schedule in log[first:until]:
+            if schedule.step != missing:
+                yield decision_of(schedule)
+
+    async def work() -> list[int]:
+        worker = AccountWorker(deployment, watch=Heard(), pulse=Pulse())  # type: ignore[arg-type]
+        async for schedules in worker._logged(20, 450):
+            steps.extend(schedule.step for schedule in schedules)
+            assert len(schedules) <= 200
+        return steps
+
+    monkeypatch.setattr("stream_app.kafka.account_worker.read_steps", read_steps)
+    steps: list[int] = []
+    if missing is None:
+        assert asyncio.run(work()) == list(range(20, 450))
+        return
+    with pytest.raises(LogError, match=rf"every step from 20 to 449, got none of step {missing}"):
+        asyncio.run(work())
+    assert steps == list(range(20, missing))
 
 
 def test_the_position_committed_is_behind_the_last_acknowledged_event() -> None:
@@ -130,7 +162,8 @@ def test_a_summary_names_the_most_exposed_only_when_asked(deployment: Deployment
     deployment = dataclasses.replace(deployment, settings=settings)
     book = Book(0, deployment)
     records = person_records(population(3), ["a", "b", "c"], 0, "d")
-    book.change({name: parse_person(name.encode(), value, "d") for name, value in records}, lambda *_: ())
+    people = {name: parse_person(name.encode(), value, "d") for name, value in records}
+    book.change(people, book.newcomers(people))
     for step in steps_of(deployment, 8):
         book.apply(step)
     worst, names = book.accountant.worst(), book.pseudonyms

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
@@ -37,9 +36,6 @@ def test_people_who_are_loaded_in_pieces_are_accounted_as_those_loaded_at_once(
     sensor = deployment.registry.sensors[0]
     log = [StepSchedule(step, (SensorRelease(sensor, Raw()),)) for step in range(4)]
 
-    def logged(first: int, until: int) -> Iterable[StepSchedule]:
-        return log[first:until]
-
     books, signs = [], []
     for piece in (500, 2):
         monkeypatch.setattr("stream_app.kafka.book.PIECE_PEOPLE", piece)
@@ -48,8 +44,13 @@ def test_people_who_are_loaded_in_pieces_are_accounted_as_those_loaded_at_once(
             book.apply(schedule)
         people = entries(7)
         people["0" * 31 + "3"].record["transition"] = [[0.5]]
-        refused = book.change(people, logged, lambda moved=moved: moved.append(1))
-        assert [each.pseudonym for each in refused] == ["0" * 31 + "3"]
+        sign = lambda moved=moved: moved.append(1)  # noqa: E731
+        newcomers = book.newcomers(people, sign)
+        assert newcomers.next_step == 0
+        newcomers.apply(log[:1], sign)  # the log comes some steps at a time
+        newcomers.apply(log[1:], sign)
+        book.change(people, newcomers, sign)
+        assert [each.pseudonym for each in newcomers.refused] == ["0" * 31 + "3"]
         books.append(book)
         signs.append(len(moved))
     whole, pieces = books

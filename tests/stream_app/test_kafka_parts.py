@@ -23,7 +23,7 @@ from stream_app.kafka.book import Book
 from stream_app.kafka.connection import Connection
 from stream_app.kafka.deployment import Deployment
 from stream_app.kafka.exceptions import LogError
-from stream_app.kafka.person_records import parse_person, people_of, person_records
+from stream_app.kafka.person_records import RefusedPerson, parse_person, people_of, person_records
 from stream_app.kafka.person_source import Changes, PersonSource
 from stream_app.kafka.producing import Pace, produce
 from stream_app.kafka.progress import KEY, Restored, restore
@@ -325,18 +325,24 @@ def test_a_progress_whose_window_is_none_is_refused(window: dict[str, Any]) -> N
         restore({KEY: record}, "progress")
 
 
+def change(book: Book, changes: dict[str, Any]) -> tuple[RefusedPerson, ...]:
+    newcomers = book.newcomers(changes)
+    book.change(changes, newcomers)
+    return newcomers.refused
+
+
 def test_whoever_is_deleted_leaves_a_book_also_when_another_record_is_refused(tmp_path: Path) -> None:
     (tmp_path / "locations.txt").write_text("A\nB\nC\nD\n")
     book = Book(0, Deployment.of(kafka_settings(tmp_path / "locations.txt")))
     records = dict(person_records(population(2), ["a", "b"], 0, "d"))
     entries = {name: parse_person(name.encode(), value, "d") for name, value in records.items()}
-    assert book.change(entries, lambda first, until: ()) == ()
+    assert change(book, entries) == ()
     stranger = entries["a"]._replace(pseudonym="z", record={"person": "z", "transition": [[0.5]]})
-    refused = book.change({"a": None, "z": stranger}, lambda first, until: ())
+    refused = change(book, {"a": None, "z": stranger})
     assert [each.pseudonym for each in refused] == ["z"]
     assert book.pseudonyms == ("b",)
     worse = entries["b"]._replace(record={"person": "b", "transition": [[0.5]]})
-    assert [each.pseudonym for each in book.change({"b": worse}, lambda first, until: ())] == ["b"]
+    assert [each.pseudonym for each in change(book, {"b": worse})] == ["b"]
     assert book.pseudonyms == ("b",)
 
 
