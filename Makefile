@@ -17,7 +17,7 @@ CODE := models accounting stream_app tests benchmarks experiments
 PYTHON ?= $(shell for candidate in python3 python3.11 python3.12 python3.13; do \
 	$$candidate -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$candidate && break; done)
 
-.PHONY: help demo test services test-fast lint format bench fuzz soak held-out figures tightness real-checkins decisions designs \
+.PHONY: help demo test services test-fast lint docs format bench fuzz soak held-out figures tightness real-checkins decisions designs \
 	readme screenshots lock install install-dev clean
 
 help: ## this list
@@ -49,10 +49,13 @@ services: ## Prometheus, Chromium, Pango, Java, Maven and faketime from Debian's
 test-fast: install-dev ## the tests that take less than three minutes together
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m "not slow"
 
-lint: install-dev ## ruff, and mypy --strict on the three packages
+lint: install-dev docs ## ruff, mypy --strict on the three packages, and the documentation's links
 	@$(BIN)/ruff check $(wildcard $(CODE))
 	@$(BIN)/ruff format --check $(wildcard $(CODE))
 	@$(BIN)/mypy --strict -p models -p accounting -p stream_app
+
+docs: install-dev ## the documentation as a site, in site/; a broken link is an error
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
 
 format: install-dev ## rewrite the code in the house's format
 	@$(BIN)/ruff check --fix $(wildcard $(CODE))
@@ -89,7 +92,7 @@ decisions: install-dev ## utility against risk: risk budgets beside fixed noise 
 readme: install-dev ## refresh the README's picture and example from a run of the demo
 	@$(BIN)/python -m experiments.readme
 
-screenshots: install-dev services ## pictures of page, report and dashboards for docs/watching.md
+screenshots: install-dev services ## pictures of page, report and dashboards for docs/how-to/watch.md
 	@$(BIN)/python -m tests.watching.screenshots docs/screenshots
 
 # A failure here is shown by the demo and the tests in a better place.
@@ -128,5 +131,5 @@ lock: | $(VENV)/bin/python ## choose the newest versions and write both lock fil
 	@$(BIN)/$(UV_COMPILE) --extra build --constraint requirements-dev.lock --no-annotate --output-file requirements.lock
 
 clean: ## remove the environment and everything generated
-	rm -rf $(VENV) demo-output out .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) site demo-output out .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

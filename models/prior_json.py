@@ -1,4 +1,4 @@
-"""Priors as JSON: the form people write by hand and other tools send. Layout in ``docs/priors.md``."""
+"""Priors as JSON: the form people write by hand and other tools send; ``docs/reference/priors.md``."""
 
 from __future__ import annotations
 

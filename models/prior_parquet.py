@@ -103,7 +103,7 @@ def _check_columns(path: Path, found: list[str]) -> None:
         raise PriorFileError(
             f"columns of {path} must be {', '.join(_SCHEMA.names)} (slots, slot and initial may be missing)",
             f"missing {missing}, unknown {unknown}, repeated {repeated}",
-            "rename or drop columns; the layout is in docs/priors.md",
+            "rename or drop columns; the layout is in docs/reference/priors.md",
         )
 
 

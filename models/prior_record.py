@@ -78,7 +78,7 @@ class PersonRecord:
         self.where = where
         if not isinstance(record, dict):
             raise PriorFileError(
-                f"{self.where} must be an object", type(record).__name__, "see docs/priors.md"
+                f"{self.where} must be an object", type(record).__name__, "see docs/reference/priors.md"
             )
         person = record.get("person")
         if not isinstance(person, str) or not person:
@@ -252,4 +252,5 @@ class PersonRecord:
         """A member of the wrong form; shows the beginning of what was found."""
         found = json.dumps(value, default=str)
         shown = found if len(found) <= 60 else found[:57] + "..."
-        return PriorFileError(f"{member!r} of {self.where} must be {wanted}", shown, "see docs/priors.md")
+        must = f"{member!r} of {self.where} must be {wanted}"
+        return PriorFileError(must, shown, "see docs/reference/priors.md")

@@ -11,7 +11,7 @@ def restoring(what: str) -> str:
     """The remedy for a record that is lost or damaged: there is none but to have it back."""
     return (
         f"restore {what} from a backup; to begin anew would forget what was published, and every risk would "
-        "be too low (docs/operations.md, When a record is lost)"
+        "be too low (docs/how-to/restart-and-recover.md, When a record is lost)"
     )
 
 
@@ -21,7 +21,7 @@ def keeping(changed: Iterable[str], acceptable: Container[str]) -> str:
         return "put back what it was, or accept it from the next step on with --accept-changes"
     return (
         "put back what it was; with anything else the accounts would not be those of what was published "
-        "(docs/operations.md, Changed settings)"
+        "(docs/how-to/restart-and-recover.md, Changed settings)"
     )
 
 

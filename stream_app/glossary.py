@@ -1,6 +1,6 @@
-"""The words of this project, each explained once: for `tallyguard explain`, the report and docs/glossary.md.
+"""The words of this project, each explained once: for `tallyguard explain`, report and documentation.
 
-``python -m stream_app.glossary`` makes the page.
+``python -m stream_app.glossary`` makes ``docs/reference/glossary.md``.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
+from pathlib import PurePosixPath
 
 from models.exceptions import TallyguardError
 
@@ -37,137 +38,147 @@ GLOSSARY = (
         ("risk", "certified risk"),
         "If habits are as assumed, no method tells where a person was more often than this, given all counts "
         "published so far. A ceiling of 30 in 100: at most 30 of 100 such attempts succeed.",
-        "guarantees.md",
+        "explanation/guarantees.md",
     ),
     Entry(
         "guess",
         ("baseline",),
         "How often the best guess without any count is right. Habits alone give that much away, whether "
         "counts are published or not.",
-        "guarantees.md",
+        "explanation/guarantees.md",
     ),
     Entry(
         "added",
         ("added risk",),
         "Ceiling less guess: at most this much is due to the published counts.",
-        "guarantees.md",
+        "explanation/guarantees.md",
     ),
     Entry(
         "horizon",
         ("T",),
         "How many consecutive steps an observer tries to tell, the last ones at every moment. A longer "
         "horizon is harder to tell in full.",
-        "bounds.md",
+        "how-to/choose-horizon-and-budget.md",
     ),
     Entry(
         "mistakes",
         ("s",),
         "How many steps of the horizon an observer may get wrong and still count as right. With many, habits "
         "alone decide and what counts add hardly shows.",
-        "bounds.md",
+        "how-to/choose-horizon-and-budget.md",
     ),
     Entry(
         "habits",
         ("prior", "movement prior"),
         "What an observer knows of a person beforehand: how likely each place is after another, by the hour "
         "if need be. Every ceiling rests on it.",
-        "priors.md",
+        "explanation/movement-priors.md",
     ),
     Entry(
         "adversary",
         ("observer",),
         "Whoever tries to find out where a person was. Assumed to know the person's habits, where everybody "
         "else is, the schedule, and every count ever published.",
-        "guarantees.md",
+        "explanation/guarantees.md",
     ),
     Entry(
         "attack",
         (),
         "What a named method of telling where a person was achieves. Never above the ceiling if habits are "
         "as assumed, often far below it.",
-        "attacks.md",
+        "explanation/ceiling-and-attack.md",
     ),
     Entry(
         "step",
         (),
         "The unit of time: an hour, say. Each sensor gives at most one count a step, and a step is published "
         "once, whole.",
-        "operations.md",
+        "explanation/steps.md",
     ),
-    Entry("sensor", (), "A device that counts the people at one location or at several.", "operations.md"),
+    Entry(
+        "sensor",
+        (),
+        "A device that counts the people at one location or at several.",
+        "how-to/place-sensors.md",
+    ),
     Entry(
         "activation",
         (),
         "The message that says which sensors count in a step. It comes before the counts.",
-        "operations.md",
+        "explanation/steps.md",
     ),
     Entry(
         "schedule",
         (),
         "Which sensors are active in which step and how their counts are released. Known before any count, "
         "so risk can be known before, too.",
-        "decisions.md",
+        "explanation/decisions.md",
     ),
     Entry(
         "release",
         (),
         "What is published of a step: for each active sensor a count, exact or with noise, or nothing.",
-        "noise.md",
+        "explanation/noise.md",
     ),
-    Entry("raw", (), "Published exactly as counted.", "noise.md"),
-    Entry("suppressed", (), "Not published: the step says that the sensor was active, no more.", "noise.md"),
+    Entry("raw", (), "Published exactly as counted.", "explanation/noise.md"),
+    Entry(
+        "suppressed",
+        (),
+        "Not published: the step says that the sensor was active, no more.",
+        "explanation/noise.md",
+    ),
     Entry(
         "sigma",
         ("expected error", "noise"),
         "The spread of the noise added to a count, in people. With sigma 1 a count is off by 0.7 people on "
         "average, with sigma 10 by 8.",
-        "noise.md",
+        "explanation/noise.md",
     ),
     Entry(
         "risk budget",
         ("budget",),
         "A limit on ceiling or added risk, and the share of people who may be over it. Under a budget the "
         "least noise that keeps it is chosen step by step.",
-        "decisions.md",
+        "explanation/decisions.md",
     ),
     Entry(
         "epsilon",
         ("rho", "differential privacy"),
         "Differential privacy spent so far: the worst case for any observer with any knowledge. It only "
         "grows, and one exact count makes it infinite.",
-        "guarantees.md",
+        "explanation/guarantees.md",
     ),
     Entry(
         "delta",
         (),
         "The small chance with which the promise of epsilon may fail: one in a million unless set otherwise.",
-        "guarantees.md",
+        "explanation/guarantees.md",
     ),
     Entry(
         "tier",
         ("tiers",),
         "A group of recipients who get the same counts with the same noise; others get them with more "
         "or less.",
-        "tiers.md",
+        "explanation/tiers.md",
     ),
     Entry(
         "pseudonym",
         (),
         "A keyed code that stands for a person. Without the deployment's key it cannot be turned back.",
-        "watching.md",
+        "how-to/watch.md",
     ),
     Entry(
         "noise key",
         ("key",),
         "The secret from which all noise is drawn, so that the same reading always gets the same noise. "
         "Whoever has it can take the noise off.",
-        "noise.md",
+        "explanation/noise.md",
     ),
     Entry(
         "dead letter",
         ("rejected",),
         "A message that was refused, kept with reason and hint in rejected.jsonl.",
-        "operations.md",
+        "reference/output.md",
     ),
 )
 _REPORT = ("ceiling", "guess", "added", "horizon", "mistakes", "pseudonym", "sigma", "epsilon")
@@ -190,10 +201,10 @@ def for_report() -> Iterable[tuple[str, str]]:
 
 
 def markdown_page() -> str:
-    """``docs/glossary.md``."""
+    """``docs/reference/glossary.md``."""
     rows = [
         f"| **{entry.word}**{''.join(f', {name}' for name in entry.also)} | {entry.meaning} | "
-        f"[{entry.page.removesuffix('.md')}]({entry.page}) |"
+        f"[{PurePosixPath(entry.page).stem.replace('-', ' ')}](../{entry.page}) |"
         for entry in GLOSSARY
     ]
     head = (

@@ -106,5 +106,5 @@ def _read(path: Path) -> _File:
         raise SettingsError(
             f"recipients file {path} must have owner, epsilon, allowed and edges as documented",
             f"{place}: {first['msg']}",
-            "see docs/tiers.md",
+            "see docs/how-to/publish-in-tiers.md",
         ) from error

@@ -114,7 +114,7 @@ def _shown(default: object) -> str:
 
 
 def markdown_table() -> str:
-    """The settings as the table of ``docs/operations.md``."""
+    """The settings as the table of ``docs/reference/settings.md``."""
     rows = [
         f"| `{row.name}` | `{row.variable}` | `{row.default}` | {row.description} |" for row in describe()
     ]

@@ -36,19 +36,37 @@ def requirements(*extras: str) -> list[Requirement]:
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
 def test_every_link_in_the_documents_leads_somewhere(document: Path) -> None:
-    """Relative links and pictures name files of the repository."""
-    targets = [first or second for first, second in LINK.findall(document.read_text())]
-    local = [target.split("#")[0] for target in targets if "://" not in target and target.split("#")[0]]
-    missing = [target for target in local if not (document.parent / target).exists()]
+    """Relative links and pictures name files of the repository, and headings of a page that are there."""
+    targets = [first or second for first, second in LINK.findall(prose(document.read_text()))]
+    missing = []
+    for target in targets:
+        path, _, anchor = target.partition("#")
+        page = document.parent / path if path else document
+        if "://" not in target and not (page.exists() and (not anchor or anchor in anchors(page))):
+            missing.append(target)
     assert not missing
 
 
+def prose(text: str) -> str:
+    """A page without its blocks of code."""
+    return re.sub(r"^ *```.*?^ *```$", "", text, flags=re.MULTILINE | re.DOTALL)
+
+
+def anchors(page: Path) -> set[str]:
+    """Where links into a page may lead, as GitHub and the site make them of headings."""
+    headings = re.findall(r"^#+ (.*)$", prose(page.read_text()), re.MULTILINE)
+    plain = (re.sub(r"[^\w\- ]", "", heading.strip().lower()) for heading in headings)
+    return {words.replace(" ", "-") for words in plain}
+
+
 def test_every_page_of_the_documentation_is_in_its_index() -> None:
-    """Nobody has to guess that a page exists."""
-    index = (ROOT / "docs" / "README.md").read_text()
-    pages = [page.name for page in (ROOT / "docs").glob("*.md") if page.name != "README.md"]
-    assert pages
-    assert [page for page in pages if f"({page})" not in index] == []
+    """Nobody has to guess that a page exists; each is of one of the four kinds, a result or a runbook."""
+    docs = ROOT / "docs"
+    index = "".join((docs / name).read_text() for name in ("README.md", "reference/alerts.md"))
+    pages = [page.relative_to(docs) for page in docs.rglob("*.md") if page != docs / "README.md"]
+    assert [str(page) for page in pages if f"({page})" not in index and f"(../{page})" not in index] == []
+    kinds = {"how-to", "explanation", "reference", "results", "runbooks"}
+    assert {page.parts[0] for page in pages} == kinds
 
 
 @pytest.mark.parametrize(

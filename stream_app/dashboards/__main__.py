@@ -36,7 +36,7 @@ def generated() -> dict[Path, str]:
     }
     return {
         **files,
-        Path("docs/metrics.md"): metrics_page(),
+        Path("docs/reference/metrics.md"): metrics_page(),
         Path("deploy/kubernetes/prometheus-operator/rules.yaml"): _operator_rule(),
         Path("stream_app/web/static/runbooks.json"): _runbooks(),
     }

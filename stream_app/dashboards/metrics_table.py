@@ -1,4 +1,4 @@
-"""The table of metrics in ``docs/metrics.md``, from the metrics themselves."""
+"""The table of metrics in ``docs/reference/metrics.md``, from the metrics themselves."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def metric_rows() -> Iterator[MetricRow]:
 
 
 def metrics_page() -> str:
-    """The text of ``docs/metrics.md``."""
+    """The text of ``docs/reference/metrics.md``."""
     rows = [
         f"| `{row.name}` | {row.kind} | {', '.join(f'`{label}`' for label in row.labels)} | {row.meaning} |\n"
         for row in metric_rows()

@@ -47,7 +47,8 @@ def explain(error: BaseException, connection: Connection) -> BrokerError:
         return BrokerError(
             f"the broker at {servers} must accept this client",
             said,
-            "check kafka.security, username, password and ca_file, and what this user may do (docs/kafka.md)",
+            "check kafka.security, username, password and ca_file, and what this user may do "
+            "(docs/reference/kafka-topics.md)",
         )
     return BrokerError(
         f"the broker at {servers} must answer", said, "check that it runs and that kafka.servers names it"

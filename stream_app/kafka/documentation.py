@@ -1,4 +1,4 @@
-"""The tables of ``docs/kafka.md``, from the topics and roles themselves.
+"""The tables of ``docs/reference/kafka-topics.md``, from the topics and roles themselves.
 
 ``python -m stream_app.kafka.documentation`` writes them into a checkout; a test finds them out of date.
 """
@@ -12,7 +12,7 @@ from pathlib import Path
 from stream_app.kafka.access import Role, roles
 from stream_app.kafka.topics import DAY_MILLISECONDS, FOREVER, TopicPlan, Topics
 
-PAGE = Path("docs/kafka.md")
+PAGE = Path("docs/reference/kafka-topics.md")
 _COMMAND = "python -m stream_app.kafka.documentation"
 _EXAMPLE = Topics(partitions=4, tiers=("city",))
 _TOLD_OTHERWISE = (  # in the column of how long, or below the table, as they are the same for all

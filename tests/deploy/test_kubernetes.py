@@ -248,8 +248,8 @@ def test_monitors_leave_out_what_compose_leaves_out() -> None:
 
 
 def test_the_guide_makes_every_secret_the_manifests_name() -> None:
-    """`docs/deployment.md` shows how to make each of them."""
-    guide = (KUBERNETES.parents[1] / "docs" / "deployment.md").read_text()
+    """`docs/how-to/kubernetes.md` shows how to make each of them."""
+    guide = (KUBERNETES.parents[1] / "docs" / "how-to" / "kubernetes.md").read_text()
     wanted = set().union(*(secrets_of(document) for document in WORKLOADS))
     assert len(wanted) >= 7
     for secret in wanted:

@@ -15,7 +15,7 @@ from tests.stream_app.test_cli import Tallyguard, tallyguard
 
 __all__ = ["tallyguard"]
 
-OPERATIONS = Path(__file__).resolve().parents[2] / "docs" / "operations.md"
+OUTPUT = Path(__file__).resolve().parents[2] / "docs" / "reference" / "output.md"
 LEAVES = dict(leaves(get_command(app)))
 
 
@@ -58,6 +58,6 @@ def test_the_exit_status_is_told_by_help_and_documentation(tallyguard: Tallyguar
     text = " ".join(tallyguard("--help").out.split())
     told = re.findall(r"(\d) ([a-z][^;.]+)", text[text.index("Exit status:") :])
     assert [status for status, _ in told] == ["0", "1", "2", "3"]
-    page = " ".join(OPERATIONS.read_text().split())
+    page = " ".join(OUTPUT.read_text().split())
     for status, meaning in told:
         assert f"| {status} | {meaning} |" in page

@@ -16,7 +16,7 @@ DOCS = Path(__file__).resolve().parents[2] / "docs"
 
 def test_the_page_is_made_from_the_glossary() -> None:
     """``python -m stream_app.glossary`` makes it."""
-    assert (DOCS / "glossary.md").read_text() == markdown_page()
+    assert (DOCS / "reference" / "glossary.md").read_text() == markdown_page()
 
 
 def test_every_word_is_there_once_and_its_page_exists() -> None:

@@ -242,5 +242,5 @@ def test_a_key_given_twice_and_a_named_file_that_is_missing_are_errors(tmp_path:
 
 def test_the_documentation_has_the_table_of_settings() -> None:
     """``python -m stream_app.settings_sources`` makes it."""
-    operations = Path(__file__).resolve().parents[2] / "docs" / "operations.md"
-    assert operations.read_text().endswith(markdown_table())
+    page = Path(__file__).resolve().parents[2] / "docs" / "reference" / "settings.md"
+    assert page.read_text().endswith(markdown_table())

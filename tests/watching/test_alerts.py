@@ -145,4 +145,4 @@ def test_alerts_link_to_the_page_an_engine_serves(file: str) -> None:
 
 def test_the_table_of_metrics_is_current() -> None:
     """``python -m stream_app.dashboards`` makes it."""
-    assert (ROOT / "docs" / "metrics.md").read_text() == metrics_page()
+    assert (ROOT / "docs" / "reference" / "metrics.md").read_text() == metrics_page()
