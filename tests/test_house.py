@@ -65,7 +65,7 @@ def test_every_page_of_the_documentation_is_in_its_index() -> None:
     index = "".join((docs / name).read_text() for name in ("README.md", "reference/alerts.md"))
     pages = [page.relative_to(docs) for page in docs.rglob("*.md") if page != docs / "README.md"]
     assert [str(page) for page in pages if f"({page})" not in index and f"(../{page})" not in index] == []
-    kinds = {"how-to", "explanation", "reference", "results", "runbooks"}
+    kinds = {"tutorials", "how-to", "explanation", "reference", "results", "runbooks"}
     assert {page.parts[0] for page in pages} == kinds
 
 

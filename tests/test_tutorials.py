@@ -1,0 +1,127 @@
+"""Every tutorial does what it says: its commands run in an empty folder and print what it shows.
+
+A block of ``console`` is run. A block after "Save this as `FILE`:" is written there. A block of ``text`` is
+what the commands before it print or, after "In `FILE`:", what that file holds. `…` stands for anything.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from html import unescape
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+TUTORIALS = sorted((ROOT / "docs" / "tutorials").glob("*.md"))
+INSTALLING = {"make install", "make install-dev", ". .venv/bin/activate"}  # done where tests run
+_BLOCK = re.compile(r"(?:(Save this as|In) `([^`\n]+)`:\n\n)?^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+class Block(NamedTuple):
+    """A block of code, with what the line before it says of a file."""
+
+    about: str
+    file: str
+    kind: str
+    text: str
+
+
+def blocks(page: Path) -> list[Block]:
+    """In their order."""
+    return [Block(*found) for found in _BLOCK.findall(page.read_text())]
+
+
+def plain(text: str) -> str:
+    """Without tags, with one space between words."""
+    text = re.sub(r"<(style|svg)\b.*?</\1>|<[^>]+>", " ", text, flags=re.DOTALL) if "<html" in text else text
+    return " ".join(unescape(text).split())
+
+
+def check_shown(shown: str, printed: str) -> None:
+    """Each line of a block comes in the text, one after the other."""
+    rest = plain(printed)
+    for line in filter(None, map(str.strip, shown.splitlines())):
+        pattern = r".*?".join(map(re.escape, plain(line).split("…")))
+        found = re.search(pattern, rest)
+        assert found, f"{line!r} is not in what is left: {rest[:2000]}"
+        rest = rest[found.end() :]
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> dict[str, str]:
+    """As after the installation, with `tallyguard` and `python` on the path."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    program = f'exec "{sys.executable}" -c "from stream_app.cli import main; main()" "$@"'
+    for name, line in (("tallyguard", program), ("python", f'exec "{sys.executable}" "$@"')):
+        (folder / name).write_text(f"#!/bin/sh\n{line}\n")
+        (folder / name).chmod(0o755)
+    ours = {"PATH": f"{folder}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT), "COLUMNS": "100"}
+    return {**os.environ, **ours, "TALLYGUARD_LISTEN": "127.0.0.1:0"}
+
+
+def run(commands: str, folder: Path, environment: dict[str, str]) -> str:
+    """What the commands of a block print; the installation is done already."""
+    wanted = [line for line in commands.splitlines() if line not in INSTALLING]
+    done = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", "\n".join(wanted)],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", TUTORIALS, ids=lambda page: page.stem)
+def test_a_tutorial_can_be_followed(page: Path, tmp_path: Path, environment: dict[str, str]) -> None:
+    """From the first block to the last, in an empty folder."""
+    folder, printed = tmp_path / "here", ""
+    folder.mkdir()
+    for block in blocks(page):
+        if block.kind == "console":
+            printed = run(block.text, folder, environment)
+        elif block.about == "Save this as":
+            (folder / block.file).write_text(block.text)
+        else:
+            assert block.kind == "text", block
+            check_shown(block.text, (folder / block.file).read_text() if block.file else printed)
+
+
+@pytest.mark.parametrize("page", TUTORIALS, ids=lambda page: page.stem)
+def test_a_tutorial_says_what_one_should_see(page: Path) -> None:
+    """Commands, and at least once what they print."""
+    kinds = [block.kind for block in blocks(page)]
+    assert kinds.count("console") >= 2
+    assert "text" in kinds
+
+
+def test_what_is_not_printed_is_noticed() -> None:
+    """A line that is missing, another figure, and another order fail."""
+    printed = "<html><p>63 in 100</p>\n<p>of  500 people</p>"
+    check_shown("63 in 100\nof 500 people", printed)
+    check_shown("63 … people", printed)
+    for wrong in ("64 in 100", "of 500 people\n63 in 100", "63 … dogs"):
+        with pytest.raises(AssertionError, match="is not in what is left"):
+            check_shown(wrong, printed)
+
+
+def test_the_figures_of_the_tutorial_are_those_of_the_published_figure() -> None:
+    """To the digits shown."""
+    series = ("tight", "certified", "marginal", "prior")
+    table = (ROOT / "docs/results/figures/figure-5.csv").read_text()
+    page = (ROOT / "docs/tutorials/reproduce-a-figure.md").read_text()
+    rows = re.findall(r"^ +(\d+) +([\d.]+) +([\d.]+) +([\d.]+) +([\d.]+)$", page, re.MULTILINE)
+    assert len(rows) == 4
+    for places, *values in rows:
+        for name, value in zip(series, values, strict=True):
+            [published] = re.findall(rf"^locations,{places},{name},([\d.e-]+),", table, re.MULTILINE)
+            assert float(value) == pytest.approx(float(published), abs=5.1e-6)
