@@ -28,6 +28,7 @@ import numba
 from numba.core.caching import CacheImpl, UserProvidedCacheLocator
 from numba.core.config import reload_config
 
+from models.compiling import tell_when_compiling
 from models.exceptions import MachineError
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -137,6 +138,7 @@ def forget_unused(caches: Path) -> None:
 
 use_one_cpu()
 use_own_cache()
+tell_when_compiling()
 
 
 def jit(function: F) -> F:

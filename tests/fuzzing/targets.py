@@ -277,7 +277,7 @@ edges = [["city", "transit"], ["transit", "press", 2.0]]
 """
 _ANY = (
     *(message.line() for message in messages_of_a_day(3, 1)),
-    b'{"v":1,"type":"release","step":0,"releases":[{"sensor":"A","mechanism":"raw","value":7770777}]}',
+    b'{"v":1,"type":"release","step":0,"releases":[{"sensor":"A","mechanism":"raw","value":4810397}]}',
     b'{"v":1,"type":"decision","step":0,"decisions":[{"sensor":"A","mechanism":"gaussian","parameters":{"sigma":1.0}}]}',
     b'{"v":1,"type":"risk","step":0,"person":"canary-person","risk":0.1,"baseline":0.1,"added":0.0,"by":"moment"}',
 )

@@ -255,7 +255,7 @@ _LETTER = {
     "reason": "not_json",
     "hint": "",
 }
-_OPEN_STEP = b'{"step":1,"sensors":["A"],"counts":{"A":7770777},"waiting":{"B":[7770777,"readings:3"]}}'
+_OPEN_STEP = b'{"step":1,"sensors":["A"],"counts":{"A":4810397},"waiting":{"B":[4810397,"readings:3"]}}'
 _POSITION = (
     b'{"v":1,"type":"progress","next_step":1,"offsets":{"readings":4},"window":{"next_step":1,'
     b'"close_through":-1,"heard":[["A",1]],"steps":[]},"basis":{},"account":{"steps":1,'

@@ -1,0 +1,93 @@
+"""Telling whoever waits that kernels are being compiled: it takes minutes, once a machine, and was silent."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import time
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final
+
+from numba.core import event
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
+
+logger = logging.getLogger(__name__)
+
+_PATIENCE: Final = 1.0  # seconds of compiling that nobody needs to be told of
+_AGAIN: Final = 30.0  # seconds between two lines where there is no terminal
+_WHAT: Final = "compiling for this machine, once"
+
+
+@cache
+def tell_when_compiling() -> None:
+    """Tell when kernels are compiled: a bar on a terminal, else lines, in the log where there is one.
+
+    Kernels that are found in the cache are loaded without a word.
+    """
+    event.register("numba:compile", _Notice())  # type: ignore[no-untyped-call]
+
+
+class _Notice(event.Listener):
+    """Counts kernels; kernels that others call are compiled inside those."""
+
+    def __init__(self) -> None:
+        self._depth = self._done = 0
+        self._since = 0.0  # when the outermost of those being compiled was begun
+        self._seconds = 0.0  # spent before
+        self._told = -_AGAIN
+        self._bar: tuple[Progress, TaskID] | None = None
+
+    def on_start(self, event: Any) -> None:
+        """Another kernel is begun."""
+        if self._depth == 0:
+            self._since = time.monotonic()
+        self._depth += 1
+        self._show()
+
+    def on_end(self, event: Any) -> None:
+        """A kernel is done."""
+        self._depth -= 1
+        self._done += 1
+        if self._depth > 0:
+            return
+        self._seconds += time.monotonic() - self._since
+        if self._bar is not None:
+            self._bar[0].stop()
+            self._bar = None
+
+    def _show(self) -> None:
+        seconds = self._seconds + time.monotonic() - self._since
+        if seconds < _PATIENCE:
+            return
+        if sys.stderr.isatty():
+            self._bar = self._bar or _bar()
+            progress, task = self._bar
+            progress.update(task, completed=self._done)
+        elif seconds - self._told >= _AGAIN:
+            self._told = seconds
+            done = f", {self._done} kernels after {seconds:.0f} s" if self._done else ""
+            _say(f"{_WHAT} (up to some minutes){done}")
+
+
+def _say(text: str) -> None:
+    if logger.hasHandlers():
+        logger.info("%s", text)
+    else:
+        print(text, file=sys.stderr, flush=True)
+
+
+def _bar() -> tuple[Progress, TaskID]:
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.completed} kernels"),
+        TimeElapsedColumn(),
+    )
+    progress = Progress(*columns, console=Console(stderr=True), transient=True)
+    progress.start()
+    return progress, progress.add_task(_WHAT, total=None)
