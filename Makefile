@@ -11,7 +11,7 @@ PAUSE ?= 0.1
 WORKERS ?= 2
 COMPARE_BITS := tests/test_readme.py tests/models/test_correlated.py tests/stream_app/test_restart.py \
 	$(addprefix tests/accounting/test_,information.py audit.py history.py horizon_risk.py repeated_steps.py)
-CODE := models accounting stream_app tests benchmarks experiments
+CODE := models accounting stream_app tallyguard tests benchmarks experiments
 
 # The first interpreter that is new enough; PYTHON=... chooses another.
 PYTHON ?= $(shell for candidate in python3 python3.11 python3.12 python3.13; do \
@@ -49,10 +49,10 @@ services: ## Prometheus, Chromium, Pango, Java, Maven and faketime from Debian's
 test-fast: install-dev ## the tests that take less than three minutes together
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m "not slow"
 
-lint: install-dev docs ## ruff, mypy --strict on the three packages, and the documentation's links
+lint: install-dev docs ## ruff, mypy --strict on the packages, and the documentation's links
 	@$(BIN)/ruff check $(wildcard $(CODE))
 	@$(BIN)/ruff format --check $(wildcard $(CODE))
-	@$(BIN)/mypy --strict -p models -p accounting -p stream_app
+	@$(BIN)/mypy --strict -p models -p accounting -p stream_app -p tallyguard
 
 docs: install-dev ## the documentation as a site, in site/; a broken link is an error
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet

@@ -89,6 +89,18 @@ class Population:
             digest.update(array.tobytes())
         return digest.hexdigest()
 
+    @cached_property
+    def _positions(self) -> dict[str, int]:
+        return {person: position for position, person in enumerate(self.people)}
+
+    def position(self, person: str) -> int:
+        """Where a person stands; :class:`~models.exceptions.PriorError` for an id that is not there."""
+        if person not in self._positions:
+            raise PriorError(
+                "a person must be one of those whose prior is known", repr(person), "check the id"
+            )
+        return self._positions[person]
+
     def chain(self, person: int) -> ChainView:
         """The chain of the person at this position: views, not copies."""
         if not 0 <= person < len(self):
@@ -100,8 +112,9 @@ class Population:
         begin, end = self.arrays.initial_start[person : person + 2]
         return self.arrays.initial[begin:end] if end > begin else None
 
-    def prior(self, person: int) -> MovementPrior:
-        """The prior of the person at this position, unpacked."""
+    def prior(self, person: int | str) -> MovementPrior:
+        """The prior of the person at this position or with this id, unpacked."""
+        person = self.position(person) if isinstance(person, str) else person
         flat = self.subset([person]).to_flat()
         return MovementPrior.from_triplets(
             self.people[person],

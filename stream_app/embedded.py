@@ -180,7 +180,11 @@ def make_plan(settings: Settings, options: RunOptions, population: Population) -
         levels = TierLevels.of(settings.release.tiers)
         tiers = tier_names(policy.mechanisms())
         return Plan(registry, announced, policy, settings.first_slot, tiers, levels)
-    schedule = load_schedule(options.schedule, registry)
+    return follow_schedule(settings, load_schedule(options.schedule, registry), registry)
+
+
+def follow_schedule(settings: Settings, schedule: Schedule, registry: SensorRegistry) -> Plan:
+    """Sensors, announcements and policy where a schedule says what is released at best."""
     policy = policy_from(settings.release, registry)
     tiers = tiers_of(schedule, policy)
     levels = TierLevels.of(settings.release.tiers, schedule.steps)

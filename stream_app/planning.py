@@ -14,7 +14,9 @@ from typing import Any
 from accounting.risk_summary import RiskSummary
 from models.mechanisms import Mechanism
 from models.population import Population
-from stream_app.embedded import RunOptions, make_plan, new_accountant
+from models.schedule import Schedule
+from models.sensors import Sensor, SensorRegistry
+from stream_app.embedded import Plan, RunOptions, follow_schedule, make_plan, new_accountant
 from stream_app.habits import habits_warning
 from stream_app.keys import load_pseudonym_key
 from stream_app.people_shards import decision_shares
@@ -105,7 +107,31 @@ def plan_releases(
 
     The schedule's mechanisms stand under a fixed policy and are the best there may be under a risk budget.
     """
-    plan = make_plan(settings, RunOptions(output=Path(), schedule=schedule), population)
+    return _decided(
+        settings,
+        make_plan(settings, RunOptions(output=Path(), schedule=schedule), population),
+        population,
+        progress,
+    )
+
+
+def plan_schedule(settings: Settings, schedule: Schedule, population: Population) -> ReleasePlan:
+    """The same for a schedule that stands in no file."""
+    registry = SensorRegistry(population.location_names, sensors_of(schedule))
+    return _decided(settings, follow_schedule(settings, schedule, registry), population)
+
+
+def sensors_of(schedule: Schedule) -> tuple[Sensor, ...]:
+    """Every sensor of a schedule, in the order of appearance."""
+    return tuple(dict.fromkeys(each.sensor for step in schedule.steps for each in step.releases))
+
+
+def _decided(
+    settings: Settings,
+    plan: Plan,
+    population: Population,
+    progress: Callable[[int, int], None] = lambda done, steps: None,
+) -> ReleasePlan:
     accountant = new_accountant(settings, plan, population)
     as_run = True
     if isinstance(plan.policy, BudgetPolicy):

@@ -15,6 +15,7 @@ MAY_IMPORT = {
     "models": {"models"},
     "accounting": {"models", "accounting"},
     "stream_app": {"models", "accounting", "stream_app"},
+    "tallyguard": {"models", "accounting", "stream_app", "tallyguard"},
 }
 OURS = {*MAY_IMPORT, "tests", "benchmarks", "experiments"}
 HEAVY = {

@@ -97,15 +97,7 @@ def _documents(audits: list[Audit], explanations: list[Explanation]) -> list[dic
 
 def _positions(population: Population, people: list[str]) -> list[int]:
     """Positions of the people asked for; everybody if none was."""
-    from models.exceptions import PriorError
-
-    if not people:
-        return list(range(len(population)))
-    index_of = {name: index for index, name in enumerate(population.people)}
-    unknown = [name for name in people if name not in index_of]
-    if unknown:
-        raise PriorError("--person must be in the priors file", repr(unknown[0]), "check the spelling")
-    return [index_of[name] for name in people]
+    return [population.position(person) for person in people] or list(range(len(population)))
 
 
 def _audit(

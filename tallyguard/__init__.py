@@ -1,0 +1,69 @@
+"""The front door for researchers: ``import tallyguard as tg``.
+
+A prior, what was released, and one line::
+
+    prior = tg.Prior.from_dense("ada", [[0.9, 0.1], [0.4, 0.6]])
+    tg.audit(prior, tg.Schedule.raw([[1], [], [1]]), mistakes=1)
+
+Every name below is public and keeps its meaning from version to version; modules of :mod:`models`,
+:mod:`accounting` and :mod:`stream_app` behind them may move. ``docs/library.md`` is a tutorial.
+"""
+
+from accounting.audit import Audit
+from accounting.continuous import ContinuousAccountant as Accountant
+from accounting.continuous import HorizonSettings
+from accounting.ledgers.differential_privacy import DpStatement
+from models.checkins import read_checkins
+from models.exceptions import TallyguardError
+from models.fitting import FitOptions, FitResult
+from models.fitting import fit_priors as fit
+from models.mechanisms import Correlated, Gaussian, Mechanism, Raw, Suppressed, Tiered
+from models.population import Population
+from models.prior import MovementPrior as Prior
+from models.prior_files import load_population as load_priors
+from models.prior_files import save_population as save_priors
+from models.schedule import Schedule, SensorRelease, StepSchedule
+from models.sensors import Sensor
+from stream_app.own_version import own_version
+from tallyguard.audits import Audits, Why, audit, certify, explain
+from tallyguard.plans import Plan, ledger, plan
+
+__version__ = own_version()
+
+__all__ = [  # noqa: RUF022 - grouped by what they are for
+    # What is believed about people
+    "Prior",
+    "Population",
+    "load_priors",
+    "save_priors",
+    "read_checkins",
+    "fit",
+    "FitOptions",
+    "FitResult",
+    # What is released
+    "Sensor",
+    "Schedule",
+    "StepSchedule",
+    "SensorRelease",
+    "Mechanism",
+    "Raw",
+    "Gaussian",
+    "Suppressed",
+    "Correlated",
+    "Tiered",
+    # What it gives away
+    "audit",
+    "certify",
+    "explain",
+    "Audit",
+    "Audits",
+    "Why",
+    "Accountant",
+    "HorizonSettings",
+    "ledger",
+    "DpStatement",
+    # What to release
+    "plan",
+    "Plan",
+    "TallyguardError",
+]

@@ -1,0 +1,198 @@
+"""Audits on one line: one person or many, under a schedule that stands in the notebook."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, overload
+
+from accounting.audit import AttackSettings, Audit, audit_population
+from accounting.bounds.effort import Effort
+from accounting.explain import Explanation
+from accounting.explain import explain as explain_exposure
+from accounting.exposure import Exposure
+from models.exceptions import ScheduleError
+from models.population import Population
+from models.prior import MovementPrior
+from models.schedule import Schedule
+from tallyguard.results import Table, in_100
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+People = MovementPrior | Population
+
+
+class Audits(Table, Sequence[Audit]):
+    """One :class:`Audit` a person, found by position or by id: ``audits["ada"].certified``."""
+
+    def __init__(self, audits: Sequence[Audit]) -> None:
+        self._audits = tuple(audits)
+
+    def __len__(self) -> int:
+        """Number of people."""
+        return len(self._audits)
+
+    @overload
+    def __getitem__(self, person: int | str) -> Audit: ...
+    @overload
+    def __getitem__(self, person: slice) -> Audits: ...
+    def __getitem__(self, person: int | str | slice) -> Audit | Audits:
+        """Somebody's audit; those of a slice as audits of their own. ``KeyError`` for an unknown id."""
+        if isinstance(person, slice):
+            return Audits(self._audits[person])
+        if isinstance(person, str):
+            found = [each for each in self._audits if each.person == person]
+            if not found:
+                raise KeyError(person)
+            return found[0]
+        return self._audits[person]
+
+    def caption(self) -> str:
+        """What the ceilings bound, and under which condition."""
+        if not self._audits:
+            return "Nobody was audited."
+        first = self._audits[0]
+        right = first.steps - first.mistakes
+        return (
+            f"Chance in 100 of telling where a person was in at least {right} of {first.steps} steps, "
+            "if habits are as the prior says"
+        )
+
+    def shown(self) -> Mapping[str, Sequence[str]]:
+        """Guess without the releases, best attack that was tried, ceiling for any."""
+        return {
+            "person": [each.person for each in self._audits],
+            "guess": [in_100(each.baseline) for each in self._audits],
+            "best attack": ["-" if best is None else in_100(best) for best in map(best_attack, self._audits)],
+            "ceiling": [in_100(each.certified) for each in self._audits],
+            "by": [each.certified_by for each in self._audits],
+        }
+
+    def columns(self) -> Mapping[str, Sequence[Any]]:
+        """One row a person; chances in 0..1, information and entropy in nats."""
+        audits = self._audits
+        return {
+            "person": [each.person for each in audits],
+            "steps": [each.steps for each in audits],
+            "mistakes": [each.mistakes for each in audits],
+            "guess": [each.baseline for each in audits],
+            "attack": [best_attack(each) for each in audits],
+            "ceiling": [each.certified for each in audits],
+            "certified_by": [each.certified_by for each in audits],
+            "confidence": [each.confidence for each in audits],
+            "paper_tight": [each.bounds.tight for each in audits],
+            "entropy": [each.entropy for each in audits],
+            "information": [each.information.exact for each in audits],
+        }
+
+    def plot(self, axes: Axes | None = None) -> Axes:
+        """Guess, attack and ceiling of everybody, sorted by what the releases add; needs matplotlib."""
+        import matplotlib.pyplot as plt
+
+        axes = plt.subplots()[1] if axes is None else axes
+        ranked = sorted(self._audits, key=lambda each: each.certified - each.baseline)
+        rows = range(len(ranked))
+        guesses, ceilings = [each.baseline for each in ranked], [each.certified for each in ranked]
+        axes.hlines(rows, guesses, ceilings, color="0.8")
+        axes.plot(guesses, rows, "o", label="guess")
+        tried = [(best, row) for row, each in enumerate(ranked) if (best := best_attack(each)) is not None]
+        if tried:
+            axes.plot(*zip(*tried, strict=True), "x", label="best attack")
+        axes.plot(ceilings, rows, "|", markersize=12, label="ceiling")
+        axes.set_yticks(rows, [each.person for each in ranked])
+        axes.set_xlabel("chance of reconstruction, if habits are as the prior says")
+        axes.legend()
+        return axes
+
+
+class Why(Table):
+    """One person's risk taken apart: which release told how much."""
+
+    def __init__(self, person: str, explanation: Explanation) -> None:
+        self.person = person
+        self.explanation = explanation
+
+    def caption(self) -> str:
+        """Guess and ceiling that are explained."""
+        found = self.explanation
+        return f"{self.person}: guess {in_100(found.baseline)}, ceiling {in_100(found.certified)} in 100"
+
+    def shown(self) -> Mapping[str, Sequence[str]]:
+        """The releases, most telling first."""
+        shares = self.explanation.shares
+        return {
+            "sensor": [each.sensor for each in shares],
+            "step": [str(each.step) for each in shares],
+            "mechanism": [each.mechanism for each in shares],
+            "nats": [f"{each.information_nats:.3f}" for each in shares],
+            "ceiling falls by": [in_100(each.certified_drop) for each in shares],
+        }
+
+    def columns(self) -> Mapping[str, Sequence[Any]]:
+        """One row a release."""
+        shares = self.explanation.shares
+        return {
+            "step": [each.step for each in shares],
+            "sensor": [each.sensor for each in shares],
+            "mechanism": [each.mechanism for each in shares],
+            "information_nats": [each.information_nats for each in shares],
+            "certified_drop": [each.certified_drop for each in shares],
+        }
+
+
+def audit(
+    people: People,
+    schedule: Schedule,
+    mistakes: int = 1,
+    *,
+    person: str | None = None,
+    draws: int = 10_000,
+    effort: Effort | None = None,
+) -> Audits:
+    """Guess, attacks and ceiling for one prior, for everybody of a population or for one ``person`` of it.
+
+    The adversary may be wrong in ``mistakes`` steps of the schedule. Attacks without an exact law are tried
+    on ``draws`` trajectories; 0 tries none. :class:`TallyguardError` says what must hold where it does not.
+    """
+    population = _population(people, schedule)
+    chosen = None if person is None else [population.position(person)]
+    attacks = AttackSettings(draws=draws) if draws else None
+    found = audit_population(population, schedule, mistakes, people=chosen, effort=effort, attacks=attacks)
+    return Audits(tuple(found))
+
+
+def certify(people: People, schedule: Schedule, mistakes: int = 1, *, effort: Effort | None = None) -> Audits:
+    """The ceilings alone: as :func:`audit`, without trying an attack."""
+    return audit(people, schedule, mistakes, draws=0, effort=effort)
+
+
+def explain(people: People, schedule: Schedule, mistakes: int = 1, *, person: str | None = None) -> Why:
+    """Which release gives most away about one prior, or about one ``person`` of a population."""
+    population = _population(people, schedule)
+    position = 0 if person is None else population.position(person)
+    exposure = Exposure.of(
+        population.chain(position), schedule, population.location_count, population.initial(position)
+    )
+    return Why(population.people[position], explain_exposure(exposure, schedule.steps, mistakes))
+
+
+def best_attack(audit: Audit) -> float | None:
+    """The highest success of an attack that was tried; None where none was."""
+    tried = [found.success for found in (audit.attacks or {}).values() if found is not None]
+    return max(tried, default=None)
+
+
+def _population(people: People, schedule: Schedule) -> Population:
+    """Everybody, on locations that the schedule's sensors know."""
+    counted = [where for step in schedule.steps for each in step.releases for where in each.sensor.locations]
+    highest = max(counted, default=0)
+    if isinstance(people, MovementPrior):
+        places = range(max(int(people.places.max()), highest) + 1)
+        return Population.pack([people], [str(place) for place in places])
+    if highest >= people.location_count:
+        raise ScheduleError(
+            f"sensors must count locations of the population, 0..{people.location_count - 1}",
+            highest,
+            "correct the schedule",
+        )
+    return people

@@ -1,0 +1,74 @@
+"""Before anything is published: what a risk budget allows, and what differential privacy says."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from accounting.ledgers.differential_privacy import DpStatement, read_differential_privacy
+from accounting.ledgers.log import ReleaseLog
+from models.population import Population
+from models.schedule import Schedule
+from stream_app.planning import ReleasePlan, plan_schedule
+from stream_app.settings import BUDGET, BudgetSettings, ReleaseSettings, Settings
+from tallyguard.results import Table
+
+
+class Plan(Table):
+    """What is released of a schedule under a risk budget; ``details`` has every step and its risks."""
+
+    def __init__(self, details: ReleasePlan, mistakes: int, horizon: int) -> None:
+        self.details = details
+        self._of = f"in at least {horizon - mistakes} of any {horizon} steps in a row"
+
+    def caption(self) -> str:
+        """How much of the schedule is released, for whom."""
+        sensors = self.details.sensors()
+        asked = sum(each.steps for each in sensors)
+        out = sum(each.released for each in sensors)
+        return (
+            f"{out:,} of {asked:,} counts released for {self.details.people:,} people, whose chance of being "
+            f"traced {self._of} keeps the budget, if habits are as the priors say"
+        )
+
+    def shown(self) -> Mapping[str, Sequence[str]]:
+        """Each sensor's share."""
+        sensors = self.details.sensors()
+        return {
+            "sensor": [each.sensor for each in sensors],
+            "steps": [f"{each.steps:,}" for each in sensors],
+            "released": [f"{each.released:,}" for each in sensors],
+            "raw": [f"{each.raw:,}" for each in sensors],
+            "mean error": ["-" if each.mean_error is None else f"{each.mean_error:.2f}" for each in sensors],
+        }
+
+    def columns(self) -> Mapping[str, Sequence[Any]]:
+        """One row a sensor."""
+        sensors = self.details.sensors()
+        return {name: [getattr(each, name) for each in sensors] for name in _SENSOR_COLUMNS}
+
+
+_SENSOR_COLUMNS = ("sensor", "steps", "released", "raw", "mean_error")
+
+
+def plan(
+    people: Population,
+    schedule: Schedule,
+    mistakes: int = 1,
+    *,
+    horizon: int = 10,
+    **budget: Any,
+) -> Plan:
+    """What a run would release of the schedule under a risk budget, with the least error.
+
+    ``budget`` are the settings of ``[release.budget]``, such as ``added=0.05`` or ``risk=0.5, share=0.01``;
+    the schedule's mechanisms are the best there may be. :class:`TallyguardError` without a limit.
+    """
+    release = ReleaseSettings(mechanism=BUDGET, budget=BudgetSettings(**budget))
+    settings = Settings(release=release, horizon=horizon, mistakes=mistakes)
+    return Plan(plan_schedule(settings, schedule, people), mistakes, horizon)
+
+
+def ledger(schedule: Schedule, delta: float = 1e-6) -> DpStatement:
+    """What differential privacy guarantees everybody for the whole schedule, priors or not."""
+    return read_differential_privacy(ReleaseLog.of(schedule.steps), delta)

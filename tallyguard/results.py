@@ -1,0 +1,76 @@
+"""Results as people read them: a table in the terminal and in a notebook, columns for data frames."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from html import escape
+from typing import Any
+
+import pyarrow as pa
+
+MOST_ROWS = 20
+"""Rows shown before the rest is counted."""
+
+
+class Table:
+    """What a result shows of itself: a caption, columns of text, and all its numbers by name.
+
+    Data frames take it as it is (``polars.DataFrame(result)``), or by ``result.table()``, a
+    :class:`pyarrow.Table` (``result.table().to_pandas()``).
+    """
+
+    def caption(self) -> str:
+        """What the table says, with its condition."""
+        raise NotImplementedError
+
+    def shown(self) -> Mapping[str, Sequence[str]]:
+        """The columns people look at, as text."""
+        raise NotImplementedError
+
+    def columns(self) -> Mapping[str, Sequence[Any]]:
+        """All columns, as numbers and names."""
+        raise NotImplementedError
+
+    def table(self) -> pa.Table:
+        """All columns as an Arrow table."""
+        return pa.table(dict(self.columns()))
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """The Arrow table, for libraries that ask by Arrow's own protocol."""
+        return self.table().__arrow_c_stream__(requested_schema)  # type: ignore[no-untyped-call]
+
+    def __repr__(self) -> str:
+        """The caption and a table for the terminal."""
+        rows, left = self._rows()
+        header = list(self.shown())
+        widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
+        lines = [
+            "  ".join(
+                text.ljust(width) if index == 0 else text.rjust(width)
+                for index, (text, width) in enumerate(zip(row, widths, strict=True))
+            ).rstrip()
+            for row in [header, *rows]
+        ]
+        return "\n".join([self.caption(), "", *lines, *([left] if left else [])])
+
+    def _repr_html_(self) -> str:
+        """The same for a notebook."""
+        rows, left = self._rows()
+        head = "".join(f"<th>{escape(name)}</th>" for name in self.shown())
+        body = "".join("<tr>" + "".join(f"<td>{escape(text)}</td>" for text in row) + "</tr>" for row in rows)
+        more = f"<p>{escape(left)}</p>" if left else ""
+        return (
+            f"<p>{escape(self.caption())}</p><table><thead><tr>{head}</tr></thead>"
+            f"<tbody>{body}</tbody></table>{more}"
+        )
+
+    def _rows(self) -> tuple[list[tuple[str, ...]], str]:
+        """The rows that are shown, and a line about those that are not."""
+        rows = list(zip(*self.shown().values(), strict=True))
+        left = len(rows) - MOST_ROWS
+        return rows[:MOST_ROWS], f"... and {left:,} more" if left > 0 else ""
+
+
+def in_100(chance: float) -> str:
+    """A chance as people read it."""
+    return f"{100.0 * chance:.1f}"
