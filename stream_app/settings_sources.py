@@ -69,7 +69,7 @@ def load_settings(path: Path | None = None, flags: Mapping[str, object] | None =
     try:
         loaded: Settings = cast(Any, Loaded)(**given)
     except ValidationError as error:
-        raise _explain(error) from None
+        raise settings_error(error) from None
     except PydanticSettingsError as error:
         raise SettingsError(
             "an environment variable must hold a value of its kind", error, "see docs"
@@ -182,7 +182,7 @@ def _relative_to(folder: Path, values: dict[str, Any]) -> dict[str, Any]:
     return placed
 
 
-def _explain(error: ValidationError) -> SettingsError:
+def settings_error(error: ValidationError) -> SettingsError:
     """The first problem in words, with the closest known name for an unknown one."""
     first = error.errors(include_url=False, include_input=False)[0]
     name = ".".join(str(part) for part in first["loc"])

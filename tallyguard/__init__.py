@@ -12,7 +12,6 @@ Every name below is public and keeps its meaning from version to version; module
 from accounting.audit import Audit
 from accounting.continuous import ContinuousAccountant as Accountant
 from accounting.continuous import HorizonSettings
-from accounting.ledgers.differential_privacy import DpStatement
 from models.checkins import read_checkins
 from models.exceptions import TallyguardError
 from models.fitting import FitOptions, FitResult
@@ -26,7 +25,7 @@ from models.schedule import Schedule, SensorRelease, StepSchedule
 from models.sensors import Sensor
 from stream_app.own_version import own_version
 from tallyguard.audits import Audits, Why, audit, certify, explain
-from tallyguard.plans import Plan, ledger, plan
+from tallyguard.plans import Ledger, Plan, ledger, plan
 
 __version__ = own_version()
 
@@ -61,7 +60,7 @@ __all__ = [  # noqa: RUF022 - grouped by what they are for
     "Accountant",
     "HorizonSettings",
     "ledger",
-    "DpStatement",
+    "Ledger",
     # What to release
     "plan",
     "Plan",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, overload
 
 from accounting.audit import AttackSettings, Audit, audit_population
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 People = MovementPrior | Population
 
 
-class Audits(Table, Sequence[Audit]):
+class Audits(Table):
     """One :class:`Audit` a person, found by position or by id: ``audits["ada"].certified``."""
 
     def __init__(self, audits: Sequence[Audit]) -> None:
@@ -31,6 +31,10 @@ class Audits(Table, Sequence[Audit]):
     def __len__(self) -> int:
         """Number of people."""
         return len(self._audits)
+
+    def __iter__(self) -> Iterator[Audit]:
+        """Everybody's audit."""
+        return iter(self._audits)
 
     @overload
     def __getitem__(self, person: int | str) -> Audit: ...

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from pydantic import ValidationError
+
 from accounting.ledgers.differential_privacy import DpStatement, read_differential_privacy
 from accounting.ledgers.log import ReleaseLog
 from models.population import Population
 from models.schedule import Schedule
 from stream_app.planning import ReleasePlan, plan_schedule
-from stream_app.settings import BUDGET, BudgetSettings, ReleaseSettings, Settings
+from stream_app.settings import BUDGET, Settings
+from stream_app.settings_sources import settings_error
 from tallyguard.results import Table
 
 
@@ -64,11 +67,49 @@ def plan(
     ``budget`` are the settings of ``[release.budget]``, such as ``added=0.05`` or ``risk=0.5, share=0.01``;
     the schedule's mechanisms are the best there may be. :class:`TallyguardError` without a limit.
     """
-    release = ReleaseSettings(mechanism=BUDGET, budget=BudgetSettings(**budget))
-    settings = Settings(release=release, horizon=horizon, mistakes=mistakes)
+    release = {"mechanism": BUDGET, "budget": budget}
+    given = {"release": release, "horizon": horizon, "mistakes": mistakes}
+    try:
+        settings = Settings.model_validate(given)
+    except ValidationError as error:
+        raise settings_error(error) from None
     return Plan(plan_schedule(settings, schedule, people), mistakes, horizon)
 
 
-def ledger(schedule: Schedule, delta: float = 1e-6) -> DpStatement:
+class Ledger(Table):
+    """What differential privacy guarantees for a schedule; ``statement`` has the costs behind it."""
+
+    def __init__(self, statement: DpStatement) -> None:
+        self.statement = statement
+
+    def caption(self) -> str:
+        """The guarantee that holds."""
+        found = self.statement
+        return (
+            f"({found.epsilon:.3g}, {found.delta:.3g})-differential privacy by {found.certified_by}; "
+            f"neighbouring data sets: {found.neighbours}"
+        )
+
+    def shown(self) -> Mapping[str, Sequence[str]]:
+        """Each way of accounting, the paper's classical formula last: it is no guarantee."""
+        rows = self.columns()
+        return {
+            "accounting": rows["accounting"],
+            "epsilon": ["-" if value is None else f"{value:.4g}" for value in rows["epsilon"]],
+        }
+
+    def columns(self) -> Mapping[str, Sequence[Any]]:
+        """Epsilon in nats by each way of accounting; None where one does not apply."""
+        found = self.statement
+        ways = {
+            "zcdp": found.zcdp_epsilon,
+            "pure": float(found.pure_epsilon),
+            "exact gaussian": found.exact_epsilon,
+            "paper's formula": found.paper_epsilon,
+        }
+        return {"accounting": list(ways), "epsilon": list(ways.values())}
+
+
+def ledger(schedule: Schedule, delta: float = 1e-6) -> Ledger:
     """What differential privacy guarantees everybody for the whole schedule, priors or not."""
-    return read_differential_privacy(ReleaseLog.of(schedule.steps), delta)
+    return Ledger(read_differential_privacy(ReleaseLog.of(schedule.steps), delta))

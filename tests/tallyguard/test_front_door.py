@@ -1,0 +1,163 @@
+"""What a researcher meets first: one import, one line, a readable answer."""
+
+from __future__ import annotations
+
+import io
+import re
+from contextlib import redirect_stdout
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import tallyguard as tg
+from accounting.audit import AttackSettings, audit_person
+from models.schedule import SensorRelease, StepSchedule
+from stream_app.own_version import own_version
+
+ROOT = Path(__file__).resolve().parents[2]
+TUTORIAL = ROOT / "docs" / "tutorials" / "python.md"
+SCHEDULE = tg.Schedule.raw([[1], [], [1]])
+
+
+@pytest.fixture(scope="module")
+def people() -> tg.Population:
+    rows = {"ada": [[0.9, 0.1], [0.4, 0.6]], "bob": [[0.5, 0.5], [0.5, 0.5]]}
+    return tg.Population.pack([tg.Prior.from_dense(name, matrix) for name, matrix in rows.items()])
+
+
+def test_every_public_name_is_there_and_explains_itself() -> None:
+    assert tg.__version__ == own_version()
+    assert len(set(tg.__all__)) == len(tg.__all__)
+    for name in tg.__all__:
+        assert getattr(tg, name).__doc__, name
+
+
+def test_a_schedule_is_written_as_a_list_of_steps() -> None:
+    door = tg.Sensor("door", (0, 2))
+    schedule = tg.Schedule.gaussian([[3, (5, 4)], [], [door]], sigma=2.0, first_slot=7)
+    noise = tg.Gaussian(2.0)
+    assert schedule.first_slot == 7
+    assert schedule.steps == (
+        StepSchedule(
+            0, (SensorRelease(tg.Sensor("3", (3,)), noise), SensorRelease(tg.Sensor("4+5", (4, 5)), noise))
+        ),
+        StepSchedule(1),
+        StepSchedule(2, (SensorRelease(door, noise),)),
+    )
+    assert tg.Schedule.raw([[np.int64(3)]]) == tg.Schedule.of([[3]], tg.Raw())
+
+
+@pytest.mark.parametrize("where", ["3", 1.5, True, (), (1, "a"), -1, None])
+def test_what_is_no_sensor_is_refused(where: object) -> None:
+    with pytest.raises(tg.TallyguardError, match="must be"):
+        tg.Schedule.raw([[where]])  # type: ignore[list-item]
+
+
+def test_an_audit_is_that_of_the_accountant(people: tg.Population) -> None:
+    audits = tg.audit(people, SCHEDULE, mistakes=0)
+    settings = AttackSettings()
+    assert list(audits) == [
+        audit_person(people, person, SCHEDULE, 0, attacks=settings) for person in range(2)
+    ]
+    assert tg.audit(people, SCHEDULE, 0, person="bob")[0] == audits["bob"] == audits[1] == audits[1:][0]
+    assert tg.certify(people, SCHEDULE, 0)["ada"].certified == audits["ada"].certified
+    assert tg.certify(people, SCHEDULE, 0)["ada"].attacks is None
+    with pytest.raises(KeyError, match="zoe"):
+        audits["zoe"]
+
+
+def test_one_prior_needs_no_population(people: tg.Population) -> None:
+    """Its locations reach to the highest that a sensor counts, so that a sensor elsewhere sees nobody."""
+    ada = people.prior("ada")
+    (alone,) = tg.audit(ada, SCHEDULE, mistakes=0)
+    assert alone == tg.audit(people, SCHEDULE, mistakes=0)["ada"]
+    (elsewhere,) = tg.certify(ada, tg.Schedule.raw([[9]]), mistakes=0)
+    assert elsewhere.certified == elsewhere.baseline
+
+
+@pytest.mark.parametrize(
+    ("what", "must"),
+    [
+        (
+            lambda people: tg.audit(people, SCHEDULE, person="zoe"),
+            "one of those whose prior is known, got 'zoe'",
+        ),
+        (
+            lambda people: tg.audit(people, tg.Schedule.raw([[9]]), 0),
+            "count locations of the population",
+        ),
+        (lambda people: tg.audit(people, SCHEDULE, mistakes=3), r"mistakes must lie in 0\.\.2"),
+        (lambda people: tg.plan(people, SCHEDULE), "must limit risk or added risk"),
+        (lambda people: tg.plan(people, SCHEDULE, addd=0.1), "did you mean 'release.budget.added'"),
+    ],
+)
+def test_errors_say_what_must_hold(people: tg.Population, what: object, must: str) -> None:
+    with pytest.raises(tg.TallyguardError, match=must):
+        what(people)  # type: ignore[operator]
+
+
+def test_results_are_read_in_a_terminal_in_a_notebook_and_as_data_frames(people: tg.Population) -> None:
+    audits = tg.audit(people, SCHEDULE, mistakes=0)
+    results = [
+        audits,
+        tg.explain(people, SCHEDULE, 0, person="ada"),
+        tg.plan(people, SCHEDULE, 0, horizon=2, added=1.0),
+        tg.ledger(SCHEDULE),
+    ]
+    for result in results:
+        header = list(result.shown())
+        assert repr(result).splitlines()[2].split("  ")[0] == header[0]
+        assert result._repr_html_().count("<th>") == len(header)
+        assert pa.table(result).equals(result.table())
+        assert result.table().num_rows == len(next(iter(result.shown().values())))
+    assert "if habits are as the prior says" in repr(audits)
+    frame = pl.DataFrame(audits)
+    assert frame["ceiling"].to_list() == [each.certified for each in audits]
+    pd.testing.assert_frame_equal(audits.table().to_pandas(), frame.to_pandas())
+
+
+def test_long_results_say_how_much_is_left_out(people: tg.Population) -> None:
+    crowd = tg.Population.pack([tg.Prior.from_dense(f"<{i}>", [[0.5, 0.5]] * 2) for i in range(23)])
+    audits = tg.certify(crowd, SCHEDULE)
+    assert repr(audits).splitlines()[-1] == "... and 3 more"
+    assert "... and 3 more" in audits._repr_html_()
+    assert "&lt;0&gt;" in audits._repr_html_()
+    assert audits.table().num_rows == 23
+
+
+def test_a_plan_is_what_the_release_decisions_say(people: tg.Population) -> None:
+    everything = tg.plan(people, SCHEDULE, 0, horizon=3, added=1.0)
+    nothing = tg.plan(people, SCHEDULE, 0, horizon=3, added=0.0)
+    assert everything.table()["released"].to_pylist() == [2]
+    assert everything.table()["raw"].to_pylist() == [2]
+    assert nothing.table()["released"].to_pylist() == [0]
+    assert "2 of 2 counts released for 2 people" in repr(everything)
+
+
+def test_an_audit_draws_guess_attack_and_ceiling(people: tg.Population) -> None:
+    pytest.importorskip("matplotlib").use("agg")
+    axes = tg.audit(people, SCHEDULE, mistakes=0).plot()
+    assert [each.get_text() for each in axes.get_legend().get_texts()] == ["guess", "best attack", "ceiling"]
+    assert {each.get_text() for each in axes.get_yticklabels()} == {"ada", "bob"}
+
+
+def test_the_tutorial_runs_as_it_stands() -> None:
+    """What stands in a block of text below a block of code is what that code prints."""
+    pytest.importorskip("matplotlib").use("agg")
+    blocks = re.findall(r"```(python|text)\n(.*?)```", TUTORIAL.read_text(), re.DOTALL)
+    names: dict[str, object] = {}
+    compared, printed = 0, ""
+    for kind, block in blocks:
+        if kind == "text":
+            assert block.strip() == printed.strip()
+            compared += 1
+            continue
+        out = io.StringIO()
+        with redirect_stdout(out):
+            exec(block, names)
+        printed = out.getvalue()
+    assert compared == 2
