@@ -36,8 +36,8 @@ GLOSSARY = (
     Entry(
         "ceiling",
         ("risk", "certified risk"),
-        "If habits are as assumed, no method tells where a person was more often than this, given all counts "
-        "published so far. A ceiling of 30 in 100: at most 30 of 100 such attempts succeed.",
+        "If habits are as assumed, no method finds out where a person was more often than this, given all "
+        "counts published so far. A ceiling of 30 in 100: at most 30 of 100 such attempts succeed.",
         "explanation/guarantees.md",
     ),
     Entry(
@@ -56,8 +56,8 @@ GLOSSARY = (
     Entry(
         "horizon",
         ("T",),
-        "How many consecutive steps an observer tries to tell, the last ones at every moment. A longer "
-        "horizon is harder to tell in full.",
+        "How many of the latest steps an observer tries to reconstruct. A longer horizon is harder to "
+        "reconstruct in full.",
         "how-to/choose-horizon-and-budget.md",
     ),
     Entry(
@@ -84,7 +84,7 @@ GLOSSARY = (
     Entry(
         "attack",
         (),
-        "What a named method of telling where a person was achieves. Never above the ceiling if habits are "
+        "How often a named method finds out where a person was. Never above the ceiling if habits are "
         "as assumed, often far below it.",
         "explanation/ceiling-and-attack.md",
     ),

@@ -62,9 +62,7 @@ class EngineMetrics(Observer):
             _show_configuration(registry, settings)
 
     def _count_events(self, registry: CollectorRegistry, mechanisms: Iterable[str]) -> None:
-        self._readings = Counter(
-            "tallyguard_readings", "Readings by what became of them", ["outcome"], registry=registry
-        )
+        self._readings = Counter("tallyguard_readings", "Readings by outcome", ["outcome"], registry=registry)
         self._rejected = Counter(
             "tallyguard_rejected",
             "Messages sent to the dead letters, by reason",
@@ -125,7 +123,7 @@ class EngineMetrics(Observer):
         )
         self._at_added = Gauge(
             "tallyguard_people_added_risk",
-            "People to whose risk the releases added at least the threshold",
+            "People whose added risk is at or above the threshold",
             ["threshold"],
             registry=registry,
         )
@@ -153,7 +151,9 @@ class EngineMetrics(Observer):
                 "tallyguard_added_risk_mean", "Mean risk added by the releases", registry=registry
             ),
             "baseline": Gauge(
-                "tallyguard_baseline_mean", "Mean success of the best guess without us", registry=registry
+                "tallyguard_baseline_mean",
+                "Mean success of the best guess without any release",
+                registry=registry,
             ),
         }
         self._most = {
@@ -197,7 +197,7 @@ class EngineMetrics(Observer):
         )
         self._told = Gauge(
             "tallyguard_sensor_information_bits",
-            "What the sensor's last release, on its own, told about an average person",
+            "Bits that the sensor's last release, taken alone, reveals about where an average person is",
             ["sensor"],
             registry=registry,
         )

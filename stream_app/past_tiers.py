@@ -118,7 +118,7 @@ class PastTiers:
             raise OutputError(
                 f"{path} must hold the {wanted} lines that were written to it",
                 found,
-                "restore the file: its values were told and cannot be drawn again differently",
+                "restore the file: its values were published and cannot be drawn again differently",
             )
 
     def _path(self, tier: str) -> Path:

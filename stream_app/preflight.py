@@ -113,7 +113,8 @@ def _about_settings(subject: str, settings: Settings) -> Iterator[Finding]:
         yield Finding(
             "warning",
             "grace_seconds",
-            "without it steps are published when the slowest sensor has reported, and the moment tells so",
+            "without it a step is published when its slowest sensor has reported, so the time of "
+            "publication reveals that delay",
             "set it for counts that come live; archives do not need it",
         )
 
@@ -191,7 +192,7 @@ def _about_sensors(subject: str, registry: SensorRegistry, population: Populatio
             "warning",
             subject,
             f"nobody's prior visits the locations of {len(idle)} sensors: {shown}",
-            "their counts cost nobody anything by these priors; check that the priors cover these places",
+            "by these priors their counts add no risk; check that the priors cover these places",
         )
 
 

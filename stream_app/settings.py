@@ -95,17 +95,20 @@ class BudgetSettings(_Section):
 
     share: float = Field(default=0.0, ge=0, le=1, description="share of people who may be over the limit")
     risk: float | None = Field(
-        default=None, gt=0, le=1, description="limit: certified risk over the horizon at most this"
+        default=None,
+        gt=0,
+        le=1,
+        description="limit of the ceiling: chance of being traced through the horizon",
     )
     added: float | None = Field(
-        default=None, ge=0, le=1, description="limit: added risk over the horizon at most this"
+        default=None, ge=0, le=1, description="limit of added risk: how much releases may raise that chance"
     )
     habits: Literal["count", "apart"] = Field(
         default="count",
         description="people over the limit by habit alone: count, or apart = only if releases add to it",
     )
     hindsight: bool = Field(
-        default=False, description="limit risks in hindsight too: later releases tell about earlier steps"
+        default=False, description="also limit the risk of past steps, given everything released since"
     )
     reserve: float = Field(
         default=0.5, gt=0, lt=1, description="with hindsight: share of each limit kept for later releases"
@@ -124,17 +127,22 @@ class BudgetSettings(_Section):
         default=0,
         ge=0,
         le=10_000,
-        description="announced steps ahead to share what is left with; 0 = first come, first served",
+        description="announced steps to save some of the budget for; 0 = first come, first served",
     )
     most_sensors: int | None = Field(
-        default=None, ge=1, description="most sensors released in a step; none = all"
+        default=None, ge=1, description="release at most this many sensors in a step; none = all"
     )
     exact_up_to: int = Field(
-        default=64, ge=1, le=4096, description="assignments of a step up to which all are tried"
+        default=64,
+        ge=1,
+        le=4096,
+        description="try every way to release a step if there are at most this many",
     )
-    rounds: int = Field(default=6, ge=1, le=100, description="rounds of improvement beyond that")
+    rounds: int = Field(default=6, ge=1, le=100, description="rounds of improvement if there are more")
     dear: int = Field(
-        default=500, ge=0, description="evaluations of the dear bounds a step, where the accounts use them"
+        default=500,
+        ge=0,
+        description="evaluations of the slower, tighter bound in a step, where the accounts use it",
     )
 
 
@@ -154,12 +162,12 @@ class ReleaseSettings(_Section):
     )
     recipients: Path | None = Field(
         default=None,
-        description="file of recipients (TOML): the tiers follow from how near each is to the owner",
+        description="file of recipients (TOML): how near each is to the owner decides its tier",
     )
     new_tiers_from: int = Field(
         default=0,
         ge=0,
-        description="first step whose values a tier added later is given, by continuing their noise",
+        description="first step whose values a tier added later receives",
     )
     covariance: Path | None = Field(
         default=None,
@@ -193,7 +201,10 @@ class KafkaSettings(_Section):
     servers: NameList = Field(default=(), description="bootstrap servers, host:port")
     prefix: str = Field(default="", description="put before every topic name, group and transaction id")
     partitions: int = Field(
-        default=4, ge=1, le=10_000, description="parts the people are split into; the most account workers"
+        default=4,
+        ge=1,
+        le=10_000,
+        description="parts the people are split into; more account workers than that stand by",
     )
     replication: int = Field(
         default=1, ge=1, description="copies of every topic; 3 where nothing may be lost"
@@ -202,7 +213,9 @@ class KafkaSettings(_Section):
         default=10.0, ge=1.0, le=300.0, description="silence after which a worker counts as dead"
     )
     stall_seconds: float = Field(
-        default=60.0, ge=1.0, description="a worker with work left and no progress for so long ends itself"
+        default=60.0,
+        ge=1.0,
+        description="a worker that has work and makes no progress for this long ends itself",
     )
     answer_seconds: float = Field(
         default=1.0, gt=0.0, description="wait for the account workers' answers; then a step is suppressed"
@@ -236,7 +249,8 @@ class LogSettings(_Section):
     """What is said on stderr."""
 
     level: LogLevel = Field(
-        default="info", description="how grave what we say must be: debug, info, warning, error or critical"
+        default="info",
+        description="least severe message that is logged: debug, info, warning, error or critical",
     )
     libraries: LogLevel = Field(
         default="critical",
@@ -270,38 +284,40 @@ class Settings(BaseSettings):
         default=0.5,
         ge=0,
         lt=1,
-        description="share of the sensors heard last that may be ahead and yet close nothing; 0 = none",
+        description="share of the sensors heard last that may run ahead without closing steps; 0 = none",
     )
     grace_seconds: float | None = Field(
         default=None,
         ge=0,
-        description="close each step so long after its end by the clock, not on arrival: set it wherever "
+        description="publish each step this long after its end by the clock, not on arrival: set it wherever "
         "counts come live; needs a true origin",
     )
     max_ahead: int = Field(
         default=1000, ge=1, description="steps a message may be ahead of the next step to close"
     )
     horizon: int = Field(
-        default=HORIZON, ge=1, description="T: consecutive steps the adversary tries to reconstruct"
+        default=HORIZON,
+        ge=1,
+        description="T: how many of the latest steps the adversary tries to reconstruct",
     )
     mistakes: int = Field(
         default=MISTAKES,
         ge=0,
-        description="s: how many of them the adversary may get wrong; more hides what releases add",
+        description="s: how many of these steps the adversary may get wrong; with many, habits alone succeed",
     )
     thresholds: NumberList = Field(
         default=(0.01, 0.05, 0.1, 0.25, 0.5), description="risks at which people are counted and reported"
     )
     sharpen: bool | None = Field(
         default=None,
-        description="look again with the dear bounds at people whose cheap bound is high; "
+        description="recompute high-risk people with the slower, tighter bound; "
         "none = for up to 5 000 people, but not where kafka.servers are named",
     )
     sharpen_above: float | None = Field(
         default=None,
         ge=0,
         le=1,
-        description="cheap risk from which to look again; none = the lowest threshold",
+        description="risk by the fast bound from which to recompute; none = the lowest threshold",
     )
     risk_every: int = Field(default=100, ge=1, description="steps between records of every person's risk")
     most_exposed: int | None = Field(
@@ -345,7 +361,7 @@ class Settings(BaseSettings):
         "without it totals only; not in the settings file",
     )
     page_token_file: Path | None = Field(default=None, description="file with the access token")
-    log: LogSettings = Field(default=LogSettings(), description="what is said on stderr")
+    log: LogSettings = Field(default=LogSettings(), description="log on stderr")
     kafka: KafkaSettings = Field(default=KafkaSettings(), description="broker")
 
     @field_validator("origin")

@@ -11,10 +11,10 @@ from stream_app.messages import DecisionReason
 _SETTLED = {
     Because.FREE: "every sensor at its best",
     Because.BUDGET: "the least error that keeps the risk budget",
-    Because.SPENT: "suppressed, the risk budget leaves no room",
-    Because.HABITS: "suppressed, at this hour habits alone break the risk budget",
-    Because.CONTRADICTION: "a sensor that must be raw would break the risk budget and is suppressed",
-    Because.NO_ANSWER: "not everybody's accounts answered in time",
+    Because.SPENT: "suppressed, as any release would exceed the risk budget",
+    Because.HABITS: "suppressed, as habits alone exceed the risk budget at this hour",
+    Because.CONTRADICTION: "a sensor that must be raw would exceed the risk budget and is suppressed",
+    Because.NO_ANSWER: "not every account worker answered in time",
 }
 
 _FINEST = 0.01  # in 100: what is smaller, or nearer to 100, is said as this
@@ -31,6 +31,11 @@ def in_a_hundred(probability: float) -> str:
         return f"{part:.0f} in 100"
     missing = float(f"{max(100.0 - part, _FINEST):.1g}")
     return f"{100.0 - missing:.{-floor(log10(missing))}f} in 100"
+
+
+def in_points(difference: float) -> str:
+    """A difference of probabilities: "5 percentage points"."""
+    return f"{in_a_hundred(difference).removesuffix(' in 100')} percentage points"
 
 
 def step_in_words(step: int, origin_seconds: int, step_seconds: int) -> str:
@@ -52,6 +57,9 @@ def duration(seconds: float) -> str:
 
 def decision_in_words(why: DecisionReason) -> str:
     """Why a step was released as it was, in a sentence without a count of the sensors."""
-    over = f"{why.over:,} of {why.people:,} people over the limit by releases, {why.natural:,} by habit alone"
-    cleared = f"; {why.dear:,} within it by the dear bounds only" if why.dear else ""
-    return f"{_SETTLED[why.because].capitalize()}: {over}, {why.allowed:,} may be{cleared}."
+    over = (
+        f"of {why.people:,} people {why.over:,} are over the limit because of releases and {why.natural:,} "
+        f"by habit alone; {why.allowed:,} may be"
+    )
+    cleared = f"; the slower, tighter bound cleared {why.dear:,}" if why.dear else ""
+    return f"{_SETTLED[why.because].capitalize()}: {over}{cleared}."

@@ -48,7 +48,7 @@ def audit(
         bool, typer.Option(help="Try the attacks too, as by default.", show_default=False)
     ] = True,
     why: Annotated[
-        bool, typer.Option("--why", help="Which release did it: an audit more for each release.")
+        bool, typer.Option("--why", help="Say which release did it; takes one more audit for each release.")
     ] = False,
     covariance: CovarianceOption = None,
     json: JsonOption = False,

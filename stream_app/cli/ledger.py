@@ -38,12 +38,14 @@ def ledger(
     mistakes: MistakesOption = None,
     independent_people: Annotated[
         bool,
-        typer.Option("--independent-people", help="Vouch that nobody's movements tell about another's."),
+        typer.Option("--independent-people", help="Vouch that people move independently of each other."),
     ] = False,
     covariance: CovarianceOption = None,
     secret: Annotated[
         str | None,
-        typer.Option(help="Ask what a sensor's series tells about these steps: 24,25.", show_default=False),
+        typer.Option(
+            help="Compute what a sensor's series reveals about these steps: 24,25.", show_default=False
+        ),
     ] = None,
     sensor: Annotated[str | None, typer.Option(help="The sensor of --secret.", show_default=False)] = None,
     length_scale: Annotated[float, typer.Option(help="Of the RBF prior of its counts, in steps.")] = 8.0,

@@ -116,8 +116,8 @@ def _print_plan(planned: ReleasePlan) -> None:
     )
     if not planned.as_run:
         console.print(
-            "Planned without pseudonym_key, by which a run splits people: where release.budget.dear does not "
-            "suffice for everybody, the run may decide otherwise. Name the run's key to plan what it does.",
+            "Planned without the run's pseudonym_key: if more people need the slower, tighter bound than "
+            "release.budget.dear allows, the run may decide otherwise. Name the key to plan what it does.",
             soft_wrap=True,
         )
 

@@ -21,8 +21,8 @@ def replay(
 ) -> None:
     """Compute all risks again from the logs and compare.
 
-    People and decisions are read from Kafka, the risks compared with those told live. Exit 1 if a single bit
-    differs. A person whose prior was replaced since differs before the change.
+    Reads people and decisions from Kafka and compares the risks with those reported live. Exit 1 if a single
+    bit differs. A person whose prior was replaced since differs before the change.
 
     \b
     Examples:

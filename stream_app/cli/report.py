@@ -37,11 +37,12 @@ def report(
 ) -> None:
     """Write a report that can be read, printed and filed.
 
-    One HTML file without scripts that loads nothing: may this be published, by the rule in [release.budget]
-    (a limit on risk or added risk, a share of people); the question, the setting, figures, the most exposed
-    people by pseudonym, what would lower the risk, the limits of the method, a glossary. With the run's
-    priors and configuration it also names the sensors that told most about the most exposed people, and what
-    noise or silence there would do. A PDF needs WeasyPrint (pip install 'tallyguard[pdf]') and Pango.
+    One HTML file without scripts that loads nothing. First: may this be published, by the rule in
+    [release.budget] (a limit on risk or added risk, a share of people)? Then the question, the setting,
+    figures, the most exposed people by pseudonym, what would lower the risk, the limits of the method, a
+    glossary. With the run's priors and configuration it also names the sensors that revealed most about the
+    most exposed people, and what noise or silence there would do. A PDF needs WeasyPrint
+    (pip install 'tallyguard[pdf]') and Pango.
 
     \b
     Examples:

@@ -50,7 +50,7 @@ def print_explanation(person: str, explanation: Explanation) -> None:
     if not explanation.shares:
         console.print(f"{person}: no release concerns this person.")
         return
-    console.print(f"{person}: what each release told, and the ceiling had it not been made")
+    console.print(f"{person}: what each release revealed, and the ceiling without it")
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     for name in ("Step", "Sensor", "Released"):
         table.add_column(name, no_wrap=name != "Sensor")

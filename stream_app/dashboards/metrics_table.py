@@ -37,7 +37,7 @@ readings, releases and privacy spent, each account worker those of its people's 
 
 The risk budget is `[release.budget]`. Its limit can be set under every mechanism. Under `budget` it decides
 what is released, and `tallyguard_people_over_limit` is what the last decision found; under any other it is
-only watched, and people are held against it by their certified risks after each step (`hindsight` and
+only watched: after each step people's certified risks are compared with it (`hindsight` and
 `reserve` do not count then). Where no limit is set, `tallyguard_budget_limit` is +Inf, nobody is over it, and
 no alert about the budget can fire. A mean over several workers is weighted by their people:
 `sum(tallyguard_risk_mean * tallyguard_people) / sum(tallyguard_people)`.

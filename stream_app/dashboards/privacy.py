@@ -21,7 +21,7 @@ _NOW = Row(
         Panel(
             "Limit of the risk budget",
             "What [release.budget] allows anybody: added risk, or certified risk in all. Without a limit "
-            "nobody is held against one.",
+            "no alert about one fires.",
             "percentunit",
             (Query("max by (of) (tallyguard_budget_limit{$SELECT}) < Inf", "{{of}}"),),
             kind="stat",
@@ -53,7 +53,7 @@ _NOW = Row(
         Panel(
             "People at or above each risk",
             "People whose ceiling is at or above the threshold: if habits are as assumed, nobody who "
-            "knows them, and where everyone else is, tells their last steps more often than that.",
+            "knows them, and where everyone else is, reconstructs their last steps more often.",
             "short",
             (Query("sum by (threshold) (tallyguard_people_at_risk{$SELECT})", "risk {{threshold}} or more"),),
             kind="bargauge",
@@ -61,8 +61,8 @@ _NOW = Row(
             height=6,
         ),
         Panel(
-            "People to whom we added at least",
-            "The same, counting only what the releases added to what habits alone give away.",
+            "People whose risk releases raised by at least",
+            "People by how much releases may have raised their chance of being traced.",
             "short",
             (
                 Query(
@@ -81,7 +81,7 @@ _OVER_TIME = Row(
     "Over time",
     (
         Panel(
-            "Mean risk, with and without our data",
+            "Mean risk, with and without the releases",
             "Ceiling: if habits are as assumed, no method does better, given all releases. "
             "Baseline: the best guess from habits alone. The distance between the two is the most that "
             "releases added. Over everybody, whichever worker accounts them.",
@@ -130,9 +130,9 @@ _CAUSES = Row(
     "What causes it",
     (
         Panel(
-            "Sensors that tell most",
-            "What each sensor's last release, on its own, told about an average person's place. Several "
-            "sensors may tell the same twice: use it to rank them.",
+            "Sensors that reveal most",
+            "How many bits each sensor's last release, taken alone, reveals about an average person's place. "
+            "Several sensors may reveal the same thing: rank by it, do not add it up.",
             "short",
             (Query("topk(10, max by (sensor) (tallyguard_sensor_information_bits{$SELECT}))", "{{sensor}}"),),
             kind="bargauge",
@@ -164,8 +164,8 @@ _CAUSES = Row(
         ),
         Panel(
             "Information by sensor",
-            "What the releases of each sensor told about an average person, bits, each on its own: the eight "
-            "sensors that told most over the time shown.",
+            "How many bits each sensor's release, taken alone, reveals about where an average person is: the "
+            "eight sensors that revealed most over the time shown.",
             "short",
             (
                 Query(

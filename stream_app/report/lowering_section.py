@@ -17,7 +17,7 @@ def what_would_lower_it(found: Lowering, when: Callable[[int], str]) -> Iterable
         yield paragraph("No release of their last steps concerns the most exposed people.")
         return
     yield paragraph(_who_told(found, when))
-    told = ("Sensor", "Mechanism", "Told", "Share of all", "Steps", "People concerned")
+    told = ("Sensor", "Mechanism", "Revealed", "Share of all", "Steps", "People concerned")
     yield table(told, map(_share_row, found.shares[:LISTED_SENSORS]))
     yield paragraph(_what_less_does(found))
     otherwise = (
@@ -38,8 +38,8 @@ def _who_told(found: Lowering, when: Callable[[int], str]) -> str:
     ]
     return (
         f"The {found.people} people listed above and their {found.steps} steps up to the worst, taken apart "
-        f"by release. Sensors that told most: {', '.join(sensors)}. Single releases: {'; '.join(releases)}. "
-        "Shares are of what all these releases told, and add up to the whole."
+        f"by release. Sensors that revealed most: {', '.join(sensors)}. Single releases: "
+        f"{'; '.join(releases)}. Shares are of what all these releases revealed, and add up to the whole."
     )
 
 
@@ -47,10 +47,10 @@ def _what_less_does(found: Lowering) -> str:
     before = found.changes[0]
     helps = [change for change in found.changes[1:] if change.added < before.added]
     explained = (
-        "The whole run accounted again for these people with other decisions, without looking at a count; "
-        "each person at the step where most would be added then. A run with these settings would report the "
-        "same of them; somebody else may be the most exposed then. As it was, "
-        f"{in_a_hundred(before.added)} were added on average"
+        "The whole run, computed again for these people with other decisions and without any count; each "
+        "person at the step where most would be added. A run with these settings would report the same about "
+        "them, though somebody else may then be the most exposed. As published, releases added "
+        f"{in_a_hundred(before.added)} on average"
     )
     if not helps:
         return f"{explained}; none of these changes lowers it."

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 CHOOSING_A_RULE = (
     "To have the question answered, decide how much risk is acceptable, for how many people, and write it in "
-    "the settings file under [release.budget]. For example added = 0.05 and share = 0.01: releases may add "
-    "more than 5 in 100 to at most 1 person in 100; risk = 0.5 would limit the ceiling itself. With "
-    'mechanism = "budget" under [release] every step is then released with the least noise that keeps the '
-    "rule; with any other mechanism the run is held against it. tallyguard plan tries a rule in advance."
+    "the settings file under [release.budget]. With added = 0.05 and share = 0.01, for "
+    "instance, the chance of being traced may rise by at most 5 percentage points for 99 people in 100; "
+    'risk = 0.5 would limit the ceiling itself. With mechanism = "budget" under [release] every step is then '
+    "released with the least noise that keeps the rule; under any other mechanism the report only compares "
+    "the run with it. tallyguard plan tries a rule in advance."
 )
 CEILING = "Ceiling, if habits are as assumed"
 CONDITION = (
@@ -19,8 +20,8 @@ ROUNDED = "Each figure is rounded by itself, so ceiling less guess may differ fr
 LOWERING = (
     "Noise: a larger sigma at the sensors with exact or nearly exact counts, first where few people pass.",
     "Fewer sensors or fewer steps: what is not released costs nobody anything.",
-    "Larger areas: one sensor over several locations tells less about a single person.",
-    "tallyguard run on the same messages with other settings says by how much.",
+    "Larger areas: one sensor over several locations reveals less about a single person.",
+    "Try it: tallyguard run on the same messages with other settings.",
 )
 LIMITS = (
     "Habits are those of the movement prior. The ceiling does not cover a person whose habits differ from "

@@ -11,7 +11,7 @@ from stream_app.report.run_log import RunLog
 from stream_app.report.texts import CHOOSING_A_RULE
 from stream_app.report.verdict import Answer, PeopleOver, Verdict, verdict_on
 from stream_app.settings import BUDGET
-from stream_app.wording import in_a_hundred
+from stream_app.wording import in_a_hundred, in_points
 
 
 def may_i_publish(log: RunLog) -> Iterable[str]:
@@ -60,10 +60,10 @@ def _figures(verdict: Verdict, log: RunLog) -> Rows:
         yield "Over the limit", limit_in_words(verdict.limit)
         yield (
             "Decided by it",
-            "each step, before it was published; who changed it during the run (--accept-changes) left "
-            "earlier steps to the rule of their time"
+            "each step, before it was published; steps before a change of the rule (--accept-changes) keep "
+            "the rule of their time"
             if decides
-            else "no step: release.mechanism is another, so the run is only held against the rule",
+            else "no step: another release.mechanism decided, and the run is only compared with the rule",
         )
         yield "Most people over the limit", _most(verdict.at, log.when)
     yield "Most that releases added to anybody", in_a_hundred(log.most_added)
@@ -74,7 +74,7 @@ def _figures(verdict: Verdict, log: RunLog) -> Rows:
 
 def rule_in_words(limit: RiskLimit) -> str:
     """How many people may be over the limit."""
-    habits = "; who is over it by habit alone counts only if releases add to it" if limit.habits_apart else ""
+    habits = "; people over it by habit alone count only if releases add to it" if limit.habits_apart else ""
     later = "; also for past steps, given everything released since" if limit.in_hindsight else ""
     who = f"At most {in_a_hundred(limit.share)} people" if limit.share else "Nobody"
     return f"{who} may be over the limit{habits}{later}"
@@ -83,7 +83,11 @@ def rule_in_words(limit: RiskLimit) -> str:
 def limit_in_words(limit: RiskLimit) -> str:
     """When a person is over the limit."""
     risk = None if limit.risk is None else f"a ceiling above {in_a_hundred(limit.risk)}"
-    added = None if limit.added is None else f"more than {in_a_hundred(limit.added)} added by releases"
+    added = (
+        None
+        if limit.added is None
+        else (f"a chance of being traced that releases raise by more than {in_points(limit.added)}")
+    )
     return " or ".join(part for part in (risk, added) if part)
 
 

@@ -123,7 +123,7 @@ def test_the_report_names_sensors_releases_and_what_less_would_do(run: Path, tmp
     assert f"Single releases: B, step {found.releases[0].step}" in page
     assert "B suppressed" in page
     assert "with sigma 10" in page
-    assert "Sensors that told most" not in (tmp_path / "without.html").read_text()
+    assert "Sensors that revealed most" not in (tmp_path / "without.html").read_text()
     assert not any(person in page for person in population().people)
     assert log.exposed[0].person[:12] in page
 

@@ -94,7 +94,7 @@ def test_raw_counts_held_against_a_rule_are_not_to_be_published(
     assert (verdict.answer, verdict.at is None) == (Answer.NO, False)
     words = words_of(folder, tmp_path)
     assert "No: even if habits are as assumed" in words
-    assert "so the run is only held against the rule" in words
+    assert "and the run is only compared with the rule" in words
 
 
 @pytest.mark.parametrize("added", [0.0, 0.03, 0.05, 0.1, 0.3, 1.0])

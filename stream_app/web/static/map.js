@@ -92,7 +92,7 @@ function legend(missing) {
     "figcaption", { class: "spots" },
     element("span", { class: "active" }, "released in the last step"),
     element("span", {}, "not released"),
-    element("span", { class: "size" }, "the larger, the more it tells"),
+    element("span", { class: "size" }, "the larger, the more it reveals"),
     ...rest,
   );
 }

@@ -69,7 +69,7 @@ function whyButton(person) {
 }
 
 async function explain(person, row) {
-  say("Taking the last steps apart.");
+  say("Computing what each release revealed.");
   try {
     reason(await ask(`/why.json?person=${encodeURIComponent(person)}`), row);
     say("");
@@ -86,13 +86,13 @@ function reason(found, row) {
     `${Math.round((100 * share.information_bits) / told)} %`,
     `${share.certified_drop < 0 ? "+" : "−"}${Math.abs(100 * share.certified_drop).toFixed(1)} in 100`,
   ]);
-  const head = ["Sensor", "Step", "Mechanism", "Told", "Share", "Without it, the ceiling changes by"];
+  const head = ["Sensor", "Step", "Mechanism", "Revealed", "Share", "Without it, the ceiling changes by"];
   const nothing = "No release of these steps concerns this person.";
   by("why")?.closest("tr").remove();
   const why = element("div", { id: "why", tabindex: "-1" },
     element("h3", {}, "Which release did it: ", element("code", {}, found.person.slice(0, 12))),
     element("p", {}, `${stepName(found.steps[0], about)} to ${stepName(found.steps[1], about)} alone, without what earlier releases told: ceiling ${inAHundred(found.certified)}, guess ${inAHundred(found.baseline)}, ${bits(found.information_bits)} told in all.`),
-    rows.length ? element("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Releases by what they told" }, element("table", {}, ...table("Releases by what they told", head, rows))) : element("p", {}, nothing),
+    rows.length ? element("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Releases by what they revealed" }, element("table", {}, ...table("Releases by what they revealed", head, rows))) : element("p", {}, nothing),
   );
   row.after(element("tr", {}, element("td", { colspan: row.cells.length }, why)));
   why.focus();
