@@ -1,15 +1,18 @@
 """Every tutorial does what it says: its commands run in an empty folder and print what it shows.
 
 A block of ``console`` is run. A block after "Save this as `FILE`:" is written there. A block of ``text`` is
-what the commands before it print or, after "In `FILE`:", what that file holds. `…` stands for anything.
+what the commands before it print or, after "In `FILE`:", what that file holds. `…` stands for anything. Other
+blocks of ``python`` are typed one after the other.
 """
 
 from __future__ import annotations
 
+import io
 import os
 import re
 import subprocess
 import sys
+from contextlib import redirect_stdout
 from html import unescape
 from pathlib import Path
 from typing import NamedTuple
@@ -80,10 +83,22 @@ def run(commands: str, folder: Path, environment: dict[str, str]) -> str:
     return done.stdout
 
 
+def typed(lines: str, names: dict[str, object]) -> str:
+    """What Python prints."""
+    printed = io.StringIO()
+    with redirect_stdout(printed):
+        exec(lines, names)
+    return printed.getvalue()
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("page", TUTORIALS, ids=lambda page: page.stem)
-def test_a_tutorial_can_be_followed(page: Path, tmp_path: Path, environment: dict[str, str]) -> None:
+def test_a_tutorial_can_be_followed(
+    page: Path, tmp_path: Path, environment: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """From the first block to the last, in an empty folder."""
+    monkeypatch.setenv("MPLBACKEND", "agg")
+    names: dict[str, object] = {}
     folder, printed = tmp_path / "here", ""
     folder.mkdir()
     for block in blocks(page):
@@ -91,6 +106,8 @@ def test_a_tutorial_can_be_followed(page: Path, tmp_path: Path, environment: dic
             printed = run(block.text, folder, environment)
         elif block.about == "Save this as":
             (folder / block.file).write_text(block.text)
+        elif block.kind == "python":
+            printed = typed(block.text, names)
         else:
             assert block.kind == "text", block
             check_shown(block.text, (folder / block.file).read_text() if block.file else printed)
@@ -98,9 +115,9 @@ def test_a_tutorial_can_be_followed(page: Path, tmp_path: Path, environment: dic
 
 @pytest.mark.parametrize("page", TUTORIALS, ids=lambda page: page.stem)
 def test_a_tutorial_says_what_one_should_see(page: Path) -> None:
-    """Commands, and at least once what they print."""
+    """Something to type, and at least once what it prints."""
     kinds = [block.kind for block in blocks(page)]
-    assert kinds.count("console") >= 2
+    assert kinds.count("console") + kinds.count("python") >= 2
     assert "text" in kinds
 
 

@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import io
-import re
-from contextlib import redirect_stdout
-from pathlib import Path
-
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -18,8 +13,6 @@ from accounting.audit import AttackSettings, audit_person
 from models.schedule import SensorRelease, StepSchedule
 from stream_app.own_version import own_version
 
-ROOT = Path(__file__).resolve().parents[2]
-TUTORIAL = ROOT / "docs" / "tutorials" / "python.md"
 SCHEDULE = tg.Schedule.raw([[1], [], [1]])
 
 
@@ -143,21 +136,3 @@ def test_an_audit_draws_guess_attack_and_ceiling(people: tg.Population) -> None:
     axes = tg.audit(people, SCHEDULE, mistakes=0).plot()
     assert [each.get_text() for each in axes.get_legend().get_texts()] == ["guess", "best attack", "ceiling"]
     assert {each.get_text() for each in axes.get_yticklabels()} == {"ada", "bob"}
-
-
-def test_the_tutorial_runs_as_it_stands() -> None:
-    """What stands in a block of text below a block of code is what that code prints."""
-    pytest.importorskip("matplotlib").use("agg")
-    blocks = re.findall(r"```(python|text)\n(.*?)```", TUTORIAL.read_text(), re.DOTALL)
-    names: dict[str, object] = {}
-    compared, printed = 0, ""
-    for kind, block in blocks:
-        if kind == "text":
-            assert block.strip() == printed.strip()
-            compared += 1
-            continue
-        out = io.StringIO()
-        with redirect_stdout(out):
-            exec(block, names)
-        printed = out.getvalue()
-    assert compared == 2
