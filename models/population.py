@@ -32,11 +32,13 @@ class Population:
 
     ``people`` are ids or pseudonyms, ``location_names[m]`` names location ``m``. All numbers are in
     ``arrays`` (:class:`models.chain.PopulationArrays`): each person on its own places and with its own cycle.
+    ``assumed`` says what the priors rest on where nobody was measured; None for priors of measured people.
     """
 
     people: tuple[str, ...]
     location_names: tuple[str, ...]
     arrays: PopulationArrays
+    assumed: str | None = None
 
     @classmethod
     def pack(cls, priors: Iterable[MovementPrior], location_names: Sequence[str] | None = None) -> Population:
@@ -135,7 +137,7 @@ class Population:
         """The people at these positions, in this order, as a population of its own."""
         index = np.asarray(chosen, dtype=np.int64)
         people = tuple(self.people[i] for i in index)
-        return Population(people, self.location_names, _take(self.arrays, index))
+        return Population(people, self.location_names, _take(self.arrays, index), self.assumed)
 
     def split(self, parts: int) -> list[Population]:
         """Partitions of nearly equal numbers of people, consecutive, together everybody."""
@@ -151,7 +153,8 @@ class Population:
             )
         people = tuple(person for part in parts for person in part.people)
         _check_unique(people)
-        return cls(people, names.pop(), _join([part.arrays for part in parts]))
+        assumed = next((part.assumed for part in parts if part.assumed is not None), None)
+        return cls(people, names.pop(), _join([part.arrays for part in parts]), assumed)
 
     def to_flat(self) -> FlatChains:
         """The triplets, from which :meth:`from_flat` gives the same arrays back bit for bit."""

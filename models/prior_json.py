@@ -4,45 +4,50 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from models.exceptions import PriorFileError
 from models.json_stream import JsonStream, JsonSyntaxError
 from models.population import Population, PopulationBuilder
-from models.prior_record import PersonRecord, chain_to_record, unknown_member
+from models.prior_record import PersonRecord, chain_to_record, check_assumed, unknown_member
 
 
 def read_json(path: Path) -> Population:
     """Read a priors file person by person; :class:`PriorFileError` names file, person and member."""
     builder = PopulationBuilder()
     locations: tuple[str, ...] | None = None
+    assumed: str | None = None
     try:
         with path.open(encoding="utf-8") as source:
             stream = JsonStream(source)
             for key in stream.members():
                 if key == "locations":
                     locations = _locations(path, stream.value())
+                elif key == "assumed":
+                    assumed = check_assumed(str(path), stream.value())
                 elif key == "people":
                     known = _Names(path, locations)
                     for number, record in enumerate(_people(path, stream)):
                         PersonRecord(f"people[{number}] in {path}", record, known.index).add_to(builder)
                 else:
                     stream.value()
-                    raise unknown_member(str(path), key, ("locations", "people"))
+                    raise unknown_member(str(path), key, ("assumed", "locations", "people"))
             stream.finish()
     except JsonSyntaxError as error:
         raise PriorFileError(f"{path} must be JSON", error, "mend the file at that line") from None
     except UnicodeDecodeError as error:
         raise PriorFileError(f"{path} must be UTF-8 text", error.reason, "save it as UTF-8") from None
-    return builder.build(locations)
+    return replace(builder.build(locations), assumed=assumed)
 
 
 def write_json(population: Population, path: Path) -> None:
     """Write everybody, one line a person; reading the file gives the same population bit for bit."""
     with path.open("w", encoding="utf-8") as out:
         names = json.dumps(population.location_names, ensure_ascii=False)
-        out.write(f'{{"locations": {names},\n "people": [')
+        label = f'"assumed": {json.dumps(population.assumed)},\n ' if population.assumed is not None else ""
+        out.write(f'{{{label}"locations": {names},\n "people": [')
         for number, person in enumerate(population.people):
             record = chain_to_record(person, population.chain(number), population.initial(number))
             out.write(",\n  " if number else "\n  ")

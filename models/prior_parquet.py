@@ -3,12 +3,13 @@
 Columns: ``person`` (text), ``places`` (int32 list), ``slots`` (int32, optional, 1), ``slot`` (int32 list,
 optional, null with one slot), ``row``, ``col`` (int32 lists of local indices), ``probability`` (double list),
 ``initial`` (double list, optional, null = stationary). The names of the locations are JSON in the file's
-metadata under ``tallyguard.locations``.
+metadata under ``tallyguard.locations``, and what assumed priors rest on under ``tallyguard.assumed``.
 """
 
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +23,10 @@ from models.documents import DocumentError, parse_json
 from models.exceptions import PriorFileError
 from models.packing import FlatChains
 from models.population import Population
+from models.prior_record import check_assumed
 
 _LOCATIONS = b"tallyguard.locations"
+_ASSUMED = b"tallyguard.assumed"
 _PEOPLE_A_BATCH = 20_000
 _REQUIRED = ("person", "places", "row", "col", "probability")
 _SCHEMA = pa.schema(
@@ -46,6 +49,7 @@ def read_parquet(path: Path) -> Population:
         with pq.ParquetFile(path) as file:
             _check_columns(path, file.schema_arrow.names)
             names = _location_names(path, file)
+            assumed = _assumed(path, file)
             parts = [_packed(path, batch, names) for batch in file.iter_batches(batch_size=_PEOPLE_A_BATCH)]
     except DocumentError as error:
         raise PriorFileError(
@@ -54,14 +58,15 @@ def read_parquet(path: Path) -> Population:
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:  # of what it cannot decode
         raise PriorFileError(f"{path} must be a Parquet file", error, "write it again") from None
     if not parts:
-        return Population.from_flat([], _empty(), names)
-    return Population.concatenate(parts)
+        return replace(Population.from_flat([], _empty(), names), assumed=assumed)
+    return replace(Population.concatenate(parts), assumed=assumed)
 
 
 def write_parquet(population: Population, path: Path) -> None:
     """Write everybody; reading the file gives the same population bit for bit."""
     names = json.dumps(population.location_names, ensure_ascii=False)
-    schema = _SCHEMA.with_metadata({_LOCATIONS: names})
+    label = {} if population.assumed is None else {_ASSUMED: json.dumps(population.assumed)}
+    schema = _SCHEMA.with_metadata({_LOCATIONS: names, **label})
     parts = max(1, -(-len(population) // _PEOPLE_A_BATCH))
     with pq.ParquetWriter(path, schema, compression="zstd") as writer:
         for part in population.split(parts):
@@ -122,6 +127,12 @@ def _location_names(path: Path, file: pq.ParquetFile) -> tuple[str, ...]:
         top = pc.max(pc.list_flatten(batch.column(0))).as_py()
         highest = max(highest, -1 if top is None else top)
     return tuple(map(str, range(highest + 1)))
+
+
+def _assumed(path: Path, file: pq.ParquetFile) -> str | None:
+    """What the priors rest on, from the metadata, where nobody was measured."""
+    metadata = file.schema_arrow.metadata or {}
+    return check_assumed(str(path), parse_json(metadata[_ASSUMED])) if _ASSUMED in metadata else None
 
 
 def _packed(path: Path, batch: pa.RecordBatch, names: tuple[str, ...]) -> Population:

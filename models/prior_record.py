@@ -14,6 +14,7 @@ from models.exceptions import PriorFileError
 from models.population import PopulationBuilder
 from models.prior import MovementPrior
 
+_ASSUMED_CHARACTERS = 256
 _MEMBERS = ("person", "places", "initial", "transition", "transitions")
 
 
@@ -254,3 +255,19 @@ class PersonRecord:
         shown = found if len(found) <= 60 else found[:57] + "..."
         must = f"{member!r} of {self.where} must be {wanted}"
         return PriorFileError(must, shown, "see docs/reference/priors.md")
+
+
+def _is_short_line(text: str) -> bool:
+    return text.isprintable() and len(text) <= _ASSUMED_CHARACTERS
+
+
+def check_assumed(where: str, value: Any) -> str:
+    """What a file of assumed priors says they rest on: a line of text that fits in each person's record."""
+    if not isinstance(value, str) or not value.strip() or not _is_short_line(value):
+        raise PriorFileError(
+            f"'assumed' in {where} must say in one line of at most {_ASSUMED_CHARACTERS} characters what the "
+            "priors rest on",
+            f"{len(value):,} characters" if isinstance(value, str) else type(value).__name__,
+            "write a sentence, or leave it out for measured habits",
+        )
+    return value

@@ -22,7 +22,7 @@ from stream_app.decisions import schedule_of
 from stream_app.engine import Accountant, Publisher, StepEngine, StoredStep
 from stream_app.events import Observer
 from stream_app.exceptions import SettingsError
-from stream_app.habits import habits_warning
+from stream_app.habits import basis_note, habits_warning
 from stream_app.input_format import check_file, checked_chunks
 from stream_app.inputs import Chunks, FileChunks, LineReader, open_input
 from stream_app.intake import Intake
@@ -141,8 +141,9 @@ def run(
         if isinstance(plan.policy, BudgetPolicy):
             names = keys.pseudonyms.pseudonyms(population.people)
             plan.policy.bind(accountant, decision_shares(settings, names))
-        if (warning := habits_warning(accountant)) is not None:
-            logger.warning("%s", warning)
+        for warning in (basis_note(len(population), population.assumed), habits_warning(accountant)):
+            if warning is not None:
+                logger.warning("%s", warning)
         observer = observer or Observer()
         account = carry_on(accountant, plan.policy, plan.registry, journal, observer)
         engine = restore_engine(settings, plan, accountant, KeyedPublisher.of(settings, keys.noise), journal)
@@ -317,6 +318,7 @@ def make_manifest(
         **fixed,
         "first_slot": plan.first_slot,
         "people": len(population),
+        "assumed_habits": population.assumed,
         "priors": population.fingerprint,
         "sensors": sensors_fingerprint(plan.registry),
         "schedule": schedule,

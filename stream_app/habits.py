@@ -1,4 +1,4 @@
-"""Whether habits alone give people away, so that no release can show."""
+"""What is to be said of the habits a run rests on: that there are none, that they are assumed, or decide."""
 
 from __future__ import annotations
 
@@ -7,6 +7,21 @@ from stream_app.wording import in_a_hundred
 
 HABITS_DECIDE = 0.8
 """The median guess without any count above which a warning is due."""
+
+
+NO_PEOPLE = (
+    "no priors, so no risk of persons is computed: what is promised is differential privacy, as far as "
+    "releases are noised, and nothing else"
+)
+
+
+def basis_note(people: int, assumed: str | None) -> str | None:
+    """What every output of a run must say of its priors; None for measured habits of people."""
+    if people == 0:
+        return NO_PEOPLE
+    if assumed is not None:
+        return f"habits are assumed, not measured ({assumed}): every guess and ceiling holds for them only"
+    return None
 
 
 def habits_warning(accountant: ContinuousAccountant) -> str | None:

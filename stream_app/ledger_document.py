@@ -20,6 +20,8 @@ from accounting.ledgers.oracle import oracle_epsilons
 from accounting.ledgers.reconstruction import read_reconstruction
 from models.exceptions import TallyguardError
 from models.population import Population
+from stream_app.exceptions import SettingsError
+from stream_app.habits import basis_note
 
 Document = dict[str, object]
 _QUANTILES = (0.5, 0.9, 0.99, 1.0)
@@ -51,6 +53,7 @@ def ledger_document(
             group: _differential(log.of_group(group), questions.delta, Neighbours.ADD_REMOVE)
             for group in log.groups()
         },
+        "note": basis_note(len(population), population.assumed),
         "bayesian": _answer(lambda: _bayesian(log, questions)),
         "reconstruction": _answer(lambda: _reconstruction(log, population, questions.horizon, progress)),
     }
@@ -111,6 +114,8 @@ def _bayesian(log: ReleaseLog, questions: LedgerQuestions) -> Document:
 def _reconstruction(
     log: ReleaseLog, population: Population, horizon: HorizonSettings, progress: Callable[[int], None]
 ) -> Document:
+    if not len(population):
+        raise SettingsError("risk must be of people", "no priors", "give --priors, fitted or assumed")
     statement = read_reconstruction(log, population, horizon, progress)
     return {
         "horizon": horizon.horizon,
@@ -148,7 +153,5 @@ def _oracle(log: ReleaseLog, delta: float) -> Document:
 
 def _quantiles(values: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> Mapping[str, float]:
     """Order statistics; every figure is some person's."""
-    if values.size == 0:
-        return {f"{level:g}": 0.0 for level in _QUANTILES}
     found = np.quantile(values, _QUANTILES, method="higher")
     return {f"{level:g}": float(value) for level, value in zip(_QUANTILES, found, strict=True)}

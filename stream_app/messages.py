@@ -225,13 +225,15 @@ Matrix = Annotated[tuple[Numbers, ...], _FIRST_FAULT] | SparseMatrix
 class Person(_Message):
     """A person's movement prior, in force from a step on.
 
-    ``deployment`` is the digest of what accounts it.
+    ``deployment`` is the digest of what accounts it, ``assumed`` what the prior rests on where nobody was
+    measured.
     """
 
     type: Literal["person"] = "person"
     person: Name
     effective_from: Step = 0
     deployment: Name | None = None
+    assumed: Name | None = None
     places: Indices | None = None
     initial: Numbers | None = None
     transition: Matrix | None = None
@@ -283,7 +285,8 @@ class RiskSummary(_Message):
     ``at_risk``, ``at_added_risk`` and ``at_baseline`` count the people at or above each threshold, by
     ceiling, by what the releases added and by habit alone; the quantile tables are keyed by the quantile.
     ``most_risk`` and ``most_added`` are the highest of anybody at any step so far; ``worst`` are the people
-    to whom most was added so far, where they are to be named.
+    to whom most was added so far, where they are to be named. ``assumed`` says what habits rest on where
+    nobody was measured: the figures hold for those habits only.
     """
 
     type: Literal["risk_summary"] = "risk_summary"
@@ -302,6 +305,7 @@ class RiskSummary(_Message):
     most_risk: float | None = None
     most_added: float | None = None
     worst: tuple[WorstMoment, ...] = ()
+    assumed: Name | None = None
 
 
 class Rejected(_Message):

@@ -91,6 +91,11 @@ class EngineMetrics(Observer):
 
     def _show_state(self, registry: CollectorRegistry) -> None:
         self._people = Gauge("tallyguard_people", "People whose risk is accounted", registry=registry)
+        self._assumed = Gauge(
+            "tallyguard_habits_assumed",
+            "1 where habits of people are assumed, not measured: their risks hold for such habits only",
+            registry=registry,
+        )
         self.lag = Gauge(
             "tallyguard_accountant_lag_steps",
             "Steps seen but not yet closed and accounted",
@@ -211,6 +216,7 @@ class EngineMetrics(Observer):
         """People are loaded; the log continues after its last step."""
         self._people.set(event.people)
         self._view = event.view
+        self._assumed.set(event.view is not None and event.view.assumed is not None)
         self._running.set(1)
         self._progress.set(self._now_seconds())
 

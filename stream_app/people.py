@@ -20,6 +20,7 @@ from accounting.sensor_information import SensorInformation
 from accounting.worst_moments import WorstMoments
 from models.population import Population
 from models.schedule import Schedule, StepSchedule
+from stream_app.habits import basis_note
 
 if TYPE_CHECKING:
     from accounting.explain import Explanation
@@ -67,6 +68,16 @@ class PeopleView:
     def horizon(self) -> int:
         """``T``, the steps of an explanation."""
         return self._settings.horizon
+
+    @property
+    def assumed(self) -> str | None:
+        """What habits rest on where nobody was measured; None for measured people."""
+        return self._population.assumed
+
+    @property
+    def note(self) -> str | None:
+        """What every output must say of the priors; None for measured habits of people."""
+        return basis_note(len(self._population), self.assumed)
 
     def sensor_information_bits(self, step: StepSchedule) -> dict[str, float]:
         """Mean information each release of the step tells about a person, bits, by sensor."""

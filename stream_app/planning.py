@@ -17,7 +17,7 @@ from models.population import Population
 from models.schedule import Schedule
 from models.sensors import Sensor, SensorRegistry
 from stream_app.embedded import Plan, RunOptions, follow_schedule, make_plan, new_accountant
-from stream_app.habits import habits_warning
+from stream_app.habits import basis_note, habits_warning
 from stream_app.keys import load_pseudonym_key
 from stream_app.people_shards import decision_shares
 from stream_app.policy import BudgetPolicy, Decided
@@ -70,13 +70,14 @@ class ReleasePlan:
 
     ``as_run`` says that a run decides the very same; without the pseudonym key it may decide otherwise in
     steps where the dear evaluations do not suffice for everybody. ``warning`` stands where habits alone give
-    most people away.
+    most people away, ``note`` where the priors are not measured habits.
     """
 
     people: int
     steps: tuple[PlannedStep, ...]
     as_run: bool = True
     warning: str | None = None
+    note: str | None = None
 
     def sensors(self) -> tuple[SensorPlan, ...]:
         """Each sensor's share, in the order of their first announcement."""
@@ -92,6 +93,7 @@ class ReleasePlan:
             "people": self.people,
             "as_run": self.as_run,
             "warning": self.warning,
+            "note": self.note,
             "steps": [step.as_json() for step in self.steps],
             "sensors": [vars(sensor) for sensor in self.sensors()],
         }
@@ -146,7 +148,8 @@ def _decided(
         accountant.apply(decided.schedule)
         steps.append(PlannedStep(decided, accountant.summary()))
         progress(step + 1, last + 1)
-    return ReleasePlan(len(population), tuple(steps), as_run, habits_warning(accountant))
+    note = basis_note(len(population), population.assumed)
+    return ReleasePlan(len(population), tuple(steps), as_run, habits_warning(accountant), note)
 
 
 def expected_error(mechanism: Mechanism) -> float | None:

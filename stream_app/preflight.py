@@ -16,8 +16,9 @@ from models.prior_files import load_population
 from models.sensors import SensorRegistry
 from stream_app.csv_messages import load_activations
 from stream_app.embedded import first_slot_of, is_activations
-from stream_app.habits import habits_warning
+from stream_app.habits import basis_note, habits_warning
 from stream_app.keys import load_noise_key, load_pseudonym_key, readable_by_others
+from stream_app.nobody import population_of
 from stream_app.policy import policy_from
 from stream_app.recipients import load_recipients
 from stream_app.schedule_files import load_schedule
@@ -79,11 +80,15 @@ def check_files(
         _about_keys(settings, preflight)
         if settings.release.recipients is not None:
             preflight.findings += _about_recipients(settings.release.recipients)
-    population = None if priors is None else preflight.load(str(priors), lambda: load_population(priors))
+    population = preflight.load(str(priors or "priors"), lambda: _people(settings, priors))
     if population is None:
         preflight.findings += _left_out(priors, {"sensors": sensors, "schedule": schedule})
         return preflight.findings
-    preflight.findings += _about_population(str(priors), population)
+    if priors is not None:
+        preflight.findings += _about_population(str(priors), population)
+    if (note := basis_note(len(population), population.assumed)) is not None:
+        remedy = "fit priors to check-ins for more (docs/how-to/get-a-prior.md), or know what you leave open"
+        preflight.findings.append(Finding("warning", str(priors or "priors"), note, remedy))
     path = sensors or (settings.sensors if settings else None)
     registry = preflight.load(str(path or "sensors"), lambda: load_registry(path, population.location_names))
     if registry is None:
@@ -95,6 +100,15 @@ def check_files(
     if schedule is not None:
         preflight.findings += _about_schedule(preflight, settings, schedule, registry)
     return preflight.findings
+
+
+def _people(settings: Settings | None, priors: Path | None) -> Population | None:
+    """The people to check with: of the file, or nobody where the settings can do without."""
+    if priors is not None:
+        return load_population(priors)
+    if settings is None or settings.locations is None:
+        return None
+    return population_of(settings, None)
 
 
 def _left_out(priors: Path | None, files: dict[str, Path | None]) -> Iterator[Finding]:
@@ -186,7 +200,7 @@ def _about_sensors(subject: str, registry: SensorRegistry, population: Populatio
     yield Finding("ok", subject, f"{len(registry.sensors):,} sensors in {len(groups)} groups")
     visited = set(np.unique(population.arrays.places).tolist())
     idle = [sensor.name for sensor in registry.sensors if visited.isdisjoint(sensor.locations)]
-    if idle:
+    if idle and len(population):
         shown = ", ".join(idle[:3]) + (f" and {len(idle) - 3} more" if len(idle) > 3 else "")
         yield Finding(
             "warning",

@@ -305,7 +305,10 @@ class Talk:
         return frozenset(range(self._partitions)) - self._tallies.keys()
 
     def take(self, answer: Answer) -> None:
-        """Note an answer; the last one of a round leads to the next proposal or to the decision."""
+        """Note an answer; the last one of a round leads to the next proposal or to the decision.
+
+        Where all have answered that they account nobody, nothing is released.
+        """
         proposal = self.proposal
         if proposal is None or answer.proposal != proposal.identity:
             return
@@ -313,9 +316,12 @@ class Talk:
             return
         self._tallies[answer.partition] = answer.tally
         if not self.waiting_for:
-            ordered = [self._tallies[partition] for partition in range(self._partitions)]
+            whole = reduce(add, (self._tallies[partition] for partition in range(self._partitions)))
             self._tallies = {}
-            self._decider.take(reduce(add, ordered))
+            if whole.people == 0:  # everything would keep a budget that protects nobody
+                self.give_up()
+                return
+            self._decider.take(whole)
             self.proposal = self._propose()
 
     def _fits(self, answer: Answer, candidates: int) -> bool:
@@ -325,7 +331,7 @@ class Talk:
         return is_bounded and len(answer.over) == len(answer.dear) == candidates
 
     def give_up(self) -> Decided:
-        """Time is over: the best that everybody has answered for, or silence."""
+        """No answer will do: the best that everybody has answered for, or silence."""
         self.proposal = None
         return decided(self._decider.give_up())
 

@@ -39,8 +39,13 @@ class RiskWriter(Protocol):
         """Remove what an interrupted run wrote for this step and later ones."""
 
 
-def summary_message(summary: AccountantSummary, partition: int = 0) -> RiskSummary:
-    """The packed summary of a step as a message; levels become texts, as JSON keys are."""
+def summary_message(
+    summary: AccountantSummary, partition: int = 0, assumed: str | None = None
+) -> RiskSummary:
+    """The packed summary of a step as a message; levels become texts, as JSON keys are.
+
+    ``assumed`` says what habits rest on where nobody was measured.
+    """
     return RiskSummary(
         step=summary.step,
         partition=partition,
@@ -56,6 +61,7 @@ def summary_message(summary: AccountantSummary, partition: int = 0) -> RiskSumma
         at_baseline=_by_text(summary.at_baseline),
         most_risk=summary.most_risk,
         most_added=summary.most_added,
+        assumed=assumed,
     )
 
 

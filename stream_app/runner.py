@@ -39,7 +39,10 @@ _LINES_BETWEEN_LOOKS = 256
 
 @dataclass(frozen=True)
 class RunReport:
-    """What a run did. ``steps`` and ``lines`` are this run's, ``next_step`` where the next one continues."""
+    """What a run did. ``steps`` and ``lines`` are this run's, ``next_step`` where the next one continues.
+
+    ``note`` is what must be said of the priors, where they are not the measured habits of people.
+    """
 
     steps: int
     next_step: int
@@ -48,6 +51,7 @@ class RunReport:
     reason: str
     seconds: float
     bytes_written: Mapping[str, int]
+    note: str | None = None
 
     @property
     def is_in_vain(self) -> bool:
@@ -123,6 +127,7 @@ class EmbeddedRunner:
             reason,
             self._clock.monotonic_seconds() - started,
             self._journal.bytes_written(),
+            None if self._view is None else self._view.note,
         )
 
     def _walk(self, is_stopped: Callable[[], bool], keep_open: bool) -> str:
@@ -243,8 +248,10 @@ class EmbeddedRunner:
             self._journal.publish(decision_of(closed.schedule, closed.why), closed.release)
         self._account.charge(closed.schedule)
         self._last_closed = closed.schedule
-        summary = summary_message(closed.summary)
-        self._journal.append_risks(self._naming(summary).line())
+        assumed = None if self._view is None else self._view.assumed
+        summary = summary_message(closed.summary, assumed=assumed) if closed.summary.people else None
+        if summary is not None:
+            self._journal.append_risks(self._naming(summary).line())
         for block in self._risks.blocks(closed.schedule.step, closed.records):
             self._journal.append_risks(block)
         for rejected in closed.rejected:
@@ -259,7 +266,7 @@ class EmbeddedRunner:
         standing = self._view.standing()
         return with_worst(summary, standing.worst, standing.pseudonyms, self._most_exposed)
 
-    def _event(self, closed: ClosedStep, summary: RiskSummary) -> StepClosed:
+    def _event(self, closed: ClosedStep, summary: RiskSummary | None) -> StepClosed:
         """What observers are told of a step."""
         step = closed.schedule.step
         return StepClosed(

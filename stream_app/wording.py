@@ -57,6 +57,8 @@ def duration(seconds: float) -> str:
 
 def decision_in_words(why: DecisionReason) -> str:
     """Why a step was released as it was, in a sentence without a count of the sensors."""
+    if why.people == 0:
+        return "Suppressed, nobody is accounted: a risk budget must have people to protect."
     over = (
         f"of {why.people:,} people {why.over:,} are over the limit because of releases and {why.natural:,} "
         f"by habit alone; {why.allowed:,} may be"

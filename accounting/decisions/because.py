@@ -13,4 +13,4 @@ class Because(StrEnum):
     SPENT = "spent"  # nothing can be released any more without breaking the budget
     HABITS = "habits"  # habits alone put too many people over the limit at this hour
     CONTRADICTION = "contradiction"  # a sensor that must be raw cannot be within the budget: suppressed
-    NO_ANSWER = "no_answer"  # not everybody's accounts could be asked in time
+    NO_ANSWER = "no_answer"  # not everybody's accounts could be asked in time, or there are none

@@ -12,6 +12,7 @@ from stream_app.cli.config import config
 from stream_app.cli.demo import demo
 from stream_app.cli.explain import explain
 from stream_app.cli.grouped import GroupedCommands
+from stream_app.cli.init import init
 from stream_app.cli.keys import keys
 from stream_app.cli.ledger import ledger
 from stream_app.cli.noise import noise
@@ -63,6 +64,7 @@ def _options(
 
 app.command(rich_help_panel=START)(demo)
 app.command(rich_help_panel=START)(explain)
+app.command(rich_help_panel=START)(init)
 app.command(rich_help_panel=START)(check)
 app.add_typer(config, rich_help_panel=START)
 app.add_typer(priors, rich_help_panel=DECIDE)

@@ -67,6 +67,7 @@ def audit(
     from accounting.audit import AttackSettings
     from accounting.bounds.effort import Effort
     from models.prior_files import load_population
+    from stream_app.habits import basis_note
     from stream_app.schedule_files import load_schedule
     from stream_app.sensor_files import load_registry
 
@@ -83,6 +84,8 @@ def audit(
         print_json(_documents(audits, explanations))
         return
     _print_table(audits)
+    if (note := basis_note(len(population), population.assumed)) is not None:
+        stdout().print(f"Note: {note}.", soft_wrap=True)
     for each, explanation in zip(audits, explanations, strict=False):  # without --why there are none
         print_explanation(each.person, explanation)
 

@@ -25,7 +25,13 @@ def ledger(
     log: Annotated[
         Path, typer.Argument(help="Output folder of a run, or a schedule (JSON).", show_default=False)
     ],
-    priors: Annotated[Path, typer.Option(help="Movement priors, .json or .parquet.", show_default=False)],
+    priors: Annotated[
+        Path | None,
+        typer.Option(
+            help="Movement priors, .json or .parquet; without them nobody's risk is computed.",
+            show_default=False,
+        ),
+    ] = None,
     config: ConfigOption = None,
     delta: Annotated[
         float | None,
@@ -67,14 +73,15 @@ def ledger(
     \b
     Examples:
       tallyguard ledger out --priors priors.json
+      tallyguard ledger out --config tallyguard.toml
       tallyguard ledger schedule.json --priors priors.json --delta 1e-8 --json
       tallyguard ledger out --priors priors.json --sensor s3 --secret 24,25 --length-scale 6
     """
-    from models.prior_files import load_population
     from stream_app.cli.settings import settings_of
     from stream_app.embedded import horizon_settings
     from stream_app.ledger_document import LedgerQuestions, ledger_document
     from stream_app.ledger_log import first_slot_of_log, load_log
+    from stream_app.nobody import population_of
     from stream_app.run_settings import check_belongs, settings_of_run
     from stream_app.sensor_files import load_registry
 
@@ -83,7 +90,7 @@ def ledger(
     if log.is_dir():
         settings = settings_of_run(log, settings)
     know_covariances(covariance)
-    population = load_population(priors)
+    population = population_of(settings, priors)
     registry = load_registry(settings.sensors, population.location_names)
     if question is not None:
         registry.get(question.sensor)
@@ -130,6 +137,8 @@ def _print(document: dict[str, Any]) -> None:
     console = stdout()
     counts = ", ".join(f"{count:,} {name}" for name, count in document["releases"].items()) or "none"
     console.print(f"{document['steps']:,} steps; sensor-steps released: {counts}")
+    if document["note"] is not None:
+        console.print(f"Note: {document['note']}.", soft_wrap=True)
     for statement in document["differential_privacy"]:
         console.print(_dp_sentence(statement), soft_wrap=True)
     console.print(_sentence("Bayesian privacy of whole traces", document["bayesian"]), soft_wrap=True)

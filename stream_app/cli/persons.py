@@ -56,6 +56,7 @@ def load(
       tallyguard persons load --config tallyguard.toml --city-people 2000
     """
     from stream_app.cli.settings import settings_of
+    from stream_app.habits import basis_note
     from stream_app.kafka.person_loading import load_people, write_locations
 
     if (priors is None) == (city_people is None):
@@ -72,6 +73,8 @@ def load(
             f"{report.sent:,} people sent to {report.topic}, {report.removed:,} removed, "
             f"effective from step {effective_from}."
         )
+        if (note := basis_note(len(population), population.assumed)) is not None:
+            stdout().print(f"Note: {note}.", soft_wrap=True)
 
 
 def _population(priors: Path | None, city_people: int | None, seed: int) -> Population:

@@ -100,6 +100,8 @@ def _print_plan(planned: ReleasePlan) -> None:
             f"{quantiles[1.0]:.3f}",
             "configured" if why is None else why.because.value,
         )
+    if planned.note is not None:
+        console.print(f"Note: {planned.note}.", soft_wrap=True)
     console.print(table)
     sensors = Table(box=SIMPLE_HEAD, pad_edge=False)
     sensors.add_column("Sensor")

@@ -26,8 +26,14 @@ class RiskFile(StrEnum):
 
 
 def run(
-    priors: Annotated[Path, typer.Option(help="Movement priors, .json or .parquet.", show_default=False)],
     output: Annotated[Path, typer.Option(help="Output folder; continued if it exists.", show_default=False)],
+    priors: Annotated[
+        Path | None,
+        typer.Option(
+            help="Movement priors, .json or .parquet; without them nobody's risk is computed.",
+            show_default=False,
+        ),
+    ] = None,
     input_file: Annotated[
         Path | None,
         typer.Option(
@@ -67,11 +73,14 @@ def run(
 
     Reads activations and readings, writes releases.jsonl, risks.jsonl and rejected.jsonl to the output
     folder. Stop it with Ctrl-C, or kill it: started again on the same output it continues where it stopped,
-    and publishes nothing twice. --create-keys makes the keys in OUTPUT-keys (mode 0700), for you only.
+    and publishes nothing twice. Without --priors counts are published with the noise of the settings, and
+    only their differential privacy is accounted; setting locations names the places.
+    --create-keys makes the keys in OUTPUT-keys (mode 0700), for you only.
 
     \b
     Examples:
       tallyguard run --priors priors.json --input day.jsonl --output out --create-keys
+      tallyguard run --config tallyguard.toml --input day.jsonl --output out
       producer | tallyguard run --priors priors.parquet --output out --config tallyguard.toml
       tallyguard run --priors priors.json --input counts.csv --schedule schedule.json --output out
     """
@@ -99,14 +108,14 @@ def run(
         _exit_in_vain(report, output)
 
 
-def _run(settings: Settings, options: RunOptions, priors: Path) -> RunReport:
-    from models.prior_files import load_population
+def _run(settings: Settings, options: RunOptions, priors: Path | None) -> RunReport:
     from stream_app import embedded
+    from stream_app.nobody import population_of
     from stream_app.sensor_files import load_registry
     from stream_app.watch import watching
 
     options.check_input()
-    population = load_population(priors)
+    population = population_of(settings, priors)
     registry = load_registry(settings.sensors, population.location_names)
     with watching(settings, registry.sensors) as watch:
         if watch.address:
@@ -140,3 +149,5 @@ def _print_report(report: RunReport, output: Path) -> None:
     for reason, count in sorted(report.rejected.items()):
         console.print(f"  rejected, {reason}: {count:,}")
     console.print(f"Results are in {output}.")
+    if report.note is not None:
+        console.print(f"Note: {report.note}.", soft_wrap=True)

@@ -13,7 +13,13 @@ _NOW = Row(
             "People accounted",
             "Everybody whose movement prior is loaded and whose risk is bounded at each step.",
             "short",
-            (Query("sum(tallyguard_people{$SELECT})", "people"),),
+            (
+                Query("sum(tallyguard_people{$SELECT})", "people"),
+                Query(
+                    "sum(tallyguard_people{$SELECT} * tallyguard_habits_assumed{$SELECT})",
+                    "where habits are assumed, not measured",
+                ),
+            ),
             kind="stat",
             width=4,
             height=6,

@@ -19,6 +19,7 @@ from accounting.sensor_information import SensorInformation
 from accounting.worst_moments import WorstMoments, no_moments
 from models.schedule import StepSchedule
 from stream_app.events import Observer, RunStarted, RunStopped, StepClosed
+from stream_app.habits import basis_note
 from stream_app.kafka.book import Book
 from stream_app.kafka.metrics import AccountCounters
 from stream_app.messages import Reason
@@ -29,6 +30,10 @@ if TYPE_CHECKING:
     from accounting.explain import Explanation
 
 SHOW_SECONDS = 0.5
+NOBODY_HERE = (
+    "nobody is loaded on this worker's partitions (`tallyguard persons load` does it), so it computes no "
+    "risk of persons; the release worker promises differential privacy, as far as releases are noised"
+)
 
 
 class BooksView(PeopleView):
@@ -37,6 +42,7 @@ class BooksView(PeopleView):
     def __init__(self, books: Sequence[Book]) -> None:
         self._books = tuple(books)
         self._accountants = tuple(book.accountant for book in books)
+        self._assumed = min((book.assumed for book in books if book.assumed is not None), default=None)
         self._told = tuple(
             SensorInformation(each.population, each.settings.first_slot) for each in self._accountants
         )
@@ -51,6 +57,16 @@ class BooksView(PeopleView):
     def horizon(self) -> int:
         """``T``, the steps of an explanation."""
         return self._accountants[0].settings.horizon if self._accountants else 1
+
+    @property
+    def assumed(self) -> str | None:
+        """What habits rest on where anybody here was not measured."""
+        return self._assumed
+
+    @property
+    def note(self) -> str | None:
+        """What the page must say: that habits are assumed, or that nobody is accounted here yet."""
+        return basis_note(self.people, self._assumed) if self.people else NOBODY_HERE
 
     def sensor_information_bits(self, step: StepSchedule) -> dict[str, float]:
         """Mean information each release of the step tells about a person, bits, by sensor."""
@@ -164,7 +180,7 @@ class AccountWatch:
             published={},
             missing=(),
             people=standing.risk.size,
-            summary=summary_message(summary),
+            summary=summary_message(summary, assumed=self._view.assumed),
             latency_seconds=0.0,
             lag_steps=0,
         )

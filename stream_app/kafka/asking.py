@@ -75,7 +75,14 @@ class Asker:
                 missing = ", ".join(map(str, sorted(talk.waiting_for)))
                 logger.warning("step %d: no answer in time from partitions %s", asked.step, missing)
                 return talk.give_up()
-        return talk.decided or talk.give_up()
+        decided = talk.decided or talk.give_up()
+        if decided.why is not None and decided.why.people == 0:
+            logger.warning(
+                "step %d: nobody is accounted, so a risk budget releases nothing: load people with "
+                "`tallyguard persons load`, or release with a mechanism that needs none",
+                decided.schedule.step,
+            )
+        return decided
 
     async def _send(self, proposal: Proposal) -> None:
         """Put a proposal to every partition; that it fits in a record was looked at before the start."""

@@ -73,6 +73,7 @@ class Book:
         self._given = deployment.settings
         self._respondent: Respondent | None = None
         self._what_if: WhatIf | None = None
+        self._assumed: dict[str, str] = {}  # what the priors of some people rest on, by pseudonym
         self._use(self._accountant([], self._settings.first_step)[0])
 
     @property
@@ -84,6 +85,11 @@ class Book:
     def pseudonyms(self) -> tuple[str, ...]:
         """Who is in the book, in the accountant's order."""
         return self.accountant.population.people
+
+    @property
+    def assumed(self) -> str | None:
+        """What the habits of anybody here rest on where they were not measured; None where all were."""
+        return min(self._assumed.values(), default=None)
 
     def standing_of(self, step: int) -> Arrival:
         """What to do with a step."""
@@ -108,7 +114,7 @@ class Book:
 
     def summary(self) -> RiskSummary:
         """The last step in a few numbers, naming the most exposed where the settings ask for it."""
-        summary = summary_message(self.accountant.summary(), self.partition)
+        summary = summary_message(self.accountant.summary(), self.partition, self.assumed)
         return with_worst(summary, self.accountant.worst(), self.pseudonyms, self._most_exposed)
 
     def records(self) -> RiskRecords:
@@ -140,6 +146,11 @@ class Book:
         A record that is no prior changes nothing: whoever was known stays with the prior that was known.
         """
         gone = changes.keys() - {each.pseudonym for each in newcomers.refused}
+        for name in gone:
+            entry = changes[name]
+            self._assumed.pop(name, None)
+            if entry is not None and entry.assumed is not None:
+                self._assumed[name] = entry.assumed
         known = self.accountant
         staying = [i for i, name in enumerate(known.population.people) if name not in gone]
         if len(staying) < len(known.population):

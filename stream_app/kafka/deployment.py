@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 from accounting.continuous import HorizonSettings
@@ -14,17 +13,21 @@ from accounting.decisions.limit import RiskLimit
 from models.schedule import StepSchedule
 from models.sensors import SensorRegistry
 from stream_app.decisions import schedule_of
-from stream_app.exceptions import RunChangedError, SettingsError, keeping
+from stream_app.exceptions import RunChangedError, keeping
 from stream_app.kafka.connection import Connection
 from stream_app.kafka.deployment_record import DeploymentTopic, accounts_basis, digest_of
 from stream_app.kafka.exceptions import LogError
 from stream_app.kafka.sizes import require_room
 from stream_app.kafka.topics import Topics, require_topics
+from stream_app.location_names import location_names as read_names
 from stream_app.manifest import ACCEPTABLE, differences
 from stream_app.messages import StepDecision
 from stream_app.policy import BudgetPolicy, policy_from
 from stream_app.sensor_files import load_registry
 from stream_app.settings import Settings
+
+_WHERE = "on Kafka, where no worker reads the priors file"
+_REMEDY = "write the location names one a line (`tallyguard persons load --locations-file` does it)"
 
 
 @dataclass(frozen=True)
@@ -43,7 +46,8 @@ class Deployment:
         Who has read the priors gives the locations of those.
         """
         connection = Connection.of(settings.kafka)
-        registry = load_registry(settings.sensors, location_names or _location_names(settings))
+        names = location_names or read_names(settings, _WHERE, _REMEDY)
+        registry = load_registry(settings.sensors, names)
         return cls(settings, registry, Topics.of(settings), connection)
 
     @property
@@ -136,25 +140,3 @@ def check_topics_of(deployment: Deployment) -> None:
     require_room(deployment.registry, deployment.topics, deployment.settings)
     with administration(deployment.connection) as admin:
         require_topics(admin, deployment.topics)
-
-
-def _location_names(settings: Settings) -> tuple[str, ...]:
-    """The names in the locations file, one a line."""
-    path: Path | None = settings.locations
-    if path is None:
-        raise SettingsError(
-            "locations must name a file on Kafka, where no worker reads the priors file",
-            "nothing",
-            "write the location names one a line (`tallyguard persons load --locations-file` does it)",
-        )
-    try:
-        names = tuple(line.strip() for line in path.read_text(encoding="utf-8").splitlines())
-    except (OSError, UnicodeDecodeError) as error:
-        raise SettingsError(
-            f"locations file {path} must be readable text", error, "check the path"
-        ) from error
-    if not names or "" in names:
-        raise SettingsError(
-            f"locations file {path} must have a name in each line", "an empty line", "fill it"
-        )
-    return names

@@ -24,6 +24,7 @@ class PersonEntry(NamedTuple):
     effective_from: int
     record: dict[str, Any]
     offset: int = -1
+    assumed: str | None = None
 
 
 class NoPersonError(RecordError):
@@ -52,12 +53,13 @@ def person_records(
 ) -> Iterator[tuple[str, bytes]]:
     """Key and value of everybody's record; reading them gives the same numbers bit for bit.
 
-    ``deployment`` is the digest of what their risks are accounted with.
+    ``deployment`` is the digest of what their risks are accounted with. Each tells where habits are assumed.
     """
+    label = {} if population.assumed is None else {"assumed": population.assumed}
     for number, pseudonym in enumerate(pseudonyms):
         record = chain_to_record(pseudonym, population.chain(number), population.initial(number))
         head = {"v": 1, "type": "person", "deployment": deployment, "effective_from": effective_from}
-        fields = {**head, **record}
+        fields = {**head, **label, **record}
         yield pseudonym, json.dumps(fields, separators=(",", ":")).encode()
 
 
@@ -70,7 +72,7 @@ def parse_person(key: bytes, value: bytes, deployment: str) -> PersonEntry:
         )
     if key.decode("utf-8", "replace") != person.person:
         raise NoPersonError("the record's key must be the person's pseudonym")
-    return PersonEntry(person.person, person.effective_from, person.record())
+    return PersonEntry(person.person, person.effective_from, person.record(), assumed=person.assumed)
 
 
 def people_of(entries: Iterable[PersonEntry], location_names: Sequence[str]) -> People:

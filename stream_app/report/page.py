@@ -20,10 +20,15 @@ from stream_app.wording import duration, in_a_hundred
 
 def run_report(log: RunLog, made: str, lower: Lowering | None = None) -> str:
     """The report of a run; ``made`` says when and with which version, ``lower`` what would lower the risk."""
+    basis = [] if log.note is None else [section("What the habits rest on", paragraph(f"Note: {log.note}."))]
+    if not log.summaries:
+        title = f"Published counts: {log.settings['deployment']}"
+        return document(title, made, [*basis, section("What was published", *_published(log)), glossary()])
     return document(
         f"Reconstruction risk: {log.settings['deployment']}",
         made,
         [
+            *basis,
             section("May I publish this?", *may_i_publish(log)),
             section("The question", paragraph(_question(log.settings))),
             section("The answer in short", *map(paragraph, _answer(log)), levels_table(log)),
@@ -80,12 +85,17 @@ def document(title: str, made: str, sections: Iterable[str]) -> str:
 
 def closing(*specific: str) -> list[str]:
     """What would lower the risk (what is ``specific`` to a run first), what is not covered, the words."""
-    words = "".join(f"<dt>{escape(word)}</dt><dd>{escape(meaning)}</dd>" for word, meaning in for_report())
     return [
         section("What would lower it", *specific, _list(LOWERING)),
         section("Limits of the method", _list(LIMITS)),
-        section("Glossary", f"<dl>{words}</dl>"),
+        glossary(),
     ]
+
+
+def glossary() -> str:
+    """The words."""
+    words = "".join(f"<dt>{escape(word)}</dt><dd>{escape(meaning)}</dd>" for word, meaning in for_report())
+    return section("Glossary", f"<dl>{words}</dl>")
 
 
 def levels_table(log: RunLog) -> str:

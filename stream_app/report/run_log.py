@@ -18,6 +18,7 @@ from models.mechanisms.correlated import know_design
 from models.schedule import SensorRelease
 from models.sensors import Sensor
 from stream_app.exceptions import OutputError
+from stream_app.habits import basis_note
 from stream_app.messages import DecisionReason, RiskSummary, StepDecision, WorstMoment
 from stream_app.policy import limit_of
 from stream_app.run_settings import load_run
@@ -43,7 +44,7 @@ class RunLog:
     """Everything a report needs of a run.
 
     ``exposed`` are the people to whom most was added, at that step; ``reasons`` what decided a step, where a
-    risk budget did.
+    risk budget did. Without people there are no ``summaries``; ``note`` is what must be said of the priors.
     """
 
     settings: Mapping[str, Any]
@@ -64,6 +65,11 @@ class RunLog:
     def delta(self) -> float:
         """Delta of every epsilon of the report."""
         return float(self.settings.get("delta", _DELTA))
+
+    @property
+    def note(self) -> str | None:
+        """What must be said of the priors; None for measured habits of people."""
+        return basis_note(self.settings.get("people", 1), self.settings.get("assumed_habits"))
 
     @property
     def worst(self) -> RiskSummary:
@@ -103,9 +109,9 @@ def read_run(folder: Path, most_exposed: int = 10) -> RunLog:
     settings = load_run(folder)
     _know_design(settings)
     summaries = tuple(_summaries(folder / "risks.jsonl"))
-    if not summaries:
+    if not summaries and settings.get("people") != 0:
         raise OutputError(f"{folder} must hold at least one closed step", "none", "let the run go on first")
-    exposed = summaries[-1].worst[:most_exposed]
+    exposed = summaries[-1].worst[:most_exposed] if summaries else ()
     log = folder / "decisions.jsonl"
     sensors, releases = _sensors(_decisions(log), settings.get("delta", _DELTA))
     reasons = {decision.step: decision.why for decision in _decisions(log) if decision.why is not None}

@@ -45,6 +45,7 @@ def render(status: Status, about: Settings | None = None) -> str:
     body = [
         "<h1>tallyguard</h1>",
         f"<p role=status>{escape(_sentence(status))}</p>",
+        *([f"<p><strong>{escape(status.note)}.</strong></p>"] if status.note else []),
         *(_risks(status.summary, when) if status.summary else []),
         *(_history(status.history, when) if status.history else []),
         "<p class=note>Ceilings hold if habits are as assumed. Risk is computed from movement priors and the "

@@ -83,6 +83,7 @@ class Status:
     sensors: Mapping[str, SensorLine] = field(default_factory=dict)
     releases: tuple[ReleaseLine, ...] = ()
     decision: str | None = None  # why the last step was released so, under a risk budget
+    note: str | None = None  # what must be said of the priors
 
     @property
     def is_ready(self) -> bool:
@@ -119,7 +120,13 @@ class StatusBoard(Observer):
     def started(self, event: RunStarted) -> None:
         """The engine is ready."""
         self._view = event.view
-        self._change(phase="running", reason="closing steps", people=event.people, next_step=event.next_step)
+        self._change(
+            phase="running",
+            reason="closing steps",
+            people=event.people,
+            next_step=event.next_step,
+            note=event.view.note if event.view else None,
+        )
 
     def received(self, outcome: Outcome) -> None:
         """A single reading changes nothing that is shown."""

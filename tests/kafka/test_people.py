@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 from pathlib import Path
+from typing import Any
+from urllib.request import urlopen
 
 import numpy as np
 import pytest
 
+from models.prior_files import save_population
 from tests.kafka.broker import Broker
-from tests.kafka.support import OnKafka, small_city
+from tests.kafka.support import OnKafka, Process, small_city
 from tests.watching.services import wait_until
 
 pytestmark = pytest.mark.slow
@@ -78,6 +82,57 @@ def test_dead_letters_are_listed_and_sent_again(kafka: Broker, tmp_path: Path) -
         assert f"{len(ahead)} sent again, 0 left" in again.text
         deployment.wait_for_steps(20)
         assert deployment.releases() == deployment.embedded(lines)[0]
+
+
+def test_assumed_habits_are_told_with_every_risk_until_measured_ones_come(
+    kafka: Broker, tmp_path: Path
+) -> None:
+    """And before anybody is loaded, counts are published all the same."""
+    population, sensors, messages = small_city(12)
+    assumed = dataclasses.replace(population, assumed="everybody is a commuter")
+    save_population(assumed, tmp_path / "assumed.json")
+    lines = messages(15)
+    with OnKafka(tmp_path / "assumed", kafka.address, population, sensors) as deployment:
+        deployment.start("release")
+        account = deployment.start("account", "--listen", "127.0.0.1:0")
+        deployment.produce(lines[:25])
+        deployment.wait_for_steps(5)
+        assert "nobody is loaded" in page(account)
+        load = deployment.command("persons", "load", str(tmp_path / "assumed.json"))
+        assert load.ended() == 0
+        assert "assumed, not measured (everybody is a commuter)" in load.text
+        wait_until("all are known", lambda: people_told(account.text) == 12)
+        assert "everybody is a commuter" in page(account)
+        deployment.produce(lines[25:50])
+        deployment.wait_for_steps(10)
+        assert {each.get("assumed") for each in summaries_at(deployment, 9)} == {"everybody is a commuter"}
+        deployment.load_people()
+        wait_until("all are others", lambda: people_told(account.text) == 24)
+        deployment.produce(lines[50:])
+        deployment.wait_for_steps(15)
+        assert {each.get("assumed") for each in summaries_at(deployment, 14)} == {None}
+        assert "assumed" not in page(account)
+        assert len(deployment.releases()) == 15
+
+
+def page(worker: Process) -> str:
+    """The note on a worker's page, which is no other text with the same words."""
+    found = re.search(r"http://\S+", worker.text)
+    assert found is not None
+    text = urlopen(found.group() + "plain", timeout=10).read().decode()
+    return " ".join(re.findall(r"<strong>(.*?)</strong>", text))
+
+
+def people_told(text: str) -> int:
+    """How many records of people a worker says it has taken."""
+    return sum(map(int, re.findall(r"(\d+) records of people", text)))
+
+
+def summaries_at(deployment: OnKafka, step: int) -> list[dict[str, Any]]:
+    """The summaries of a step that count anybody."""
+    found = deployment.summaries()
+    told = [json.loads(next(iter(found[step, part]))) for part in range(4)]
+    return [each for each in told if each["people"]]
 
 
 def deletions(text: str) -> int:

@@ -11,15 +11,19 @@ from typing import Any
 
 import pytest
 from faust.types import TP
+from prometheus_client import CollectorRegistry
 
 from models.mechanisms import Raw
+from models.population import Population
 from models.schedule import SensorRelease, StepSchedule
 from stream_app.decisions import decision_of
+from stream_app.kafka.account_watch import AccountWatch, BooksView
 from stream_app.kafka.account_worker import AccountWorker
 from stream_app.kafka.apps import CommittedTransport
 from stream_app.kafka.book import Book
 from stream_app.kafka.deployment import Deployment
 from stream_app.kafka.exceptions import LogError
+from stream_app.kafka.metrics import AccountCounters, AccountMetrics
 from stream_app.kafka.person_records import parse_person, person_records
 from stream_app.kafka.worker import Pulse, heed_cancellation
 from stream_app.messages import RiskSummary, StepDecision
@@ -171,6 +175,36 @@ def test_a_summary_names_the_most_exposed_only_when_asked(deployment: Deployment
     named = [each.person for each in book.summary().worst]
     assert named == ([names[i] for i in ranked[:2]] if asked else [])
     assert book.summary().most_added == worst.added.max() > 0
+
+
+def test_assumed_habits_are_called_so_as_long_as_anybody_has_them(deployment: Deployment) -> None:
+    """On the worker's page, in its metrics and in every summary; a measured prior ends it."""
+    book, registry = Book(0, deployment), CollectorRegistry()
+    metrics = AccountMetrics(registry, deployment.registry.sensors, (0.5,), 1e-6)
+    watch = AccountWatch(metrics, AccountCounters(registry, metrics), ("A",))
+
+    def change(people: Population, names: list[str]) -> str:
+        """What the page says once these people are loaded."""
+        records = person_records(people, names, 0, "d")
+        changes = {name: parse_person(name.encode(), value, "d") for name, value in records}
+        newcomers = book.newcomers(changes)
+        newcomers.apply(steps_of(deployment, book.next_step)[newcomers.next_step :], lambda: None)
+        book.change(changes, newcomers)
+        watch.owns([book])
+        return BooksView([book]).note or ""
+
+    watch.owns([book])
+    assert "nobody is loaded" in (BooksView([book]).note or "")
+    measured = population(2)
+    assumed = dataclasses.replace(measured, assumed="everybody roams")
+    assert "assumed, not measured (everybody roams)" in change(assumed, ["a", "b"])
+    book.apply(steps_of(deployment, 1)[0])
+    assert book.summary().assumed == "everybody roams"
+    assert registry.get_sample_value("tallyguard_habits_assumed") == 1
+    assert "everybody roams" in change(measured.subset([0]), ["a"])
+    assert change(measured.subset([1]), ["b"]) == ""
+    assert book.summary().assumed is None
+    assert registry.get_sample_value("tallyguard_habits_assumed") == 0
 
 
 @pytest.mark.parametrize(

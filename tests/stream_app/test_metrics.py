@@ -166,7 +166,7 @@ def test_an_account_worker_that_stands_by_shows_nobody_and_does_not_run() -> Non
     """Its partitions were taken: neither their risks nor a lag stay behind, and nothing calls it stuck."""
     registry = CollectorRegistry()
     metrics = AccountMetrics(registry, SENSORS, (0.01, 0.5), 1e-6)
-    view = cast(PeopleView, SimpleNamespace(sensor_information_bits=lambda schedule: {}))
+    view = cast(PeopleView, SimpleNamespace(sensor_information_bits=lambda schedule: {}, assumed=None))
     metrics.started(RunStarted(people=200, next_step=0, sensors=(), view=view))
     metrics.lag.set(7)
     metrics.closed(closed(0))

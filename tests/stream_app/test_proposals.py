@@ -15,6 +15,7 @@ from stream_app.people_shards import dear_settings, murmur2, partition_of
 from stream_app.policy import BudgetPolicy, Decided, policy_from
 from stream_app.proposals import Answer, Proposal, Respondent, Source, Talk
 from stream_app.settings import Settings
+from stream_app.wording import decision_in_words
 from tests.accounting.decisions import deciding
 
 LOCATIONS = 8
@@ -109,6 +110,23 @@ def test_without_all_answers_nothing_is_released():
     assert [release.mechanism.name for release in decided.schedule.releases] == ["suppressed"] * 2
     talk.take(answer.model_copy(update={"partition": 1}))  # too late
     assert talk.decided == decided
+
+
+def test_with_nobody_accounted_nothing_is_released():
+    """Everything would keep a budget that has nobody to protect."""
+    policy = budget_policy()
+    nobody = Population.pack([], [str(k) for k in range(LOCATIONS)])
+    respondents = [
+        Respondent(
+            k, WhatIf(ContinuousAccountant(nobody, HorizonSettings(4, 1)), policy.limit), REGISTRY, "d"
+        )
+        for k in range(2)
+    ]
+    talk = Talk(policy.decider(0, ("0", "1")), policy.limit, 2, source=SOURCE)
+    decided = talk_through(talk, respondents)
+    assert [release.mechanism.name for release in decided.schedule.releases] == ["suppressed"] * 2
+    assert decided.why is not None
+    assert "nobody is accounted" in decision_in_words(decided.why)
 
 
 def test_an_answer_is_about_the_next_step_and_the_own_limit():

@@ -55,6 +55,8 @@ function draw(state) {
   drawMap(by("map"), state.sensors, state.releases);
   drawSensors(state.sensors);
   drawReleases(state.releases);
+  by("basis").hidden = !state.note;
+  by("basis").textContent = state.note ? `Note: ${state.note}.` : "";
   by("decision").hidden = !state.decision;
   by("decision").textContent = state.decision ? `Why so: ${state.decision}` : "";
   describePeople(state);

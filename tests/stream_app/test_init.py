@@ -1,0 +1,135 @@
+"""Counts and nothing else: each shape of file becomes a deployment that checks and runs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from stream_app.cli.app import app
+from stream_app.exceptions import InputError
+from stream_app.starting import CountsQuestions, read_counts
+from stream_app.starting.counts import NOT_COUNTED
+from tests.shared_files import shared
+
+WIDE = "date,north,south\n" + "".join(
+    f"2026-03-02 {hour:02d}:00,{hour},{'' if hour == 2 else hour + 1}\n" for hour in range(6)
+)
+LONG = "sensor_id;local;date_time;hourly_counts\n" + "".join(
+    f"{sensor};x;03/14/2026 {hour:02d}:00:00 PM;{hour * sensor}\n"
+    for hour in range(1, 6)
+    for sensor in (7, 8)
+)
+SENSORS = (
+    "Sensor ID,Description,Latitude,Longitude\n8,Mill,-37.81,144.96\n7,Port,-37.82,144.95\n9,Old,-37,144\n"
+)
+
+
+def written(folder: Path, text: str, name: str = "counts.csv") -> Path:
+    path = folder / name
+    path.write_text(text)
+    return path
+
+
+def invoked(*arguments: object) -> tuple[int, str]:
+    result = CliRunner().invoke(app, list(map(str, arguments)))
+    error = "" if result.exception is None else str(result.exception)
+    return result.exit_code, " ".join(f"{result.output} {error}".split())
+
+
+@pytest.mark.parametrize("shape", ["wide", "long"])
+def test_a_file_of_either_shape_checks_and_runs(tmp_path: Path, shape: str) -> None:
+    counts = written(tmp_path, WIDE if shape == "wide" else LONG)
+    city, options = tmp_path / "city", ["--timezone", "Europe/Vienna"]
+    if shape == "long":
+        options += ["--sensors", str(written(tmp_path, SENSORS, "sensors.csv"))]
+    status, said = invoked("init", counts, *options, "--output", city)
+    assert status == 0, said
+    assert "No risk of persons is computed" in said
+    config = city / "tallyguard.toml"
+    assert invoked("check", "--config", config, "--schedule", city / "schedule.json")[0] == 0
+    status, said = invoked(
+        *("run", "--config", config, "--listen", "", "--input", city / "messages.jsonl"),
+        *("--output", city / "out", "--create-keys"),
+    )
+    assert status == 0, said
+    assert "0 messages rejected" in said
+    released = [json.loads(line) for line in (city / "out" / "releases.jsonl").read_text().splitlines()]
+    values = [entry.get("value") for step in released for entry in step["releases"]]
+    assert sum(value is not None for value in values) == (11 if shape == "wide" else 10)
+
+
+def test_assumed_habits_are_called_so_and_shown_beside_others(tmp_path: Path) -> None:
+    counts = written(tmp_path, WIDE)
+    city = tmp_path / "city"
+    status, said = invoked("init", counts, "--timezone", "UTC", "--habits", "assumed", "--output", city)
+    assert status == 0, said
+    for words in ("stays longer", "moves more", "evening economy", "These people are invented"):
+        assert words in said
+    assert "assumed" in json.loads((city / "assumed-priors.json").read_text())
+    assert "evening economy" in (city / "assumed-habits.md").read_text()
+
+
+def test_an_empty_cell_is_not_counted_and_never_zero(tmp_path: Path) -> None:
+    counts = read_counts(written(tmp_path, WIDE), CountsQuestions(timezone="UTC"))
+    assert counts.table[:, 1].tolist() == [1, 2, NOT_COUNTED, 4, 5, 6]
+
+
+def test_the_hour_that_comes_twice_and_the_one_that_never_comes(tmp_path: Path) -> None:
+    autumn = "time,a\n" + "".join(
+        f"2026-10-25 {t},{n}\n" for n, t in enumerate(("01:00", "02:00", "02:00", "03:00"))
+    )
+    counts = read_counts(written(tmp_path, autumn), CountsQuestions(timezone="Europe/Vienna"))
+    assert counts.table[:, 0].tolist() == [0, 1, 2, 3]
+    assert counts.origin.hour == 23  # 01:00 in summer time
+    newest_first = "time,a\n" + "\n".join(reversed(autumn.splitlines()[1:])) + "\n"
+    turned = read_counts(written(tmp_path, newest_first), CountsQuestions(timezone="Europe/Vienna"))
+    assert np.array_equal(turned.table, counts.table)
+    spring = written(tmp_path, "time,a\n2026-03-29 01:00,1\n2026-03-29 02:00,2\n2026-03-29 03:00,3\n")
+    with pytest.raises(InputError, match="the clock skips in spring"):
+        read_counts(spring, CountsQuestions(timezone="Europe/Vienna"))
+    skipped = read_counts(spring, CountsQuestions(timezone="Europe/Vienna", skip_missing_hour=True))
+    assert skipped.table[:, 0].tolist() == [1, 3]
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "words"),
+    [
+        (WIDE.replace(",4,", ",4.5,"), ["--timezone", "UTC"], "must hold whole counts"),
+        (WIDE, ["--timezone", "UTC", "--time-column", "dat"], "did you mean 'date'?"),
+        (WIDE, [], "the time zone of column 'date' must be known"),
+        (WIDE, ["--timezone", "Europe/Wien"], "--timezone must be a name of the IANA database"),
+        (WIDE.replace("date", "when"), ["--timezone", "UTC"], "name it with --time-column"),
+        (WIDE + "2026-03-02 05:00,1,1\n", ["--timezone", "UTC"], "--drop-repeated"),
+        (WIDE + "2026-03-02 06:30,1,1\n", ["--timezone", "UTC"], "must come at one interval"),
+    ],
+)
+def test_what_cannot_be_read_is_refused_and_nothing_is_created(
+    tmp_path: Path, text: str, options: list[str], words: str
+) -> None:
+    counts, city = written(tmp_path, text), tmp_path / "city"
+    status, said = invoked("init", counts, *options, "--output", city)
+    assert status == 1
+    assert words in said
+    assert not city.exists()
+
+
+def test_a_folder_that_holds_something_is_refused(tmp_path: Path) -> None:
+    counts = written(tmp_path, WIDE)
+    status, said = invoked("init", counts, "--timezone", "UTC", "--output", tmp_path)
+    assert status == 1
+    assert "must be a new or empty folder" in said
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["counts.csv"]
+
+
+def test_melbournes_counts_become_a_deployment(tmp_path: Path) -> None:
+    counts, sensors = shared("data/melbourne_pedestrian_hourly.parquet"), "melbourne_sensor_locations.csv"
+    status, said = invoked(
+        *("init", counts, "--sensors", counts.parent / sensors, "--timezone", "Australia/Melbourne"),
+        *("--drop-repeated", "--days", "1", "--output", tmp_path / "city"),
+    )
+    assert status == 0, said
+    assert len((tmp_path / "city" / "schedule.json").read_text().splitlines()) == 26

@@ -1,0 +1,112 @@
+"""A run without priors publishes and keeps the privacy ledger; every output says that nobody is accounted."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from models.population import Population
+from models.prior import MovementPrior
+from models.prior_files import load_population, save_population
+from stream_app.cli.app import app
+from stream_app.embedded import RunOptions, run
+from stream_app.exceptions import SettingsError
+from stream_app.nobody import population_of
+from stream_app.settings import Settings
+
+NOBODY = "no risk of persons is computed"
+ASSUMED = "everybody is half here, half there"
+
+
+def messages(path: Path, steps: int = 3) -> Path:
+    """Two sensors that count in each step."""
+    lines = []
+    for step in range(steps):
+        lines.append({"v": 1, "type": "activation", "step": step, "sensors": ["a", "b"]})
+        for sensor in "ab":
+            lines.append({"v": 1, "type": "reading", "step": step, "sensor": sensor, "count": 7})
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return path
+
+
+@pytest.fixture
+def deployment(tmp_path: Path) -> Path:
+    """Settings and locations, but no priors."""
+    (tmp_path / "locations.txt").write_text("a\nb\n")
+    config = tmp_path / "tallyguard.toml"
+    config.write_text('locations = "locations.txt"\nlisten = ""\nmistakes = 0\n[release]\nsigma = 2.0\n')
+    messages(tmp_path / "messages.jsonl")
+    return tmp_path
+
+
+def command(*arguments: object) -> str:
+    """Standard output of a command that is well."""
+    result = CliRunner().invoke(app, list(map(str, arguments)))
+    assert result.exit_code == 0, result.output
+    return " ".join(result.stdout.split())
+
+
+def test_counts_are_published_and_no_risk_is_told_as_zero(deployment: Path) -> None:
+    out, config = deployment / "out", deployment / "tallyguard.toml"
+    said = command(
+        *("run", "--config", config, "--input", deployment / "messages.jsonl"),
+        *("--output", out, "--create-keys"),
+    )
+    assert NOBODY in said
+    released = [json.loads(line) for line in (out / "releases.jsonl").read_text().splitlines()]
+    assert [len(step["releases"]) for step in released] == [2, 2, 2]
+    assert all(entry["sigma"] == 2.0 for step in released for entry in step["releases"])
+    assert not (out / "risks.jsonl").exists() or (out / "risks.jsonl").read_text() == ""
+    ledger = json.loads(
+        CliRunner().invoke(app, ["ledger", str(out), "--config", str(config), "--json"]).stdout
+    )
+    assert NOBODY in ledger["note"]
+    assert "refused" in ledger["reconstruction"]
+    assert ledger["differential_privacy"][0]["epsilon"] > 0.0
+    command("report", out, "--output", deployment / "report.html")
+    report = (deployment / "report.html").read_text()
+    assert NOBODY in report
+    assert "Mean ceiling" not in report
+
+
+def test_check_needs_no_priors_but_says_what_is_missing(deployment: Path) -> None:
+    assert NOBODY in command("check", "--config", deployment / "tallyguard.toml")
+
+
+def test_a_budget_without_people_is_refused(deployment: Path) -> None:
+    settings = Settings.model_validate(
+        {"locations": deployment / "locations.txt", "release": {"mechanism": "budget"}}
+    )
+    with pytest.raises(SettingsError, match="must have people to protect"):
+        population_of(settings, None)
+
+
+def test_without_priors_and_locations_the_remedy_is_told() -> None:
+    with pytest.raises(SettingsError, match="tallyguard init"):
+        population_of(Settings(), None)
+
+
+@pytest.mark.parametrize("name", ["priors.json", "priors.parquet"])
+def test_assumed_priors_are_called_so_wherever_they_are_used(deployment: Path, name: str) -> None:
+    population = Population.pack([MovementPrior.from_dense("p", [[0.5, 0.5], [0.5, 0.5]])], ["a", "b"])
+    population = Population(population.people, population.location_names, population.arrays, ASSUMED)
+    path = deployment / name
+    save_population(population, path)
+    assert load_population(path).assumed == ASSUMED
+    assert load_population(path).subset([0]).assumed == ASSUMED
+    report = run(
+        Settings(mistakes=0, listen=""),
+        RunOptions(deployment / "out", deployment / "messages.jsonl", create_keys=True),
+        load_population(path),
+    )
+    assert report.note is not None
+    assert ASSUMED in report.note
+    assert json.loads((deployment / "out" / "run.json").read_text())["assumed_habits"] == ASSUMED
+    risks = [json.loads(line) for line in (deployment / "out" / "risks.jsonl").read_text().splitlines()]
+    assert {each["assumed"] for each in risks if each["type"] == "risk_summary"} == {ASSUMED}
+    command("report", deployment / "out", "--output", deployment / "report.html")
+    assert ASSUMED in (deployment / "report.html").read_text()
+    assert ASSUMED in command("check", "--priors", path)
