@@ -1,4 +1,4 @@
-"""Claim: the cheap continuous bound keeps up with millions of people-steps a second on two cores.
+"""Claim: the fast continuous bound keeps up with millions of people-steps a second on two cores.
 
 Everybody's horizon of ten steps is moved on by one step: terms, memory of what came before, certified bound.
 ``python -m benchmarks.continuous``
@@ -82,7 +82,7 @@ def main() -> None:
     looked_up = walk(sparse, 20, Gaussian(1.0), come_again=True)
     contestants[again] = Contestant(looked_up, float(len(sparse) * STEPS))
     found = measure(contestants)
-    note = f"T = {HORIZON}, s = {MISTAKES}, {LOCATIONS} locations, own matrix each, cheap bound for everybody"
+    note = f"T = {HORIZON}, s = {MISTAKES}, {LOCATIONS} locations, own matrix each, fast bound for everybody"
     rows = [[name, rate(value)] for name, value in found.items()]
     show("Continuous accounting", ["people and step", "person-steps/s"], rows, note)
 

@@ -10,8 +10,8 @@ from models.exceptions import TallyguardError
 def restoring(what: str) -> str:
     """The remedy for a record that is lost or damaged: there is none but to have it back."""
     return (
-        f"restore {what} from a backup; to begin anew would forget what was published, and every risk would "
-        "be too low (docs/how-to/restart-and-recover.md, When a record is lost)"
+        f"restore {what} from a backup; a new deployment would forget what was published, and every risk "
+        "would be too low (docs/how-to/restart-and-recover.md, When a record is lost)"
     )
 
 

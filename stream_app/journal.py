@@ -165,9 +165,7 @@ class Journal:
 
     def _begin_anew(self) -> None:
         """Forget what was read under other settings: nothing of it was released."""
-        logger.warning(
-            "nothing was released to %s yet: it begins anew with the settings at hand", self.folder
-        )
+        logger.warning("nothing was released to %s yet: the run starts over with these settings", self.folder)
         (self.folder / "progress.json").unlink(missing_ok=True)
         sync_folder(self.folder)
         self.last_commit = Commit()

@@ -102,8 +102,8 @@ def whole_steps(output: Path) -> int:
     decided, released = (_lines(output / name) for name in ("decisions.jsonl", "releases.jsonl"))
     if not decided.ends_whole or not released.ends_whole or decided.lines != released.lines:
         raise OutputError(
-            "every step that was begun must be released before its noise key goes",
-            f"step {released.lines} begun and not released, as the run was killed there",
+            "every step that was started must be released before its noise key is erased",
+            f"step {released.lines} started and not released, as the run was killed there",
             "start the run once more with the key it has, let it end or stop it (SIGTERM), then change it",
         )
     return released.lines

@@ -323,7 +323,7 @@ class Settings(BaseSettings):
     most_exposed: int | None = Field(
         default=None,
         ge=0,
-        description="people whom each risk summary names by pseudonym, at their worst step so far; "
+        description="most exposed people that each risk summary names by pseudonym; "
         "none = 10 in an output folder, nobody on Kafka",
     )
     snapshot_seconds: float = Field(

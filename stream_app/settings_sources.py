@@ -72,7 +72,7 @@ def load_settings(path: Path | None = None, flags: Mapping[str, object] | None =
         raise settings_error(error) from None
     except PydanticSettingsError as error:
         raise SettingsError(
-            "an environment variable must hold a value of its kind", error, "see docs"
+            "an environment variable must hold a value of its kind", error, "see docs/reference/settings.md"
         ) from None
     values = {name: getattr(loaded, name) for name in Settings.model_fields}
     return Settings.model_construct(_fields_set=loaded.model_fields_set, **values)

@@ -29,7 +29,7 @@ def load(
     config: ConfigOption = None,
     city_people: Annotated[
         int | None,
-        typer.Option(help="Load so many people of the simulated city instead.", show_default=False, min=1),
+        typer.Option(help="Load this many people of the simulated city instead.", show_default=False, min=1),
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed of the simulated city.")] = 20260,
     effective_from: Annotated[

@@ -140,7 +140,7 @@ def _prediction_in_words(prediction: dict[str, Any] | None) -> str:
     elif expected - actual > prediction["margin"]:
         verdict = "People are less regular than the priors say: ceilings may be higher than they need to be."
     else:
-        verdict = "That agrees, as far as so many people can show."
+        verdict = "That agrees, as far as this number of people can show."
     return (
         f"Held-out windows of {prediction['people']:,} people: by habit alone the likeliest place should be "
         f"right in {in_a_hundred(expected)}, and is right in {in_a_hundred(actual)}. {verdict}"

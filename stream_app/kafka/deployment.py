@@ -114,7 +114,7 @@ def check_basis(stored: Mapping[str, Any], wanted: Mapping[str, Any], *, accept_
     changed = [key for key in changed if stored[key] != wanted.get(key)]
     if changed:
         raise RunChangedError(
-            "the release log must be continued with what it was begun with",
+            "the release log must be continued with the settings it was started with",
             differences(changed, stored, wanted),
             keeping(changed, ACCEPTABLE),
         )

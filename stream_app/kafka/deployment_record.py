@@ -130,7 +130,7 @@ def check_same(begun: Mapping[str, Any], basis: Mapping[str, Any]) -> None:
     changed = sorted(key for key in begun.keys() | basis.keys() if begun.get(key) != basis.get(key))
     if changed:
         raise RunChangedError(
-            "every process of a deployment must have what it was begun with",
+            "every process must have the settings that the deployment started with",
             differences(changed, begun, basis),
             "restore the settings, files or keys named here; only a deployment that has published nothing "
             "may be begun again, with another kafka.prefix",

@@ -50,7 +50,7 @@ def losses(
     for topic, next_offset in offsets.items():
         log = found[topic]
         if identities.get(topic, log.identity) != log.identity:
-            lost.append(Loss(topic, next_offset, log.begin, "it was made anew"))
+            lost.append(Loss(topic, next_offset, log.begin, "it was deleted and made again"))
         elif log.end < next_offset:
             lost.append(Loss(topic, next_offset, log.begin, f"it ends at {log.end} already"))
         elif log.begin > next_offset:

@@ -172,5 +172,5 @@ def test_other_settings_than_the_log_was_begun_with_are_refused(kafka: Broker, t
         for variable, value in (("STEP_SECONDS", "60"), ("NOISE_KEY_SECRET", "33" * 32)):
             changed = deployment.start("release", **{f"TALLYGUARD_{variable}": value})
             assert changed.ended() == 1
-            assert "must be continued with what it was begun with" in changed.text
+            assert "must be continued with the settings it was started with" in changed.text
             assert "33" * 32 not in changed.text

@@ -59,7 +59,7 @@ def test_a_topic_made_anew_under_a_running_worker_stops_it(kafka: Broker, tmp_pa
         make_anew(deployment, deployment.topics.readings)
         deployment.produce(lines[50:])
         assert worker.ended() == 1  # by its own look, or because the group had a partition less for a moment
-        anew = f"{deployment.topics.readings} was read up to 40, but it was made anew"
+        anew = f"{deployment.topics.readings} was read up to 40, but it was deleted and made again"
         assert anew in worker.text or "input topic was deleted" in worker.text
         again = deployment.start("release")
         assert again.ended() == 1

@@ -80,7 +80,7 @@ def test_a_folder_that_lost_what_was_committed_is_refused(tmp_path: Path, name: 
     journal.commit(Commit(3))
     journal.close()
     (tmp_path / name).write_bytes(b"")
-    with pytest.raises(OutputError, match=r"restore .*jsonl.* from a backup; to begin anew would forget"):
+    with pytest.raises(OutputError, match=r"restore .*jsonl.* from a backup; a new deployment would forget"):
         Journal(tmp_path, {})
 
 

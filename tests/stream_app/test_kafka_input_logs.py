@@ -17,7 +17,7 @@ from stream_app.messages import Reason
         (InputLog("id", 3, 99), None),
         (InputLog("id", 0, 9), "ends at 9 already"),
         (InputLog("id", 11, 20), "begins at 11 only"),
-        (InputLog("another", 0, 99), "made anew"),
+        (InputLog("another", 0, 99), "made again"),
     ],
 )
 def test_reading_goes_on_at_the_next_record_or_says_what_is_missing(log: InputLog, how: str | None) -> None:

@@ -150,7 +150,7 @@ def test_a_folder_without_a_release_is_not_tied_to_its_settings(tallyguard: Tall
     again = tallyguard(*arguments, "--schedule", "schedule.json", "--horizon", "3", "--json")
     assert again.code == 0
     assert again.document["steps"] == 4
-    assert "begins anew" in again.err
+    assert "starts over with these settings" in again.err
     assert json.loads((folder / "out" / "run.json").read_text())["horizon"] == 3
     changed = tallyguard(*arguments, "--schedule", "schedule.json", "--horizon", "4")
     assert changed.code == 1
