@@ -1,7 +1,9 @@
 """A worker that kills itself at one point of a transaction: ``main`` of a process of its own.
 
 ``POINT NUMBER`` stand before the arguments of the command line. The process dies as by ``kill -9`` when it
-comes to the point in the ``NUMBER``-th transaction of its life, so nothing is flushed, closed or said.
+comes to the point for the ``NUMBER``-th time in its life that it publishes, so nothing is flushed, closed or
+said. A release worker publishes closed steps in a transaction, an account worker the risks of one step; that
+has no commit, so before and after it are the same moment.
 """
 
 from __future__ import annotations
@@ -11,6 +13,8 @@ import signal
 import sys
 from collections.abc import Awaitable, Callable
 from typing import Any
+
+from stream_app.kafka.release_log import ReleaseLog, Transaction
 
 BEFORE, BETWEEN, PRODUCED, COMMITTED, OFFSETS = POINTS = (
     "before the first record",
@@ -24,7 +28,7 @@ Call = Callable[..., Awaitable[Any]]
 
 
 class _Countdown:
-    """Dies at the given point of the given transaction; for account workers that is the risks of a step."""
+    """Dies at the given point of the given publication."""
 
     def __init__(self, point: str, number: int) -> None:
         self._point = point
@@ -32,17 +36,22 @@ class _Countdown:
         self._is_open = False
         self._records = 0
 
+    def begin(self) -> None:
+        """Something is published now."""
+        self._left, self._is_open, self._records = self._left - 1, True, 0
+
     def reach(self, point: str) -> None:
         """Die if it is this one."""
         if point == self._point and self._left <= 0:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    def transaction(self, begin: Call) -> Call:
-        """Around what begins a transaction."""
+    def steps(self, write: Call) -> Call:
+        """Around what writes a transaction."""
 
-        async def counted(client: Any, *arguments: Any, **named: Any) -> Any:
-            self._left, self._is_open, self._records = self._left - 1, True, 0
-            return await begin(client, *arguments, **named)
+        async def counted(log: Any, transaction: Transaction) -> Any:
+            if transaction.closed:
+                self.begin()
+            return await write(log, transaction)
 
         return counted
 
@@ -75,12 +84,13 @@ class _Countdown:
 
     def risks(self, write: Call) -> Call:
         """Around what writes the risks of a step."""
-        begun = self.transaction(write)
 
         async def counted(topic: Any, *arguments: Any) -> None:
-            await begun(topic, *arguments)
+            self.begin()
+            await write(topic, *arguments)
             self._is_open = False
             self.reach(PRODUCED)
+            self.reach(COMMITTED)
 
         return counted
 
@@ -101,10 +111,10 @@ def _watch(countdown: _Countdown) -> None:
     from stream_app.kafka.risk_topic import RiskTopic
 
     around: tuple[tuple[Any, str, Callable[[Call], Call]], ...] = (
-        (AIOKafkaProducer, "begin_transaction", countdown.transaction),
         (AIOKafkaProducer, "send", countdown.send),
         (AIOKafkaProducer, "commit_transaction", countdown.commit),
         (AIOKafkaConsumer, "commit", countdown.offsets),
+        (ReleaseLog, "write", countdown.steps),
         (RiskTopic, "write", countdown.risks),
     )
     for owner, name, wrap in around:

@@ -168,9 +168,9 @@ class OnKafka:
         """Any command with this deployment's settings."""
         return self._run(COMMAND_LINE, arguments, environment)
 
-    def start_dying(self, kind: str, point: str) -> Process:
-        """A worker that kills itself at a point of its first transaction; see :mod:`tests.kafka.dying`."""
-        return self._run(dying.CODE, (point, "1", "worker", kind), {})
+    def start_dying(self, kind: str, point: str, number: int) -> Process:
+        """A worker that kills itself at a point of what it publishes; see :mod:`tests.kafka.dying`."""
+        return self._run(dying.CODE, (point, str(number), "worker", kind), {})
 
     def _run(self, code: str, arguments: Sequence[str], environment: Mapping[str, str]) -> Process:
         log = self.folder / f"{'-'.join(arguments[:2])}-{len(self._processes)}.log"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +14,13 @@ from models.population import Population
 from stream_app.keys import load_pseudonym_key
 from tests.kafka.broker import Broker
 from tests.kafka.dying import POINTS
-from tests.kafka.support import OnKafka, small_city
+from tests.kafka.support import OnKafka, Process, small_city
+from tests.watching.services import wait_until
 
 pytestmark = pytest.mark.slow
 
 STEPS_EACH, LINES_A_STEP = 4, 5
+HALF = STEPS_EACH // 2 * LINES_A_STEP
 STEPS = STEPS_EACH * (len(POINTS) + 1)
 NOISE: dict[str, Any] = {"mechanism": "gaussian", "sigma": 2.0}
 TIERS: dict[str, Any] = {"mechanism": "tiered", "tiers.partner": 1.0, "tiers.public": 0.2}
@@ -31,14 +34,19 @@ def test_both_kinds_of_workers_die_at_every_point_while_people_come_and_go(
     population, sensors, messages = small_city(40)
     stay = population.subset(np.arange(20))
     lines = messages(STEPS)
-    with OnKafka(tmp_path / "death", kafka.address, stay, sensors, release=release) as deployment:
+    whole = {"release": release, "risk_every": 1}  # so that there are several records to die between
+    with OnKafka(tmp_path / "death", kafka.address, stay, sensors, **whole) as deployment:
         deployment.load_people()
         for turn, point in enumerate(POINTS):
-            deployment.produce(portion(lines, turn))
-            account = deployment.start_dying("account", point)
+            published = len(deployment.releases())
+            account = deployment.start_dying("account", point, 1)
+            worker = deployment.start_dying("release", point, 2)
             change_people(deployment, population, turn)
-            died_at(deployment, point)
-            account.kill()  # where the step it should die of was never published
+            deployment.produce(portion(lines, turn)[:HALF])
+            wait_until("a step", lambda published=published: len(deployment.releases()) > published, 240.0)
+            assert_died(account)
+            deployment.produce(portion(lines, turn)[HALF:])
+            assert_died(worker)
             assert_prefix(deployment)
         deployment.load_people(remove_others=True)
         deployment.start("account")
@@ -57,7 +65,7 @@ def test_a_release_worker_dies_at_every_point_under_a_budget(kafka: Broker, tmp_
         deployment.start("account")
         for turn, point in enumerate(POINTS):
             deployment.produce(portion(lines, turn))
-            died_at(deployment, point)
+            assert_died(deployment.start_dying("release", point, 2))
             assert_prefix(deployment)
         finish(deployment, lines)
         assert all(len(told) == 1 for told in deployment.summaries().values())
@@ -77,15 +85,15 @@ def change_people(deployment: OnKafka, everybody: Population, turn: int) -> None
         deployment.load_people(remove_others=True)
 
 
-def died_at(deployment: OnKafka, point: str) -> None:
-    """A release worker dies there, and by nothing else."""
-    worker = deployment.start_dying("release", point)
-    assert worker.ended() == -9, worker.text[-2000:]
+def assert_died(worker: Process) -> None:
+    """By its own hand, and by nothing else."""
+    assert worker.ended(240.0) == -signal.SIGKILL, worker.text[-2000:]
 
 
 def assert_prefix(deployment: OnKafka) -> None:
-    """What is public is whole steps from the first on, none of them twice."""
+    """What is public is whole steps from the first on, none of them twice, and some were there before."""
     steps = [json.loads(line)["step"] for line in deployment.releases()]
+    assert steps
     assert steps == list(range(len(steps)))
 
 

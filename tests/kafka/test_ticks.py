@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import time
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 from stream_app.kafka.clients import consuming, records
 from stream_app.ticks import StepClock
 from tests.kafka.broker import Broker
+from tests.kafka.dying import POINTS
 from tests.kafka.support import OnKafka, Process, small_city
 from tests.watching.services import wait_until
 from tests.wrong_clock import TRUE, YEAR_AHEAD, WrongClock
@@ -93,11 +95,47 @@ def test_a_worker_whose_own_clock_jumps_closes_no_step_before_its_tick_and_loses
         assert len(deployment.values(deployment.topics.rejected)) <= 3 * late
 
 
+def test_a_release_worker_killed_at_every_point_publishes_each_step_once_and_on_its_tick(
+    kafka: Broker, tmp_path: Path
+) -> None:
+    """Values and risks are those of an undisturbed run on the same reports."""
+    with deployment_of(kafka, tmp_path / "killed", int(time.time()) + 30, 1, 0.5) as deployment:
+        lines = [line for step in range(REPORTED) for line in of_step(deployment, step)]
+        deployment.produce(lines)
+        assert steps_over_when_reported(deployment) == 0
+        deployment.load_people()
+        deployment.start("account")
+        for point in POINTS:
+            dying = deployment.start_dying("release", point, 2)
+            wait_until(f"a death {point}", lambda dying=dying: has_ended(deployment, dying), 120.0)
+            assert dying.ended() == -signal.SIGKILL, dying.text
+        worker = deployment.start("release")
+        steps = wait_for_steps(deployment, worker, len(deployment.releases()) + 3)
+        deployment.wait_for_steps(steps)
+        assert worker.stop() == 0, worker.text
+        assert_on_ticks(deployment)
+        releases, risks = deployment.embedded(lines)
+        until = min(steps, REPORTED)
+        assert deployment.releases()[:until] == releases[:until]
+        assert before(until, deployment.person_risks()) == before(until, risks) != []
+
+
+def has_ended(deployment: OnKafka, worker: Process) -> bool:
+    """Whether it has; if not, there is something to acknowledge for it: a report that it has already."""
+    deployment.produce(of_step(deployment, REPORTED - 1))
+    return not worker.is_running
+
+
+def before(step: int, risks: list[bytes]) -> list[bytes]:
+    """The records of earlier steps."""
+    return [line for line in risks if json.loads(line)["step"] < step]
+
+
 def steps_over_when_reported(deployment: OnKafka) -> int:
     """How many ticks had come when the last reading arrived: none, but on a slow machine."""
     with consuming(deployment.connection) as consumer:
         (last,) = records(consumer, deployment.topics.readings, last=1)
-    return StepClock.of(deployment.settings).due_step(last.timestamp / 1000) + 1
+    return max(0, StepClock.of(deployment.settings).due_step(last.timestamp / 1000) + 1)
 
 
 def wait_for_steps(deployment: OnKafka, worker: Process, steps: int) -> int:
