@@ -24,6 +24,11 @@ Number = TypeVar("Number", bound=np.generic)
 
 _OFFSETS = ("places_start", "distribution_start", "column_start_start", "entry_start", "initial_start")
 _CONTENTS = ("places", "distribution", "column_start", "row", "initial")
+_CHAIN_OFFSETS = ("places_start", "entry_start", "initial_start")
+_CHAIN_LISTS: tuple[tuple[str, type[Any]], ...] = (
+    *(("slots", np.int32), ("places", np.int32), ("slot", np.int32), ("row", np.int32)),
+    *(("column", np.int32), ("probability", np.float64), ("initial", np.float64)),
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -234,7 +239,11 @@ class PopulationBuilder:
 
     def build(self, location_names: Sequence[str] | None = None) -> Population:
         """Pack everybody added so far."""
-        flat = FlatChains(
+        return Population.from_flat(self.people, self.flat(), location_names)
+
+    def flat(self) -> FlatChains:
+        """The triplets of everybody added so far, as yet unchecked."""
+        return FlatChains(
             np.array(self._slots, dtype=np.int32),
             _offsets([part.size for part in self._places]),
             _joined(self._places, np.int32),
@@ -246,7 +255,16 @@ class PopulationBuilder:
             _offsets([part.size for part in self._initial]),
             _joined(self._initial, np.float64),
         )
-        return Population.from_flat(self.people, flat, location_names)
+
+
+def join_chains(parts: Sequence[FlatChains]) -> FlatChains:
+    """The triplets of several lots of people, one lot after the other."""
+    joined: dict[str, Any] = {
+        name: _joined([getattr(part, name) for part in parts], kind) for name, kind in _CHAIN_LISTS
+    }
+    for name in _CHAIN_OFFSETS:
+        joined[name] = _offsets(_joined([np.diff(getattr(part, name)) for part in parts], np.int64))
+    return FlatChains(**joined)
 
 
 def drop_zeros(flat: FlatChains) -> FlatChains:

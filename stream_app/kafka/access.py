@@ -20,7 +20,7 @@ class Role(NamedTuple):
 
 
 class AccessRule(NamedTuple):
-    """One permission. ``resource`` is ``topic``, ``group`` or ``transactional-id``."""
+    """One permission. ``resource`` is ``topic``, ``group``, ``transactional-id`` or the one ``cluster``."""
 
     role: str
     resource: str
@@ -80,6 +80,7 @@ def access_rules(topics: Topics) -> Iterator[AccessRule]:
         if role.transactional_id is not None:
             yield AccessRule(role.name, "transactional-id", role.transactional_id, "Write")
             yield AccessRule(role.name, "transactional-id", role.transactional_id, "Describe")
+            yield AccessRule(role.name, "cluster", "", "DescribeConfigs")  # how long a request may be
 
 
 def commands(topics: Topics, server: str) -> Iterator[str]:
@@ -88,4 +89,4 @@ def commands(topics: Topics, server: str) -> Iterator[str]:
         yield (
             f"kafka-acls.sh --bootstrap-server {server} --command-config admin.properties --add "
             f"--allow-principal User:{rule.role} --operation {rule.operation} --{rule.resource} {rule.name}"
-        )
+        ).rstrip()

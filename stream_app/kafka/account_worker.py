@@ -280,15 +280,15 @@ class AccountWorker(Job):
         for partition in self._persons.waiting():
             book, changes = self._books.get(partition), self._persons.take(partition)
             if book is not None:
-                before = len(book.pseudonyms)
+                before, changed = len(book.pseudonyms), len(changes)
+                came = sum(entry is not None for entry in changes.values())
                 if book.remembers:
                     book = self._books[partition] = await self._bring_to(partition, book.next_step)
                 else:
                     await self._enter(book, changes)
-                came = sum(entry is not None for entry in changes.values())
                 logger.info(
                     "partition %d: %d records of people, %d deletions; %d people before, %d now",
-                    *(partition, came, len(changes) - came, before, len(book.pseudonyms)),
+                    *(partition, came, changed - came, before, len(book.pseudonyms)),
                 )
                 self._watch.owns(self._books.values())
 
@@ -298,7 +298,7 @@ class AccountWorker(Job):
         newcomers = await self._in_thread(lambda: book.newcomers(changes, moved))
         async for schedules in self._logged(newcomers.next_step, book.next_step):
             await self._in_thread(partial(newcomers.apply, schedules, moved))
-        await self._in_thread(lambda: book.change(changes, newcomers, moved))
+        await self._in_thread(lambda: book.change(newcomers, moved))
         for person in newcomers.refused:
             source = f"{self._topics.persons}/{book.partition}:{person.offset}"
             await self._refuse(refused_person(source, person.pseudonym.encode(), person.reason))

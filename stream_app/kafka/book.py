@@ -6,7 +6,7 @@ applied once, whatever is delivered again: :meth:`Book.standing_of` says what to
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
 from enum import Enum
 
 import numpy as np
@@ -41,11 +41,17 @@ class Newcomers:
     """People who are to enter a book, in pieces, before the first step that counts for any of them."""
 
     def __init__(
-        self, pieces: Sequence[ContinuousAccountant], refused: tuple[RefusedPerson, ...], until: int
+        self,
+        pieces: list[ContinuousAccountant],
+        refused: tuple[RefusedPerson, ...],
+        changed: Mapping[str, str | None],
+        until: int,
     ) -> None:
         self.pieces = pieces
         self.refused = refused
         """Records that are no prior."""
+        self.changed = changed
+        """Everybody who comes, changes or leaves, and what the new prior rests on if it was not measured."""
         self.next_step = min([until, *(piece.next_step for piece in pieces)])
         """The first step of the log that concerns any of them; they enter the book before step ``until``."""
 
@@ -121,41 +127,42 @@ class Book:
         """Risks to be told of single people after the last step."""
         return risk_records(self.accountant, self.next_step - 1, self._risk_every)
 
-    def newcomers(self, changes: Mapping[str, PersonEntry | None], moved: Moved = lambda: None) -> Newcomers:
-        """Those of the changes who come or get another prior; the log then brings them up to date.
+    def newcomers(
+        self, changes: MutableMapping[str, PersonEntry | None], moved: Moved = lambda: None
+    ) -> Newcomers:
+        """People who come, leave (None) or get another prior; the log then brings them up to date.
 
         Done in pieces, each of which is told to ``moved``: many people take long, and are not stuck.
+        ``changes`` are used up, so that nobody is held as a record and packed.
         """
         pieces: list[ContinuousAccountant] = []
         refused: tuple[RefusedPerson, ...] = ()
-        for piece in _pieces(entry for entry in changes.values() if entry is not None):
+        changed = {name: None if entry is None else entry.assumed for name, entry in changes.items()}
+        for piece in _pieces(changes):
             some, wrong = self._accountant(piece, self.next_step)
-            pieces.append(some)
+            if len(some.population):
+                pieces.append(some)
             refused += wrong
             moved()
-        return Newcomers(pieces, refused, self.next_step)
+        return Newcomers(pieces, refused, changed, self.next_step)
 
-    def change(
-        self,
-        changes: Mapping[str, PersonEntry | None],
-        newcomers: Newcomers,
-        moved: Moved = lambda: None,
-    ) -> None:
-        """People who come, leave (None) or get another prior; ``newcomers`` have reached ``next_step``.
+    def change(self, newcomers: Newcomers, moved: Moved = lambda: None) -> None:
+        """Take in :meth:`newcomers` that have reached ``next_step``, and drop who left.
 
         A record that is no prior changes nothing: whoever was known stays with the prior that was known.
         """
-        gone = changes.keys() - {each.pseudonym for each in newcomers.refused}
+        gone = newcomers.changed.keys() - {each.pseudonym for each in newcomers.refused}
         for name in gone:
-            entry = changes[name]
             self._assumed.pop(name, None)
-            if entry is not None and entry.assumed is not None:
-                self._assumed[name] = entry.assumed
+            if (assumed := newcomers.changed[name]) is not None:
+                self._assumed[name] = assumed
         known = self.accountant
         staying = [i for i, name in enumerate(known.population.people) if name not in gone]
         if len(staying) < len(known.population):
             known = known.of_people(np.array(staying, dtype=np.int64))
-        self._use(_joined([known, *newcomers.pieces], moved))
+        parts, newcomers.pieces = [known, *newcomers.pieces], []
+        del known
+        self._use(_joined(parts, moved))
 
     def _use(self, accountant: ContinuousAccountant) -> None:
         """Account with this one from now on."""
@@ -178,19 +185,24 @@ class Book:
         return ContinuousAccountant(people.population, settings, people.effective_from), people.refused
 
 
-def _pieces(entries: Iterable[PersonEntry]) -> Iterator[list[PersonEntry]]:
-    """Some people at a time, all in the order of their pseudonyms."""
-    listed = sorted(entries, key=lambda entry: entry.pseudonym)
-    return (listed[first : first + PIECE_PEOPLE] for first in range(0, len(listed), PIECE_PEOPLE))
+def _pieces(changes: MutableMapping[str, PersonEntry | None]) -> Iterator[list[PersonEntry]]:
+    """Newcomers, some at a time and then no longer in ``changes``, in the order of their pseudonyms."""
+    names = sorted(name for name, entry in changes.items() if entry is not None)
+    for first in range(0, len(names), PIECE_PEOPLE):
+        taken = [changes.pop(name) for name in names[first : first + PIECE_PEOPLE]]
+        yield [entry for entry in taken if entry is not None]
 
 
-def _joined(parts: Sequence[ContinuousAccountant], moved: Moved) -> ContinuousAccountant:
-    """All of them as one, in this order; joined in pairs, so that nobody is copied once a piece."""
-    parts = [parts[0], *(part for part in parts[1:] if len(part.population))]
+def _joined(parts: list[ContinuousAccountant], moved: Moved) -> ContinuousAccountant:
+    """All of them as one, in this order; joined in pairs, so that nobody is copied once a piece.
+
+    The list is used up on the way, so that nobody is held three times.
+    """
     while len(parts) > 1:
-        pairs = [parts[k : k + 2] for k in range(0, len(parts), 2)]
-        parts = []
-        for pair in pairs:
-            parts.append(pair[0] if len(pair) == 1 else pair[0].with_people(pair[1]))
+        pairs: list[ContinuousAccountant] = []
+        while parts:
+            first = parts.pop(0)
+            pairs.append(first.with_people(parts.pop(0)) if parts else first)
             moved()
+        parts = pairs
     return parts[0]

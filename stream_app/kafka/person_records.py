@@ -5,24 +5,25 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from models.exceptions import PriorError, PriorFileError
-from models.population import Population, PopulationBuilder
+from models.packing import FlatChains
+from models.population import Population, PopulationBuilder, join_chains
 from models.prior_record import PersonRecord, chain_to_record
 from stream_app.kafka.exceptions import RecordError
 from stream_app.messages import Person
 
 
 class PersonEntry(NamedTuple):
-    """One person's record, not yet checked as a prior."""
+    """One person's record as numbers, a tenth of what it takes as objects; not yet checked as a prior."""
 
     pseudonym: str
     effective_from: int
-    record: dict[str, Any]
+    chains: FlatChains  # of this person alone
     offset: int = -1
     assumed: str | None = None
 
@@ -72,7 +73,12 @@ def parse_person(key: bytes, value: bytes, deployment: str) -> PersonEntry:
         )
     if key.decode("utf-8", "replace") != person.person:
         raise NoPersonError("the record's key must be the person's pseudonym")
-    return PersonEntry(person.person, person.effective_from, person.record(), assumed=person.assumed)
+    builder = PopulationBuilder()
+    try:
+        PersonRecord(f"person {person.person}", person.record(), _no_names).add_to(builder)
+    except (PriorError, PriorFileError) as error:
+        raise NoPersonError(_reason(error)) from error
+    return PersonEntry(person.person, person.effective_from, builder.flat(), assumed=person.assumed)
 
 
 def people_of(entries: Iterable[PersonEntry], location_names: Sequence[str]) -> People:
@@ -90,11 +96,10 @@ def people_of(entries: Iterable[PersonEntry], location_names: Sequence[str]) -> 
 
 
 def _build(entries: Sequence[PersonEntry], location_names: Sequence[str]) -> People:
-    builder = PopulationBuilder()
-    for entry in entries:
-        _add(builder, entry)
+    names = [entry.pseudonym for entry in entries]
+    chains = join_chains([entry.chains for entry in entries])
     since = np.array([entry.effective_from for entry in entries], dtype=np.int64)
-    return People(builder.build(location_names), since)
+    return People(Population.from_flat(names, chains, location_names), since)
 
 
 def _find_faults(entries: Sequence[PersonEntry], location_names: Sequence[str]) -> tuple[RefusedPerson, ...]:
@@ -114,10 +119,6 @@ def _find_faults(entries: Sequence[PersonEntry], location_names: Sequence[str]) 
 def _reason(error: Exception) -> str:
     remedy = error.remedy if isinstance(error, PriorError | PriorFileError) else type(error).__name__
     return f"the prior is not valid: {remedy}; `tallyguard persons load` says where"
-
-
-def _add(builder: PopulationBuilder, entry: PersonEntry) -> None:
-    PersonRecord(f"person {entry.pseudonym}", entry.record, _no_names).add_to(builder)
 
 
 def _no_names(name: str) -> int | None:

@@ -3,16 +3,17 @@
 Every record that a worker or tool reads goes through :meth:`RecordKind.read`: its size is looked at before
 its contents, and whatever goes wrong with it is an answer, not an exception. No record can end a process.
 
-=============================  =======================
+=============================  ==================================================
 topic                          kind
-=============================  =======================
+=============================  ==================================================
 ``activations``                :data:`ACTIVATION`
 ``readings``                   :data:`READING`
 ``decisions``, ``steps``       :data:`DECISION`
 ``persons``                    :func:`person_kind`
 ``proposals``, ``answers``     :data:`PROPOSAL`, :data:`ANSWER`
 ``rejected``                   :data:`DEAD_LETTER`
-=============================  =======================
+``deployment``                 in :mod:`stream_app.kafka.deployment_record`
+=============================  ==================================================
 
 ``progress`` has records of the release worker only, which stops where it cannot read them
 (:func:`stream_app.kafka.progress.restore`); ``risks`` and ``releases`` are shown and compared as bytes.
@@ -31,13 +32,13 @@ from pydantic import BaseModel, ValidationError
 from stream_app.kafka.exceptions import RecordError
 from stream_app.kafka.person_records import PersonEntry, parse_person
 from stream_app.kafka.refused import Refused, refused_person
-from stream_app.kafka.topics import LARGE_BYTES
+from stream_app.kafka.topics import LARGE_BYTES, MEDIUM_BYTES
 from stream_app.messages import Activation, Reading, Reason, Rejected, StepDecision, explain
 from stream_app.proposals import Answer, Proposal
 
 logger = logging.getLogger(__name__)
 
-SMALL_BYTES, MEDIUM_BYTES = 16 * 2**10, 2**20
+SMALL_BYTES = 16 * 2**10
 
 Found = TypeVar("Found")
 
@@ -88,7 +89,7 @@ class RecordKind(Generic[Found]):
         return Refused(where, record.value or b"", hint, reason)
 
 
-def _of_model(holds: str, model: type[Any], most_bytes: int) -> RecordKind[Any]:
+def of_model(holds: str, model: type[Any], most_bytes: int) -> RecordKind[Any]:
     """A kind that one pydantic model reads; the key says nothing that the value does not."""
 
     def parse(_: bytes, value: bytes) -> BaseModel:
@@ -98,12 +99,12 @@ def _of_model(holds: str, model: type[Any], most_bytes: int) -> RecordKind[Any]:
     return RecordKind(holds, most_bytes, parse)
 
 
-ACTIVATION: RecordKind[Activation] = _of_model("an activation", Activation, LARGE_BYTES)
-READING: RecordKind[Reading] = _of_model("a reading", Reading, SMALL_BYTES)
-DECISION: RecordKind[StepDecision] = _of_model("a decision", StepDecision, LARGE_BYTES)
-PROPOSAL: RecordKind[Proposal] = _of_model("a proposal", Proposal, LARGE_BYTES)
-ANSWER: RecordKind[Answer] = _of_model("an answer", Answer, MEDIUM_BYTES)
-DEAD_LETTER: RecordKind[Rejected] = _of_model("a dead letter", Rejected, MEDIUM_BYTES)
+ACTIVATION: RecordKind[Activation] = of_model("an activation", Activation, LARGE_BYTES)
+READING: RecordKind[Reading] = of_model("a reading", Reading, SMALL_BYTES)
+DECISION: RecordKind[StepDecision] = of_model("a decision", StepDecision, LARGE_BYTES)
+PROPOSAL: RecordKind[Proposal] = of_model("a proposal", Proposal, LARGE_BYTES)
+ANSWER: RecordKind[Answer] = of_model("an answer", Answer, MEDIUM_BYTES)
+DEAD_LETTER: RecordKind[Rejected] = of_model("a dead letter", Rejected, MEDIUM_BYTES)
 
 
 def person_kind(deployment: str) -> RecordKind[PersonEntry]:

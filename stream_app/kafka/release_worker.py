@@ -27,6 +27,7 @@ from stream_app.intake import Intake
 from stream_app.kafka.alone import wait_until_alone
 from stream_app.kafka.arrival_order import ArrivalOrder, Arrived
 from stream_app.kafka.asking import Asker, AskingPolicy
+from stream_app.kafka.broker_limits import require_requests
 from stream_app.kafka.deployment import Deployment, check_basis
 from stream_app.kafka.exceptions import FencedError, LogError
 from stream_app.kafka.input_logs import INPUTS, Inputs
@@ -103,6 +104,7 @@ class ReleaseWorker(Job):
         """Compile, refuse where another one runs, fence whoever comes back, take over the state it left."""
         self._app, self._loop = app, asyncio.get_running_loop()
         await asyncio.to_thread(account_a_little, self._deployment)
+        await asyncio.to_thread(require_requests, self._deployment)
         kafka = self._deployment.settings.kafka
         await wait_until_alone(self._deployment.connection, app.conf.id, kafka.session_seconds)
         await self._log.start()

@@ -103,7 +103,7 @@ def _books(deployment: Deployment, people: dict[int, Changes]) -> list[Book]:
     books = []
     for partition, changes in people.items():
         book = Book(partition, deployment)
-        book.change(changes, book.newcomers(changes))
+        book.change(book.newcomers(changes))
         books.append(book)
     return books
 

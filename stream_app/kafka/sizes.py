@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from accounting.decisions.search import OPTIONS_A_ROUND
 from models.sensors import SensorRegistry
 from stream_app.exceptions import SettingsError
-from stream_app.kafka.topics import LARGE_BYTES, Topics
+from stream_app.kafka.topics import LARGE_BYTES, MEDIUM_BYTES, Topics
 from stream_app.messages import (
     MAX_COUNT,
     MAX_STEP,
@@ -71,6 +71,18 @@ def largest_proposal_bytes(registry: SensorRegistry, settings: Settings) -> int:
     candidates = OPTIONS_A_ROUND * (len(str(max(map(len, places), default=0))) + 1)
     listed = sum(len(each.model_dump_json()) + 1 for each in (*options, *sensors))
     return listed + candidates + settings.release.budget.look_ahead * named + ENVELOPE_BYTES
+
+
+def largest_request_bytes(registry: SensorRegistry, topics: Topics, settings: Settings) -> int:
+    """The largest request of the release worker, if one broker leads every partition: one record to each.
+
+    That is a transaction with a step of all sensors, or a question about one.
+    """
+    sizes = largest_bytes(registry, topics)
+    written = (topics.releases, *[topics.releases] * len(topics.tiers), topics.decisions, topics.progress)
+    transaction = sum(sizes[topic] for topic in written) + topics.partitions * sizes[topics.steps]
+    question = topics.partitions * largest_proposal_bytes(registry, settings)
+    return max(transaction + MEDIUM_BYTES, question)  # and a dead letter
 
 
 def require_room(registry: SensorRegistry, topics: Topics, settings: Settings | None = None) -> None:

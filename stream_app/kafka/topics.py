@@ -20,6 +20,8 @@ HOUR_MILLISECONDS = 3600 * 1000
 DAY_MILLISECONDS = 24 * HOUR_MILLISECONDS
 LARGE_BYTES = 16 * 2**20
 """What a record may have that names every sensor of a step, or holds a person's habits."""
+MEDIUM_BYTES = 2**20
+"""What any other record may have: no more than brokers take unless told otherwise."""
 
 _LARGE = {"max.message.bytes": str(LARGE_BYTES)}
 _BROKER_TIME = {"message.timestamp.type": "LogAppendTime"}  # one clock for all: order and latency by it
@@ -309,6 +311,20 @@ def _compare_configuration(admin: Any, plan: TopicPlan) -> list[Difference]:
 
     resource = ConfigResource(ConfigResourceType.TOPIC, plan.name)
     values = _values(admin.describe_configs([resource], config_filter="all"), plan.name)
+    return [*_compare_room(plan, values), *_compare_values(plan, values)]
+
+
+def _compare_room(plan: TopicPlan, values: Mapping[str, str]) -> list[Difference]:
+    """Where no size is planned the brokers' own holds (message.max.bytes): it must not be too small."""
+    taken = values.get("max.message.bytes", "")
+    if "max.message.bytes" in plan.configuration or not taken or int(taken) >= MEDIUM_BYTES:
+        return []
+    least = f"max.message.bytes={MEDIUM_BYTES}"
+    remedy = f"kafka-configs.sh --alter --topic {plan.name} --add-config {least}"
+    return [Difference(plan.name, f"have at least {least}", taken, remedy)]
+
+
+def _compare_values(plan: TopicPlan, values: Mapping[str, str]) -> list[Difference]:
     return [
         Difference(
             plan.name,

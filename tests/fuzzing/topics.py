@@ -153,7 +153,7 @@ def _book() -> Book:
     people: Changes = {}
     for name, value in person_records(population(), names, 0, digest):
         _finish(_worker()._persons._enter(people, _Record("persons", value, name.encode())))
-    book.change(people, book.newcomers(people))
+    book.change(book.newcomers(people))
     return book
 
 

@@ -77,7 +77,7 @@ def grant(admin: object, rules: Iterator[AccessRule]) -> None:
         "Describe": "DESCRIBE",
         "DescribeConfigs": "DESCRIBE_CONFIGS",
     }
-    kinds = {"topic": "TOPIC", "group": "GROUP", "transactional-id": "TRANSACTIONAL_ID"}
+    kinds = {"topic": "TOPIC", "group": "GROUP", "transactional-id": "TRANSACTIONAL_ID", "cluster": "CLUSTER"}
     admin.create_acls(  # type: ignore[attr-defined]
         [
             ACL(
@@ -85,7 +85,7 @@ def grant(admin: object, rules: Iterator[AccessRule]) -> None:
                 "*",
                 ACLOperation[operations[rule.operation]],
                 ACLPermissionType.ALLOW,
-                ResourcePattern(ResourceType[kinds[rule.resource]], rule.name),
+                ResourcePattern(ResourceType[kinds[rule.resource]], rule.name or "kafka-cluster"),
             )
             for rule in rules
         ]

@@ -80,7 +80,7 @@ def test_the_risks_of_steps_taken_from_the_log_are_told_once_each(deployment: De
         book = Book(0, deployment)
         records = person_records(population(3), ["a", "b", "c"], 0, "d")
         people = {name: parse_person(name.encode(), value, "d") for name, value in records}
-        book.change(people, book.newcomers(people))
+        book.change(book.newcomers(people))
         acknowledged: list[int] = []
         for step in (0, 1, 5, 3, 2, 6, 5, 7):
             message = SimpleNamespace(
@@ -167,7 +167,7 @@ def test_a_summary_names_the_most_exposed_only_when_asked(deployment: Deployment
     book = Book(0, deployment)
     records = person_records(population(3), ["a", "b", "c"], 0, "d")
     people = {name: parse_person(name.encode(), value, "d") for name, value in records}
-    book.change(people, book.newcomers(people))
+    book.change(book.newcomers(people))
     for step in steps_of(deployment, 8):
         book.apply(step)
     worst, names = book.accountant.worst(), book.pseudonyms
@@ -189,7 +189,7 @@ def test_assumed_habits_are_called_so_as_long_as_anybody_has_them(deployment: De
         changes = {name: parse_person(name.encode(), value, "d") for name, value in records}
         newcomers = book.newcomers(changes)
         newcomers.apply(steps_of(deployment, book.next_step)[newcomers.next_step :], lambda: None)
-        book.change(changes, newcomers)
+        book.change(newcomers)
         watch.owns([book])
         return BooksView([book]).note or ""
 

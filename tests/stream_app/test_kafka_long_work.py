@@ -43,13 +43,14 @@ def test_people_who_are_loaded_in_pieces_are_accounted_as_those_loaded_at_once(
         for schedule in log:
             book.apply(schedule)
         people = entries(7)
-        people["0" * 31 + "3"].record["transition"] = [[0.5]]
+        people["0" * 31 + "3"].chains.probability[:] = 0.5
         sign = lambda moved=moved: moved.append(1)  # noqa: E731
         newcomers = book.newcomers(people, sign)
         assert newcomers.next_step == 0
         newcomers.apply(log[:1], sign)  # the log comes some steps at a time
         newcomers.apply(log[1:], sign)
-        book.change(people, newcomers, sign)
+        assert people == {}
+        book.change(newcomers, sign)
         assert [each.pseudonym for each in newcomers.refused] == ["0" * 31 + "3"]
         books.append(book)
         signs.append(len(moved))

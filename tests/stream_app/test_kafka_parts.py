@@ -256,7 +256,7 @@ def test_a_wrong_person_is_refused_by_name_and_the_others_stay() -> None:
     records = person_records(before, ["a", "b"], 0, "d")
     entries = [parse_person(name.encode(), value, "d") for name, value in records]
     entries[0] = entries[0]._replace(offset=12)
-    entries[0].record["transition"] = [[0.4711]]
+    entries[0].chains.probability[0] = 0.4711
     people = people_of(entries, before.location_names)
     assert people.population.people == ("b",)
     assert [(refused.pseudonym, refused.offset) for refused in people.refused] == [("a", 12)]
@@ -326,8 +326,8 @@ def test_a_progress_whose_window_is_none_is_refused(window: dict[str, Any]) -> N
 
 
 def change(book: Book, changes: dict[str, Any]) -> tuple[RefusedPerson, ...]:
-    newcomers = book.newcomers(changes)
-    book.change(changes, newcomers)
+    newcomers = book.newcomers({**changes})
+    book.change(newcomers)
     return newcomers.refused
 
 
@@ -337,11 +337,12 @@ def test_whoever_is_deleted_leaves_a_book_also_when_another_record_is_refused(tm
     records = dict(person_records(population(2), ["a", "b"], 0, "d"))
     entries = {name: parse_person(name.encode(), value, "d") for name, value in records.items()}
     assert change(book, entries) == ()
-    stranger = entries["a"]._replace(pseudonym="z", record={"person": "z", "transition": [[0.5]]})
+    wrong = entries["b"].chains._replace(probability=0.5 * entries["b"].chains.probability)
+    stranger = entries["a"]._replace(pseudonym="z", chains=wrong)
     refused = change(book, {"a": None, "z": stranger})
     assert [each.pseudonym for each in refused] == ["z"]
     assert book.pseudonyms == ("b",)
-    worse = entries["b"]._replace(record={"person": "b", "transition": [[0.5]]})
+    worse = entries["b"]._replace(chains=wrong)
     assert [each.pseudonym for each in change(book, {"b": worse})] == ["b"]
     assert book.pseudonyms == ("b",)
 
@@ -419,6 +420,14 @@ def test_only_the_release_worker_reads_counts_and_only_the_loader_and_accounts_r
     assert readers[topics.risks] == {"officer"}
     public = {rule.name for rule in access_rules(topics) if rule.role == "public"}
     assert public == {topics.releases}
+
+
+def test_of_the_cluster_only_the_release_worker_sees_the_settings() -> None:
+    found = [command for command in commands(Topics(), "broker:9093") if " --cluster" in command]
+    assert found == [
+        "kafka-acls.sh --bootstrap-server broker:9093 --command-config admin.properties --add "
+        "--allow-principal User:release --operation DescribeConfigs --cluster"
+    ]
 
 
 def test_the_embedded_run_of_the_same_messages_releases_the_same(tmp_path: Path) -> None:

@@ -7,11 +7,12 @@ from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stream_app.kafka.person_records import PersonEntry, people_of
+from stream_app.kafka.person_records import PersonEntry, parse_person, people_of
 from stream_app.kafka.records import (
     ACTIVATION,
     ANSWER,
@@ -154,13 +155,34 @@ def test_what_is_said_of_a_refused_person_quotes_nothing_of_the_habits() -> None
 
 def test_one_wrong_person_among_many_is_found_whatever_its_fault() -> None:
     """A fault that nobody has thought of is refused like the others."""
-    faulty = [{"transition": [[0.5]]}, {"places": [2**40]}, {"transition": [[int("9" * 400)]]}]
-    entries = [
-        PersonEntry(f"{number:032x}", 0, {"person": f"{number:032x}", "places": [0], "transition": [[1.0]]})
-        for number in range(50)
+    value = json.dumps(GOOD["persons"]).encode()
+    good = parse_person(NAME.encode(), value, "d")
+    entries = [good._replace(pseudonym=f"{number:032x}") for number in range(50)]
+    faulty = [
+        {"probability": np.array([0.5])},
+        {"places": np.array([7], dtype=np.int32)},
+        {"probability": np.array(["x"])},
     ]
     for number, fault in zip((17, 33, 34), faulty, strict=True):
-        entries[number] = entries[number]._replace(record={**entries[number].record, **fault})
+        entries[number] = entries[number]._replace(chains=good.chains._replace(**fault))
     found = people_of(entries, ("A",))
     assert [each.pseudonym for each in found.refused] == [entries[k].pseudonym for k in (17, 33, 34)]
     assert len(found.population) == 47
+
+
+@pytest.mark.parametrize("fault", [{"transition": [[0.5, 0.5]]}, {"places": [0, 1]}, {"places": [0.0]}])
+def test_a_person_whose_lists_do_not_fit_is_refused_when_it_is_read(fault: dict[str, Any]) -> None:
+    """Then whoever was known stays, also in a worker that reads both records one after the other."""
+    found = PERSON.read(record(json.dumps({**GOOD["persons"], **fault}).encode()))
+    assert isinstance(found, Refused)
+    assert len(found.letter().hint) < 1_000
+
+
+def test_a_person_read_from_a_record_takes_little_more_than_its_numbers() -> None:
+    matrix = {"row": list(range(10)) * 3, "col": list(range(30)), "probability": [1 / 3] * 30}
+    value = {**GOOD["persons"], "places": list(range(30)), "transitions": [matrix] * 24}
+    del value["transition"]
+    entry = PERSON.read(record(json.dumps(value).encode()))
+    assert isinstance(entry, PersonEntry)
+    assert sum(part.nbytes for part in entry.chains) < 21 * 24 * 30
+    assert all(part.base is None for part in entry.chains)

@@ -12,7 +12,12 @@ from models.schedule import SensorRelease, StepSchedule
 from models.sensors import SensorRegistry
 from stream_app.decisions import decision_of
 from stream_app.exceptions import SettingsError
-from stream_app.kafka.sizes import largest_bytes, largest_proposal_bytes, require_room
+from stream_app.kafka.sizes import (
+    largest_bytes,
+    largest_proposal_bytes,
+    largest_request_bytes,
+    require_room,
+)
 from stream_app.kafka.topics import LARGE_BYTES, Topics
 from stream_app.messages import MAX_COUNT, Activation, SensorValue, StepRelease
 from stream_app.policy import BudgetPolicy, policy_from
@@ -79,3 +84,24 @@ def test_more_sensors_than_a_record_holds_are_refused_with_the_limit_and_what_to
         SettingsError, match=r"at most 16777216 bytes \(max\.message\.bytes\).*shorten the names"
     ):
         require_room(registry(40_000, "x" * 240 + "{}"), TOPICS)
+
+
+@pytest.mark.parametrize("count", [2, 50])
+def test_a_request_for_more_partitions_is_larger_by_a_decision_each(count: int) -> None:
+    sizes, settings = largest_bytes(registry(300), TOPICS), Settings()
+    few, many = (
+        largest_request_bytes(registry(300), Topics("city.", partitions, tiers=TOPICS.tiers), settings)
+        for partitions in (1, count)
+    )
+    assert many - few == (count - 1) * sizes[TOPICS.steps]
+    assert few > sizes[TOPICS.steps] + sizes[TOPICS.decisions] + 3 * sizes[TOPICS.releases]
+
+
+def test_a_question_to_every_partition_counts_where_it_is_larger() -> None:
+    topics, settings = Topics(partitions=8), budget_settings(24)
+    asked = 8 * largest_proposal_bytes(registry(10_000), settings)
+    assert largest_request_bytes(registry(10_000), topics, settings) == asked
+
+
+def test_fifty_thousand_sensors_with_names_of_twenty_characters_fit_without_splitting() -> None:
+    require_room(registry(50_000, "corner of str. {:05d}"), Topics(tiers=("partner", "public")))

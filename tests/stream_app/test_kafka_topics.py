@@ -73,3 +73,21 @@ def test_each_setting_that_differs_is_named_with_the_command_that_mends_it() -> 
         "x.persons must have max.compaction.lag.ms=86400000, got 9223372036854775807; "
         "kafka-configs.sh --alter --topic x.persons --add-config max.compaction.lag.ms=86400000",
     ]
+
+
+@pytest.mark.parametrize(("taken", "is_enough"), [("1048588", True), ("1048576", True), ("100000", False)])
+def test_brokers_that_take_less_than_a_record_are_named_by_the_topics_they_shape(
+    taken: str, is_enough: bool
+) -> None:
+    """Where no size is planned for a topic, what the broker shows of it is its own ``message.max.bytes``."""
+    topics = Topics("x.")
+    unplanned = [plan.name for plan in topics.plans() if "max.message.bytes" not in plan.configuration]
+    changed = {name: {"max.message.bytes": taken} for name in unplanned}
+    found = check_topics(Admin(topics, changed), topics)
+    assert [each.topic for each in found] == ([] if is_enough else unplanned)
+    assert topics.risks in unplanned
+    if found:
+        assert found[0].sentence() == (
+            f"{found[0].topic} must have at least max.message.bytes=1048576, got 100000; kafka-configs.sh "
+            f"--alter --topic {found[0].topic} --add-config max.message.bytes=1048576"
+        )

@@ -1,0 +1,75 @@
+"""What the brokers take is looked at before the release worker takes over, and said in one sentence."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from kafka.errors import ClusterAuthorizationFailedError
+
+from stream_app.kafka import broker_limits
+from stream_app.kafka.broker_limits import SETTING, require_requests
+from stream_app.kafka.deployment import Deployment
+from stream_app.kafka.exceptions import BrokerError
+from stream_app.kafka.sizes import largest_request_bytes
+from stream_app.settings import Settings
+
+
+class Admin:
+    """Two brokers; the limit of the second is given, None where nobody may see it."""
+
+    def __init__(self, limit: int | None) -> None:
+        self._limit = limit
+
+    def describe_cluster(self) -> dict[str, Any]:
+        return {"brokers": [{"broker_id": 1}, {"broker_id": 2}]}
+
+    def describe_configs(self, resources: list[SimpleNamespace], **_: object) -> dict[str, Any]:
+        if self._limit is None:
+            raise ClusterAuthorizationFailedError
+        limits = {"1": 104_857_600, "2": self._limit}
+        return {"broker": {each.name: {SETTING: {"value": str(limits[each.name])}} for each in resources}}
+
+
+@pytest.fixture
+def deployment(tmp_path: Path) -> Deployment:
+    (tmp_path / "locations.txt").write_text("A\nB\nC\nD\n")
+    given = {"locations": tmp_path / "locations.txt", "kafka": {"servers": ("nowhere:9092",)}}
+    return Deployment.of(Settings.model_validate(given))
+
+
+def look(deployment: Deployment, limit: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ask brokers of which the second has this limit."""
+
+    @contextmanager
+    def administration(_: object) -> Iterator[Admin]:
+        yield Admin(limit)
+
+    monkeypatch.setattr(broker_limits, "administration", administration)
+    require_requests(deployment)
+
+
+def test_a_broker_that_takes_shorter_requests_than_a_step_needs_is_refused(
+    deployment: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    most = largest_request_bytes(deployment.registry, deployment.topics, deployment.settings)
+    look(deployment, most, monkeypatch)
+    with pytest.raises(
+        BrokerError,
+        match=rf"broker 2 must take requests of {most} bytes \(socket.request.max.bytes\): what concerns all "
+        rf"4 sensors goes to 4 partitions .* got at most {most - 1}.*raise it in the properties",
+    ):
+        look(deployment, most - 1, monkeypatch)
+
+
+def test_who_may_not_see_the_limit_is_warned_and_goes_on(
+    deployment: Deployment, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING):
+        look(deployment, None, monkeypatch)
+    assert "socket.request.max.bytes of the brokers cannot be read" in caplog.text
