@@ -14,13 +14,16 @@ import logging
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict
 
 from models.sensors import SensorRegistry
 from stream_app.exceptions import RunChangedError
 from stream_app.kafka.clients import consuming, records, writing
 from stream_app.kafka.connection import Connection
 from stream_app.kafka.exceptions import LogError
+from stream_app.kafka.records import RecordKind, of_model
+from stream_app.kafka.refused import Refused
+from stream_app.kafka.topics import MEDIUM_BYTES
 from stream_app.manifest import differences
 from stream_app.messages import Version
 from stream_app.settings import Settings
@@ -50,6 +53,9 @@ class DeploymentRecord(BaseModel):
     def of(cls, basis: Mapping[str, Any]) -> DeploymentRecord:
         """The record of a basis."""
         return cls(digest=digest_of(basis), basis=json.loads(json.dumps(basis)))
+
+
+_KIND: RecordKind[DeploymentRecord] = of_model("a deployment record", DeploymentRecord, MEDIUM_BYTES)
 
 
 def accounts_basis(settings: Settings, registry: SensorRegistry) -> dict[str, Any]:
@@ -114,15 +120,19 @@ class DeploymentTopic:
     def _records(self, key: bytes) -> list[DeploymentRecord]:
         """Every record of a key; but for a race there is one."""
         with consuming(self._connection) as consumer:
-            values = [each.value for each in records(consumer, self._topic) if each.key == key]
-        try:
-            return [DeploymentRecord.model_validate_json(value or b"") for value in values]
-        except ValidationError as error:
-            raise LogError(
-                f"{self._topic} must hold deployment records of this version",
-                error.errors(include_url=False, include_input=False)[0]["msg"],
-                "run the version that wrote it",
-            ) from error
+            return [read_record(each) for each in records(consumer, self._topic) if each.key == key]
+
+
+def read_record(record: Any) -> DeploymentRecord:
+    """What a record of the topic holds; :class:`LogError` where nobody of this version has written it."""
+    found = _KIND.read(record)
+    if isinstance(found, Refused):
+        raise LogError(
+            f"{record.topic} must hold deployment records of this version",
+            f"at {found.source}: {found.hint}",
+            "run the version that wrote it",
+        )
+    return found
 
 
 def check_same(begun: Mapping[str, Any], basis: Mapping[str, Any]) -> None:

@@ -16,6 +16,7 @@ from stream_app.kafka.account_worker import AccountWorker, answer_if_sound
 from stream_app.kafka.book import Book
 from stream_app.kafka.dead_letters import DeadLetter, resubmit
 from stream_app.kafka.deployment import Deployment
+from stream_app.kafka.deployment_record import DeploymentRecord, check_same, read_record
 from stream_app.kafka.exceptions import LogError
 from stream_app.kafka.person_records import people_of, person_records
 from stream_app.kafka.person_source import Changes
@@ -216,6 +217,15 @@ def _progress(data: bytes) -> None:
     ReleaseCore(target, _NO_TICKS, restored.progress, {})
 
 
+def _deployment_record(data: bytes) -> None:
+    """What a deployment was begun with: the same as here, or told in a sentence."""
+    check_same(read_record(_record("deployment", data)).basis, _deployment().basis)
+
+
+def _begun() -> bytes:
+    return DeploymentRecord.of(_deployment().basis).model_dump_json().encode()
+
+
 def _keyed(key: str, *values: bytes) -> tuple[bytes, ...]:
     return tuple(key.encode() + b"\n" + value for value in values)
 
@@ -281,5 +291,8 @@ TOPICS: dict[str, Callable[[str], Target]] = {
     "topic proposals": _made("proposals", _proposal, known=(SettingsError,), quick_inputs=1000),
     "topic answers": _made("answers", _answer),
     "topic rejected": door(_dead_letter, *_keyed("", json.dumps(_LETTER).encode())),
+    "topic deployment": lambda name: Target(
+        name, _keyed("accounts", _begun()), _deployment_record, quick_inputs=1000
+    ),
     "topic progress": door(_progress, _POSITION + b"\n" + _OPEN_STEP),
 }
