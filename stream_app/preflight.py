@@ -140,7 +140,12 @@ def _about_keys(settings: Settings, preflight: _Preflight) -> None:
         path: Path | None = getattr(settings, name)
         if path is None and getattr(settings, f"{name}_secret") is None:
             preflight.findings.append(
-                Finding("warning", name, "no key is configured", f"set {name} to a file; a run needs it")
+                Finding(
+                    "warning",
+                    name,
+                    "no key is configured",
+                    f"set {name} to a file, or run with --create-keys",
+                )
             )
             continue
         preflight.load(name, lambda load=load: load(settings))  # type: ignore[misc]

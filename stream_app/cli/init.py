@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from stream_app.cli.output import own_command, stdout
+from stream_app.cli.output import own_command, progress, stderr, stdout
 
 if TYPE_CHECKING:
+    from models.population import Population
     from stream_app.starting.assumed import Dependence
     from stream_app.starting.files import Deployment
 
-_TABLE_STEPS = 48
+_YEAR_SECONDS = 365 * 86_400
+_REMEDY = "fewer days or more noise (--days, --epsilon)"
 _USEFUL_EPSILON = 10.0  # beyond it a guarantee lets odds change 20,000-fold
 
 
@@ -58,7 +61,13 @@ def init(
         bool, typer.Option("--skip-missing-hour", help="Leave out the hour that the clock skips in spring.")
     ] = False,
     days: Annotated[int, typer.Option(min=0, help="Last days to take; 0 for all.")] = 28,
-    sigma: Annotated[float, typer.Option(min=0.1, help="Noise of the releases, in people.")] = 2.0,
+    epsilon: Annotated[
+        float, typer.Option(min=0.01, help="Differential privacy of everything together; it sets the noise.")
+    ] = 5.0,
+    sigma: Annotated[
+        float | None,
+        typer.Option(min=0.05, help="Noise in people, instead of --epsilon.", show_default=False),
+    ] = None,
     habits: Annotated[
         Habits | None, typer.Option(help="Account nobody, or invented people.", show_default=False)
     ] = None,
@@ -67,8 +76,9 @@ def init(
 
     Reads a file as cities have it: a column a sensor, or time, sensor and count in each row. An empty cell
     is "not counted", never 0. Writes sensors, locations, schedule, settings and messages to a new folder,
-    and says what it could not know. Without habits of people, run accounts differential privacy only;
-    --habits assumed adds invented people, and shows how much the answer depends on what was assumed.
+    and says what it could not know. The noise is the least with which all of it together costs --epsilon.
+    Without habits of people, run accounts differential privacy only; --habits assumed adds invented
+    people, and shows how much the answer depends on what was assumed.
 
     \b
     Examples:
@@ -76,7 +86,7 @@ def init(
       tallyguard init counts.parquet --time-column time --habits assumed --days 7 --output city
     """
     from stream_app.starting import CountsQuestions, Deployment, read_counts, write_deployment
-    from stream_app.starting.files import require_new
+    from stream_app.starting.files import least_sigma, require_new
     from stream_app.starting.sensor_places import sensor_places
 
     require_new(output)
@@ -97,26 +107,43 @@ def init(
     )
     taken = read.last_days(days)
     places = sensor_places(sensors, taken.sensors)
-    deployment = Deployment(output.resolve().name, taken, places, sigma)
+    deployment = Deployment(output.resolve().name, taken, places, sigma or 1.0)
+    if sigma is None:
+        least = least_sigma(deployment.steps_with_releases, epsilon, _delta())
+        deployment = replace(deployment, sigma=least)
     if habits is None:
         habits = Habits(_asked("Account risk with habits: none or assumed", "none") or "none")
-    table: tuple[Dependence, ...] = ()
-    population = None
-    if habits is Habits.ASSUMED:
-        from accounting.continuous import HorizonSettings
-        from stream_app.starting.assumed import ALTERNATIVES, assumed_population, dependence
-        from stream_app.starting.files import first_slot
-
-        population = assumed_population(ALTERNATIVES[0], places, taken.step_seconds)
-        horizon = HorizonSettings(first_slot=first_slot(taken))
-        steps = deployment.schedule(min(_TABLE_STEPS, len(taken.table)))
-        table = dependence(places, steps, taken.step_seconds, horizon)
+    population, table = _assumed(deployment) if habits is Habits.ASSUMED else (None, ())
     write_deployment(output, deployment, population, table)
     _print_reading(deployment, len(read.table))
     _print_unknown(deployment)
     if table:
         _print_dependence(table)
     _print_next(output, population is not None)
+
+
+def _assumed(deployment: Deployment) -> tuple[Population, tuple[Dependence, ...]]:
+    """The invented people, and how much the answer depends on them."""
+    from accounting.continuous import HorizonSettings
+    from stream_app.starting.assumed import ALTERNATIVES, assumed_population, dependence, table_steps
+
+    counts, places = deployment.counts, deployment.places
+    population = assumed_population(ALTERNATIVES[0], places, counts.step_seconds)
+    chosen = table_steps(len(counts.table), counts.first_slot, counts.step_seconds)
+    horizon = HorizonSettings(first_slot=counts.first_slot, first_step=chosen.start)
+    stderr().print(f"Comparing {len(ALTERNATIVES)} assumptions about habits over {len(chosen)} steps.")
+    with progress() as bar:
+        task = bar.add_task("steps", total=len(ALTERNATIVES) * len(chosen))
+        steps = deployment.schedule(chosen)
+        table = dependence(places, steps, counts.step_seconds, horizon, lambda: bar.advance(task))
+    return population, table
+
+
+def _delta() -> float:
+    """Delta of differential privacy as the settings have it unless they are changed."""
+    from stream_app.settings import Settings
+
+    return float(Settings.model_fields["delta"].default)
 
 
 def _asked(question: str, default: str) -> str:
@@ -143,6 +170,8 @@ def _print_reading(deployment: Deployment, steps: int) -> None:
 
 
 def _print_unknown(deployment: Deployment) -> None:
+    from stream_app.wording import duration
+
     console = stdout()
     console.print("\nWhat the file cannot say, and what was assumed:")
     for sentence in (
@@ -150,8 +179,11 @@ def _print_unknown(deployment: Deployment) -> None:
         "A missing count means that nobody counted. If your system leaves out zeros, write them first.",
         "A sensor is announced from its first count to its last; where it did not count in between, nothing "
         "is published.",
-        f"Noise of sigma {deployment.sigma:g} people on every count: change it in tallyguard.toml. All these "
-        f"releases together then cost {_spent(deployment)}.",
+        f"Nobody is counted by two sensors within {duration(deployment.counts.step_seconds)}. Whoever is has "
+        "less protection than priors and epsilon say: count in shorter intervals, or add noise.",
+        f"Noise of sigma {deployment.sigma:g} people on every count: off by {_error(deployment)} people on "
+        f"average. In differential privacy, all these releases together cost {_spent(deployment)}.",
+        *_clock_change(deployment),
         *(
             ["Where the sensors stand is not known: the page draws no map."]
             if deployment.places[0].latitude is None
@@ -161,38 +193,64 @@ def _print_unknown(deployment: Deployment) -> None:
         console.print(f"  - {sentence}", soft_wrap=True)
 
 
+def _error(deployment: Deployment) -> str:
+    from models.mechanisms import Gaussian
+
+    return f"{Gaussian(deployment.sigma).expected_absolute_error():.2g}"
+
+
+def _clock_change(deployment: Deployment) -> list[str]:
+    """What is to be known where the clocks change during the counts."""
+    change = deployment.counts.clock_change
+    if change is None:
+        return []
+    return [
+        f"The clocks change on {change:%Y-%m-%d}. A daily cycle of habits counts steps, so from then on it "
+        "is an hour off."
+    ]
+
+
 def _spent(deployment: Deployment) -> str:
     """The differential privacy of everything that is to be released, in words."""
-    delta = 1e-6  # the settings' own, unless they are changed
+    from accounting.differential_privacy import epsilon_from_zcdp
+    from models.mechanisms import Gaussian
+
+    delta = _delta()
     epsilon = deployment.epsilon(delta)
     if epsilon == float("inf"):
-        return "more than differential privacy can state, which protects nobody: fewer releases or more noise"
-    useful = "" if epsilon <= _USEFUL_EPSILON else ", which protects nobody: fewer releases or more noise"
-    return f"epsilon {epsilon:,.3g} at delta {delta:g} in differential privacy{useful}"
+        return f"more than can be stated, which protects nobody: {_REMEDY}"
+    if epsilon > _USEFUL_EPSILON:
+        return f"epsilon {epsilon:,.3g} at delta {delta:g}, which protects nobody: {_REMEDY}"
+    a_year = _YEAR_SECONDS / deployment.counts.step_seconds * Gaussian(deployment.sigma).zcdp_rho()
+    return (
+        f"epsilon {epsilon:,.3g} at delta {delta:g}; a whole year would cost "
+        f"{epsilon_from_zcdp(a_year, delta):,.3g}. --epsilon or --sigma choose otherwise, docs/explanation/"
+        "guarantees.md says what epsilon promises"
+    )
 
 
 def _print_dependence(table: tuple[Dependence, ...]) -> None:
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
-    from stream_app.wording import in_a_hundred
+    from stream_app.starting.assumed import DEPENDS, TABLE_STEPS
+    from stream_app.wording import in_a_hundred, in_points
 
     console = stdout()
     console.print(
-        f"\nHow much the answer depends on assumed habits (first {_TABLE_STEPS} steps at most):",
+        f"\nHow much the answer depends on assumed habits ({TABLE_STEPS} steps at most, "
+        "from 8 in the morning on):",
         soft_wrap=True,
     )
     shown = Table(box=SIMPLE_HEAD, pad_edge=False)
     shown.add_column("Habits")
-    for name in ("Mean guess", "Mean ceiling", "Worst ceiling"):
+    for name in ("Mean guess", "Mean ceiling", "Most added to anybody"):
         shown.add_column(name, justify="right", no_wrap=True)
     for row in table:
-        shown.add_row(row.habits, *map(in_a_hundred, (row.mean_guess, row.mean_ceiling, row.worst_ceiling)))
+        means = map(in_a_hundred, (row.mean_guess, row.mean_ceiling))
+        shown.add_row(row.habits, *means, in_points(row.most_added))
     console.print(shown)
-    console.print(
-        "These people are invented. A ceiling holds if habits are as assumed; nobody's were measured.",
-        soft_wrap=True,
-    )
+    console.print(DEPENDS, soft_wrap=True)
 
 
 def _print_next(output: Path, has_priors: bool) -> None:

@@ -5,22 +5,28 @@ They use the sensors' positions and the hour of the day, and no count: risk neve
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from accounting.continuous import ContinuousAccountant, HorizonSettings
-from models.population import Population
-from models.prior import MovementPrior
+from models.population import Population, PopulationBuilder
 from models.schedule import StepSchedule
+from stream_app.exceptions import InputError
 from stream_app.starting.sensor_places import SensorPlace
 
 ELSEWHERE = "elsewhere"
-_HOURS = 24
+_HOURS, _DAY, _MORNING = 24, 86_400, 8
 _KNOWN_PLACES = 6
 _SEED = 1
-PEOPLE = 100
+PEOPLE, _LEAST_PEOPLE = 100, 10
+_MATRICES = 28_800  # of everybody together: 100 people at steps of 5 minutes
+TABLE_STEPS = 24
+DEPENDS = (
+    "These people are invented. A ceiling holds if habits are as assumed; nobody's were measured. Where the "
+    "rows differ, the answer is that of the assumption."
+)
 
 
 @dataclass(frozen=True)
@@ -48,36 +54,36 @@ ALTERNATIVES = (
 
 @dataclass(frozen=True)
 class Dependence:
-    """What one assumption makes of the first steps: means and the worst over people and steps."""
+    """What one assumption makes of the same steps: means, and the most added to anybody at any of them."""
 
     habits: str
     mean_guess: float
     mean_ceiling: float
-    worst_ceiling: float
+    most_added: float
 
 
-def assumed_population(
-    habits: AssumedHabits, places: Sequence[SensorPlace], step_seconds: int, people: int = PEOPLE
-) -> Population:
-    """People who know a few sensors near each other, and "elsewhere", by the hour of the local day."""
-    random = np.random.default_rng(_SEED)
-    hours = max(1, _HOURS * 3600 // step_seconds) if step_seconds < 86_400 else 1
-    share = _out_shares(habits, hours)
+def assumed_population(habits: AssumedHabits, places: Sequence[SensorPlace], step_seconds: int) -> Population:
+    """People who know a few sensors near each other, and "elsewhere", by the hour of the local day.
+
+    The shorter the steps, the longer a day's cycle and the fewer people: the work is bounded.
+    """
+    slots = _slots(step_seconds)
+    people = max(_LEAST_PEOPLE, min(PEOPLE, _MATRICES // slots))
+    out = np.roll(_out_shares(habits, slots), -1)  # where people are in the slot they move to
     linger = habits.linger ** (step_seconds / 3600.0)
-    priors = []
+    random, builder = np.random.default_rng(_SEED), PopulationBuilder()
     for number in range(people):
         own = _known(places, random)
         liking = random.dirichlet(np.ones(own.size))
-        matrices = []
-        for slot in range(hours):
-            out = share[(slot + 1) % hours]
-            weights = np.append(out * liking, 1.0 - out)
-            matrices.append(linger * np.eye(own.size + 1) + (1.0 - linger) * weights)
+        goes = np.concatenate([out[:, None] * liking, 1.0 - out[:, None]], axis=1)  # goes[slot, place]
+        moves = linger * np.eye(own.size + 1) + (1.0 - linger) * goes[:, None, :]
+        slot, row, column = (index.ravel() for index in np.indices(moves.shape))
         where = np.append(own, len(places))
-        priors.append(MovementPrior.from_dense(f"assumed-{number + 1:03d}", matrices, where))
+        name = f"assumed-{number + 1:03d}"
+        builder.add(name, where, row, column, moves.ravel(), slot=slot, slots=slots)
     names = (*(place.name for place in places), ELSEWHERE)
     label = f"{people} invented people who stay another hour with probability {habits.linger:g}"
-    return replace(Population.pack(priors, names), assumed=label)
+    return replace(builder.build(names), assumed=label)
 
 
 def dependence(
@@ -85,24 +91,46 @@ def dependence(
     steps: Sequence[StepSchedule],
     step_seconds: int,
     horizon: HorizonSettings,
+    progress: Callable[[], None] = lambda: None,
 ) -> tuple[Dependence, ...]:
-    """The guess and ceiling under each alternative."""
+    """The guess and ceiling under each alternative; ``progress`` is told of each step of each."""
     rows = []
     for habits in ALTERNATIVES:
         accountant = ContinuousAccountant(assumed_population(habits, places, step_seconds), horizon)
-        guess, ceiling, worst = [], [], 0.0
+        figures = []
         for step in steps:
             accountant.apply(step)
-            guess.append(accountant.baseline().mean())
-            ceiling.append(accountant.risk().mean())
-            worst = max(worst, float(accountant.risk().max()))
-        rows.append(Dependence(habits.name, float(np.mean(guess)), float(np.mean(ceiling)), worst))
+            guess, ceiling = accountant.baseline(), accountant.risk()
+            figures.append((guess.mean(), ceiling.mean(), (ceiling - guess).max()))
+            progress()
+        guesses, ceilings, added = np.array(figures).T
+        row = Dependence(habits.name, float(guesses.mean()), float(ceilings.mean()), float(added.max()))
+        rows.append(row)
     return tuple(rows)
+
+
+def table_steps(steps: int, first_slot: int, step_seconds: int) -> range:
+    """The steps that the table is made of: from the first 8 in the morning on, while there are any."""
+    slots = _slots(step_seconds)
+    until_morning = (_MORNING * slots // _HOURS - first_slot) % slots
+    first = min(until_morning, max(0, steps - TABLE_STEPS))
+    return range(first, min(steps, first + TABLE_STEPS))
+
+
+def _slots(step_seconds: int) -> int:
+    """Steps of a day; :class:`InputError` where they do not fill one."""
+    if step_seconds < _DAY and _DAY % step_seconds:
+        raise InputError(
+            "habits by the hour of the day must have steps that fill a day",
+            f"steps of {step_seconds} s",
+            "bring the counts to such an interval, or leave out --habits",
+        )
+    return max(1, _DAY // step_seconds)
 
 
 def _out_shares(habits: AssumedHabits, slots: int) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
     hour = np.arange(slots) * _HOURS / slots
-    by_day = np.where((hour >= 8) & (hour < 18), habits.out_by_day, habits.out_by_night)
+    by_day = np.where((hour >= _MORNING) & (hour < 18), habits.out_by_day, habits.out_by_night)
     share = np.where(hour >= 18, habits.out_by_evening, by_day)
     return np.asarray(share if slots > 1 else np.array([habits.out_by_day]))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from zoneinfo import ZoneInfo
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +20,7 @@ NOT_COUNTED = -1
 class Counts:
     """``table`` (steps, sensors) of counts, :data:`NOT_COUNTED` where there is none.
 
-    Step 0 begins at ``origin``; ``first_hour`` is the hour of its local day. ``remarks`` say how the file was
+    Step 0 begins at ``origin``; hours of the day are those of ``zone``. ``remarks`` say how the file was
     understood.
     """
 
@@ -27,8 +28,26 @@ class Counts:
     table: NDArray[np.int64]
     origin: datetime
     step_seconds: int
-    first_hour: int
+    zone: str = "UTC"
     remarks: tuple[str, ...] = ()
+
+    @property
+    def slots(self) -> int:
+        """Steps of a day: the cycle of habits; 1 where a step is a day or longer."""
+        return max(1, _DAY // self.step_seconds)
+
+    @property
+    def first_slot(self) -> int:
+        """The slot of step 0 in a cycle of one local day."""
+        time = self._time_of(0)
+        seconds = time.hour * 3600 + time.minute * 60 + time.second
+        return seconds // self.step_seconds if self.slots > 1 else 0
+
+    @property
+    def clock_change(self) -> datetime | None:
+        """The first step before which the clock on the wall is put forward or back; None where it is not."""
+        times = (self._time_of(step) for step in range(len(self.table)))
+        return next((time for time in times if time.utcoffset() != self._time_of(0).utcoffset()), None)
 
     def last_days(self, days: int) -> Counts:
         """The last days alone; everything for 0 or more days than there are."""
@@ -37,11 +56,15 @@ class Counts:
             return self
         skipped = len(self.table) - steps
         origin = datetime.fromtimestamp(self.origin.timestamp() + skipped * self.step_seconds, UTC)
-        hour = (self.first_hour + skipped * self.step_seconds // 3600) % 24
         table = self.table[skipped:]
         counted = np.flatnonzero((table != NOT_COUNTED).any(axis=0))
         names = tuple(self.sensors[index] for index in counted)
-        return Counts(names, table[:, counted], origin, self.step_seconds, hour, self.remarks)
+        return Counts(names, table[:, counted], origin, self.step_seconds, self.zone, self.remarks)
+
+    def _time_of(self, step: int) -> datetime:
+        """When a step begins, on the clock on the wall."""
+        instant = self.origin.timestamp() + step * self.step_seconds
+        return datetime.fromtimestamp(instant, ZoneInfo(self.zone))
 
 
 def interval_seconds(instants: NDArray[np.int64]) -> int:

@@ -10,20 +10,21 @@ from pathlib import Path
 
 import numpy as np
 
-from accounting.differential_privacy import ZcdpSpend
+from accounting.differential_privacy import ZcdpSpend, epsilon_from_zcdp
 from models.mechanisms import Gaussian
 from models.population import Population
 from models.prior_files import save_population
 from models.schedule import SensorRelease, StepSchedule
 from models.sensors import Sensor
-from stream_app.exceptions import OutputError
+from stream_app.exceptions import InputError, OutputError
 from stream_app.messages import Activation, Reading
-from stream_app.starting.assumed import ELSEWHERE, Dependence
+from stream_app.starting.assumed import DEPENDS, ELSEWHERE, TABLE_STEPS, Dependence
 from stream_app.starting.counts import NOT_COUNTED, Counts
 from stream_app.starting.sensor_places import SensorPlace
-from stream_app.wording import in_a_hundred
+from stream_app.wording import in_a_hundred, in_points
 
 ASSUMED_PRIORS = "assumed-priors.json"
+_MOST_SIGMA = 10_000
 
 
 @dataclass(frozen=True)
@@ -50,18 +51,39 @@ class Deployment:
     def epsilon(self, delta: float) -> float:
         """What releasing all of it costs anybody in differential privacy, whoever looks."""
         spend = ZcdpSpend()
-        for step in self.schedule(len(self.counts.table)):
+        for step in self.schedule(range(len(self.counts.table))):
             spend.add(step.releases)
         return spend.epsilon(delta)
 
-    def schedule(self, steps: int) -> list[StepSchedule]:
-        """What the first steps release."""
+    @property
+    def steps_with_releases(self) -> int:
+        """Steps in which anything is announced."""
+        return sum(bool(names) for names in self.announced())
+
+    def schedule(self, steps: range) -> list[StepSchedule]:
+        """What these steps release."""
         index = {name: number for number, name in enumerate(self.counts.sensors)}
         noise = Gaussian(self.sigma)
         return [
             StepSchedule(step, tuple(SensorRelease(Sensor(name, (index[name],)), noise) for name in names))
-            for step, names in zip(range(steps), self.announced(), strict=False)
+            for step, names in enumerate(self.announced())
+            if step in steps
         ]
+
+
+def least_sigma(steps: int, epsilon: float, delta: float) -> float:
+    """The smallest whole sigma with which so many steps cost at most ``epsilon`` in differential privacy.
+
+    Each sensor counts at a location of its own, so a person is in one count a step.
+    """
+    for sigma in range(1, _MOST_SIGMA + 1):
+        if epsilon_from_zcdp(steps / (2.0 * sigma**2), delta) <= epsilon:
+            return float(sigma)
+    raise InputError(
+        f"releases must cost at most epsilon {epsilon:g} together",
+        f"more with any noise up to sigma {_MOST_SIGMA:,}",
+        "take fewer days, or a larger --epsilon",
+    )
 
 
 def require_new(folder: Path) -> None:
@@ -96,21 +118,24 @@ def assumption_text(label: str, table: Sequence[Dependence]) -> str:
     """What was assumed, and how much the answer depends on it."""
     rows = [
         f"| {row.habits} | {in_a_hundred(row.mean_guess)} | {in_a_hundred(row.mean_ceiling)} "
-        f"| {in_a_hundred(row.worst_ceiling)} |"
+        f"| {in_points(row.most_added)} |"
         for row in table
     ]
     return "\n".join(
         [
             "# Assumed habits",
             "",
-            f"Nobody was measured. {ASSUMED_PRIORS} holds 100 invented people ({label}).",
+            f"Nobody was measured. {ASSUMED_PRIORS} holds {label}.",
             "Everything computed with them holds for such people only. No count was used to make them.",
             "",
-            "How much the answer depends on the assumption:",
+            f"How much the answer depends on the assumption, over {TABLE_STEPS} steps at most, from 8 in the",
+            "morning on:",
             "",
-            "| habits | mean guess | mean ceiling | worst ceiling |",
+            "| habits | mean guess | mean ceiling | most added to anybody |",
             "|---|---|---|---|",
             *rows,
+            "",
+            DEPENDS,
             "",
         ]
     )
@@ -123,7 +148,7 @@ def _write(folder: Path, deployment: Deployment) -> None:
     (folder / "locations.txt").write_text("".join(f"{name}\n" for name in (*names, ELSEWHERE)))
     (folder / "tallyguard.toml").write_text(_settings(deployment))
     with (folder / "schedule.json").open("w") as schedule, (folder / "messages.jsonl").open("wb") as messages:
-        schedule.write(f'{{"first_slot": {first_slot(deployment.counts)}, "steps": [')
+        schedule.write(f'{{"first_slot": {deployment.counts.first_slot}, "steps": [')
         for step, announced in enumerate(deployment.announced()):
             release = {"mechanism": "gaussian", "sigma": deployment.sigma} if announced else {}
             schedule.write((",\n" if step else "\n") + json.dumps({"sensors": announced, **release}))
@@ -139,11 +164,6 @@ def _sensor_row(place: SensorPlace) -> dict[str, object]:
     return row if place.latitude is None else {**row, "lat": place.latitude, "lon": place.longitude}
 
 
-def first_slot(counts: Counts) -> int:
-    """The slot of step 0 in a cycle of one local day."""
-    return counts.first_hour * 3600 // counts.step_seconds if counts.step_seconds < 86_400 else 0
-
-
 def _settings(deployment: Deployment) -> str:
     counts = deployment.counts
     return "\n".join(
@@ -152,13 +172,14 @@ def _settings(deployment: Deployment) -> str:
             f"deployment = {json.dumps(deployment.name)}",
             f"step_seconds = {counts.step_seconds}",
             f"origin = {counts.origin:%Y-%m-%dT%H:%M:%SZ}  # start of step 0",
-            f"first_slot = {first_slot(counts)}  # the local hour of step 0, for priors with a daily cycle",
+            f"first_slot = {counts.first_slot}  # place of step 0 in the local day, for a daily cycle",
+            "# Slots count steps, not hours on the clock: after the clocks change, habits are an hour off.",
             'sensors = "sensors.json"',
             'locations = "locations.txt"',
             "",
             "[release]",
             'mechanism = "gaussian"',
-            f"sigma = {deployment.sigma}  # standard deviation of the noise, in people: yours to decide",
+            f"sigma = {deployment.sigma:g}  # standard deviation of the noise, in people: yours to decide",
             "",
         ]
     )

@@ -7,7 +7,6 @@ from datetime import UTC, datetime
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
-from zoneinfo import ZoneInfo
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +19,7 @@ from stream_app.starting.counts import NOT_COUNTED, Counts, interval_seconds
 from stream_app.starting.tables import read_table
 from stream_app.starting.times import check_zone, exists, parse_times, to_instants
 
+_WALL_CLOCK = "if they show the clock on the wall, add --wall-clock"
 _TIME_NAMES = ("time", "date", "datetime", "date_time", "timestamp", "time_local", "date & time")
 _SENSOR_NAMES = ("sensor", "sensor_id", "sensor id", "sensor_name", "site", "counter", "location")
 _COUNT_NAMES = ("count", "counts", "hourly_counts", "value", "n", "total_of_directions", "pedestrians")
@@ -63,7 +63,7 @@ def read_counts(path: Path, asked: CountsQuestions) -> Counts:
         raise InputError(
             "the column of times must be known", ", ".join(table.column_names), "name it with --time-column"
         )
-    seconds, is_local = parse_times(table[time], time, asked.time_format, asked.wall_clock)
+    seconds, is_local, are_numbers = parse_times(table[time], time, asked.time_format, asked.wall_clock)
     if is_local and asked.timezone is None:
         raise InputError(
             f"the time zone of column {time!r} must be known, as its times are those of a clock on the wall",
@@ -77,6 +77,8 @@ def read_counts(path: Path, asked: CountsQuestions) -> Counts:
     else:
         cells, left_out = _wide(table, time), set()
     remarks = [f"Columns left out: {', '.join(sorted(left_out))}."] if left_out else []
+    if are_numbers and not is_local:
+        remarks.append(f"Numbers of column {time!r} are taken as unix seconds; {_WALL_CLOCK}.")
     if asked.timezone is None:
         remarks.append("Hours of the day are those of UTC, as no --timezone was given.")
     return _counts(cells, seconds, is_local, asked, remarks)
@@ -157,12 +159,13 @@ def _counts(
         again = again[np.argsort(sensor[again], kind="stable")]
         sensor, times, count = sensor[again], times[again], count[again]
     twice = _same(sensor, times)
+    hint = "" if is_local else f"; {_WALL_CLOCK}"
     if twice.any() and not asked.drop_repeated:
         raise InputError(
             "each sensor must be counted once at a time",
             f"{int(twice.sum())} counts more, the first at "
             f"{datetime.fromtimestamp(int(times[1:][twice][0]), UTC):%Y-%m-%d %H:%M} UTC",
-            "correct the file, or treat such times as not counted with --drop-repeated",
+            f"correct the file, or treat such times as not counted with --drop-repeated{hint}",
         )
     if twice.any():
         bad = np.concatenate([[False], twice]) | np.concatenate([twice, [False]])
@@ -173,8 +176,7 @@ def _counts(
     table = np.full(((last - first) // step_seconds + 1, len(cells.names)), NOT_COUNTED, dtype=np.int64)
     table[(times - first) // step_seconds, sensor] = count
     origin = datetime.fromtimestamp(first, UTC)
-    hour = origin.astimezone(ZoneInfo(zone)).hour
-    return Counts(cells.names, table, origin, step_seconds, hour, tuple(remarks))
+    return Counts(cells.names, table, origin, step_seconds, zone, tuple(remarks))
 
 
 def _same(sensor: NDArray[np.int64], times: NDArray[np.int64]) -> NDArray[np.bool_]:

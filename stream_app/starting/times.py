@@ -21,10 +21,14 @@ _FORMATS = (
 
 
 class Times(NamedTuple):
-    """Unix seconds of each row; where ``is_local``, what the clock on the wall shows, as if in UTC."""
+    """Unix seconds of each row; where ``is_local``, what the clock on the wall shows, as if in UTC.
+
+    ``are_numbers`` where nothing in the file says which of the two.
+    """
 
     seconds: NDArray[np.int64]
     is_local: bool
+    are_numbers: bool = False
 
 
 def check_zone(name: str) -> None:
@@ -47,7 +51,7 @@ def parse_times(column: pa.ChunkedArray[Any], name: str, form: str | None, wall_
     if not pa.types.is_string(column.type):
         column = pc.cast(column, pa.string())
     if pc.all(pc.match_substring_regex(column, "^[0-9]{9,11}$")).as_py():
-        return Times(np.asarray(pc.cast(column, pa.int64())), wall_clock)
+        return Times(np.asarray(pc.cast(column, pa.int64())), wall_clock, True)
     if form is None:
         for kind, is_local in ((pa.timestamp("us"), True), (pa.timestamp("us", "UTC"), False)):
             try:

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from accounting.differential_privacy import epsilon_from_zcdp
 from stream_app.cli.app import app
 from stream_app.exceptions import InputError
 from stream_app.starting import CountsQuestions, read_counts
+from stream_app.starting.assumed import ALTERNATIVES, TABLE_STEPS, assumed_population, table_steps
 from stream_app.starting.counts import NOT_COUNTED
+from stream_app.starting.sensor_places import sensor_places
 from tests.shared_files import shared
 
 WIDE = "date,north,south\n" + "".join(
@@ -133,3 +137,74 @@ def test_melbournes_counts_become_a_deployment(tmp_path: Path) -> None:
     )
     assert status == 0, said
     assert len((tmp_path / "city" / "schedule.json").read_text().splitlines()) == 26
+
+
+def test_the_noise_is_the_least_that_keeps_what_is_to_be_promised(tmp_path: Path) -> None:
+    """The command states the epsilon that the ledger then computes from the run."""
+    counts, city = written(tmp_path, WIDE), tmp_path / "city"
+    status, said = invoked("init", counts, "--timezone", "UTC", "--epsilon", "1", "--output", city)
+    assert status == 0, said
+    stated = re.search(r"cost epsilon ([\d.]+) at delta 1e-06", said)
+    assert stated is not None
+    document = json.loads(
+        CliRunner()
+        .invoke(
+            app, ["ledger", str(city / "schedule.json"), "--config", str(city / "tallyguard.toml"), "--json"]
+        )
+        .stdout
+    )
+    epsilon = document["differential_privacy"][0]["epsilon"]
+    assert epsilon == pytest.approx(float(stated[1]), rel=5e-3)
+    assert epsilon <= 1.0
+    (sigma,) = re.findall(r"^sigma = (\d+)", (city / "tallyguard.toml").read_text(), re.MULTILINE)
+    assert epsilon_from_zcdp(6 / (2.0 * (int(sigma) - 1) ** 2), 1e-6) > 1.0
+
+
+def test_noise_that_protects_nobody_is_called_so(tmp_path: Path) -> None:
+    counts = written(tmp_path, WIDE)
+    options = ["--timezone", "UTC", "--sigma", "0.3", "--output", tmp_path / "city"]
+    status, said = invoked("init", counts, *options)
+    assert status == 0, said
+    assert "which protects nobody: fewer days or more noise (--days, --epsilon)" in said
+
+
+def test_slots_are_those_of_the_local_day_also_after_the_clocks_have_changed(tmp_path: Path) -> None:
+    """And a change of the clocks within the counts is told."""
+    rows = [(day, hour) for day in range(22, 31) for hour in range(24) if (day, hour) != (29, 2)]
+    text = "time,a\n" + "".join(f"2026-03-{day} {hour:02d}:00,{hour}\n" for day, hour in rows)
+    counts = read_counts(written(tmp_path, text), CountsQuestions(timezone="Europe/Vienna"))
+    assert counts.first_slot == 0
+    assert counts.last_days(1).first_slot == 0
+    assert counts.clock_change is not None
+    assert f"{counts.clock_change:%m-%d %H:%M}" == "03-29 03:00"
+    assert counts.last_days(1).clock_change is None
+    options = ["--timezone", "Europe/Vienna", "--output", tmp_path / "city"]
+    assert "The clocks change on 2026-03-29" in invoked("init", tmp_path / "counts.csv", *options)[1]
+
+
+def test_numbers_may_be_instants_or_the_clock_on_the_wall_and_that_is_told(tmp_path: Path) -> None:
+    text = "time,a\n" + "".join(f"{1349136000 + 3600 * hour},{hour}\n" for hour in range(5))
+    counts = written(tmp_path, text)
+    said = invoked("init", counts, "--timezone", "America/Los_Angeles", "--output", tmp_path / "one")[1]
+    assert "if they show the clock on the wall, add --wall-clock" in said
+    options = ["--wall-clock", "--timezone", "America/Los_Angeles", "--output", tmp_path / "two"]
+    assert "--wall-clock" not in invoked("init", counts, *options)[1]
+    text += "1349150400,7\n"
+    assert "add --wall-clock" in invoked("init", written(tmp_path, text), "--output", tmp_path / "three")[1]
+
+
+@pytest.mark.parametrize("step_seconds", [60, 300, 3600, 86_400])
+def test_the_work_for_assumed_habits_does_not_grow_with_the_steps_of_a_day(step_seconds: int) -> None:
+    places = sensor_places(None, tuple("abcdefgh"))
+    people = assumed_population(ALTERNATIVES[0], places, step_seconds)
+    matrices = len(people) * max(1, 86_400 // step_seconds)
+    assert matrices <= 28_800
+    assert len(people) >= 20
+    assert len(table_steps(10_000, 0, step_seconds)) == TABLE_STEPS
+
+
+def test_the_table_of_habits_begins_in_the_morning() -> None:
+    assert table_steps(100, 22, 3600) == range(10, 34)
+    assert table_steps(30, 9, 3600) == range(6, 30)  # no whole day is left
+    with pytest.raises(InputError, match="steps that fill a day"):
+        table_steps(100, 0, 7000)
