@@ -1,4 +1,4 @@
-"""Every tutorial does what it says: its commands run in an empty folder and print what it shows.
+"""Every tutorial does what it says: its commands run in a fresh folder and print what it shows.
 
 A block of ``console`` is run. A block after "Save this as `FILE`:" is written there. A block of ``text`` is
 what the commands before it print or, after "In `FILE`:", what that file holds. `…` stands for anything. Other
@@ -75,6 +75,7 @@ def run(commands: str, folder: Path, environment: dict[str, str]) -> str:
         ["bash", "-euo", "pipefail", "-c", "\n".join(wanted)],
         cwd=folder,
         env=environment,
+        stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
         check=False,
@@ -96,11 +97,12 @@ def typed(lines: str, names: dict[str, object]) -> str:
 def test_a_tutorial_can_be_followed(
     page: Path, tmp_path: Path, environment: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """From the first block to the last, in an empty folder."""
+    """From the first block to the last, in a folder with nothing but the documentation."""
     monkeypatch.setenv("MPLBACKEND", "agg")
     names: dict[str, object] = {}
     folder, printed = tmp_path / "here", ""
     folder.mkdir()
+    (folder / "docs").symlink_to(ROOT / "docs")  # as in a clone
     for block in blocks(page):
         if block.kind == "console":
             printed = run(block.text, folder, environment)
