@@ -166,15 +166,18 @@ class OnKafka:
 
     def command(self, *arguments: str, **environment: str) -> Process:
         """Any command with this deployment's settings."""
-        return self._run(COMMAND_LINE, arguments, environment)
+        return self.run_code(COMMAND_LINE, arguments, environment)
 
     def start_dying(self, kind: str, point: str, number: int) -> Process:
         """A worker that kills itself at a point of what it publishes; see :mod:`tests.kafka.dying`."""
-        return self._run(dying.CODE, (point, str(number), "worker", kind), {})
+        return self.run_code(dying.CODE, (point, str(number), "worker", kind))
 
-    def _run(self, code: str, arguments: Sequence[str], environment: Mapping[str, str]) -> Process:
+    def run_code(
+        self, code: str, arguments: Sequence[str], environment: Mapping[str, str] | None = None
+    ) -> Process:
+        """Python with these arguments and this deployment's settings."""
         log = self.folder / f"{'-'.join(arguments[:2])}-{len(self._processes)}.log"
-        process = Process(log, [*arguments, "--config", str(self.config)], environment, code)
+        process = Process(log, [*arguments, "--config", str(self.config)], environment or {}, code)
         self._processes.append(process)
         return process
 

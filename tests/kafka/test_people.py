@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
+import signal
 from pathlib import Path
 from typing import Any
 from urllib.request import urlopen
@@ -19,8 +20,28 @@ from tests.watching.services import wait_until
 
 pytestmark = pytest.mark.slow
 
+DYING = """
+import os, signal, sys
+from kafka import KafkaProducer
+from stream_app.cli import main
+
+left, send = [int(sys.argv.pop(1))], KafkaProducer.send
+
+def counted(producer, *arguments, **named):
+    sent = send(producer, *arguments, **named)
+    left[0] -= 1
+    if left[0] == 0:
+        producer.flush()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return sent
+
+KafkaProducer.send = counted
+main()
+"""  # the command line, killed once it has sent so many records
+
 
 def test_people_come_and_leave_between_two_steps(kafka: Broker, tmp_path: Path) -> None:
+    """Also when who loads them is killed, first among those who come, then among those who leave."""
     population, sensors, messages = small_city(30)
     early, late = population.subset(np.arange(20)), population.subset(np.arange(10, 30))
     lines = messages(30)
@@ -31,6 +52,11 @@ def test_people_come_and_leave_between_two_steps(kafka: Broker, tmp_path: Path) 
         deployment.produce(lines[:50])
         deployment.wait_for_steps(10)
         assert people_at(deployment, 9) == 20
+        save_population(late, tmp_path / "late.json")
+        for sent in (10, 25):
+            load = (str(sent), "persons", "load", str(tmp_path / "late.json"), "--remove-others")
+            killed = deployment.run_code(DYING, load)
+            assert killed.ended() == -signal.SIGKILL, killed.text
         deployment.load_people(late, remove_others=True)
         wait_until("all are known", lambda: deletions(account.text) == 10)
         deployment.produce(lines[50:])
