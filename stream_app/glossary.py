@@ -181,7 +181,7 @@ GLOSSARY = (
         "reference/output.md",
     ),
 )
-_REPORT = ("ceiling", "guess", "added", "horizon", "mistakes", "pseudonym", "sigma", "epsilon")
+REPORT_WORDS = ("ceiling", "guess", "added", "horizon", "mistakes", "pseudonym", "sigma", "epsilon")
 
 
 def explain(word: str) -> Entry:
@@ -195,9 +195,9 @@ def explain(word: str) -> Entry:
     raise GlossaryError("the word must be in the glossary", repr(word), remedy)
 
 
-def for_report() -> Iterable[tuple[str, str]]:
+def for_report(words: Iterable[str] = REPORT_WORDS) -> Iterable[tuple[str, str]]:
     """The words a report uses, with what they mean."""
-    return ((entry.heading, entry.meaning) for entry in map(explain, _REPORT))
+    return ((entry.heading, entry.meaning) for entry in map(explain, words))
 
 
 def markdown_page() -> str:

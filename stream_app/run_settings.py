@@ -12,7 +12,8 @@ from typing import Any
 from models.population import Population
 from models.sensors import SensorRegistry
 from stream_app.exceptions import OutputError, RunChangedError
-from stream_app.manifest import load_document
+from stream_app.manifest import load_document, load_sealed
+from stream_app.privacy_account import PrivacyAccount
 from stream_app.settings import Settings
 
 _ACCOUNTED_WITH = (
@@ -29,6 +30,16 @@ def load_run(folder: Path) -> dict[str, Any]:
             f"{folder} must be the output folder of a run", "no run.json in it", "name the folder of --output"
         )
     return load_document(folder / "run.json")
+
+
+def load_account(folder: Path) -> PrivacyAccount | None:
+    """What a run has spent on privacy up to its last commit; None where it has recorded none."""
+    path = folder / "progress.json"
+    saved = load_sealed(path).get("account") if path.is_file() else None
+    try:
+        return PrivacyAccount.load(saved) if saved else None
+    except ValueError:
+        return None
 
 
 def settings_of_run(folder: Path, given: Settings) -> Settings:

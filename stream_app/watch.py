@@ -30,7 +30,7 @@ def watching(
     settings: Settings, sensors: Sequence[Sensor], others: Sequence[Observer] = ()
 ) -> Iterator[Watch]:
     """Serve metrics, probes and page at ``settings.listen`` while the block runs; nowhere if it is empty."""
-    registry, board = CollectorRegistry(), StatusBoard(tuple(sensors))
+    registry, board = CollectorRegistry(), StatusBoard(tuple(sensors), settings.delta)
     people = PeopleBoard(settings.page_token.get_secret_value()) if settings.page_token else None
     ProcessCollector(registry=registry)
     metrics = EngineMetrics(registry, sensors, settings.thresholds, settings.delta, settings=settings)

@@ -125,17 +125,21 @@ def init(
 def _assumed(deployment: Deployment) -> tuple[Population, tuple[Dependence, ...]]:
     """The invented people, and how much the answer depends on them."""
     from accounting.continuous import HorizonSettings
-    from stream_app.starting.assumed import ALTERNATIVES, assumed_population, dependence, table_steps
+    from stream_app.starting import assumed
 
     counts, places = deployment.counts, deployment.places
-    population = assumed_population(ALTERNATIVES[0], places, counts.step_seconds)
-    chosen = table_steps(len(counts.table), counts.first_slot, counts.step_seconds)
-    horizon = HorizonSettings(first_slot=counts.first_slot, first_step=chosen.start)
-    stderr().print(f"Comparing {len(ALTERNATIVES)} assumptions about habits over {len(chosen)} steps.")
+    population = assumed.assumed_population(assumed.ALTERNATIVES[0], places, counts.step_seconds)
+    chosen = assumed.table_steps(len(counts.table), counts.first_slot, counts.step_seconds)
+    horizon = HorizonSettings(
+        assumed.HORIZON, assumed.MISTAKES, first_slot=counts.first_slot, first_step=chosen.start
+    )
+    stderr().print(
+        f"Comparing {len(assumed.ALTERNATIVES)} assumptions about habits over {len(chosen)} steps."
+    )
     with progress() as bar:
-        task = bar.add_task("steps", total=len(ALTERNATIVES) * len(chosen))
+        task = bar.add_task("steps", total=len(assumed.ALTERNATIVES) * len(chosen))
         steps = deployment.schedule(chosen)
-        table = dependence(places, steps, counts.step_seconds, horizon, lambda: bar.advance(task))
+        table = assumed.dependence(places, steps, counts.step_seconds, horizon, lambda: bar.advance(task))
     return population, table
 
 
@@ -233,13 +237,13 @@ def _print_dependence(table: tuple[Dependence, ...]) -> None:
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
-    from stream_app.starting.assumed import DEPENDS, TABLE_STEPS
+    from stream_app.starting.assumed import DEPENDS, HORIZON, TABLE_STEPS
     from stream_app.wording import in_a_hundred, in_points
 
     console = stdout()
     console.print(
-        f"\nHow much the answer depends on assumed habits ({TABLE_STEPS} steps at most, "
-        "from 8 in the morning on):",
+        f"\nHow much the answer depends on assumed habits: chances that each of the last {HORIZON} steps is "
+        f"told, over {TABLE_STEPS} steps at most, from 8 in the morning on",
         soft_wrap=True,
     )
     shown = Table(box=SIMPLE_HEAD, pad_edge=False)

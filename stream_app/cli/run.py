@@ -103,7 +103,7 @@ def run(
     if json:
         print_json(report_json(report))
     else:
-        _print_report(report, output)
+        _print_report(report, output, settings.delta)
     if report.is_in_vain and not (keep_open and not report.rejected):
         _exit_in_vain(report, output)
 
@@ -139,7 +139,9 @@ def report_json(report: RunReport) -> dict[str, object]:
     return asdict(report)
 
 
-def _print_report(report: RunReport, output: Path) -> None:
+def _print_report(report: RunReport, output: Path, delta: float) -> None:
+    from stream_app.run_settings import load_run
+
     console = stdout()
     rejected = sum(report.rejected.values())
     console.print(
@@ -151,3 +153,21 @@ def _print_report(report: RunReport, output: Path) -> None:
     console.print(f"Results are in {output}.")
     if report.note is not None:
         console.print(f"Note: {report.note}.", soft_wrap=True)
+    if load_run(output).get("people") == 0:
+        _print_spent(output, delta)
+
+
+def _print_spent(output: Path, delta: float) -> None:
+    """What a run without people can state."""
+    from math import isfinite
+
+    from stream_app.privacy_account import EVERY_GROUP
+    from stream_app.run_settings import load_account
+
+    account = load_account(output)
+    if account is not None:
+        epsilon = account.spends[EVERY_GROUP].epsilon(delta)
+        shown = f"{epsilon:.4g} at delta {delta:g}" if isfinite(epsilon) else "no limit"
+        stdout().print(
+            f"Differential privacy of all that was published so far: epsilon {shown}.", soft_wrap=True
+        )

@@ -7,11 +7,12 @@ from html import escape
 from math import isfinite
 from typing import Any
 
-from stream_app.glossary import for_report
+from stream_app.glossary import REPORT_WORDS, for_report
 from stream_app.report.charts import Line, line_chart
 from stream_app.report.html import Rows, paragraph, section, table
 from stream_app.report.lowering import Lowering
 from stream_app.report.lowering_section import what_would_lower_it
+from stream_app.report.published import NOT_COVERED, setting_of, what_is_promised
 from stream_app.report.run_log import RunLog
 from stream_app.report.texts import CEILING, CONDITION, LIMITS, LOWERING, ROUNDED, STYLE
 from stream_app.report.verdict_section import may_i_publish
@@ -20,10 +21,9 @@ from stream_app.wording import duration, in_a_hundred
 
 def run_report(log: RunLog, made: str, lower: Lowering | None = None) -> str:
     """The report of a run; ``made`` says when and with which version, ``lower`` what would lower the risk."""
-    basis = [] if log.note is None else [section("What the habits rest on", paragraph(f"Note: {log.note}."))]
     if not log.summaries:
-        title = f"Published counts: {log.settings['deployment']}"
-        return document(title, made, [*basis, section("What was published", *_published(log)), glossary()])
+        return _without_people(log, made)
+    basis = [] if log.note is None else [section("What the habits rest on", paragraph(f"Note: {log.note}."))]
     return document(
         f"Reconstruction risk: {log.settings['deployment']}",
         made,
@@ -37,6 +37,21 @@ def run_report(log: RunLog, made: str, lower: Lowering | None = None) -> str:
             section("The most exposed people", *_exposed(log)),
             section("What was published", *_published(log)),
             *closing(*([] if lower is None else what_would_lower_it(lower, log.when))),
+        ],
+    )
+
+
+def _without_people(log: RunLog, made: str) -> str:
+    return document(
+        f"Published counts: {log.settings['deployment']}",
+        made,
+        [
+            section("What this report can say", paragraph(f"Note: {log.note}.")),
+            section("What is promised", *what_is_promised(log)),
+            section("The setting", table(("", ""), setting_of(log))),
+            section("What was published", *_published(log)),
+            section("What is not covered", _list(NOT_COVERED)),
+            glossary(("sigma", "epsilon")),
         ],
     )
 
@@ -92,10 +107,11 @@ def closing(*specific: str) -> list[str]:
     ]
 
 
-def glossary() -> str:
+def glossary(words: Sequence[str] = REPORT_WORDS) -> str:
     """The words."""
-    words = "".join(f"<dt>{escape(word)}</dt><dd>{escape(meaning)}</dd>" for word, meaning in for_report())
-    return section("Glossary", f"<dl>{words}</dl>")
+    entries = for_report(words)
+    listed = "".join(f"<dt>{escape(word)}</dt><dd>{escape(meaning)}</dd>" for word, meaning in entries)
+    return section("Glossary", f"<dl>{listed}</dl>")
 
 
 def levels_table(log: RunLog) -> str:

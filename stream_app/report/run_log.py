@@ -21,7 +21,8 @@ from stream_app.exceptions import OutputError
 from stream_app.habits import basis_note
 from stream_app.messages import DecisionReason, RiskSummary, StepDecision, WorstMoment
 from stream_app.policy import limit_of
-from stream_app.run_settings import load_run
+from stream_app.privacy_account import PrivacyAccount
+from stream_app.run_settings import load_account, load_run
 from stream_app.settings import BudgetSettings
 from stream_app.wording import step_in_words
 
@@ -54,6 +55,7 @@ class RunLog:
     releases: Mapping[str, int]  # by mechanism
     rejected: int
     reasons: Mapping[int, DecisionReason]
+    account: PrivacyAccount | None = None  # what was spent on differential privacy
 
     @property
     def limit(self) -> RiskLimit | None:
@@ -116,7 +118,8 @@ def read_run(folder: Path, most_exposed: int = 10) -> RunLog:
     sensors, releases = _sensors(_decisions(log), settings.get("delta", _DELTA))
     reasons = {decision.step: decision.why for decision in _decisions(log) if decision.why is not None}
     rejected = sum(1 for _ in _lines(folder / "rejected.jsonl"))
-    return RunLog(settings, summaries, exposed, sensors, releases, rejected, reasons)
+    account = load_account(folder)
+    return RunLog(settings, summaries, exposed, sensors, releases, rejected, reasons, account)
 
 
 def _know_design(settings: Mapping[str, Any]) -> None:

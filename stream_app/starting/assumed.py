@@ -23,6 +23,7 @@ _SEED = 1
 PEOPLE, _LEAST_PEOPLE = 100, 10
 _MATRICES = 28_800  # of everybody together: 100 people at steps of 5 minutes
 TABLE_STEPS = 24
+HORIZON, MISTAKES = 10, 0
 DEPENDS = (
     "These people are invented. A ceiling holds if habits are as assumed; nobody's were measured. Where the "
     "rows differ, the answer is that of the assumption."

@@ -18,7 +18,7 @@ from models.schedule import SensorRelease, StepSchedule
 from models.sensors import Sensor
 from stream_app.exceptions import InputError, OutputError
 from stream_app.messages import Activation, Reading
-from stream_app.starting.assumed import DEPENDS, ELSEWHERE, TABLE_STEPS, Dependence
+from stream_app.starting.assumed import DEPENDS, ELSEWHERE, HORIZON, MISTAKES, TABLE_STEPS, Dependence
 from stream_app.starting.counts import NOT_COUNTED, Counts
 from stream_app.starting.sensor_places import SensorPlace
 from stream_app.wording import in_a_hundred, in_points
@@ -129,7 +129,7 @@ def assumption_text(label: str, table: Sequence[Dependence]) -> str:
             "Everything computed with them holds for such people only. No count was used to make them.",
             "",
             f"How much the answer depends on the assumption, over {TABLE_STEPS} steps at most, from 8 in the",
-            "morning on:",
+            f"morning on. Chances that each of a person's last {HORIZON} steps is told:",
             "",
             "| habits | mean guess | mean ceiling | most added to anybody |",
             "|---|---|---|---|",
@@ -174,6 +174,8 @@ def _settings(deployment: Deployment) -> str:
             f"origin = {counts.origin:%Y-%m-%dT%H:%M:%SZ}  # start of step 0",
             f"first_slot = {counts.first_slot}  # place of step 0 in the local day, for a daily cycle",
             "# Slots count steps, not hours on the clock: after the clocks change, habits are an hour off.",
+            f"horizon = {HORIZON}  # steps of which an observer tries to tell where a person was",
+            f"mistakes = {MISTAKES}  # how many of them may be wrong; with 0 the ceiling is sharpest",
             'sensors = "sensors.json"',
             'locations = "locations.txt"',
             "",

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from html import escape
+from math import isfinite
 
 from stream_app.messages import RiskSummary
+from stream_app.privacy_account import EVERY_GROUP
 from stream_app.settings import Settings
 from stream_app.web.status import Status, StepLine
 from stream_app.wording import in_a_hundred, step_in_words
@@ -46,8 +48,9 @@ def render(status: Status, about: Settings | None = None) -> str:
         "<h1>tallyguard</h1>",
         f"<p role=status>{escape(_sentence(status))}</p>",
         *([f"<p><strong>{escape(status.note)}.</strong></p>"] if status.note else []),
-        *(_risks(status.summary, when) if status.summary else []),
-        *(_history(status.history, when) if status.history else []),
+        *(_risks(status.summary, when) if status.summary and status.people else []),
+        *(_history(status.history, when) if status.history and status.people else []),
+        *(_spent(status.epsilon) if status.epsilon else []),
         "<p class=note>Ceilings hold if habits are as assumed. Risk is computed from movement priors and the "
         "released schedule, never from a count. "
         '<a href="/">live page</a> · <a href="/metrics">metrics</a> · <a href="/-/ready">readiness</a></p>',
@@ -115,6 +118,13 @@ def _history(history: tuple[StepLine, ...], when: When) -> list[str]:
         "<h2>The last steps</h2>",
         _table(("Step", "Counts published", "Released as nothing", "Mean ceiling", "Mean guess"), rows),
     ]
+
+
+def _spent(epsilon: Mapping[str, float]) -> list[str]:
+    """By group of sensors; one group is all of them."""
+    shown = {group: spent for group, spent in epsilon.items() if len(epsilon) > 2 or group == EVERY_GROUP}
+    rows = [(group, f"{spent:.3g}" if isfinite(spent) else "no limit") for group, spent in shown.items()]
+    return ["<h2>Differential privacy spent</h2>", _table(("Sensors", "Epsilon"), rows)]
 
 
 def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:

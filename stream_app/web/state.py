@@ -42,6 +42,7 @@ def _about(settings: Settings | None) -> dict[str, Any] | None:
         "origin_seconds": settings.origin_seconds,
         "horizon": settings.horizon,
         "mistakes": settings.mistakes,
+        "delta": settings.delta,
         "thresholds": list(settings.thresholds),
     }
 

@@ -14,10 +14,12 @@ from models.sensors import Sensor
 from stream_app.events import Observer, RunStarted, RunStopped, StepClosed
 from stream_app.messages import Outcome, Reason, RiskSummary
 from stream_app.people import PeopleView, Standing
+from stream_app.privacy_account import PrivacyAccount
 from stream_app.wording import decision_in_words
 
 Phase = Literal["starting", "running", "stopped"]
 HISTORY = 240  # steps the page remembers
+NOBODY_HERE = "this process accounts nobody; on Kafka, the pages of account workers show risks"
 BINS = 20  # of the distribution of risk, equal widths over [0, 1]
 
 
@@ -84,6 +86,7 @@ class Status:
     releases: tuple[ReleaseLine, ...] = ()
     decision: str | None = None  # why the last step was released so, under a risk budget
     note: str | None = None  # what must be said of the priors
+    epsilon: Mapping[str, float] | None = None  # spent by each group of sensors; None where not known here
 
     @property
     def is_ready(self) -> bool:
@@ -99,10 +102,12 @@ class Status:
 class StatusBoard(Observer):
     """Hears the engine's events on its thread; :meth:`read` and ``version`` may be asked from any other."""
 
-    def __init__(self, sensors: tuple[Sensor, ...] = ()) -> None:
+    def __init__(self, sensors: tuple[Sensor, ...] = (), delta: float = 1e-6) -> None:
         self._changing = threading.Lock()
         self._version = 0
         self._view: PeopleView | None = None
+        self._delta = delta
+        self._account: PrivacyAccount | None = None
         lines = {sensor.name: SensorLine(sensor.name, sensor.group, sensor.position) for sensor in sensors}
         self._status = Status(sensors=lines)
 
@@ -117,6 +122,11 @@ class StatusBoard(Observer):
         with self._changing:
             return self._version
 
+    def carried(self, account: PrivacyAccount) -> None:
+        """Whoever publishes tells what earlier runs have spent; go on from there."""
+        self._account = PrivacyAccount.load(account.save())
+        self._change(epsilon=self._spent())
+
     def started(self, event: RunStarted) -> None:
         """The engine is ready."""
         self._view = event.view
@@ -125,7 +135,7 @@ class StatusBoard(Observer):
             reason="closing steps",
             people=event.people,
             next_step=event.next_step,
-            note=event.view.note if event.view else None,
+            note=event.view.note if event.view else NOBODY_HERE,
         )
 
     def received(self, outcome: Outcome) -> None:
@@ -138,6 +148,8 @@ class StatusBoard(Observer):
     def closed(self, event: StepClosed) -> None:
         """A step was published; remember it."""
         status = self.read()
+        if self._account is not None:
+            self._account.charge(event.schedule)
         history = status.history
         if event.summary is not None:
             history = (*history, _line(event, event.summary))[-HISTORY:]
@@ -151,11 +163,17 @@ class StatusBoard(Observer):
             sensors=_told(status.sensors, event, self._view),
             releases=tuple(_release(release, event) for release in event.schedule.releases),
             decision=decision_in_words(event.why) if event.why else None,
+            epsilon=self._spent(),
         )
 
     def stopped(self, event: RunStopped) -> None:
         """The run ended, well or not."""
         self._change(phase="stopped", reason=event.reason, next_step=event.next_step)
+
+    def _spent(self) -> Mapping[str, float] | None:
+        if self._account is None:
+            return None
+        return {group: spend.epsilon(self._delta) for group, spend in self._account.spends.items()}
 
     def _change(self, **fields: object) -> None:
         with self._changing:

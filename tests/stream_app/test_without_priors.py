@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,11 @@ from stream_app.cli.app import app
 from stream_app.embedded import RunOptions, run
 from stream_app.exceptions import SettingsError
 from stream_app.nobody import population_of
+from stream_app.run_settings import load_account
 from stream_app.settings import Settings
+from stream_app.settings_sources import load_settings
+from stream_app.web import StatusBoard
+from stream_app.web.page import render
 
 NOBODY = "no risk of persons is computed"
 ASSUMED = "everybody is half here, half there"
@@ -110,3 +115,40 @@ def test_assumed_priors_are_called_so_wherever_they_are_used(deployment: Path, n
     command("report", deployment / "out", "--output", deployment / "report.html")
     assert ASSUMED in (deployment / "report.html").read_text()
     assert ASSUMED in command("check", "--priors", path)
+
+
+def test_terminal_page_report_and_ledger_state_the_same_epsilon(deployment: Path) -> None:
+    """And none of them shows a figure about people, which would be of nobody."""
+    out, config = deployment / "out", deployment / "tallyguard.toml"
+    said = command(
+        *("run", "--config", config, "--input", deployment / "messages.jsonl"),
+        *("--output", out, "--create-keys"),
+    )
+    stated = re.search(r"epsilon ([\d.]+) at delta 1e-06", said)
+    assert stated is not None
+    epsilon = float(stated[1])
+    document = CliRunner().invoke(app, ["ledger", str(out), "--config", str(config), "--json"]).stdout
+    assert json.loads(document)["differential_privacy"][0]["epsilon"] == pytest.approx(epsilon, rel=1e-3)
+    command("report", out, "--output", deployment / "report.html")
+    report = (deployment / "report.html").read_text()
+    assert f"<td>all together</td><td>{epsilon:.3g}</td>" in report
+    assert "ceiling" not in report.split("</style>")[1].lower()
+
+
+def test_the_page_without_people_shows_what_was_spent_and_no_risk(deployment: Path) -> None:
+    settings = load_settings(deployment / "tallyguard.toml")
+    board = StatusBoard((), settings.delta)
+    options = RunOptions(deployment / "out", deployment / "messages.jsonl", create_keys=True)
+    run(settings, options, population_of(settings, None), observer=board)
+    status = board.read()
+    account = load_account(deployment / "out")
+    assert account is not None
+    assert status.epsilon == {group: spend.epsilon(1e-6) for group, spend in account.spends.items()}
+    page = render(status, settings)
+    assert "Differential privacy spent" in page
+    assert f"<td>{status.epsilon['all']:.3g}</td>" in page
+    assert NOBODY in page
+    assert "could be reconstructed" not in page
+    restarted = StatusBoard((), settings.delta)
+    run(settings, options, population_of(settings, None), observer=restarted)
+    assert restarted.read().epsilon == status.epsilon

@@ -52,9 +52,13 @@ function draw(state) {
   if (state.history.length) overTime(by("over-time"), state.history, state.about);
   if (state.distribution) spread(by("spread"), state.distribution);
   if (state.summary) drawLevels(state.summary);
-  drawMap(by("map"), state.sensors, state.releases);
-  drawSensors(state.sensors);
+  const nobody = state.phase !== "starting" && state.people === 0;
+  drawMap(by("map"), state.sensors, state.releases, nobody);
+  drawSensors(state.sensors, nobody);
   drawReleases(state.releases);
+  drawPrivacy(state);
+  for (const part of document.querySelectorAll("[data-people]")) part.hidden = nobody;
+  by("question").hidden = nobody;
   by("basis").hidden = !state.note;
   by("basis").textContent = state.note ? `Note: ${state.note}.` : "";
   by("decision").hidden = !state.decision;
@@ -85,6 +89,15 @@ function drawFigures({ people, next_step: next, lag_steps: lag, rejected, summar
   document.title = next ? `tallyguard: step ${next - 1}` : "tallyguard";
 }
 
+function drawPrivacy({ epsilon, about }) {
+  by("privacy").hidden = !epsilon;
+  const groups = Object.entries(epsilon ?? {});
+  const shown = groups.length === 2 ? groups.filter(([group]) => group === "all") : groups; // one group is all
+  const rows = shown.map(([group, spent]) => [group, spent === null ? "no limit" : spent.toPrecision(3)]);
+  const head = ["Sensors", about ? `Epsilon at delta ${about.delta.toExponential()}` : "Epsilon"];
+  by("epsilon").replaceChildren(...table("Differential privacy spent", head, rows));
+}
+
 function drawLevels(summary) {
   const rows = Object.entries(summary.at_risk).map(([level, count]) => [
     `${inAHundred(Number(level))} or more`, number(count), number(summary.at_baseline[level]),
@@ -93,11 +106,11 @@ function drawLevels(summary) {
   by("levels").replaceChildren(...table("People at or above each risk", ["Chance", "Ceiling there", "Guess there, by habit alone", "Put there by releases", "Added that much"], rows));
 }
 
-function drawSensors(sensors) {
+function drawSensors(sensors, nobody) {
   const mean = (line) => (line.releases ? line.total_bits / line.releases : 0);
   const most = Math.max(1e-12, ...sensors.map(mean));
   const columns = [...groupBy(sensors)].map(([group, lines]) => {
-    const tiles = lines.sort((a, b) => mean(b) - mean(a)).map((line) => tile(line, mean(line), most));
+    const tiles = lines.sort((a, b) => mean(b) - mean(a)).map((line) => tile(line, mean(line), most, nobody));
     return element("div", {}, element("h3", {}, group), element("ul", {}, ...tiles));
   });
   by("sensors").replaceChildren(...columns);
@@ -109,14 +122,14 @@ function groupBy(sensors) {
   return groups;
 }
 
-function tile(line, mean, most) {
+function tile(line, mean, most, nobody) {
   const fill = element("i");
   fill.style.width = `${(100 * mean) / most}%`;
   const releases = line.releases === 1 ? "1 release" : `${number(line.releases)} releases`;
+  const revealed = [element("span", {}, bits(mean)), element("span", { class: "bar", "aria-hidden": "true" }, fill)];
   return element(
     "li", { class: "tile" },
-    element("span", {}, line.name), element("span", {}, bits(mean)),
-    element("span", { class: "bar", "aria-hidden": "true" }, fill),
+    element("span", {}, line.name), ...(nobody ? [] : revealed), // without people it is not computed, not 0
     element("small", {}, releases),
   );
 }
