@@ -45,7 +45,7 @@ class BudgetMetrics:
     def _show_people(self, registry: CollectorRegistry) -> None:
         self._decisions = Counter(
             "tallyguard_decisions",
-            "Steps decided under a risk budget, by what settled the decision",
+            "Steps decided under a risk budget, by reason",
             ["because"],
             registry=registry,
         )

@@ -112,8 +112,7 @@ class EngineMetrics(Observer):
         )
         self._clock_off = Gauge(
             "tallyguard_clock_off_seconds",
-            "With grace_seconds: how far the clock leaps ahead and is not followed, or how long steps wait "
-            "since it was set behind; else 0",
+            "With grace_seconds: seconds the clock is ahead (jump ignored) or behind (steps wait); else 0",
             ["direction"],
             registry=registry,
         )
@@ -320,7 +319,7 @@ def _show_configuration(registry: CollectorRegistry, settings: Settings) -> None
     length.set(settings.step_seconds)
     partitions = Gauge(
         "tallyguard_partitions_configured",
-        "Partitions of people that account workers must own together; 0 without Kafka",
+        "Partitions of people that the account workers share; 0 without Kafka",
         registry=registry,
     )
     partitions.set(settings.kafka.partitions if settings.kafka.servers else 0)

@@ -18,7 +18,7 @@ _BOUND = {  # where the values of a label come from, and so how many there can b
     "outcome": "what became of a reading",
     "reason": "why a message was rejected",
     "mechanism": "release mechanisms",
-    "because": "what settled a decision: free, budget, spent, habits, contradiction, no_answer",
+    "because": "reason of a decision: free, budget, spent, habits, contradiction, no_answer",
     "by": "releases, habits",
     "of": "risk, added",
     "direction": "ahead, behind",

@@ -56,8 +56,8 @@ _NOW = Row(
         ),
         Panel(
             "Clock off",
-            "With grace_seconds: how far the clock leaps ahead of the time that passed and is not followed, "
-            "or how long steps wait since it was set behind; 0 is right.",
+            "With grace_seconds: seconds the clock is ahead (the jump is ignored) or behind (steps wait for "
+            "it); 0 is right.",
             "s",
             (Query("max by (direction) (tallyguard_clock_off_seconds{$SELECT})", "{{direction}}"),),
             kind="stat",

@@ -37,8 +37,8 @@ _NOW = Row(
         ),
         Panel(
             "People over the limit",
-            "By releases and by habit alone, beside how many the budget's share allows. Where releases put "
-            "more over it than are allowed, the alert TallyguardRiskBudgetExceeded fires.",
+            "Because of releases and by habit alone, beside how many the budget's share allows. If releases "
+            "put more people over it, the alert TallyguardRiskBudgetExceeded fires.",
             "short",
             PEOPLE_OVER_LIMIT,
             kind="stat",
@@ -112,7 +112,7 @@ _OVER_TIME = Row(
         ),
         Panel(
             "Decisions by reason",
-            "Steps decided within an hour under a risk budget, by what settled them. A contradiction "
+            "Steps decided within an hour under a risk budget, by reason. A contradiction "
             "suppressed a sensor that must be raw.",
             "short",
             (Query("sum by (because) (increase(tallyguard_decisions_total{$SELECT}[1h]))", "{{because}}"),),

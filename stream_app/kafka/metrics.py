@@ -40,7 +40,7 @@ class ReleaseCounters:
     def __init__(self, registry: CollectorRegistry) -> None:
         self.waiting = Gauge(
             "tallyguard_records_waiting",
-            "Records taken from the broker whose consequences are not durable yet",
+            "Records taken from the broker and not yet written to the log",
             registry=registry,
         )
 
@@ -54,12 +54,12 @@ class AccountCounters:
         )
         self.redelivered = Counter(
             "tallyguard_steps_redelivered",
-            "Steps delivered again and dropped, a partition each",
+            "Steps delivered twice and ignored, counted per partition",
             registry=registry,
         )
         self.from_log = Counter(
             "tallyguard_steps_from_log",
-            "Steps missing on the live topic and taken from the log, a partition each",
+            "Steps missing on the live topic and read from the log, counted per partition",
             registry=registry,
         )
         self.person_steps = metrics.person_steps

@@ -37,9 +37,9 @@ def _who_told(found: Lowering, when: Callable[[int], str]) -> str:
         for release in found.releases[:NAMED_SENSORS]
     ]
     return (
-        f"The {found.people} people listed above and their {found.steps} steps up to the worst, taken apart "
-        f"by release. Sensors that revealed most: {', '.join(sensors)}. Single releases: "
-        f"{'; '.join(releases)}. Shares are of what all these releases revealed, and add up to the whole."
+        f"What each release revealed about the {found.people} people listed above, in {found.steps} steps up "
+        f"to their worst moments. Sensors that revealed most: {', '.join(sensors)}. Single releases: "
+        f"{'; '.join(releases)}. The shares add up to 100 %."
     )
 
 

@@ -14,7 +14,7 @@ CEILING = "Ceiling, if habits are as assumed"
 CONDITION = (
     "Every ceiling holds if habits are as assumed, and only then. On real Foursquare check-ins the ceilings "
     "were 29 in 100 on average, and an attack was right on 46 in 100 of the real traces: people were more "
-    "regular than the fitted priors said. How well priors predict is said when they are fitted."
+    "regular than the fitted priors said. tallyguard priors fit says how well priors predict."
 )
 ROUNDED = "Each figure is rounded by itself, so ceiling less guess may differ from added by 1."
 LOWERING = (

@@ -31,7 +31,10 @@ def standing() -> Standing:
     return Standing(0, [str(k) for k in range(5)], RISK, BASELINE, no_moments(5))
 
 
-VIEW = cast(PeopleView, SimpleNamespace(standing=standing, sensor_information_bits=lambda schedule: {}))
+VIEW = cast(
+    PeopleView,
+    SimpleNamespace(standing=standing, sensor_information_bits=lambda schedule: {}, assumed=None),
+)
 
 
 class Shown:
