@@ -19,18 +19,20 @@ def check(
         Path | None, typer.Option("--priors", help="Movement priors, .json or .parquet.", show_default=False)
     ] = None,
     schedule: Annotated[
-        Path | None, typer.Option("--schedule", help="Schedule (JSON); needs --priors.", show_default=False)
+        Path | None, typer.Option("--schedule", help="Schedule (JSON).", show_default=False)
     ] = None,
     sensors: Annotated[
         Path | None,
-        typer.Option("--sensors", help="Sensors (JSON or CSV); needs --priors.", show_default=False),
+        typer.Option("--sensors", help="Sensors (JSON or CSV).", show_default=False),
     ] = None,
     config: ConfigOption = None,
     json: JsonOption = False,
 ) -> None:
     """Check files and settings before a run.
 
-    Explains each finding. Exits with 1 when something is wrong. Warnings alone exit with 0.
+    Explains each finding. Exits with 1 when something is wrong. Warnings alone exit with 0. Sensors and
+    schedule are checked against the locations of --priors, or of the settings. Forms of all files:
+    docs/reference/file-formats.md.
 
     \b
     Examples:

@@ -78,7 +78,8 @@ def init(
     is "not counted", never 0. Writes sensors, locations, schedule, settings and messages to a new folder,
     and says what it could not know. The noise is the least with which all of it together costs --epsilon.
     Without habits of people, run accounts differential privacy only; --habits assumed adds invented
-    people, and shows how much the answer depends on what was assumed.
+    people, and shows how much the answer depends on what was assumed. Forms of the file:
+    docs/reference/file-formats.md.
 
     \b
     Examples:

@@ -75,7 +75,8 @@ def run(
     folder. Stop it with Ctrl-C, or kill it: started again on the same output it continues where it stopped,
     and publishes nothing twice. Without --priors counts are published with the noise of the settings, and
     only their differential privacy is accounted; setting locations names the places.
-    --create-keys makes the keys in OUTPUT-keys (mode 0700), for you only.
+    --create-keys makes the keys in OUTPUT-keys (mode 0700), for you only. Forms of all files:
+    docs/reference/file-formats.md.
 
     \b
     Examples:
