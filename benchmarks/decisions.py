@@ -95,7 +95,9 @@ def main() -> None:
         (100_000, 20, 500),
     ):
         timed, beside = run(people[count], sensors, evaluations), account_raw(people[count], sensors)
-        name = f"{count:,} people, {sensors} sensors" + (f", {evaluations} dear" if evaluations else "")
+        name = f"{count:,} people, {sensors} sensors" + (
+            f", {evaluations} evaluations of the tighter bounds" if evaluations else ""
+        )
         ratio = timed.decided / beside
         cells = [f"{timed.decided:.0f} ms", f"{timed.rounds:.0f}", f"{beside:.0f} ms", f"{ratio:.1f} x"]
         rows.append([name, *cells])

@@ -146,7 +146,7 @@ def main() -> None:
     arguments.add_argument("--places", type=int, default=10)
     arguments.add_argument("--sensors", type=int, default=20)
     arguments.add_argument("--format", type=RiskFormat, default=RiskFormat.JSONL)
-    arguments.add_argument("--sharpen", action="store_true", help="dear bounds for people at high risk")
+    arguments.add_argument("--sharpen", action="store_true", help="tighter bounds for people at high risk")
     given = arguments.parse_args()
     random = np.random.default_rng(SEED)
     with tempfile.TemporaryDirectory() as name:

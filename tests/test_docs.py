@@ -113,3 +113,12 @@ def test_the_officers_pages_have_no_formulas(name: str) -> None:
     text = re.sub(r"^```.*?^```", "", (DOCS / "explanation" / f"{name}.md").read_text(), flags=re.M | re.S)
     assert not re.search(r"[∑√≤≥∞Σσδηε]|<=|\bsqrt\b|\bln\b|\blog\b\(|\^|I\(|d\(", text)
     assert not re.search(r"^ {4,}\S", text, re.MULTILINE), "a formula on a line of its own"
+
+
+@pytest.mark.parametrize("page", [ROOT / "README.md", *PAGES], ids=lambda page: str(page.relative_to(ROOT)))
+def test_bounds_are_fast_or_tight_and_counts_reveal(page: Path) -> None:
+    """One word for one thing: generated pages have the words of help, settings, metrics and glossary."""
+    text = " ".join(page.read_text().split())
+    assert not re.search(r"\b(?:dear|cheap)(?:er)? (?:bound|evaluation)", text, re.IGNORECASE)
+    assert not re.search(r"\b(?:sensors?|counts?|releases?) (?:that )?(?:tells?|told)\b", text, re.IGNORECASE)
+    assert "their risk to the counts" not in text

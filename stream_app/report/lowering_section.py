@@ -39,7 +39,7 @@ def _who_told(found: Lowering, when: Callable[[int], str]) -> str:
     return (
         f"What each release revealed about the {found.people} people listed above, in {found.steps} steps up "
         f"to their worst moments. Sensors that revealed most: {', '.join(sensors)}. Single releases: "
-        f"{'; '.join(releases)}. The shares add up to 100 %."
+        f"{'; '.join(releases)}. The shares add up to 100%."
     )
 
 
