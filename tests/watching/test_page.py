@@ -9,7 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from prometheus_client import CollectorRegistry
 
+from stream_app.embedded import RunOptions, run
+from stream_app.messages import Activation, Reading
+from stream_app.nobody import population_of
+from stream_app.settings_sources import load_settings
+from stream_app.web import StatusBoard, serve
 from stream_app.wording import in_a_hundred
 from tests.watching.live_engine import TOKEN, LiveEngine, live_engine
 from tests.watching.services import get, program
@@ -211,3 +217,32 @@ def test_a_lost_engine_is_shown_as_such(browser: Any, tmp_path: Path) -> None:
         page.page.wait_for_selector("#state[data-state=lost]", timeout=20_000)
         assert page.text("#state").startswith("Disconnected: the figures are those of ")
         page.close()
+
+
+def test_without_people_the_page_shows_releases_and_what_was_spent_and_nothing_of_risk(
+    browser: Any, tmp_path: Path
+) -> None:
+    """What was not computed is hidden, not shown as zero or as an empty chart."""
+    (tmp_path / "locations.txt").write_text("mill\nport\n")
+    config = tmp_path / "tallyguard.toml"
+    config.write_text('locations = "locations.txt"\n[release]\nmechanism = "gaussian"\nsigma = 9\n')
+    activation = Activation(v=1, step=0, sensors=("mill", "port")).line()
+    readings = [Reading(v=1, step=0, sensor=name, count=7).line() for name in ("mill", "port")]
+    settings, board = load_settings(config), StatusBoard()
+    options = RunOptions(tmp_path / "out", create_keys=True)
+    run(settings, options, population_of(settings, None), observer=board, chunks=[activation, *readings])
+    with serve("127.0.0.1:0", CollectorRegistry(), board, None, settings) as server:
+        watched = WatchedPage(browser, server.address)
+        watched.page.wait_for_selector("#epsilon tbody tr")
+        assert "no risk of persons is computed" in watched.text("#basis")
+        assert watched.page.locator("#releases tbody tr").count() == 2
+        (spent,) = watched.page.locator("#epsilon tbody tr td").all_text_contents()[1:]
+        status = board.read()
+        assert status.epsilon is not None
+        assert spent == f"{status.epsilon['all']:.3g}"
+        parts = watched.page.locator("[data-people]")
+        assert parts.count() > 5
+        assert not any(part.is_visible() for part in parts.all())
+        assert "bits" not in watched.text("main")
+        assert watched.complaints == []
+        watched.close()
