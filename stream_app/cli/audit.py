@@ -30,17 +30,20 @@ def audit(
     ],
     mistakes: Annotated[int, typer.Option(help="Steps the adversary may get wrong (s).")] = MISTAKES,
     person: Annotated[
-        list[str] | None, typer.Option(help="Only this person; may be repeated.", show_default=False)
+        list[str] | None,
+        typer.Option(metavar="<str>", help="Only this person; may be repeated.", show_default=False),
     ] = None,
     sensors: Annotated[
         Path | None,
         typer.Option(help="Sensors (JSON or CSV); otherwise one per location.", show_default=False),
     ] = None,
-    order: Annotated[int, typer.Option(help="Order of the moment bound: steps looked at jointly.")] = 4,
-    effort: Annotated[int, typer.Option(help="Hit patterns and kept sets that may be enumerated.")] = 4096,
+    order: Annotated[int, typer.Option(help="Order of the moment bound: higher is sharper and slower.")] = 4,
+    effort: Annotated[
+        int, typer.Option(help="Most hit patterns and kept sets to enumerate; more is sharper and slower.")
+    ] = 4096,
     draws: Annotated[
         int,
-        typer.Option(help="Trajectories drawn, for bounds by sampling too; 0 tries attacks with 10000 only."),
+        typer.Option(help="Trajectories drawn to bound and to attack; 0 draws 10000 for attacks only."),
     ] = 0,
     seed: Annotated[int, typer.Option(help="Seed of everything that is drawn.")] = 0,
     confidence: Annotated[float, typer.Option(help="Confidence of bounds by sampling.")] = 0.95,

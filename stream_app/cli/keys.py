@@ -28,11 +28,11 @@ def advance(
 ) -> None:
     """Replace the noise key by that of the next epoch, for good.
 
-    Whoever gets hold of the key later can compute no count of the steps before. Nothing that was released
-    changes; the steps to come are drawn with the new key. Copies of the old one are yours to erase.
+    Whoever steals the key later can compute no count of earlier steps. Nothing that was released changes;
+    coming steps are drawn with the new key. Erase copies of the old one yourself.
 
     With --output, for `tallyguard run`: stop the run, advance, start it again as before. Refused while a step
-    may be out that the folder does not hold: then start the run once more first.
+    may be published that the folder does not record: then start the run once more first.
 
     On Kafka, without --output: stop the release worker with SIGTERM, advance the key in its file, bring the
     file to where the worker reads it (a secret of the cluster), and start it once with --accept-changes.

@@ -21,7 +21,9 @@ ConfigOption = Annotated[
 CovarianceOption = Annotated[
     list[Path] | None,
     typer.Option(
-        help="Covariance (.npy) of correlated releases that are named; may be repeated.", show_default=False
+        metavar="<path>",
+        help="Covariance (.npy) of the correlated noise that was used; may be repeated.",
+        show_default=False,
     ),
 ]
 ListenOption = Annotated[

@@ -33,7 +33,7 @@ def load(
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed of the simulated city.")] = 20260,
     effective_from: Annotated[
-        int, typer.Option(help="First step whose releases count for these people.", min=0)
+        int, typer.Option(help="First step whose releases are accounted for these people.", min=0)
     ] = 0,
     locations_file: Annotated[
         Path | None,

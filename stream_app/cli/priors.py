@@ -51,7 +51,7 @@ def fit(
     min_windows_counted: Annotated[str, typer.Option(help="Counted among all or training windows.")] = "all",
     held_out_windows: Annotated[int, typer.Option(help="Last windows that are not fitted.")] = 5,
     smoothing: Annotated[
-        str, typer.Option(help="Moves between visited places, all locations, or none get the weight.")
+        str, typer.Option(help="Which moves get the weight: between visited places, all locations, or none.")
     ] = "visited",
     smoothing_weight: Annotated[float, typer.Option(help="Added to the count of each such move.")] = 0.1,
     never_left: Annotated[
@@ -59,7 +59,7 @@ def fit(
     ] = "smoothed",
     slots: Annotated[int, typer.Option(help="Matrices per cycle, e.g. 24 with --window-seconds 3600.")] = 1,
     shrinkage_weight: Annotated[
-        float, typer.Option(help="Moves that a slot's cycle-free row is worth.")
+        float, typer.Option(help="Moves that a person's row without a cycle counts for in each slot.")
     ] = 5.0,
     reject_bad_rows: Annotated[
         bool, typer.Option("--reject-bad-rows", help="Leave out bad rows and count them.")
