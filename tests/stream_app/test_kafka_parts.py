@@ -289,6 +289,25 @@ def test_a_refused_prior_is_written_nowhere_else(tmp_path: Path, key: bytes | No
     assert "4711" not in letter.hint
 
 
+def test_whoever_is_known_stays_when_a_record_follows_whose_lists_do_not_fit(tmp_path: Path) -> None:
+    """Also where both are read one after the other, as by whoever takes a partition over."""
+    refused: list[Refused] = []
+
+    async def refuse(letter: Refused) -> None:
+        refused.append(letter)
+
+    (tmp_path / "locations.txt").write_text("A\nB\nC\nD\n")
+    deployment = Deployment.of(kafka_settings(tmp_path / "locations.txt"))
+    source, people = PersonSource(deployment, refuse), {}
+    ((name, good),) = person_records(population(1), ["a"], 0, deployment.digest)
+    wrong = json.dumps({**json.loads(good), "transition": [[0.5, 0.5]]}).encode()
+    for offset, value in enumerate((good, wrong)):
+        record = SimpleNamespace(topic="persons", partition=0, offset=offset, key=name.encode(), value=value)
+        asyncio.run(source._enter(people, record))
+    assert [each.source for each in refused] == ["persons/0:1"]
+    assert people["a"].offset == 0
+
+
 @pytest.mark.parametrize(
     ("key", "value", "said"),
     [
