@@ -27,7 +27,7 @@ def population_constants(
     people = population.slots.size
     for first in range(0, people, _PEOPLE_PER_CALL):
         last = min(people, first + _PEOPLE_PER_CALL)
-        fill_constants(population, constants, horizon, mistakes, first, last)
+        fill_constants(first, last, population, constants, horizon, mistakes)
         if progress is not None:
             progress(last)
     return constants

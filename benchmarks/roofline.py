@@ -6,14 +6,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accounting.kernels.lanes import sum_and_max_of_products
-from models.jit import pjit, prange
+from models.jit import pjit
 
 CHUNK = 1 << 16
 
 
-@pjit
-def read_all(values: NDArray[np.float64], ones: NDArray[np.float64], found: NDArray[np.float64]) -> None:
+@pjit(lambda values, ones, found: found.size)
+def read_all(
+    begin: int,
+    end: int,
+    values: NDArray[np.float64],
+    ones: NDArray[np.float64],
+    found: NDArray[np.float64],
+) -> None:
     """Read every value once, in all threads; ``ones`` (CHUNK,) stays in the cache."""
-    for chunk in prange(found.size):
+    for chunk in range(begin, end):
         part = values[chunk * CHUNK : (chunk + 1) * CHUNK]
         found[chunk], _ = sum_and_max_of_products(part, ones, ones)

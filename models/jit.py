@@ -21,7 +21,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
 import llvmlite.binding as llvm  # type: ignore[import-untyped]
 import numba
@@ -30,8 +30,10 @@ from numba.core.config import reload_config
 
 from models.compiling import tell_when_compiling
 from models.exceptions import MachineError
+from models.threads import in_threads
 
 F = TypeVar("F", bound=Callable[..., Any])
+P = ParamSpec("P")
 
 _ROOT = Path(__file__).resolve().parent.parent
 _IMPORT = re.compile(rb"^\s*from ([\w.]+) import (\([^)]*\)|[^\n]*)", re.MULTILINE)
@@ -146,13 +148,16 @@ def jit(function: F) -> F:
     return cast(F, numba.njit(cache=True, nogil=True)(function))
 
 
-def pjit(function: F) -> F:
-    """Compile a kernel whose ``prange`` loops run over independent people.
+def pjit(
+    count: Callable[..., int], least: int = 1
+) -> Callable[[Callable[Concatenate[int, int, P], None]], Callable[P, None]]:
+    """Compile a kernel over independent people and run it on several threads.
 
-    The loop's body must be one call of a :func:`jit` kernel: numba 0.68 drops a write through a named tuple's
-    field that stands in the body itself.
+    The kernel takes the first number and the one behind the last, then its arguments; callers pass the
+    arguments only, and ``count(*arguments)`` says how many there are. Fewer than ``least`` of them are not
+    worth a thread: see :func:`models.threads.in_threads`.
     """
-    return cast(F, numba.njit(cache=True, nogil=True, parallel=True)(function))
+    return lambda function: in_threads(count, least, jit(function))
 
 
 def inline(function: F) -> F:
@@ -163,6 +168,3 @@ def inline(function: F) -> F:
 def intrinsic(function: Callable[..., Any]) -> Any:
     """Make code written for the compiler, instruction by instruction, callable from kernels."""
     return numba.extending.intrinsic(function)
-
-
-prange = numba.prange

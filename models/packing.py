@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.chain import PopulationArrays, chain_view
-from models.jit import jit, pjit, prange
+from models.jit import jit, pjit
 
 ROW_TOLERANCE = 1e-6  # a row may miss one by this much, and is then renormalised
 _ROUNDING = 1e-14  # a row that sums to one up to rounding is kept bit for bit
@@ -186,8 +186,10 @@ def _check_person(
     return (BAD_INITIAL, wrong, got) if wrong >= 0 else (OK, -1, 0.0)
 
 
-@pjit
+@pjit(lambda flat, *_: flat.slots.size, least=64)
 def pack_columns(
+    begin: int,
+    end: int,
     flat: FlatChains,
     location_count: int,
     column_start_start: NDArray[np.int64],
@@ -200,7 +202,7 @@ def pack_columns(
     fault_got: NDArray[np.float64],
 ) -> None:
     """Check everybody and write the column form; what is wrong with whom goes to the three fault arrays."""
-    for person in prange(flat.slots.size):
+    for person in range(begin, end):
         entries = slice(flat.entry_start[person], flat.entry_start[person + 1])
         fault_code[person], fault_where[person], fault_got[person] = _check_person(
             flat,
@@ -213,12 +215,17 @@ def pack_columns(
         )
 
 
-@pjit
+@pjit(lambda population, *_: population.slots.size, least=256)
 def unpack_columns(
-    population: PopulationArrays, slot: NDArray[np.int32], row: NDArray[np.int32], column: NDArray[np.int32]
+    begin: int,
+    end: int,
+    population: PopulationArrays,
+    slot: NDArray[np.int32],
+    row: NDArray[np.int32],
+    column: NDArray[np.int32],
 ) -> None:
     """Write slot, row and column of every entry, in the order of ``population.value``."""
-    for person in prange(population.slots.size):
+    for person in range(begin, end):
         view = chain_view(population, person)
         first = population.entry_start[person]
         for k in range(view.column_start.shape[0]):

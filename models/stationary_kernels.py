@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.chain import PopulationArrays, chain_view
-from models.jit import jit, pjit, prange
+from models.jit import jit, pjit
 
 TRANSIENT = -1
 _UNSEEN = -2
@@ -251,9 +251,9 @@ def cyclo_stationary(
         push_forward(out[slot - 1], column_start[slot - 1], row, value, out[slot])
 
 
-@pjit
-def fill_distributions(population: PopulationArrays) -> None:
+@pjit(lambda population: population.slots.size, least=8)
+def fill_distributions(begin: int, end: int, population: PopulationArrays) -> None:
     """Write everybody's (cyclo-)stationary distribution into a population's arrays."""
-    for person in prange(population.slots.size):
+    for person in range(begin, end):
         view = chain_view(population, person)
         cyclo_stationary(view.column_start, view.row, view.value, view.start)

@@ -1,25 +1,40 @@
 """Compiles the kernels a run needs, once a machine: ``python -m stream_app.warm_up``; installing does it.
 
-The compiled kernels are kept beside the code, so that the first real run starts at once.
+Two processes share the work: what one has compiled the other loads.
 """
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
+import numpy as np
+
+from accounting.audit import audit_exposure
+from accounting.continuous import ContinuousAccountant, HorizonSettings
+from accounting.decisions.limit import RiskLimit
+from accounting.decisions.what_if import WhatIf
+from accounting.exposure import Exposure
+from accounting.observation import observe
+from models.chain import ChainView
+from models.population import Population
 from models.prior_files import load_population
+from models.schedule import Schedule
 from stream_app.demo import DemoOptions, run_demo
 from stream_app.demo.scenario import Scenario
 from stream_app.planning import plan_releases
 from stream_app.settings import BUDGET, BudgetSettings, ReleaseSettings, Settings
 
 _TIGHT = BudgetSettings(added=0.01, habits="apart")
+_BESIDE = "beside"
 
 
 def main() -> None:
     """Run the smallest demo, plan its day under a risk budget, and throw the results away."""
-    with tempfile.TemporaryDirectory() as folder:
+    other = subprocess.Popen([sys.executable, "-m", "stream_app.warm_up", _BESIDE])
+    with other, tempfile.TemporaryDirectory() as folder:
         options = DemoOptions(
             steps=12, people=30, seconds_per_step=0.0, output=Path(folder) / "demo", listen=""
         )
@@ -30,5 +45,24 @@ def main() -> None:
         plan_releases(settings, scenario.schedule, load_population(scenario.priors))
 
 
+def beside() -> None:
+    """Compile what the other process comes to later: one person's bounds, accounts and decisions of nobody."""
+    places = np.arange(2, dtype=np.int32)
+    columns = np.array([[0, 2, 4]], dtype=np.int32)
+    chain = ChainView(
+        places, np.full((1, 2), 0.5), columns, np.array([0, 1, 0, 1], dtype=np.int32), np.full(4, 0.5)
+    )
+    for schedule in (Schedule.raw([[1]] * 3), Schedule.gaussian([[1]] * 3, 2.0)):
+        observations = tuple(observe(step, 2) for step in schedule.steps)
+        audit_exposure(Exposure(chain, chain.start[0], 0, observations), 1)
+    accountant = ContinuousAccountant(Population.pack([], ["here", "there"]), HorizonSettings(4, 1))
+    what_if = WhatIf(accountant, RiskLimit(risk=0.5))
+    schedule = Schedule.raw([[1], [0]])
+    for step in schedule.steps:
+        what_if.next_step([step.releases[0].sensor], []).tally([step])
+        what_if.note(step)
+        accountant.apply(step)
+
+
 if __name__ == "__main__":
-    main()
+    beside() if sys.argv[1:] == [_BESIDE] else main()

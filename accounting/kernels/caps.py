@@ -16,7 +16,7 @@ from accounting.kernels.contraction import GAPS, MAX_PLACES, contraction, dense_
 from accounting.kernels.horizon import UNITS_PER_NAT, Constants, divergence_root
 from accounting.kernels.prior_constants import prior_constants
 from models.chain import ChainView, PopulationArrays, chain_view
-from models.jit import jit, pjit, prange
+from models.jit import jit, pjit
 
 UNLIMITED = 1 << 62
 """A cap that nothing reaches."""
@@ -230,8 +230,10 @@ def cap_person(
         reserve_for_hindsight(population, constants, caps, reserve, person)
 
 
-@pjit
+@pjit(lambda population, *_: population.slots.size, least=16)
 def cap_everybody(
+    begin: int,
+    end: int,
     population: PopulationArrays,
     constants: Constants,
     caps: Caps,
@@ -243,5 +245,5 @@ def cap_everybody(
     reserve: float,
 ) -> None:
     """All caps of a population."""
-    for person in prange(population.slots.size):
+    for person in range(begin, end):
         cap_person(population, constants, caps, horizon, mistakes, risk, added, is_apart, reserve, person)

@@ -14,7 +14,7 @@ from accounting.kernels.propagation import marginals
 from accounting.kernels.renewal import renewal_information
 from accounting.kernels.segments import shared_powers
 from models.chain import ChainView, PopulationArrays, chain_view
-from models.jit import jit, pjit, prange
+from models.jit import jit, pjit
 
 NOTHING_LEFT = 0
 DIVERGENCE = 1
@@ -103,7 +103,6 @@ def first_place_law(
     return population.initial[begin:end] if end > begin else chain.start[slot]
 
 
-@pjit
 def certify_everybody(
     population: PopulationArrays,
     first: int,
@@ -116,18 +115,29 @@ def certify_everybody(
 ) -> CertifiedArrays:
     """The people ``first..last - 1``; they are independent, so threads do not change a bit."""
     people = last - first
-    certified, baseline, information = np.empty(people), np.empty(people), np.empty(people)
-    by = np.empty(people, np.int64)
-    for i in prange(people):
+    found = CertifiedArrays(np.empty(people), np.empty(people), np.empty(people), np.empty(people, np.int64))
+    _certify(found, population, first, first_slot, counted, mistakes, order, threshold)
+    return found
+
+
+@pjit(lambda found, *_: found.certified.size)
+def _certify(
+    begin: int,
+    end: int,
+    found: CertifiedArrays,
+    population: PopulationArrays,
+    first: int,
+    first_slot: int,
+    counted: NDArray[np.bool_],
+    mistakes: int,
+    order: int,
+    threshold: float,
+) -> None:
+    for i in range(begin, end):
         person = first + i
         chain = chain_view(population, person)
         slot = first_slot % population.slots[person]
         start = first_place_law(population, person, chain, slot)
         one = certified_person(chain, start, slot, counted, mistakes, order, threshold)
-        certified[i], baseline[i], information[i], by[i] = (
-            one.certified,
-            one.baseline,
-            one.information,
-            one.by,
-        )
-    return CertifiedArrays(certified, baseline, information, by)
+        found.certified[i], found.baseline[i] = one.certified, one.baseline
+        found.information[i], found.by[i] = one.information, one.by

@@ -16,7 +16,7 @@ from accounting.kernels.propagation import marginals
 from accounting.kernels.rooms import Future, load_past, remember_ahead
 from accounting.kernels.sharpen import horizon_hits, with_history
 from models.chain import PopulationArrays, chain_view
-from models.jit import jit, pjit, prange
+from models.jit import jit, pjit
 
 
 @jit
@@ -114,8 +114,10 @@ def room_by_dear_bounds(
     return room
 
 
-@pjit
+@pjit(lambda population, constants, caps, state, since, people, *_: people.size)
 def find_dear_rooms(
+    begin: int,
+    end: int,
     population: PopulationArrays,
     constants: Constants,
     caps: Caps,
@@ -133,7 +135,7 @@ def find_dear_rooms(
     rooms: NDArray[np.int64],
 ) -> None:
     """:func:`room_by_dear_bounds` of each of these people; fills ``rooms`` (n,)."""
-    for k in prange(people.size):
+    for k in range(begin, end):
         rooms[k] = room_by_dear_bounds(
             population,
             constants,

@@ -11,7 +11,7 @@ from accounting.kernels.horizon import Constants, to_units
 from accounting.kernels.prior_constants import GuessBounds, prior_constants
 from accounting.kernels.renewal import surprise
 from models.chain import ChainView, PopulationArrays, chain_view
-from models.jit import jit, pjit, prange
+from models.jit import jit, pjit
 
 _ORDER = 3  # of the moment bound; higher orders hardly lower it when nothing is released
 _MOST_MOVES = 1 << 22  # entries of its table of moves
@@ -57,25 +57,24 @@ def fill_phase(
     constants.entropy_units[row] = to_units(entropy)
 
 
-@jit
-def fill_person(
-    population: PopulationArrays, constants: Constants, person: int, horizon: int, mistakes: int
-) -> None:
-    """All rows of one person, (cyclo-)stationary starts."""
-    chain = chain_view(population, person)
-    begin = constants.phase_start[person]
-    constants.contraction[begin : constants.phase_start[person + 1]] = gap_contractions(chain)
-    for slot in range(np.int64(population.slots[person])):  # one integer type, one compilation
-        fill_phase(constants, begin + slot, chain, slot, chain.start[slot], horizon, mistakes)
-
-
-@pjit
+@pjit(lambda first, last, *_: last - first)
 def fill_constants(
-    population: PopulationArrays, constants: Constants, horizon: int, mistakes: int, first: int, last: int
+    begin: int,
+    end: int,
+    first: int,
+    last: int,
+    population: PopulationArrays,
+    constants: Constants,
+    horizon: int,
+    mistakes: int,
 ) -> None:
-    """Constants of the people ``first..last - 1``."""
-    for person in prange(first, last):
-        fill_person(population, constants, person, horizon, mistakes)
+    """All rows of the people ``first..last - 1``, (cyclo-)stationary starts."""
+    for person in range(first + begin, first + end):
+        chain = chain_view(population, person)
+        row = constants.phase_start[person]
+        constants.contraction[row : constants.phase_start[person + 1]] = gap_contractions(chain)
+        for slot in range(np.int64(population.slots[person])):  # one integer type, one compilation
+            fill_phase(constants, row + slot, chain, slot, chain.start[slot], horizon, mistakes)
 
 
 def empty_constants(population: PopulationArrays) -> Constants:

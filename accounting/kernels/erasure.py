@@ -11,7 +11,7 @@ from accounting.kernels.patterns import bound_by_hits, bound_by_pattern, moments
 from accounting.kernels.renewal import renewal_information, renewal_optimum
 from accounting.kernels.segments import find_nodes, no_hit_weight, segment_polynomials, shared_powers
 from models.chain import ChainView
-from models.jit import jit, pjit, prange
+from models.jit import jit, pjit
 
 _SHARE = 1e-5  # of what the likeliest pattern gives: lighter ones are charged, not walked
 
@@ -97,7 +97,6 @@ def raw_success_from_powers(
     return bound
 
 
-@pjit
 def kept_sets(
     chain: ChainView,
     start: NDArray[np.float64],
@@ -121,7 +120,27 @@ def kept_sets(
     values = np.empty((kept.shape[0], 2))
     powers = shared_powers(chain, always.shape[0] - 1 if order > 1 else 0)
     told = marginal if has_feedback else marginal[:0]
-    for i in prange(kept.shape[0]):
+    person = (chain, start, first_slot, marginal, told, powers)
+    _fill_kept_sets(values, person, (always, step, cover, kept), (mistakes, order, least_pattern, guess))
+    return values
+
+
+@pjit(lambda values, *_: values.shape[0])
+def _fill_kept_sets(
+    begin: int,
+    end: int,
+    values: NDArray[np.float64],
+    person: tuple[
+        ChainView, NDArray[np.float64], int, NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]
+    ],
+    releases: tuple[NDArray[np.bool_], NDArray[np.int64], NDArray[np.bool_], NDArray[np.bool_]],
+    sought: tuple[int, int, float, float],
+) -> None:
+    """Fill ``values`` (sets, 2) of :func:`kept_sets`."""
+    chain, start, first_slot, marginal, told, powers = person
+    always, step, cover, kept = releases
+    mistakes, order, least_pattern, guess = sought
+    for i in range(begin, end):
         hits = kept_hits(always, step, cover, kept[i])
         information = renewal_information(chain, start, first_slot, hits, marginal).sum()
         success = raw_success_from_powers(
@@ -129,4 +148,3 @@ def kept_sets(
         )
         values[i, 0] = min(success, divergence_root(information, guess))
         values[i, 1] = information
-    return values

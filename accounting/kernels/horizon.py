@@ -28,14 +28,13 @@ from numpy.typing import NDArray
 from accounting.kernels.contraction import GAPS
 from accounting.kernels.step_terms import Scratch, StepView, new_scratch, step_terms
 from models.chain import PopulationArrays, chain_view
-from models.jit import inline, jit, pjit, prange
+from models.jit import inline, jit, pjit
 
 UNITS_PER_NAT = float(2**40)
 _SLACK_UNITS = 2  # covers the rounding of a term's sums, which stay below 1e-12 nat
 MEMORY = GAPS[-1]
 """Steps before the horizon whose terms are kept one by one."""
 
-PEOPLE_PER_TASK = 512
 
 BY_BASELINE, BY_DIVERGENCE, BY_SUCCESS = range(3)
 """Which bound gave a person's risk: the last is the moment bound, or the exact optimum where s = 0."""
@@ -262,8 +261,10 @@ def advance_person(
     state.decided_by[person] = BY_DIVERGENCE if state.bound[person] > baseline else BY_BASELINE
 
 
-@jit
-def advance_task(
+@pjit(lambda population, *_: population.slots.size, least=256)
+def advance(
+    begin: int,
+    end: int,
     population: PopulationArrays,
     constants: Constants,
     own: OwnStarts,
@@ -275,12 +276,11 @@ def advance_task(
     step: StepView,
     known_terms: KnownTerms,
     most_places: int,
-    task: int,
 ) -> None:
-    """Account one step for the people of one task, one after the other."""
+    """Account one step for everybody; people are independent, so threads do not change a bit."""
     scratch = new_scratch(step_before, step, most_places)
     rows = ring_rows(step_number, state.conditional.shape[0])
-    for person in range(task * PEOPLE_PER_TASK, min(since.size, (task + 1) * PEOPLE_PER_TASK)):
+    for person in range(begin, end):
         advance_person(
             population,
             constants,
@@ -295,36 +295,4 @@ def advance_task(
             known_terms,
             scratch,
             person,
-        )
-
-
-@pjit
-def advance(
-    population: PopulationArrays,
-    constants: Constants,
-    own: OwnStarts,
-    state: HorizonState,
-    since: NDArray[np.int64],
-    first_slot: int,
-    step_number: int,
-    step_before: StepView,
-    step: StepView,
-    known_terms: KnownTerms,
-    most_places: int,
-) -> None:
-    """Account one step for everybody; people are independent, so threads do not change a bit."""
-    for task in prange((since.size + PEOPLE_PER_TASK - 1) // PEOPLE_PER_TASK):
-        advance_task(
-            population,
-            constants,
-            own,
-            state,
-            since,
-            first_slot,
-            step_number,
-            step_before,
-            step,
-            known_terms,
-            most_places,
-            task,
         )

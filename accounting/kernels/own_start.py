@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from accounting.kernels.constants import fill_phase
 from accounting.kernels.horizon import Constants, OwnStarts
 from models.chain import PopulationArrays, chain_view
-from models.jit import jit, pjit, prange
+from models.jit import jit, pjit
 from models.stationary_kernels import push_forward
 
 
@@ -70,8 +70,10 @@ def refresh(
     fill_phase(constants, row, chain, slot, own.first[begin:end], horizon, mistakes)
 
 
-@pjit
+@pjit(lambda population, constants, own, people, *_: people.size, least=16)
 def refresh_all(
+    begin: int,
+    end: int,
     population: PopulationArrays,
     constants: Constants,
     own: OwnStarts,
@@ -83,7 +85,7 @@ def refresh_all(
     step_number: int,
 ) -> None:
     """Recompute the constants of these people from the marginals at hand, as after a restart."""
-    for k in prange(people.size):
+    for k in range(begin, end):
         person = people[k]
         refresh(population, constants, own, person, since[person], first_slot, horizon, mistakes, step_number)
 
@@ -105,8 +107,10 @@ def carry_and_refresh(
         refresh(population, constants, own, person, since, first_slot, horizon, mistakes, step_number)
 
 
-@pjit
+@pjit(lambda population, constants, own, people, *_: people.size, least=64)
 def carry_all(
+    begin: int,
+    end: int,
     population: PopulationArrays,
     constants: Constants,
     own: OwnStarts,
@@ -118,7 +122,7 @@ def carry_all(
     step_number: int,
 ) -> None:
     """Move the marginals of these people on to ``step_number``, and the constants that hang on them."""
-    for k in prange(people.size):
+    for k in range(begin, end):
         person = people[k]
         carry_and_refresh(
             population, constants, own, person, since[person], first_slot, horizon, mistakes, step_number

@@ -30,7 +30,7 @@ from accounting.kernels.place_lanes import WIDTH
 from accounting.kernels.small_chains import LaneWork, filter_small_step, is_small
 from accounting.kernels.trace_decoding import DecodeWork, decode_trace, new_decode_work
 from models.chain import ChainView, PopulationArrays, inlined_chain_view
-from models.jit import inline, jit, pjit, prange
+from models.jit import inline, jit, pjit
 
 PEOPLE_PER_BLOCK = 64
 """People a thread visits with one set of scratch arrays."""
@@ -85,15 +85,18 @@ def block_count(population: PopulationArrays) -> int:
     return (population.slots.size + PEOPLE_PER_BLOCK - 1) // PEOPLE_PER_BLOCK
 
 
-@pjit
 def smallest_entries(population: PopulationArrays) -> NDArray[np.float64]:
     """The smallest positive probability in each person's matrices, (N,); computed once per population."""
-    people = population.slots.size
-    smallest = np.empty(people)
-    for person in prange(people):
+    smallest = np.empty(population.slots.size)
+    _fill_smallest(smallest, population)
+    return smallest
+
+
+@pjit(lambda smallest, _: smallest.size, least=1024)
+def _fill_smallest(begin: int, end: int, smallest: NDArray[np.float64], population: PopulationArrays) -> None:
+    for person in range(begin, end):
         entries = population.value[population.entry_start[person] : population.entry_start[person + 1]]
         smallest[person] = smallest_entry(entries)
-    return smallest
 
 
 @inline
@@ -142,8 +145,10 @@ def _decode_block(
         _decode_person(population, i, smallest[i], first_slot, labels, likelihood[i], work, decoded)
 
 
-@pjit
+@pjit(lambda population, *_: block_count(population))
 def decode_people(
+    begin: int,
+    end: int,
     population: PopulationArrays,
     smallest: NDArray[np.float64],
     first_slot: int,
@@ -156,7 +161,7 @@ def decode_people(
     ``labels`` (T, M): the outcome of each location; ``likelihood`` (N, T, O): of each outcome, per person.
     """
     most = largest_place_count(population)
-    for block in prange(block_count(population)):
+    for block in range(begin, end):
         _decode_block(population, block, most, smallest, first_slot, labels, likelihood, decoded)
 
 
@@ -171,10 +176,12 @@ def _begin_person(population: PopulationArrays, person: int, first_slot: int, st
     state.is_exact[person] = True
 
 
-@pjit
-def begin_filter(population: PopulationArrays, first_slot: int, state: FilterArrays) -> None:
+@pjit(lambda population, *_: population.slots.size, least=1024)
+def begin_filter(
+    begin: int, end: int, population: PopulationArrays, first_slot: int, state: FilterArrays
+) -> None:
     """Set belief and score to everybody's start, before the first observation."""
-    for person in prange(population.slots.size):
+    for person in range(begin, end):
         _begin_person(population, person, first_slot, state)
 
 
@@ -277,8 +284,10 @@ def _filter_block(
             _filter_person(population, i, smallest[i], step, first_slot, labels, likelihood[i], work, state)
 
 
-@pjit
+@pjit(lambda population, *_: block_count(population))
 def filter_people(
+    begin: int,
+    end: int,
     population: PopulationArrays,
     smallest: NDArray[np.float64],
     step: int,
@@ -293,5 +302,5 @@ def filter_people(
     whose ``is_exact`` has become False: their whole trace is decoded instead.
     """
     most = largest_place_count(population)
-    for block in prange(block_count(population)):
+    for block in range(begin, end):
         _filter_block(population, block, most, smallest, step, first_slot, labels, likelihood, state)

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from accounting.kernels.patterns import success_bound
 from accounting.kernels.segments import find_nodes, segment_polynomials
 from models.chain import ChainView
-from models.jit import jit, pjit, prange
+from models.jit import jit, pjit
 
 
 @jit
@@ -30,7 +30,6 @@ def posterior_bound(
     return min(1.0, success_bound(moments / moments[0], steps - mistakes))
 
 
-@pjit
 def posterior_bounds(
     chain: ChainView,
     start: NDArray[np.float64],
@@ -41,9 +40,24 @@ def posterior_bounds(
 ) -> NDArray[np.float64]:
     """One bound for each draw of published values, shape (draws,); ``likelihoods`` (draws, T, K)."""
     bounds = np.empty(likelihoods.shape[0])
-    for draw in prange(likelihoods.shape[0]):
-        bounds[draw] = posterior_bound(chain, start, first_slot, likelihoods[draw], mistakes, order)
+    _fill_posterior_bounds(bounds, chain, start, first_slot, likelihoods, mistakes, order)
     return bounds
+
+
+@pjit(lambda bounds, *_: bounds.size)
+def _fill_posterior_bounds(
+    begin: int,
+    end: int,
+    bounds: NDArray[np.float64],
+    chain: ChainView,
+    start: NDArray[np.float64],
+    first_slot: int,
+    likelihoods: NDArray[np.float64],
+    mistakes: int,
+    order: int,
+) -> None:
+    for draw in range(begin, end):
+        bounds[draw] = posterior_bound(chain, start, first_slot, likelihoods[draw], mistakes, order)
 
 
 @jit

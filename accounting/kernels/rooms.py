@@ -23,9 +23,9 @@ from numpy.typing import NDArray
 
 from accounting.kernels.caps import UNLIMITED, Caps
 from accounting.kernels.contraction import GAPS
-from accounting.kernels.horizon import MEMORY, PEOPLE_PER_TASK, UNITS_PER_NAT, Constants, HorizonState
+from accounting.kernels.horizon import MEMORY, UNITS_PER_NAT, Constants, HorizonState
 from models.chain import PopulationArrays
-from models.jit import jit, pjit, prange
+from models.jit import jit, pjit
 
 _SLACK_UNITS = 16.0  # rounding of one remembered amount, with room to spare
 
@@ -144,31 +144,10 @@ def largest_term(free: float, slope: float) -> int:
     return int(free / slope * (1.0 - 1e-12))
 
 
-@jit
-def rooms_of_task(
-    population: PopulationArrays,
-    constants: Constants,
-    caps: Caps,
-    state: HorizonState,
-    rooms: Rooms,
-    first_slot: int,
-    next_step: int,
-    longest_cycle: int,
-    task: int,
-) -> None:
-    """The rooms of one task's people, one after the other."""
-    positions = MEMORY + state.conditional.shape[0] + longest_cycle
-    future = Future(np.empty(positions), np.empty(positions), np.empty(positions), np.empty(positions))
-    for person in range(task * PEOPLE_PER_TASK, min(caps.step.size, (task + 1) * PEOPLE_PER_TASK)):
-        has_own_start = population.initial_start[person] < population.initial_start[person + 1]
-        slots = int(population.slots[person])
-        room_of_person(
-            constants, caps, state, rooms, future, slots, has_own_start, first_slot, next_step, person
-        )
-
-
-@pjit
+@pjit(lambda population, *_: population.slots.size, least=256)
 def find_rooms(
+    begin: int,
+    end: int,
     population: PopulationArrays,
     constants: Constants,
     caps: Caps,
@@ -179,5 +158,11 @@ def find_rooms(
     longest_cycle: int,
 ) -> None:
     """What the next step may tell of everybody; fills ``rooms``, changes nothing else."""
-    for task in prange((caps.step.size + PEOPLE_PER_TASK - 1) // PEOPLE_PER_TASK):
-        rooms_of_task(population, constants, caps, state, rooms, first_slot, next_step, longest_cycle, task)
+    positions = MEMORY + state.conditional.shape[0] + longest_cycle
+    future = Future(np.empty(positions), np.empty(positions), np.empty(positions), np.empty(positions))
+    for person in range(begin, end):
+        has_own_start = population.initial_start[person] < population.initial_start[person + 1]
+        slots = int(population.slots[person])
+        room_of_person(
+            constants, caps, state, rooms, future, slots, has_own_start, first_slot, next_step, person
+        )

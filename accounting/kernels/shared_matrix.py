@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from accounting.kernels.forward_viterbi import POSSIBLE, SAFE_PRODUCT, smallest_entry
 from accounting.kernels.people_lanes import condition_people, move_people
 from accounting.kernels.population_decoding import DecodedArrays
-from models.jit import jit, pjit, prange
+from models.jit import jit, pjit
 
 BLOCK = 64
 """People in one block: their beliefs and scores for 100 places stay in the second-level cache."""
@@ -97,8 +97,10 @@ def _note(step: int, people: int, state: BlockState, decoded: DecodedArrays, fir
             decoded.log_path[first + i] += np.log(state.best[i])
 
 
-@pjit
+@pjit(lambda columns, start, labels, likelihood, *_: (likelihood.shape[0] + BLOCK - 1) // BLOCK)
 def decode_shared(
+    begin: int,
+    end: int,
     columns: NDArray[np.float64],
     start: NDArray[np.float64],
     labels: NDArray[np.int32],
@@ -115,7 +117,7 @@ def decode_shared(
     people = likelihood.shape[0]
     places = columns.shape[0]
     smallest = smallest_entry(columns.ravel())
-    for block in prange((people + BLOCK - 1) // BLOCK):
+    for block in range(begin, end):
         first = block * BLOCK
         last = min(people, first + BLOCK)
         state = BlockState(

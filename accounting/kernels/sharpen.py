@@ -32,7 +32,7 @@ from accounting.kernels.horizon import (
 from accounting.kernels.propagation import marginals
 from accounting.kernels.renewal import renewal_information
 from models.chain import ChainView, PopulationArrays, chain_view
-from models.jit import jit, pjit, prange
+from models.jit import jit, pjit
 
 _MOST_ENTRIES = 1 << 22  # 32 MiB a table
 _LEAST_PATTERN = 1e-3  # patterns less likely are not told apart: a few hundred per person at most
@@ -139,44 +139,10 @@ def sharpen_person(
     return with_history(chain, start, slot, hits, marginal, remembered, guess, mistakes, order)
 
 
-@jit
-def sharpen_into(
-    population: PopulationArrays,
-    constants: Constants,
-    own: OwnStarts,
-    state: HorizonState,
-    since: int,
-    first_slot: int,
-    step_number: int,
-    labels: NDArray[np.int32],
-    mistakes: int,
-    order: int,
-    person: int,
-) -> None:
-    """Lower one person's risk to the smallest bound, never below the baseline, and say which it was."""
-    dear = sharpen_person(
-        population,
-        constants,
-        own,
-        state,
-        since,
-        first_slot,
-        step_number,
-        labels,
-        mistakes,
-        order,
-        person,
-    )
-    lowest = min(dear.success, dear.divergence)
-    if lowest < state.risk[person]:
-        by = BY_SUCCESS if dear.success <= dear.divergence else BY_DIVERGENCE
-        baseline = state.baseline[person]
-        state.decided_by[person] = by if lowest > baseline else BY_BASELINE
-        state.risk[person] = max(lowest, baseline)
-
-
-@pjit
+@pjit(lambda population, constants, own, state, people, *_: people.size)
 def sharpen(
+    begin: int,
+    end: int,
     population: PopulationArrays,
     constants: Constants,
     own: OwnStarts,
@@ -189,10 +155,10 @@ def sharpen(
     mistakes: int,
     order: int,
 ) -> None:
-    """Lower the risk of these people, each on its own."""
-    for k in prange(people.size):
+    """Lower each one's risk to the smallest bound, never below the baseline, and say which it was."""
+    for k in range(begin, end):
         person = people[k]
-        sharpen_into(
+        dear = sharpen_person(
             population,
             constants,
             own,
@@ -205,3 +171,9 @@ def sharpen(
             order,
             person,
         )
+        lowest = min(dear.success, dear.divergence)
+        if lowest < state.risk[person]:
+            by = BY_SUCCESS if dear.success <= dear.divergence else BY_DIVERGENCE
+            baseline = state.baseline[person]
+            state.decided_by[person] = by if lowest > baseline else BY_BASELINE
+            state.risk[person] = max(lowest, baseline)

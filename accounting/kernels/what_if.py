@@ -10,10 +10,8 @@ from numpy.typing import NDArray
 from accounting.kernels.horizon import OwnStarts, is_in_reach, to_units
 from accounting.kernels.step_terms import Scratch, StepTerms, StepView, new_scratch, step_terms
 from models.chain import PopulationArrays, chain_view
-from models.jit import jit, pjit, prange
+from models.jit import jit, pjit
 from models.stationary_kernels import push_forward
-
-PEOPLE_PER_TASK = 128
 
 
 class Terms(NamedTuple):
@@ -54,8 +52,10 @@ def next_terms(
     return terms if step_number > since else StepTerms(terms.unconditioned, terms.unconditioned)
 
 
-@jit
-def terms_of_task(
+@pjit(lambda population, own, since, people, *_: people.size, least=64)
+def find_terms(
+    begin: int,
+    end: int,
     population: PopulationArrays,
     own: OwnStarts,
     since: NDArray[np.int64],
@@ -66,11 +66,10 @@ def terms_of_task(
     step: StepView,
     most_places: int,
     terms: Terms,
-    task: int,
 ) -> None:
-    """The terms of one task's people; see :func:`find_terms`."""
+    """What the step would tell of each of these people if it came next; fills ``terms``, zeros before."""
     scratch = new_scratch(step_before, step, most_places)
-    for k in range(task * PEOPLE_PER_TASK, min(people.size, (task + 1) * PEOPLE_PER_TASK)):
+    for k in range(begin, end):
         person = people[k]
         if step_number >= since[person] and is_in_reach(population, person, step.labels):
             found = next_terms(
@@ -88,42 +87,12 @@ def terms_of_task(
             terms.unconditioned[k] = to_units(found.unconditioned)
 
 
-@pjit
-def find_terms(
-    population: PopulationArrays,
-    own: OwnStarts,
-    since: NDArray[np.int64],
-    people: NDArray[np.int64],
-    first_slot: int,
-    step_number: int,
-    step_before: StepView,
-    step: StepView,
-    most_places: int,
-    terms: Terms,
-) -> None:
-    """What the step would tell of each of these people if it came next; fills ``terms``, zeros before."""
-    for task in prange((people.size + PEOPLE_PER_TASK - 1) // PEOPLE_PER_TASK):
-        terms_of_task(
-            population,
-            own,
-            since,
-            people,
-            first_slot,
-            step_number,
-            step_before,
-            step,
-            most_places,
-            terms,
-            task,
-        )
-
-
-@pjit
+@pjit(lambda population, *_: population.slots.size, least=1024)
 def count_reaches(
-    population: PopulationArrays, labels: NDArray[np.int32], reaches: NDArray[np.int64]
+    begin: int, end: int, population: PopulationArrays, labels: NDArray[np.int32], reaches: NDArray[np.int64]
 ) -> None:
     """Add to each person's ``reaches`` (N,) the number of rows of ``labels`` (steps, M) that count them."""
-    for person in prange(reaches.size):
+    for person in range(begin, end):
         reaches[person] += reaches_of(population, person, labels)
 
 

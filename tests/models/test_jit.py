@@ -17,7 +17,10 @@ from models.exceptions import MachineError
 from models.jit import CPU, check_cpu, forget_unused, source_stamp
 
 ROOT = Path(__file__).resolve().parents[2]
-NOT_COMPILED = {"models.compiling", "models.exceptions", "accounting.exposure", "accounting.observation"}
+NOT_COMPILED = {
+    *("models.compiling", "models.threads", "models.exceptions"),
+    *("accounting.exposure", "accounting.observation"),
+}
 """Modules without kernels that modules with kernels import, for what is not compiled only."""
 
 

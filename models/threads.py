@@ -1,0 +1,56 @@
+"""Kernels that walk over independent people, run on several threads.
+
+Threads are driven from here and not by numba: it would compile each such kernel several times over.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from typing import Any, Concatenate, ParamSpec, cast
+
+import numba
+
+P = ParamSpec("P")
+
+_PIECES = 4  # for each thread, so that one with laborious people is not waited for
+
+
+def in_threads(
+    count: Callable[..., int], least: int, kernel: Callable[Concatenate[int, int, P], None]
+) -> Callable[P, None]:
+    """A function that calls ``kernel(begin, end, *arguments)`` for ranges that together make ``0..n - 1``.
+
+    ``n = count(*arguments)``, and a range of fewer than ``least`` is not worth a thread;
+    ``numba.set_num_threads`` limits the threads. What the kernel writes for one number must not depend on the
+    others: then neither threads nor ranges change a bit.
+    """
+
+    work = cast(Callable[..., None], kernel)
+
+    def over_all(*arguments: Any) -> None:
+        people, threads = count(*arguments), numba.get_num_threads()
+        size = max(least, -(-people // (threads * _PIECES)))
+        if threads == 1 or people <= size:
+            work(0, people, *arguments)
+            return
+        jobs = [
+            _pool().submit(work, begin, min(begin + size, people), *arguments)
+            for begin in range(0, people, size)
+        ]
+        for job in jobs:
+            job.result()
+
+    over_all.__name__, over_all.__doc__ = kernel.__name__, kernel.__doc__
+    return cast(Callable[P, None], over_all)
+
+
+@cache
+def _pool() -> ThreadPoolExecutor:
+    most = numba.config.NUMBA_NUM_THREADS  # type: ignore[attr-defined]
+    return ThreadPoolExecutor(most, thread_name_prefix="people")
+
+
+os.register_at_fork(after_in_child=_pool.cache_clear)  # threads do not live on in a child
