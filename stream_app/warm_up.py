@@ -46,7 +46,7 @@ def main() -> None:
 
 
 def beside() -> None:
-    """Compile what the other process comes to later: one person's bounds, accounts and decisions of nobody."""
+    """Compile what the other comes to later: one person's bounds, accounts and decisions of nobody."""
     places = np.arange(2, dtype=np.int32)
     columns = np.array([[0, 2, 4]], dtype=np.int32)
     chain = ChainView(
