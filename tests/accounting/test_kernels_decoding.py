@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 import numba
 import numpy as np
 import pytest
@@ -342,23 +337,6 @@ def test_labels_and_likelihoods_of_the_wrong_shape_are_refused() -> None:
         decode_population(population, 0, np.zeros((3, 5), np.int32), np.ones((1, 3, 1)))
     with pytest.raises(HorizonError, match="likelihoods must be"):
         decode_population(population, 0, np.ones((3, 2), np.int32), np.ones((1, 3, 1)))
-
-
-@pytest.mark.slow
-def test_kernels_stay_inside_their_arrays(tmp_path: Path) -> None:
-    """Decoding and attacks once more with every index checked, compiled so into a cache of their own."""
-    environment = os.environ | {"NUMBA_BOUNDSCHECK": "1", "NUMBA_CACHE_DIR": str(tmp_path)}
-    here = Path(__file__).parent
-    chosen = "not inside and not 5000 and not long_horizon and not threads"
-    run = subprocess.run(
-        [sys.executable, "-m", "pytest", here / Path(__file__).name, here / "test_attacks.py", "-k", chosen],
-        cwd=here.parents[1],
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert run.returncode == 0, run.stdout[-2000:]
 
 
 def _dense(chain) -> NDArray[np.float64]:

@@ -1,0 +1,87 @@
+"""Kernels never read or write outside their arrays.
+
+They stand in the first folder, or the longer one would be the last of all tests to end.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numba
+import pytest
+
+import models.jit  # noqa: F401 - says where kernels are kept
+
+ROOT = Path(__file__).resolve().parents[2]
+ONE_TOO_FAR = """
+import sys
+import numpy as np
+from models.jit import inline, jit, pjit, prange
+
+@inline
+def clear(values, i):
+    values[i] = 0.0
+
+@jit
+def clear_one(values, i):
+    clear(values, i)
+
+@pjit
+def clear_first(values, count):
+    for i in prange(count):
+        clear_one(values, i)
+
+for kernel, fits in ((clear_one, 2), (clear_first, 3)):
+    kernel(np.zeros(3), fits)
+    try:
+        kernel(np.zeros(3), fits + 1)
+    except (IndexError, SystemError) as error:
+        print(kernel.__name__, "index is out of bounds" in f"{error} {error.__cause__}")
+"""
+
+
+def checked(*arguments: str | Path, cache: Path) -> subprocess.CompletedProcess[str]:
+    """Python with every index of an array checked.
+
+    In one thread, as an error in another one's part of a loop would be lost.
+    """
+    environment = {
+        "NUMBA_BOUNDSCHECK": "1",
+        "NUMBA_NUM_THREADS": "1",
+        "NUMBA_CACHE_DIR": str(cache),
+        "PYTHONPATH": str(ROOT),
+    }
+    return subprocess.run(
+        [sys.executable, *arguments],
+        cwd=ROOT,
+        env=os.environ | environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.mark.slow
+def test_an_index_one_too_far_is_found_in_every_sort_of_kernel(tmp_path: Path) -> None:
+    """What the next test rests on: also in a kernel compiled into its caller, below a loop over people."""
+    script = tmp_path / "one_too_far.py"
+    script.write_text(ONE_TOO_FAR)
+    run = checked(script, cache=tmp_path)
+    assert run.stdout.splitlines() == ["clear_one True", "clear_first True"], run.stderr
+
+
+@pytest.mark.slow
+def test_no_test_of_a_kernel_makes_it_leave_its_arrays() -> None:
+    """All fast tests of models and accounting once more, with kernels that check every index.
+
+    Such kernels are kept apart, as numba does not tell them from others; compiling takes most of the time,
+    once. Not seen are loads and stores that are written for the compiler (``models.jit.intrinsic``), an index
+    just below zero, which counts from the end, and one that stays inside an array that people share.
+    """
+    cache = Path(numba.config.CACHE_DIR).with_name("kernels-checked")
+    chosen = ("-m", "not slow", "tests/models", "tests/accounting")
+    run = checked("-m", "pytest", "-x", *chosen, cache=cache)
+    assert run.returncode == 0, run.stdout[-4000:]
