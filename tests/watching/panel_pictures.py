@@ -105,8 +105,7 @@ def draw_panel(
     title = f"{panel.title}, {unit.name}" if unit.name else panel.title
     figure.text(left + 0.006, top - 0.19 / height, title, fontsize=9, va="center")
     if panel.kind == "stat":
-        said = say(last_values(panel, address, unit)[0].values[-1])
-        frame.text(0.5, 0.45, said, fontsize=22, color=COLOURS[0], ha="center", va="center")
+        draw_numbers(frame, last_values(panel, address, unit))
         return
     answers = (
         last_values(panel, address, unit)
@@ -121,6 +120,16 @@ def draw_panel(
     axes.tick_params(labelsize=7, length=2, color=QUIET)
     axes.spines[["top", "right"]].set_visible(False)
     (draw_bars if panel.kind == "bargauge" else draw_lines)(axes, answers)
+
+
+def draw_numbers(frame: Any, answers: list[Answer]) -> None:
+    """The last value of each series, side by side; several have their names below."""
+    for number, answer in enumerate(answers):
+        place = (number + 0.5) / len(answers)
+        said = say(answer.values[-1])
+        frame.text(place, 0.45, said, fontsize=22, color=COLOURS[0], ha="center", va="center")
+        if len(answers) > 1:
+            frame.text(place, 0.15, answer.name, fontsize=7, color=QUIET, ha="center", va="center")
 
 
 def draw_bars(axes: Any, answers: list[Answer]) -> None:
