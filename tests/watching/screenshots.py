@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 from PIL import Image
 
 from stream_app.report.lowering import load_priors
+from stream_app.report.pdf import pdf_of
 from stream_app.report.write import write_report
 from stream_app.settings_sources import load_settings
 from tests.watching.browser import WatchedPage, chromium
@@ -49,9 +51,29 @@ def main(folder: Path = FOLDER) -> None:
             lowering = report.page.locator("section", has=report.page.get_by_text("What would lower it"))
             lowering.screenshot(path=folder / "report-lowering.png")
             report.close()
+            report = WatchedPage(browser, (Path(scratch) / "report.html").as_uri(), **PHONE)
+            report.page.screenshot(path=folder / "report-phone.png")
+            report.close()
+            draw_printed(Path(scratch) / "report.html", folder / "report-printed.png")
         panel_pictures(engine, Path(scratch), folder)
     for picture in folder.glob("*.png"):
         make_small(picture)
+
+
+def draw_printed(report: Path, picture: Path) -> None:
+    """The first two pages of the report as a PDF, side by side."""
+    pdf = report.with_suffix(".pdf")
+    pdf.write_bytes(pdf_of(report.read_text()))
+    pages = [report.with_name(f"page-{number}.png") for number in (1, 2)]
+    for number, page in enumerate(pages, start=1):
+        command = ["pdftoppm", "-png", "-singlefile", "-r", "70", "-f", str(number), "-l", str(number)]
+        subprocess.run([*command, str(pdf), str(page.with_suffix(""))], check=True)
+    drawn = [Image.open(page) for page in pages]
+    width, height = drawn[0].size
+    both = Image.new("RGB", (2 * width + 12, height), "#99a3ad")
+    for number, page in enumerate(drawn):
+        both.paste(page, (number * (width + 12), 0))
+    both.save(picture)
 
 
 def make_small(picture: Path) -> None:
