@@ -196,13 +196,19 @@ def _request(data: bytes) -> None:
         assert authorization.removeprefix("Bearer ") == TOKEN, "people are told without the token"
 
 
+@cache
+def _restored() -> ContinuousAccountant:
+    """One for all inputs: restoring takes over a whole state, or nothing."""
+    return accountant()
+
+
 def _cached_state(data: bytes) -> None:
     """A snapshot as a restart finds it: used or not, never an error."""
     folder = _folder() / "cache"
     folder.mkdir(exist_ok=True)
     (folder / "decisions.jsonl").write_bytes(b"one\n")
     (folder / FILE).write_bytes(data)
-    SnapshotCache(folder, {}, 1.0).restore(accountant(), 1)
+    SnapshotCache(folder, {}, 1.0).restore(_restored(), 1)
 
 
 def _priors(suffix: str) -> tuple[bytes, ...]:
@@ -329,7 +335,7 @@ DOORS: dict[str, Callable[[str], Target]] = {
     "HTTP request": door(_request, *_REQUESTS, secrets=(TOKEN,)),
     **SOCKET,
     "snapshot": lambda name: Target(
-        name, (_snapshot(),), lambda data: accountant().restore(data), quick_inputs=500
+        name, (_snapshot(),), lambda data: _restored().restore(data), quick_inputs=500
     ),
     "snapshot in a folder": lambda name: Target(name, (_stored_snapshot(),), _cached_state, quick_inputs=500),
     "progress.json": _in_folder("progress.json"),

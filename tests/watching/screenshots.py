@@ -19,7 +19,7 @@ from tests.watching.panel_pictures import panel_pictures
 
 COLOURS = 64
 FOLDER = Path("docs/screenshots")
-DESKTOP = {"viewport": {"width": 1180, "height": 900}}
+DESKTOP = {"viewport": {"width": 1280, "height": 900}}
 REPORT = {"width": 860, "height": 1400}
 PHONE = {"viewport": {"width": 390, "height": 844}, "device_scale_factor": 1.5, "is_mobile": True}
 
