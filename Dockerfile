@@ -13,6 +13,7 @@ COPY pyproject.toml README.md LICENSE ./
 COPY models models
 COPY accounting accounting
 COPY stream_app stream_app
+COPY tallyguard tallyguard
 RUN pip install --no-cache-dir --disable-pip-version-check --no-deps --no-build-isolation .
 
 

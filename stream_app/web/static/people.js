@@ -92,7 +92,7 @@ function reason(found, row) {
   const why = element("div", { id: "why", tabindex: "-1" },
     element("h3", {}, "Which release did it: ", element("code", {}, found.person.slice(0, 12))),
     element("p", {}, `${stepName(found.steps[0], about)} to ${stepName(found.steps[1], about)} alone, without what earlier releases told: ceiling ${inAHundred(found.certified)}, guess ${inAHundred(found.baseline)}, ${bits(found.information_bits)} told in all.`),
-    rows.length ? element("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Releases by what they revealed" }, element("table", {}, ...table("Releases by what they revealed", head, rows))) : element("p", {}, nothing),
+    rows.length ? element("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": "Releases by what they revealed" }, element("table", {}, ...table("Releases by what they revealed", head, rows))) : element("p", {}, nothing),
   );
   row.after(element("tr", {}, element("td", { colspan: row.cells.length }, why)));
   why.focus();
