@@ -56,5 +56,6 @@ svg .name-added { fill: var(--added); }
   font-weight: 600; }
 @page { size: A4; margin: 18mm 16mm 20mm; @bottom-right { content: counter(page) " of " counter(pages); } }
 @media print { :root { font-size: 10.5pt; } body { padding: 0; max-width: none; }
-  tr, figure { break-inside: avoid; } h2, dt { break-after: avoid; } .scroll { overflow: visible; } }
+  tr, figure { break-inside: avoid; } h2, dt { break-after: avoid; } p:has(+ .scroll) { break-after: avoid; }
+  .scroll { overflow: visible; } }
 """
