@@ -127,8 +127,18 @@ def administration(connection: Connection) -> Iterator[Any]:
 
     from stream_app.kafka.broker_errors import broker_errors
 
+    class Admin(KafkaAdminClient):  # type: ignore[misc]
+        def __init__(self, **arguments: Any) -> None:
+            try:
+                super().__init__(**arguments)
+            except Exception:
+                if hasattr(self, "_net"):  # its thread runs, though no broker has answered
+                    self._closed = False
+                    self.close()
+                raise
+
     with broker_errors(connection):
-        admin = KafkaAdminClient(**connection.kafka_python(), bootstrap_timeout_ms=10_000)
+        admin = Admin(**connection.kafka_python(), bootstrap_timeout_ms=10_000)
         try:
             yield admin
         finally:

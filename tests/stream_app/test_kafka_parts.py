@@ -463,3 +463,35 @@ def test_the_embedded_run_of_the_same_messages_releases_the_same(tmp_path: Path)
     taken.closed += target.take([], 0.0).closed
     lines = b"".join(step.release.line() for step in taken.closed)
     assert lines == outputs_of(tmp_path)["releases.jsonl"]
+
+
+_LOOK_FOUR_TIMES = """
+import gc, logging, os, threading
+import kafka
+from stream_app.kafka.connection import Connection
+from stream_app.kafka.deployment import administration
+from stream_app.kafka.exceptions import BrokerError
+from stream_app.settings import KafkaSettings
+
+class Impatient(kafka.KafkaAdminClient):
+    def __init__(self, **arguments):
+        super().__init__(**arguments | {"bootstrap_timeout_ms": 100})
+
+kafka.KafkaAdminClient = Impatient
+logging.disable(logging.CRITICAL)
+for _ in range(4):
+    try:
+        with administration(Connection.of(KafkaSettings(servers=("127.0.0.1:9",)))):
+            pass
+    except BrokerError:
+        gc.collect()
+        print(threading.active_count(), len(os.listdir("/proc/self/fd")))
+"""
+
+
+def test_an_absent_broker_leaves_no_thread_and_no_file_behind() -> None:
+    """A worker looks at its topics again and again while the broker is away."""
+    command = [sys.executable, "-c", _LOOK_FOUR_TIMES]
+    used = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+    assert len(used) == 4
+    assert len(set(used)) == 1
