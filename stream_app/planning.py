@@ -19,6 +19,7 @@ from models.sensors import Sensor, SensorRegistry
 from stream_app.embedded import Plan, RunOptions, follow_schedule, make_plan, new_accountant
 from stream_app.habits import basis_note, habits_warning
 from stream_app.keys import load_pseudonym_key
+from stream_app.nobody import require_people
 from stream_app.people_shards import decision_shares
 from stream_app.policy import BudgetPolicy, Decided
 from stream_app.settings import Settings
@@ -119,6 +120,7 @@ def plan_releases(
 
 def plan_schedule(settings: Settings, schedule: Schedule, population: Population) -> ReleasePlan:
     """The same for a schedule that stands in no file."""
+    require_people(settings, len(population))
     registry = SensorRegistry(population.location_names, sensors_of(schedule))
     return _decided(settings, follow_schedule(settings, schedule, registry), population)
 

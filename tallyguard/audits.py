@@ -14,7 +14,8 @@ from models.exceptions import ScheduleError
 from models.population import Population
 from models.prior import MovementPrior
 from models.schedule import Schedule
-from tallyguard.results import Table, in_100
+from stream_app.habits import basis_note
+from tallyguard.results import Table, in_100, said
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -25,8 +26,10 @@ People = MovementPrior | Population
 class Audits(Table):
     """One :class:`Audit` a person, found by position or by id: ``audits["ada"].certified``."""
 
-    def __init__(self, audits: Sequence[Audit]) -> None:
+    def __init__(self, audits: Sequence[Audit], note: str | None = None) -> None:
         self._audits = tuple(audits)
+        self.note = note
+        """What must be said of the habits where they are assumed, not measured."""
 
     def __len__(self) -> int:
         """Number of people."""
@@ -43,7 +46,7 @@ class Audits(Table):
     def __getitem__(self, person: int | str | slice) -> Audit | Audits:
         """Somebody's audit; those of a slice as audits of their own. ``KeyError`` for an unknown id."""
         if isinstance(person, slice):
-            return Audits(self._audits[person])
+            return Audits(self._audits[person], self.note)
         if isinstance(person, str):
             found = [each for each in self._audits if each.person == person]
             if not found:
@@ -59,7 +62,7 @@ class Audits(Table):
         right = first.steps - first.mistakes
         return (
             f"Chance in 100 of telling where a person was in at least {right} of {first.steps} steps, "
-            "if habits are as the prior says"
+            "if habits are as the prior says" + said(self.note)
         )
 
     def shown(self) -> Mapping[str, Sequence[str]]:
@@ -112,14 +115,16 @@ class Audits(Table):
 class Why(Table):
     """One person's risk taken apart: which release told how much."""
 
-    def __init__(self, person: str, explanation: Explanation) -> None:
+    def __init__(self, person: str, explanation: Explanation, note: str | None = None) -> None:
         self.person = person
+        self.note = note
         self.explanation = explanation
 
     def caption(self) -> str:
         """Guess and ceiling that are explained."""
         found = self.explanation
-        return f"{self.person}: guess {in_100(found.baseline)}, ceiling {in_100(found.certified)} in 100"
+        figures = f"guess {in_100(found.baseline)}, ceiling {in_100(found.certified)} in 100"
+        return f"{self.person}: {figures}, if habits are as the prior says" + said(self.note)
 
     def shown(self) -> Mapping[str, Sequence[str]]:
         """The releases, most telling first."""
@@ -162,7 +167,7 @@ def audit(
     chosen = None if person is None else [population.position(person)]
     attacks = AttackSettings(draws=draws) if draws else None
     found = audit_population(population, schedule, mistakes, people=chosen, effort=effort, attacks=attacks)
-    return Audits(tuple(found))
+    return Audits(tuple(found), basis_note(len(population), population.assumed))
 
 
 def certify(people: People, schedule: Schedule, mistakes: int = 1, *, effort: Effort | None = None) -> Audits:
@@ -177,7 +182,8 @@ def explain(people: People, schedule: Schedule, mistakes: int = 1, *, person: st
     exposure = Exposure.of(
         population.chain(position), schedule, population.location_count, population.initial(position)
     )
-    return Why(population.people[position], explain_exposure(exposure, schedule.steps, mistakes))
+    explanation = explain_exposure(exposure, schedule.steps, mistakes)
+    return Why(population.people[position], explanation, basis_note(1, population.assumed))
 
 
 def best_attack(audit: Audit) -> float | None:

@@ -11,17 +11,19 @@ from accounting.ledgers.differential_privacy import DpStatement, read_differenti
 from accounting.ledgers.log import ReleaseLog
 from models.population import Population
 from models.schedule import Schedule
+from stream_app.habits import basis_note
 from stream_app.planning import ReleasePlan, plan_schedule
 from stream_app.settings import BUDGET, Settings
 from stream_app.settings_sources import settings_error
-from tallyguard.results import Table
+from tallyguard.results import Table, said
 
 
 class Plan(Table):
     """What is released of a schedule under a risk budget; ``details`` has every step and its risks."""
 
-    def __init__(self, details: ReleasePlan, mistakes: int, horizon: int) -> None:
+    def __init__(self, details: ReleasePlan, mistakes: int, horizon: int, note: str | None = None) -> None:
         self.details = details
+        self.note = note
         self._of = f"in at least {horizon - mistakes} of any {horizon} steps in a row"
 
     def caption(self) -> str:
@@ -31,7 +33,7 @@ class Plan(Table):
         out = sum(each.released for each in sensors)
         return (
             f"{out:,} of {asked:,} counts released for {self.details.people:,} people, whose chance of being "
-            f"traced {self._of} keeps the budget, if habits are as the priors say"
+            f"traced {self._of} keeps the budget, if habits are as the priors say{said(self.note)}"
         )
 
     def shown(self) -> Mapping[str, Sequence[str]]:
@@ -73,7 +75,8 @@ def plan(
         settings = Settings.model_validate(given)
     except ValidationError as error:
         raise settings_error(error) from None
-    return Plan(plan_schedule(settings, schedule, people), mistakes, horizon)
+    note = basis_note(len(people), people.assumed)
+    return Plan(plan_schedule(settings, schedule, people), mistakes, horizon, note)
 
 
 class Ledger(Table):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
@@ -12,24 +13,24 @@ MOST_ROWS = 20
 """Rows shown before the rest is counted."""
 
 
-class Table:
+class Table(ABC):
     """What a result shows of itself: a caption, columns of text, and all its numbers by name.
 
     Data frames take it as it is (``polars.DataFrame(result)``), or by ``result.table()``, a
     :class:`pyarrow.Table` (``result.table().to_pandas()``).
     """
 
+    @abstractmethod
     def caption(self) -> str:
         """What the table says, with its condition."""
-        raise NotImplementedError
 
+    @abstractmethod
     def shown(self) -> Mapping[str, Sequence[str]]:
         """The columns people look at, as text."""
-        raise NotImplementedError
 
+    @abstractmethod
     def columns(self) -> Mapping[str, Sequence[Any]]:
         """All columns, as numbers and names."""
-        raise NotImplementedError
 
     def table(self) -> pa.Table:
         """All columns as an Arrow table."""
@@ -74,3 +75,8 @@ class Table:
 def in_100(chance: float) -> str:
     """A chance as people read it."""
     return f"{100.0 * chance:.1f}"
+
+
+def said(note: str | None) -> str:
+    """A note at the end of a caption; nothing where there is none."""
+    return "" if note is None else f"; {note}"

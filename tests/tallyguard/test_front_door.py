@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -111,6 +113,25 @@ def test_results_are_read_in_a_terminal_in_a_notebook_and_as_data_frames(people:
     frame = pl.DataFrame(audits)
     assert frame["ceiling"].to_list() == [each.certified for each in audits]
     pd.testing.assert_frame_equal(audits.table().to_pandas(), frame.to_pandas())
+
+
+def test_every_result_says_that_habits_are_assumed_where_they_are(people: tg.Population) -> None:
+    assumed = replace(people, assumed="commuters")
+    results = [
+        tg.certify(assumed, SCHEDULE)[:1],
+        tg.explain(assumed, SCHEDULE, person="ada"),
+        tg.plan(assumed, SCHEDULE, horizon=2, mistakes=0, added=1.0),
+    ]
+    for result in results:
+        assert "habits are assumed, not measured (commuters)" in repr(result)
+        assert "habits are assumed, not measured (commuters)" in result._repr_html_()
+    assert "assumed" not in repr(tg.certify(people, SCHEDULE))
+
+
+def test_a_budget_that_protects_nobody_is_refused(people: tg.Population) -> None:
+    """Else everything would keep it."""
+    with pytest.raises(tg.TallyguardError, match="must have people to protect"):
+        tg.plan(people.subset([]), SCHEDULE, added=0.1)
 
 
 def test_long_results_say_how_much_is_left_out(people: tg.Population) -> None:
