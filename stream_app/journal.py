@@ -85,6 +85,8 @@ class Journal:
         self.folder = folder
         self._tiers = tuple(tiers)
         self._lock = FolderLock(folder)
+        self._files: dict[str, AppendFile] = {}
+        self._tier_files: dict[str, AppendFile] = {}
         try:
             self.last_commit = self._read_commit()
             self._manifest = Manifest(folder, manifest, replaceable, has_released=self._has_released())
@@ -98,7 +100,7 @@ class Journal:
             self._open_files()
             self._manifest.save(self._published)
         except BaseException:
-            self._lock.release()
+            self.close()
             raise
 
     def accounted(self, first: int = 0) -> Iterator[StepDecision]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from pathlib import Path
 from random import Random
 
 import pytest
@@ -35,3 +36,14 @@ def test_whatever_comes_becomes_a_value_or_a_sentence(door: str) -> None:
         data = mutated(target.seeds, random)
         wrong = finding(target, data)
         assert wrong is None, f"{wrong}\n{data!r}"
+
+
+def test_a_refused_folder_leaves_no_file_open() -> None:
+    """Whoever tries again in the same process would run out of files."""
+    target = DOORS["decisions.jsonl"]("decisions.jsonl")
+    finding(target, b"no decision")
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    for _ in range(5):
+        assert finding(target, b"no decision") is None
+    stop_watch()
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
