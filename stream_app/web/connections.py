@@ -33,6 +33,7 @@ HEADERS = {
 _LONGEST_LINE = 4096  # bytes: of the request line, and of each header
 _MOST_HEADERS = 64
 _NO_LINGERING = struct.pack("ii", 1, 0)
+_NEVER_SECONDS = 3600.0
 _LINGER_SECONDS = 1.0  # a refused body is read so long, that its sender may read why
 
 
@@ -82,7 +83,7 @@ class Connections(web.Server):
             loop=asyncio.get_running_loop(),
             logger=logger,
             access_log=None,  # type: ignore[arg-type]  # aiohttp takes none for an answer
-            keepalive_timeout=2 * PATIENCE_SECONDS,  # ours ends before
+            keepalive_timeout=_NEVER_SECONDS,  # an end by aiohttp would not say why
             max_line_size=_LONGEST_LINE,
             max_field_size=_LONGEST_LINE,
             max_headers=_MOST_HEADERS,
@@ -138,12 +139,26 @@ class Connections(web.Server):
 
     def _end(self, handler: web.RequestHandler, status: HTTPStatus) -> None:
         """Tell a client that has not asked yet why it is ended; others know what they left unread."""
-        transport, wait = self._open.pop(handler), self._waits.pop(handler)
+        transport, wait = self._open[handler], self._waits.pop(handler)
         if wait.what == "first request" and not transport.is_closing():
+            transport.set_protocol(_Deaf(handler))
             transport.write(_in_full(status))
-            transport.close()
+            transport.write_eof()
+            self._wait(handler, "reading")
         else:
+            del self._open[handler]
             _reset(transport)
+
+
+class _Deaf(asyncio.Protocol):
+    """Takes what a client goes on sending: closed at once, it would be reset and lose its answer."""
+
+    def __init__(self, handler: web.RequestHandler) -> None:
+        self._handler = handler
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The client has gone; who served it before lets go of it."""
+        self._handler.connection_lost(exc)
 
 
 def _reset(transport: asyncio.Transport) -> None:

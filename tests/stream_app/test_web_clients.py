@@ -142,7 +142,10 @@ def test_whatever_bytes_come_the_server_answers_or_hangs_up(
 def test_who_does_not_finish_a_request_is_told_and_cut_off(
     web: WebServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A head that trickles in, byte by byte, has no more time than one that stands still."""
+    """A head that trickles in, byte by byte, has no more time than one that stands still.
+
+    It goes on after the answer, which it can read all the same, and has as long for that.
+    """
     monkeypatch.setattr(connections, "PATIENCE_SECONDS", 0.5)
     silent, trickling = connect(web), connect(web, b"GET / HTTP/1.1\r\n")
     began = time.monotonic()
@@ -157,6 +160,10 @@ def test_who_does_not_finish_a_request_is_told_and_cut_off(
     assert status(answer) == 408
     assert said(answer) == "the request took too long"
     assert status(rest(silent)) == 408
+    trickling.sendall(b"X")
+    assert trickling.recv(1) == b""
+    while not is_reset(trickling):
+        assert time.monotonic() - began < SECONDS
 
 
 def test_a_kept_connection_serves_request_after_request_and_is_let_go_when_idle(
