@@ -47,7 +47,7 @@ ENV PATH=/opt/tallyguard/bin:$PATH \
 
 USER 10001:10001
 WORKDIR /opt/tallyguard
-RUN python -m stream_app.warm_up && python -m stream_app.kafka.warm_up
+RUN python -m stream_app.starting.warm_up && python -m stream_app.kafka.process.worker_warm_up
 
 EXPOSE 9464
 # A minute or two to compile where the image's kernels do not fit; the page answers before that.

@@ -96,7 +96,7 @@ screenshots: install-dev services ## pictures of page, report and dashboards for
 	@$(BIN)/python -m tests.watching.screenshots docs/screenshots
 
 # A failure here does not end the installation: the demo and the tests show it in a better place.
-WARM_UP = $(BIN)/python -m stream_app.warm_up >/dev/null || true
+WARM_UP = $(BIN)/python -m stream_app.starting.warm_up >/dev/null || true
 
 install: $(VENV)/installed-runtime
 install-dev: $(VENV)/installed-dev

@@ -11,15 +11,15 @@ from collections.abc import Callable
 import numpy as np
 
 from accounting.attacks.person import exact_attacks, sampled_on_graph, sampled_raw_attacks
-from accounting.exposure import Exposure
-from accounting.kernels.hit_tables import hit_tables
+from accounting.attacks.simulation.hit_tables_kernel import hit_tables
+from accounting.exposure.exposure import Exposure
 from benchmarks.harness import Contestant, measure, rate, show, times
 from benchmarks.peers import PROCESSES, AttackProblem, attack_run, start_pool
 from models.mechanisms import Gaussian, Mechanism, Raw
-from models.population import Population
-from models.prior import MovementPrior
-from models.schedule import Schedule, SensorRelease, StepSchedule
-from models.sensors import Sensor
+from models.priors.population import Population
+from models.priors.prior import MovementPrior
+from models.releases.schedule import Schedule, SensorRelease, StepSchedule
+from models.releases.sensors import Sensor
 
 PLACES, STEPS, MISTAKES, TAU = 100, 10, 5, 0.1
 PEER_DRAWS = 400

@@ -12,19 +12,19 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from accounting.continuous import ContinuousAccountant, HorizonSettings
+from accounting.continuous.accountant import ContinuousAccountant, HorizonSettings
 from accounting.decisions.choices import SensorChoice
-from accounting.decisions.clearing import DearSettings
-from accounting.decisions.limit import RiskLimit
-from accounting.decisions.step import StepDecider, decide
-from accounting.decisions.what_if import WhatIf
+from accounting.decisions.risk_budget import RiskLimit
+from accounting.decisions.step_decision import StepDecider, decide
+from accounting.decisions.what_if.questions import WhatIf
+from accounting.decisions.what_if.refined_check import DearSettings
 from benchmarks.continuous import stationary
 from benchmarks.forward_viterbi import LOCATIONS, random_population
 from benchmarks.harness import show
 from models.mechanisms import Gaussian, Raw
-from models.population import Population
-from models.schedule import SensorRelease, StepSchedule
-from models.sensors import Sensor
+from models.priors.population import Population
+from models.releases.schedule import SensorRelease, StepSchedule
+from models.releases.sensors import Sensor
 
 HORIZON, MISTAKES, STEPS = 10, 5, 10
 SIGMAS = (0.5, 1.0, 2.0, 4.0, 8.0)

@@ -18,14 +18,14 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from models.packing import FlatChains
-from models.population import Population
-from stream_app.embedded import RunOptions, run
-from stream_app.events import Observer, StepClosed
-from stream_app.messages import Activation, Reading
-from stream_app.risk_output import RiskFormat
-from stream_app.runner import RunReport
-from stream_app.settings import Settings
+from models.priors.packing import FlatChains
+from models.priors.population import Population
+from stream_app.embedded.assembly import RunOptions, run
+from stream_app.embedded.runner import RunReport
+from stream_app.setup.settings import Settings
+from stream_app.steps.risk_output import RiskFormat
+from stream_app.watching.events import Observer, StepClosed
+from stream_app.wire.messages import Activation, Reading
 
 LOCATIONS, NEXT_PLACES = (
     1000,

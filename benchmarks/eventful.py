@@ -19,10 +19,10 @@ from numpy.typing import NDArray
 
 from benchmarks.engine_run import SEED, draw_population
 from benchmarks.kafka_load import PLACES, step_lines
-from models.population import Population
-from stream_app.kafka.clients import writing
-from stream_app.kafka.producing import Pace, produce
-from stream_app.keys import load_pseudonym_key
+from models.priors.population import Population
+from stream_app.kafka.broker.clients import writing
+from stream_app.kafka.tools.producing import Pace, produce
+from stream_app.setup.keys import load_pseudonym_key
 from tests.kafka.broker import Broker
 from tests.kafka.support import OnKafka, Process
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from accounting.kernels.population_decoding import (
+from accounting.hmm.populations.population_decoding import (
     DecodedArrays,
     FilterArrays,
     begin_filter,
@@ -19,12 +19,12 @@ from accounting.kernels.population_decoding import (
     filter_people,
     smallest_entries,
 )
-from accounting.kernels.shared_matrix import decode_shared
+from accounting.hmm.populations.shared_matrix import decode_shared
 from benchmarks.harness import Contestant, measure, rate, show, times
 from benchmarks.peers import PROCESSES, Problem, hmmlearn_run, start_pool
 from benchmarks.roofline import CHUNK, read_all
-from models.packing import FlatChains
-from models.population import Population
+from models.priors.packing import FlatChains
+from models.priors.population import Population
 
 LOCATIONS = 100
 STEPS = 10

@@ -21,9 +21,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.engine_run import SEED, draw_population
-from stream_app.kafka.clients import consuming, records, writing
-from stream_app.kafka.producing import Pace, produce
-from stream_app.messages import Activation, Reading
+from stream_app.kafka.broker.clients import consuming, records, writing
+from stream_app.kafka.tools.producing import Pace, produce
+from stream_app.wire.messages import Activation, Reading
 from tests.kafka.broker import Broker, broker
 from tests.kafka.support import OnKafka, Process
 from tests.watching.services import free_port, get, wait_until

@@ -24,16 +24,16 @@ import numpy as np
 
 from benchmarks.engine_run import SEED
 from models.mechanisms import Raw
-from models.packing import FlatChains
-from models.population import Population
-from models.schedule import SensorRelease, StepSchedule
-from stream_app.decisions import decision_of
-from stream_app.kafka.account_worker import AccountWorker
-from stream_app.kafka.clients import writing
-from stream_app.kafka.deployment import Deployment
-from stream_app.kafka.warm_up import account_a_little
-from stream_app.kafka.worker import Pulse
-from stream_app.settings_sources import load_settings
+from models.priors.packing import FlatChains
+from models.priors.population import Population
+from models.releases.schedule import SensorRelease, StepSchedule
+from stream_app.kafka.account.account_worker import AccountWorker
+from stream_app.kafka.broker.clients import writing
+from stream_app.kafka.deployment.deployment import Deployment
+from stream_app.kafka.process.worker import Pulse
+from stream_app.kafka.process.worker_warm_up import account_a_little
+from stream_app.setup.settings_sources import load_settings
+from stream_app.wire.decision_messages import decision_of
 from tests.kafka.broker import Broker, broker
 from tests.kafka.support import OnKafka
 

@@ -20,10 +20,10 @@ from typing import Any
 import numpy as np
 
 from benchmarks.engine_run import SEED
-from models.population import Population
-from models.prior import MovementPrior
-from stream_app.kafka.clients import consuming, records
-from stream_app.messages import Activation, Reading
+from models.priors.population import Population
+from models.priors.prior import MovementPrior
+from stream_app.kafka.broker.clients import consuming, records
+from stream_app.wire.messages import Activation, Reading
 from tests.kafka.broker import Broker, broker
 from tests.kafka.support import OnKafka
 from tests.watching.services import free_port, get, wait_until

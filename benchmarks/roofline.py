@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from accounting.kernels.lanes import sum_and_max_of_products
-from models.jit import pjit
+from accounting.hmm.lanes import sum_and_max_of_products
+from models.numerics.jit import pjit
 
 CHUNK = 1 << 16
 

@@ -85,7 +85,7 @@ def main() -> int:
     chosen.results.mkdir(parents=True, exist_ok=True)
     is_sound = True
     # Once, not each worker for itself.
-    subprocess.run([sys.executable, "-m", "stream_app.kafka.warm_up"], check=True)
+    subprocess.run([sys.executable, "-m", "stream_app.kafka.process.worker_warm_up"], check=True)
     with tempfile.TemporaryDirectory() as folder, broker(Path(folder) / "broker") as server:
         if "kills" in chosen.parts:
             chaos = kill_often(server, Path(folder) / "kills", chosen.kills)

@@ -11,13 +11,13 @@ from collections.abc import Callable
 import numpy as np
 
 from benchmarks.noise import SENSORS, measured
-from models.correlated_noise import CorrelatedNoise
+from models.keys.noise_key import NoiseKey
+from models.keys.uniform_stream import UniformStream
 from models.mechanisms import Correlated, Gaussian, Mechanism, Tiered
-from models.mechanisms.publish import CountToPublish, StepInterval, publish_step
-from models.noise_key import NoiseKey
-from models.tiers.continuous_process import Grid, PrivateProcess, publish_tiers
-from models.tiers.integer_chain import chain_noise, continued_value
-from models.tiers.uniform_stream import UniformStream
+from models.noise.continuous_process import Grid, PrivateProcess, publish_tiers
+from models.noise.correlated_noise import CorrelatedNoise
+from models.noise.integer_chain import chain_noise, continued_value
+from models.releases.publish import CountToPublish, StepInterval, publish_step
 
 DAY = 24
 

@@ -18,21 +18,21 @@ from pathlib import Path
 
 import numpy as np
 
-from accounting.continuous import NEGLIGIBLE, ContinuousAccountant, HorizonSettings
+from accounting.continuous.accountant import NEGLIGIBLE, ContinuousAccountant, HorizonSettings
 from accounting.decisions.choices import SensorChoice, schedule_of
-from accounting.decisions.clearing import DearSettings
-from accounting.decisions.limit import RiskLimit
-from accounting.decisions.step import StepDecider, decide
-from accounting.decisions.what_if import WhatIf
+from accounting.decisions.risk_budget import RiskLimit
+from accounting.decisions.step_decision import StepDecider, decide
+from accounting.decisions.what_if.questions import WhatIf
+from accounting.decisions.what_if.refined_check import DearSettings
 from experiments.drawing import DOTS_PER_INCH
 from experiments.held_out import DATA_SETS, NOWHERE_SENSOR, find_data
 from experiments.measure import write_csv
-from models.checkins import read_checkins
-from models.fitting import fit_priors
+from models.fitting.checkins import read_checkins
+from models.fitting.fit import fit_priors
 from models.mechanisms import Gaussian, Raw
-from models.population import Population
-from models.schedule import StepSchedule
-from models.sensors import Sensor, SensorRegistry
+from models.priors.population import Population
+from models.releases.schedule import StepSchedule
+from models.releases.sensors import Sensor, SensorRegistry
 from stream_app.city import CityOptions, build_city
 
 SIGMAS = (0.5, 1.0, 2.0, 4.0, 8.0)

@@ -21,17 +21,17 @@ from pathlib import Path
 import numpy as np
 
 from accounting.attacks import attack_recorded
-from accounting.audit import audit_population
-from accounting.exposure import Exposure
-from models.checkins import read_checkins
-from models.fitting import FitResult, fit_priors
+from accounting.audit.audit import audit_population
+from accounting.exposure.exposure import Exposure
+from models.fitting.checkins import read_checkins
+from models.fitting.fit import FitResult, fit_priors
 from models.mechanisms import Mechanism, parse
-from models.schedule import Schedule, SensorRelease, StepSchedule
-from models.sensors import SensorRegistry
-from stream_app import embedded
-from stream_app.events import Observer, StepClosed
-from stream_app.messages import Activation, Reading, RiskSummary
-from stream_app.settings import ReleaseSettings, Settings
+from models.releases.schedule import Schedule, SensorRelease, StepSchedule
+from models.releases.sensors import SensorRegistry
+from stream_app.embedded import assembly as embedded
+from stream_app.setup.settings import ReleaseSettings, Settings
+from stream_app.watching.events import Observer, StepClosed
+from stream_app.wire.messages import Activation, Reading, RiskSummary
 
 DATA_SETS = {
     "foursquare": "foursquare_us_tist2015_5k.parquet",

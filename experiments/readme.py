@@ -17,15 +17,15 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from accounting.continuous import HorizonSettings
-from accounting.horizon_settings import HORIZON
+from accounting.continuous.accountant import HorizonSettings
+from accounting.continuous.horizon_settings import HORIZON
 from models.mechanisms import parse
-from models.schedule import SensorRelease, StepSchedule
-from stream_app.accounted_again import account, released_with
+from models.releases.schedule import SensorRelease, StepSchedule
+from stream_app.analysis.accounted_again import account, released_with
 from stream_app.city import CityOptions, build_city
-from stream_app.cli.demo import print_report
-from stream_app.demo import DemoOptions, run_demo
-from stream_app.demo.scenario import MISTAKES
+from stream_app.cli.start.demo_command import print_report
+from stream_app.starting.demo import DemoOptions, run_demo
+from stream_app.starting.demo.scenario import MISTAKES
 
 STEPS = 72
 PEOPLE = 1000

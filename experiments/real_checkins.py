@@ -3,8 +3,8 @@
 ``python -m experiments.real_checkins --data FOLDER --results docs/results`` (or ``make real-checkins``)
 
 Priors as in Koga, Meehan, Chaudhuri, section 4.1, with the choices it leaves open as documented in
-``models.fit_options``; five held-out windows of which one may be wrong, one raw sensor a step at a random
-place. Every bound is computed for every person, under several draws of the sensors.
+``models.fitting.fit_options``; five held-out windows of which one may be wrong, one raw sensor a step at a
+random place. Every bound is computed for every person, under several draws of the sensors.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from pathlib import Path
 import numpy as np
 
 from accounting.attacks import RecordedResult, attack_recorded
-from accounting.audit import AttackSettings, Audit, audit_population
-from accounting.exposure import Exposure
+from accounting.audit.audit import AttackSettings, Audit, audit_population
+from accounting.exposure.exposure import Exposure
 from experiments.held_out import DATA_SETS, draw_sensors, find_data, released_from
 from experiments.measure import ATTACKS, attack_successes, write_csv
-from models.checkins import read_checkins
-from models.fitting import FitResult, fit_priors
+from models.fitting.checkins import read_checkins
+from models.fitting.fit import FitResult, fit_priors
 from models.mechanisms import Mechanism, parse
-from models.schedule import Schedule
-from models.sensors import SensorRegistry
+from models.releases.schedule import Schedule
+from models.releases.sensors import SensorRegistry
 
 MISTAKES = 1
 SCHEDULES = 5

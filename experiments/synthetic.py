@@ -8,11 +8,11 @@ from functools import lru_cache
 
 import numpy as np
 
-from accounting.exposure import Exposure
+from accounting.exposure.exposure import Exposure
 from models.mechanisms import Mechanism, parse
-from models.prior import MovementPrior
-from models.schedule import Schedule, SensorRelease, StepSchedule
-from models.sensors import SensorRegistry
+from models.priors.prior import MovementPrior
+from models.releases.schedule import Schedule, SensorRelease, StepSchedule
+from models.releases.sensors import SensorRegistry
 
 RAW = parse("raw", {})
 PLACES = 100

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import numpy as np
 
-from accounting.audit import AttackReport, AttackSettings, Audit, audit_exposure
-from accounting.bounds.effort import Effort
+from accounting.audit.audit import AttackReport, AttackSettings, Audit, audit_exposure
+from accounting.bounds.patterns.effort import Effort
 from experiments.measure import write_csv
 from experiments.synthetic import koga_exposure
 

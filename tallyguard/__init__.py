@@ -9,21 +9,21 @@ Every name below is public and keeps its meaning from version to version; module
 :mod:`accounting` and :mod:`stream_app` behind them may move. ``docs/library.md`` is a tutorial.
 """
 
-from accounting.audit import Audit
-from accounting.continuous import ContinuousAccountant as Accountant
-from accounting.continuous import HorizonSettings
-from models.checkins import read_checkins
+from accounting.audit.audit import Audit
+from accounting.continuous.accountant import ContinuousAccountant as Accountant
+from accounting.continuous.accountant import HorizonSettings
 from models.exceptions import TallyguardError
-from models.fitting import FitOptions, FitResult
-from models.fitting import fit_priors as fit
+from models.fitting.checkins import read_checkins
+from models.fitting.fit import FitOptions, FitResult
+from models.fitting.fit import fit_priors as fit
 from models.mechanisms import Correlated, Gaussian, Mechanism, Raw, Suppressed, Tiered
-from models.population import Population
-from models.prior import MovementPrior as Prior
-from models.prior_files import load_population as load_priors
-from models.prior_files import save_population as save_priors
-from models.schedule import Schedule, SensorRelease, StepSchedule
-from models.sensors import Sensor
-from stream_app.own_version import own_version
+from models.prior_files.files import load_population as load_priors
+from models.prior_files.files import save_population as save_priors
+from models.priors.population import Population
+from models.priors.prior import MovementPrior as Prior
+from models.releases.schedule import Schedule, SensorRelease, StepSchedule
+from models.releases.sensors import Sensor
+from stream_app.setup.own_version import own_version
 from tallyguard.audits import Audits, Why, audit, certify, explain
 from tallyguard.plans import Ledger, Plan, ledger, plan
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, overload
 
-from accounting.audit import AttackSettings, Audit, audit_population
-from accounting.bounds.effort import Effort
-from accounting.explain import Explanation
-from accounting.explain import explain as explain_exposure
-from accounting.exposure import Exposure
+from accounting.audit.audit import AttackSettings, Audit, audit_population
+from accounting.audit.explain import Explanation
+from accounting.audit.explain import explain as explain_exposure
+from accounting.bounds.patterns.effort import Effort
+from accounting.exposure.exposure import Exposure
 from models.exceptions import ScheduleError
-from models.population import Population
-from models.prior import MovementPrior
-from models.schedule import Schedule
-from stream_app.habits import basis_note
+from models.priors.population import Population
+from models.priors.prior import MovementPrior
+from models.releases.schedule import Schedule
+from stream_app.watching.habits import basis_note
 from tallyguard.results import Table, in_100, said
 
 if TYPE_CHECKING:

@@ -8,13 +8,13 @@ from typing import Any
 from pydantic import ValidationError
 
 from accounting.ledgers.differential_privacy import DpStatement, read_differential_privacy
-from accounting.ledgers.log import ReleaseLog
-from models.population import Population
-from models.schedule import Schedule
-from stream_app.habits import basis_note
-from stream_app.planning import ReleasePlan, plan_schedule
-from stream_app.settings import BUDGET, Settings
-from stream_app.settings_sources import settings_error
+from accounting.ledgers.release_log import ReleaseLog
+from models.priors.population import Population
+from models.releases.schedule import Schedule
+from stream_app.analysis.planning import ReleasePlan, plan_schedule
+from stream_app.setup.settings import BUDGET, Settings
+from stream_app.setup.settings_sources import settings_error
+from stream_app.watching.habits import basis_note
 from tallyguard.results import Table, said
 
 

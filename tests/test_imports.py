@@ -56,7 +56,7 @@ def test_imports_point_from_stream_app_to_accounting_to_models(package: str) -> 
 
 def test_an_arrow_the_other_way_would_be_noticed() -> None:
     """The walk sees imports inside functions as well as at the top."""
-    source = "import numpy\ndef late():\n    from stream_app.engine import Engine\n"
+    source = "import numpy\ndef late():\n    from stream_app.steps.engine import Engine\n"
     assert list(imported_packages(source)) == ["numpy", "stream_app"]
 
 

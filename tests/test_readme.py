@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from experiments.readme import BEGIN, END, demo_summary, refreshed
-from stream_app.messages import parse, parse_any
+from stream_app.wire.messages import parse, parse_any
 
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text()

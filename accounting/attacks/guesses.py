@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 
 from accounting.attacks.results import CONSTANT, PRIOR, AttackResult
-from accounting.exposure import Exposure
-from accounting.kernels.matches import guess_success, most_likely_path
+from accounting.exposure.exposure import Exposure
+from accounting.exposure.guess_success_kernel import guess_success, most_likely_path
 
 
 class Constant(NamedTuple):

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from accounting.attacks.simulation.noised_steps_kernel import ReleasedSteps
+from accounting.attacks.simulation.random_draws_kernel import alias_tables
 from accounting.exceptions import UnknownReleaseError
-from accounting.kernels.noised_steps import ReleasedSteps
-from accounting.kernels.random_draws import alias_tables
-from accounting.observation import StepObservation
-from models.elementwise import log
+from accounting.exposure.step_information.observation import StepObservation
 from models.mechanisms import Mechanism, NoiseLaw
+from models.numerics.elementwise import log
 
 
 def released_steps(observations: Sequence[StepObservation]) -> ReleasedSteps:

@@ -8,8 +8,8 @@ from typing import TypeAlias
 
 from accounting.exceptions import SettingsError
 from models.mechanisms import Mechanism, Suppressed
-from models.schedule import SensorRelease, StepSchedule
-from models.sensors import Sensor
+from models.releases.schedule import SensorRelease, StepSchedule
+from models.releases.sensors import Sensor
 
 Assignment: TypeAlias = tuple[int, ...]
 """One option for each sensor, by index."""

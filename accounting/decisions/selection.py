@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from heapq import nlargest
 
 from accounting.decisions.choices import Assignment, SensorChoice, schedule_of
-from accounting.decisions.limit import RiskLimit
+from accounting.decisions.risk_budget import RiskLimit
 from accounting.decisions.search import SearchSettings
-from accounting.decisions.step import Ask, Decision, StepDecider, decide
+from accounting.decisions.step_decision import Ask, Decision, StepDecider, decide
 
 
 @dataclass(frozen=True, slots=True)

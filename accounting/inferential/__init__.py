@@ -12,7 +12,6 @@ from accounting.inferential.dimensions import (
     papers_dimension_loss,
     per_coordinate_radius_loss,
 )
-from accounting.inferential.divergence import gaussian_renyi_divergence, release_divergence
 from accounting.inferential.gap import prior_posterior_gap
 from accounting.inferential.loss import InferentialLoss, per_value_loss, release_loss
 from accounting.inferential.misspecified import (
@@ -20,6 +19,7 @@ from accounting.inferential.misspecified import (
     misspecified_loss,
     misspecified_release_loss,
 )
+from accounting.inferential.renyi import gaussian_renyi_divergence, release_divergence
 
 __all__ = [
     "InferentialLoss",

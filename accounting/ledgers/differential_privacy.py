@@ -10,11 +10,11 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from accounting.differential_privacy import ZcdpSpend
 from accounting.exceptions import LedgerError
 from accounting.ledgers.gaussian_curve import gaussian_epsilon, paper_epsilon
-from accounting.ledgers.log import ReleaseLog, refuse
 from accounting.ledgers.neighbours import Cost, Neighbours, step_cost
+from accounting.ledgers.release_log import ReleaseLog, refuse
+from accounting.ledgers.zcdp import ZcdpSpend
 from models.mechanisms import Correlated, Gaussian, Mechanism, Raw, Suppressed, Tiered
 
 _NAME = "differential-privacy"

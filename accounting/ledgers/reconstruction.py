@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from accounting.continuous import ContinuousAccountant, HorizonSettings
-from accounting.ledgers.log import ReleaseLog
-from models.population import Population
+from accounting.continuous.accountant import ContinuousAccountant, HorizonSettings
+from accounting.ledgers.release_log import ReleaseLog
+from models.priors.population import Population
 
 
 @dataclass(frozen=True, slots=True, eq=False)

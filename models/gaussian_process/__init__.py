@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from models.gaussian_process.conditional import Conditional, condition_on
+from models.gaussian_process.covariances import RBF, Kernel, Matern, Periodic, Product, Sum, White
 from models.gaussian_process.dimensions import IndependentDimensions
-from models.gaussian_process.fitting import KernelFit, effective_length_scale, fit_kernel
-from models.gaussian_process.kernels import RBF, Kernel, Matern, Periodic, Product, Sum, White
+from models.gaussian_process.kernel_fitting import KernelFit, effective_length_scale, fit_kernel
 from models.gaussian_process.posterior import (
     posterior_covariance,
     posterior_interval,
     posterior_mean,
 )
-from models.gaussian_process.prior import GaussianProcessPrior
+from models.gaussian_process.process_prior import GaussianProcessPrior
 
 __all__ = [
     "RBF",

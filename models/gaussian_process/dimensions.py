@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.linalg import block_diag
 
 from models.exceptions import GaussianProcessError
-from models.gaussian_process.prior import GaussianProcessPrior
+from models.gaussian_process.process_prior import GaussianProcessPrior
 
 
 @dataclass(frozen=True)

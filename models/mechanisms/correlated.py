@@ -12,17 +12,17 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from models.correlated_noise import CorrelatedNoise
 from models.exceptions import MechanismError
-from models.information import (
+from models.keys.word_expansion import expand_words
+from models.mechanisms.base import NoiseLaw, NoiseWindow
+from models.mechanisms.parameters import number, refuse_unknown
+from models.noise.correlated_noise import CorrelatedNoise
+from models.noise.noise_information import (
     InformationTable,
     binary_channel_information_table,
     binary_entropy,
     continuous_gaussian_information_table,
 )
-from models.mechanisms.base import NoiseLaw, NoiseWindow
-from models.mechanisms.parameters import number, refuse_unknown
-from models.word_expansion import expand_words
 
 _REACH = 8.5  # standard deviations: draws have 53 bits, nothing lies beyond 8.3
 _ALWAYS_TOLD = 1e-300  # the crossover of a channel that keeps nothing back

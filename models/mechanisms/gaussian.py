@@ -12,16 +12,16 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from models.discrete_gaussian import check_sigma, discrete_gaussian_table
-from models.information import (
+from models.mechanisms.base import NoiseLaw
+from models.mechanisms.parameters import number, refuse_unknown
+from models.noise.discrete_gaussian import check_sigma, discrete_gaussian_table
+from models.noise.integer_table import TOTAL
+from models.noise.noise_information import (
     InformationTable,
     binary_entropy,
     large_sigma_information_table,
     noise_information_table,
 )
-from models.integer_table import TOTAL
-from models.mechanisms.base import NoiseLaw
-from models.mechanisms.parameters import number, refuse_unknown
 
 _EXACT_SUMS_UP_TO_SIGMA = 64.0  # beyond, p(1-p)/(2 sigma^2) is within 1/(8 sigma^2) < 4e-5 of the exact sum
 
@@ -73,7 +73,7 @@ class Gaussian:
         """``1 / (2 sigma^2)`` nats, exactly, at shift one, of the ideal law: its log-ratio is linear.
 
         The table's ends make the sampler's own divergence infinite; what that is worth is charged through
-        ``noise_law().truncated_mass`` (:func:`models.information.truncation_information_nats`).
+        ``noise_law().truncated_mass`` (:func:`models.noise.noise_information.truncation_information_nats`).
         """
         return 1.0 / (2.0 * self.sigma**2)
 

@@ -10,9 +10,9 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from models.information import binary_entropy
 from models.mechanisms.base import NoiseLaw
 from models.mechanisms.parameters import refuse_unknown
+from models.noise.noise_information import binary_entropy
 
 
 @dataclass(frozen=True, slots=True)

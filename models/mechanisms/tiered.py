@@ -14,13 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.exceptions import MechanismError
-from models.information import InformationTable, binary_channel_information_table, binary_entropy
-from models.integer_table import TOTAL
+from models.keys.word_expansion import expand_words
 from models.mechanisms.base import NoiseLaw
 from models.mechanisms.parameters import number, suggest
-from models.tiers.geometric import check_epsilon, geometric_table
-from models.tiers.integer_chain import chain_noise, check_levels
-from models.word_expansion import expand_words
+from models.noise.geometric import check_epsilon, geometric_table
+from models.noise.integer_chain import chain_noise, check_levels
+from models.noise.integer_table import TOTAL
+from models.noise.noise_information import InformationTable, binary_channel_information_table, binary_entropy
 
 _PREFIX = "epsilon_"
 _TIER_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,31}")

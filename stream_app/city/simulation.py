@@ -8,14 +8,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from models.chain import ChainView, PopulationArrays, chain_view
-from models.jit import jit
-from models.population import Population
-from models.sensors import Sensor, SensorRegistry
-from stream_app.city.habits import HABITS
-from stream_app.city.people import build_chains, draw_habits
+from models.numerics.jit import jit
+from models.priors.chain import ChainView, PopulationArrays, chain_view
+from models.priors.population import Population
+from models.releases.sensors import Sensor, SensorRegistry
+from stream_app.city.city_habits import HABITS
+from stream_app.city.city_people import build_chains, draw_habits
 from stream_app.city.places import CityMap, city_map, sensor_locations
-from stream_app.messages import Activation, Reading
+from stream_app.wire.messages import Activation, Reading
 
 STEP_SECONDS = 3600
 

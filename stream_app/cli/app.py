@@ -6,27 +6,27 @@ from typing import Annotated
 
 import typer
 
-from stream_app.cli.audit import audit
-from stream_app.cli.check import check
-from stream_app.cli.config import config
-from stream_app.cli.demo import demo
-from stream_app.cli.explain import explain
 from stream_app.cli.grouped import GroupedCommands
-from stream_app.cli.init import init
-from stream_app.cli.keys import keys
-from stream_app.cli.ledger import ledger
-from stream_app.cli.noise import noise
-from stream_app.cli.persons import persons
-from stream_app.cli.plan import plan
-from stream_app.cli.priors import priors
-from stream_app.cli.produce import produce
-from stream_app.cli.rejected import rejected
-from stream_app.cli.replay import replay
-from stream_app.cli.report import report
-from stream_app.cli.run import run
-from stream_app.cli.tail import tail
-from stream_app.cli.topics import topics
-from stream_app.cli.worker import worker
+from stream_app.cli.on_kafka.persons_command import persons
+from stream_app.cli.on_kafka.produce_command import produce
+from stream_app.cli.on_kafka.rejected_command import rejected
+from stream_app.cli.on_kafka.replay_command import replay
+from stream_app.cli.on_kafka.tail_command import tail
+from stream_app.cli.on_kafka.topics_command import topics
+from stream_app.cli.on_kafka.worker_command import worker
+from stream_app.cli.start.check_command import check
+from stream_app.cli.start.config_command import config
+from stream_app.cli.start.demo_command import demo
+from stream_app.cli.start.init_command import init
+from stream_app.cli.start.keys_command import keys
+from stream_app.cli.start.run_command import run
+from stream_app.cli.study.audit_command import audit
+from stream_app.cli.study.explain_command import explain
+from stream_app.cli.study.ledger_command import ledger
+from stream_app.cli.study.noise_command import noise
+from stream_app.cli.study.plan_command import plan
+from stream_app.cli.study.priors_command import priors
+from stream_app.cli.study.report_command import report
 
 START, DECIDE, RUN, KAFKA, RESEARCH = ("Start here", "Decide", "Run", "Kafka", "Research")
 
@@ -46,7 +46,7 @@ app = typer.Typer(
 
 def _print_version(is_asked: bool) -> None:
     if is_asked:
-        from stream_app.own_version import own_version
+        from stream_app.setup.own_version import own_version
 
         typer.echo(f"tallyguard {own_version()}")
         raise typer.Exit

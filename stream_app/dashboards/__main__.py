@@ -10,8 +10,8 @@ import textwrap
 from pathlib import Path
 
 from stream_app.dashboards.metrics_table import metrics_page
-from stream_app.dashboards.operations import OPERATIONS
-from stream_app.dashboards.privacy import PRIVACY
+from stream_app.dashboards.operations_board import OPERATIONS
+from stream_app.dashboards.privacy_board import PRIVACY
 
 DASHBOARDS = (PRIVACY, OPERATIONS)
 FOLDER = Path("deploy/grafana/dashboards")
@@ -38,7 +38,7 @@ def generated() -> dict[Path, str]:
         **files,
         Path("docs/reference/metrics.md"): metrics_page(),
         Path("deploy/kubernetes/prometheus-operator/rules.yaml"): _operator_rule(),
-        Path("stream_app/web/static/runbooks.json"): _runbooks(),
+        Path("stream_app/watching/web/static/runbooks.json"): _runbooks(),
     }
 
 

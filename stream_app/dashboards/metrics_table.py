@@ -8,10 +8,10 @@ from typing import NamedTuple
 from prometheus_client import CollectorRegistry
 from prometheus_client.metrics_core import Metric
 
-from models.sensors import Sensor
-from stream_app.kafka.metrics import AccountCounters, ReleaseCounters
-from stream_app.metrics import EngineMetrics
-from stream_app.settings import Settings
+from models.releases.sensors import Sensor
+from stream_app.kafka.process.worker_metrics import AccountCounters, ReleaseCounters
+from stream_app.setup.settings import Settings
+from stream_app.watching.metrics import EngineMetrics
 
 _SAMPLE_SUFFIX = {"counter": "_total"}
 _BOUND = {  # where the values of a label come from, and so how many there can be

@@ -8,22 +8,22 @@ from pathlib import Path
 
 from prometheus_client import CollectorRegistry, ProcessCollector
 
-from models.schedule import Schedule
-from stream_app.embedded import following, tiers_of
-from stream_app.events import Observers
+from models.releases.schedule import Schedule
 from stream_app.exceptions import SettingsError
-from stream_app.kafka.account_watch import AccountWatch
-from stream_app.kafka.account_worker import AccountWorker
-from stream_app.kafka.deployment import Deployment
-from stream_app.kafka.metrics import AccountCounters, AccountMetrics, ReleaseCounters
-from stream_app.kafka.release_worker import ReleaseWorker
-from stream_app.kafka.worker import Pulse, run_worker
-from stream_app.keys import load_noise_key
-from stream_app.policy import BudgetPolicy, FixedPolicy, Policy, policy_from
-from stream_app.schedule_files import load_schedule, schedule_fingerprint
-from stream_app.settings import Settings
-from stream_app.watch import watching
-from stream_app.web import PeopleBoard, StatusBoard, serve
+from stream_app.kafka.account.account_watch import AccountWatch
+from stream_app.kafka.account.account_worker import AccountWorker
+from stream_app.kafka.deployment.deployment import Deployment
+from stream_app.kafka.process.worker import Pulse, run_worker
+from stream_app.kafka.process.worker_metrics import AccountCounters, AccountMetrics, ReleaseCounters
+from stream_app.kafka.release.release_worker import ReleaseWorker
+from stream_app.setup.keys import load_noise_key
+from stream_app.setup.schedule_files import load_schedule, schedule_fingerprint
+from stream_app.setup.settings import Settings
+from stream_app.steps.plan import following, tiers_of
+from stream_app.steps.policy import BudgetPolicy, FixedPolicy, Policy, policy_from
+from stream_app.watching.events import Observers
+from stream_app.watching.web import PeopleBoard, StatusBoard, serve
+from stream_app.watching.web.watch import watching
 
 Announce = Callable[[str], None]
 

@@ -13,13 +13,13 @@ from pathlib import Path
 import numba
 import pytest
 
-import models.jit  # noqa: F401 - says where kernels are kept
+import models.numerics.jit  # noqa: F401 - says where kernels are kept
 
 ROOT = Path(__file__).resolve().parents[2]
 ONE_TOO_FAR = """
 import sys
 import numpy as np
-from models.jit import inline, jit, pjit
+from models.numerics.jit import inline, jit, pjit
 
 @inline
 def clear(values, i):
@@ -75,8 +75,8 @@ def test_no_test_of_a_kernel_makes_it_leave_its_arrays() -> None:
     """All fast tests of models and accounting once more, with kernels that check every index.
 
     Such kernels are kept apart, as numba does not tell them from others; compiling takes most of the time,
-    once. Not seen are loads and stores that are written for the compiler (``models.jit.intrinsic``), an index
-    just below zero, which counts from the end, and one that stays inside an array that people share.
+    once. Not seen are loads and stores that are written for the compiler (``models.numerics.jit.intrinsic``),
+    an index just below zero, which counts from the end, and one that stays inside an array that people share.
     """
     cache = Path(numba.config.CACHE_DIR).with_name("kernels-checked")
     chosen = ("-m", "not slow", "tests/models", "tests/accounting")

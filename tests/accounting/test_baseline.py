@@ -6,9 +6,9 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from accounting.baseline import baseline, success_of_guess
-from accounting.kernels.matches import constant_success
-from accounting.kernels.propagation import gap_matrices
+from accounting.exposure.baseline import baseline, success_of_guess
+from accounting.exposure.guess_success_kernel import constant_success
+from accounting.hmm.propagation import gap_matrices
 from tests.accounting.chains import random_case
 from tests.accounting.enumeration import all_paths, guess_success, prior_optimum
 from tests.accounting.exposures import case_exposure, raw_exposure

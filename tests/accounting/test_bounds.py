@@ -12,20 +12,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from accounting.audit import AttackSettings, Audit, audit_exposure
+from accounting.audit.audit import AttackSettings, Audit, audit_exposure
 from accounting.bounds.divergence import binary_divergence_nats, divergence_bound
-from accounting.bounds.effort import Effort
 from accounting.bounds.loose import loose_bound
-from accounting.bounds.moment import moment_bound
-from accounting.bounds.tight import tight_bound
-from accounting.kernels.patterns import bound_by_hits, bound_by_pattern, moments_by_hits
-from accounting.kernels.segments import (
+from accounting.bounds.patterns.effort import Effort
+from accounting.bounds.patterns.moment import moment_bound
+from accounting.bounds.patterns.moment_kernel import bound_by_hits, bound_by_pattern, moments_by_hits
+from accounting.bounds.patterns.segments_kernel import (
     avoiding_moves,
     find_nodes,
     no_hit_weight,
     segment_polynomials,
     shared_powers,
 )
+from accounting.bounds.tight import tight_bound
 from tests.accounting.chains import Case, random_case
 from tests.accounting.enumeration import (
     all_paths,

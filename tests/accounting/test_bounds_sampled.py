@@ -8,10 +8,10 @@ from math import comb
 import numpy as np
 import pytest
 
-from accounting.audit import audit_exposure
-from accounting.bounds.effort import Effort
-from accounting.bounds.sampled import sampled_bound
-from accounting.kernels.posterior_moments import posterior_bound, walk
+from accounting.audit.audit import audit_exposure
+from accounting.bounds.patterns.effort import Effort
+from accounting.bounds.patterns.sampled import sampled_bound
+from accounting.bounds.patterns.sampled_kernel import posterior_bound, walk
 from tests.accounting.chains import random_case
 from tests.accounting.enumeration import all_paths, joint_law, optimum, raw_channels
 from tests.accounting.exposures import case_exposure, exposure_to, gaussian, koga_chain, step_of

@@ -8,13 +8,13 @@ from io import BytesIO
 import numpy as np
 import pytest
 
-from accounting.continuous import ContinuousAccountant, HorizonSettings
+from accounting.continuous.accountant import ContinuousAccountant, HorizonSettings
 from accounting.exceptions import SettingsError, SnapshotError, StepOrderError
 from models.mechanisms import Gaussian, Mechanism, Raw, Suppressed
-from models.population import Population
-from models.prior import MovementPrior
-from models.schedule import SensorRelease, StepSchedule
-from models.sensors import Sensor
+from models.priors.population import Population
+from models.priors.prior import MovementPrior
+from models.releases.schedule import SensorRelease, StepSchedule
+from models.releases.sensors import Sensor
 from tests.accounting.chains import Case, random_case
 from tests.accounting.enumeration import all_paths, entropy_of, joint_law, within
 

@@ -5,7 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from accounting.kernels.contraction import GAPS, contraction, doeblin, gap_contractions, product
+from accounting.exposure.step_information.contraction_kernel import (
+    GAPS,
+    contraction,
+    doeblin,
+    gap_contractions,
+    product,
+)
 from tests.accounting.chains import KINDS, chain_of, random_matrix
 
 

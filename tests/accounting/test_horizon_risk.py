@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from accounting.bounds.effort import Effort
-from accounting.entropy import entropy_nats
-from accounting.horizon_risk import horizon_risk
+from accounting.bounds.horizon_risk import horizon_risk
+from accounting.bounds.patterns.effort import Effort
+from accounting.exposure.entropy import entropy_nats
 from tests.accounting.chains import random_case
 from tests.accounting.enumeration import optimum_success
 from tests.accounting.exposures import exposure_to, gaussian, step_of

@@ -6,19 +6,23 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from accounting.continuous import ContinuousAccountant
-from accounting.entropy import path_entropy
-from accounting.exposure import Exposure
-from accounting.horizon_settings import HorizonSettings
-from accounting.information import pairwise_information, person_step_terms, released_information
-from accounting.observation import observe
-from models.correlated_noise import CorrelatedNoise
-from models.information import truncation_information_nats
+from accounting.continuous.accountant import ContinuousAccountant
+from accounting.continuous.horizon_settings import HorizonSettings
+from accounting.exposure.entropy import path_entropy
+from accounting.exposure.exposure import Exposure
+from accounting.exposure.released_information import (
+    pairwise_information,
+    person_step_terms,
+    released_information,
+)
+from accounting.exposure.step_information.observation import observe
 from models.mechanisms import Correlated
-from models.population import Population
-from models.prior import MovementPrior
-from models.schedule import SensorRelease, StepSchedule
-from models.sensors import Sensor
+from models.noise.correlated_noise import CorrelatedNoise
+from models.noise.noise_information import truncation_information_nats
+from models.priors.population import Population
+from models.priors.prior import MovementPrior
+from models.releases.schedule import SensorRelease, StepSchedule
+from models.releases.sensors import Sensor
 from tests.accounting.chains import chain_of, random_case
 from tests.accounting.enumeration import all_paths, entropy_of, information, raw_channels
 from tests.accounting.exposures import RAW, case_exposure, exposure_to, gaussian, koga_chain, step_of

@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from accounting.decoding import decode_population
 from accounting.exceptions import HorizonError, ImpossibleObservationError
-from accounting.kernels.forward_viterbi import POSSIBLE, filter_steps, new_recursion, trace_back
-from accounting.kernels.log_space import log_filter_steps, log_trace_back
-from accounting.kernels.population_decoding import (
+from accounting.hmm.forward_viterbi import POSSIBLE, filter_steps, new_recursion, trace_back
+from accounting.hmm.log_space import log_filter_steps, log_trace_back
+from accounting.hmm.populations.decoding import decode_population
+from accounting.hmm.populations.population_decoding import (
     DecodedArrays,
     FilterArrays,
     begin_filter,
@@ -21,10 +21,10 @@ from accounting.kernels.population_decoding import (
     filter_people,
     smallest_entries,
 )
-from accounting.kernels.shared_matrix import decode_shared
-from accounting.kernels.small_chains import filter_small, new_lane_work
-from models.population import Population
-from models.prior import MovementPrior
+from accounting.hmm.populations.shared_matrix import decode_shared
+from accounting.hmm.small_chains import filter_small, new_lane_work
+from models.priors.population import Population
+from models.priors.prior import MovementPrior
 from tests.accounting.chains import Case, chain_of, random_case, random_matrix
 from tests.accounting.enumeration import all_paths
 

@@ -6,12 +6,12 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from accounting.continuous import ContinuousAccountant, HorizonSettings
+from accounting.continuous.accountant import ContinuousAccountant, HorizonSettings
 from models.mechanisms import Gaussian, Raw
-from models.population import Population
-from models.prior import MovementPrior
-from models.schedule import SensorRelease, StepSchedule
-from models.sensors import Sensor
+from models.priors.population import Population
+from models.priors.prior import MovementPrior
+from models.releases.schedule import SensorRelease, StepSchedule
+from models.releases.sensors import Sensor
 
 PLACES = 4
 SETTINGS = HorizonSettings(horizon=4, mistakes=1)

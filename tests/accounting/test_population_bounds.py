@@ -6,12 +6,12 @@ import numba
 import numpy as np
 import pytest
 
-from accounting.audit import audit_person, audit_population
-from accounting.bounds.effort import Effort
-from accounting.population_bounds import BOUND_NAMES, certify_population
-from models.population import Population
-from models.prior import MovementPrior
-from models.schedule import Schedule, StepSchedule
+from accounting.audit.audit import audit_person, audit_population
+from accounting.bounds.patterns.effort import Effort
+from accounting.bounds.population_bounds import BOUND_NAMES, certify_population
+from models.priors.population import Population
+from models.priors.prior import MovementPrior
+from models.releases.schedule import Schedule, StepSchedule
 from tests.accounting.exposures import RAW, gaussian, step_of
 
 LOCATIONS = [f"l{i}" for i in range(40)]

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from accounting.kernels.prior_constants import gaps_affordable
-from accounting.kernels.propagation import gap_matrices, marginals
-from accounting.kernels.subset_maxima import log_subset_maximum, subset_table
-from accounting.prior_guess import prior_guess
+from accounting.exposure.prior_constants_kernel import gaps_affordable
+from accounting.exposure.prior_guess import prior_guess
+from accounting.exposure.subset_maxima_kernel import log_subset_maximum, subset_table
+from accounting.hmm.propagation import gap_matrices, marginals
 from tests.accounting.chains import chain_of, random_case
 from tests.accounting.enumeration import all_paths, prior_optimum, subset_maximum
 from tests.accounting.exposures import case_exposure, koga_chain, raw_exposure

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from accounting.continuous import ContinuousAccountant, HorizonSettings
-from accounting.worst_moments import WorstMoments
+from accounting.continuous.accountant import ContinuousAccountant, HorizonSettings
+from accounting.continuous.worst_moments import WorstMoments
 from models.mechanisms import Gaussian, Raw
-from models.schedule import SensorRelease, StepSchedule
-from models.sensors import Sensor
+from models.releases.schedule import SensorRelease, StepSchedule
+from models.releases.sensors import Sensor
 from tests.stream_app.engine_support import NAMES, population
 
 SETTINGS = HorizonSettings(4, 1)

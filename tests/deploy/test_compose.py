@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from stream_app.settings_sources import load_settings
+from stream_app.setup.settings_sources import load_settings
 from tests.deploy.files import PINNED, SETTINGS, VERSION, compose, parsed, workers_of_compose
 from tests.watching.services import ROOT
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-from stream_app.kafka.access import commands, roles
-from stream_app.kafka.documentation import PAGE, access_table, refreshed, tables, topics_table
-from stream_app.kafka.topics import DAY_MILLISECONDS, HOUR_MILLISECONDS, Topics
+from stream_app.kafka.broker.access import commands, roles
+from stream_app.kafka.broker.topics import DAY_MILLISECONDS, HOUR_MILLISECONDS, Topics
+from stream_app.kafka.tools.documentation import PAGE, access_table, refreshed, tables, topics_table
 from tests.watching.services import ROOT
 
 TEXT = (ROOT / PAGE).read_text()
@@ -15,7 +15,7 @@ RUN_ON_KAFKA = (HOW_TO / "run-on-kafka.md").read_text()
 
 
 def test_regeneration_changes_nothing() -> None:
-    """``python -m stream_app.kafka.documentation`` writes what is committed."""
+    """``python -m stream_app.kafka.tools.documentation`` writes what is committed."""
     assert refreshed(TEXT, tables()) == TEXT
     assert all(table in TEXT for table in tables().values())
 

@@ -11,10 +11,10 @@ import pytest
 import yaml
 from prometheus_client import CollectorRegistry
 
-from stream_app.settings import Settings
-from stream_app.settings_sources import load_settings
-from stream_app.web.answers import Site, respond
-from stream_app.web.status import StatusBoard
+from stream_app.setup.settings import Settings
+from stream_app.setup.settings_sources import load_settings
+from stream_app.watching.web.answers import Site, respond
+from stream_app.watching.web.status import StatusBoard
 from tests.deploy.files import (
     KUBERNETES,
     PINNED,

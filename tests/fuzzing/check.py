@@ -12,7 +12,7 @@ from types import FrameType
 from typing import Any
 
 from models.exceptions import TallyguardError
-from stream_app.messages import Rejected
+from stream_app.wire.messages import Rejected
 
 MOST_MESSAGE_BYTES = 2048
 MOST_SECONDS = 2.0

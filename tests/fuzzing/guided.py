@@ -36,7 +36,10 @@ def compiled_modules() -> list[str]:
     """Modules with kernels: they are compiled for the machine and cannot be watched."""
     root = Path(__file__).resolve().parents[2]
     kernels = (
-        path for folder in OURS for path in (root / folder).rglob("*.py") if "models.jit" in path.read_text()
+        path
+        for folder in OURS
+        for path in (root / folder).rglob("*.py")
+        if "models.numerics.jit" in path.read_text()
     )
     modules = (path.relative_to(root).with_suffix("") for path in kernels)
     return [".".join(module.parts) for module in modules]

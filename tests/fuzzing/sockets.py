@@ -10,9 +10,9 @@ from functools import cache
 
 from prometheus_client import CollectorRegistry
 
-from stream_app.events import RunStarted
-from stream_app.web import PeopleBoard, StatusBoard, WebServer, serve
-from stream_app.web.connections import logger
+from stream_app.watching.events import RunStarted
+from stream_app.watching.web import PeopleBoard, StatusBoard, WebServer, serve
+from stream_app.watching.web.connections import logger
 from tests.fuzzing.check import TOKEN, Target, door
 
 _SECONDS = 20.0

@@ -14,23 +14,23 @@ from urllib.parse import urlsplit
 from prometheus_client import CollectorRegistry
 from pydantic import ValidationError
 
-from accounting.continuous import ContinuousAccountant
-from models.prior_files import load_population, save_population
-from models.schedule import StepSchedule
-from stream_app.csv_messages import load_activations, reading_parser
-from stream_app.events import RunStarted
-from stream_app.inputs import LineReader
-from stream_app.journal import Journal
-from stream_app.messages import Reading, Rejected, parse, parse_any
-from stream_app.recipients import load_recipients
-from stream_app.schedule_files import load_schedule
-from stream_app.sensor_files import load_registry
-from stream_app.settings_sources import load_settings
-from stream_app.snapshots import FILE, SnapshotCache
-from stream_app.steps import Origin
-from stream_app.web.answers import Site, respond
-from stream_app.web.people_board import PeopleBoard
-from stream_app.web.status import StatusBoard
+from accounting.continuous.accountant import ContinuousAccountant
+from models.prior_files.files import load_population, save_population
+from models.releases.schedule import StepSchedule
+from stream_app.embedded.journal import Journal
+from stream_app.embedded.snapshots import FILE, SnapshotCache
+from stream_app.setup.recipients import load_recipients
+from stream_app.setup.schedule_files import load_schedule
+from stream_app.setup.sensor_files import load_registry
+from stream_app.setup.settings_sources import load_settings
+from stream_app.steps.window import Origin
+from stream_app.watching.events import RunStarted
+from stream_app.watching.web.answers import Site, respond
+from stream_app.watching.web.people_board import PeopleBoard
+from stream_app.watching.web.status import StatusBoard
+from stream_app.wire.csv_messages import load_activations, reading_parser
+from stream_app.wire.inputs import LineReader
+from stream_app.wire.messages import Reading, Rejected, parse, parse_any
 from tests.fuzzing.check import COUNT, PERSON, TOKEN, Target, door
 from tests.fuzzing.columns import COLUMNS
 from tests.fuzzing.sockets import SOCKET

@@ -10,26 +10,26 @@ from tempfile import TemporaryDirectory
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
-from accounting.continuous import ContinuousAccountant
+from accounting.continuous.accountant import ContinuousAccountant
 from stream_app.exceptions import SettingsError
-from stream_app.kafka.account_worker import AccountWorker, answer_if_sound
-from stream_app.kafka.book import Book
-from stream_app.kafka.dead_letters import DeadLetter, resubmit
-from stream_app.kafka.deployment import Deployment
-from stream_app.kafka.deployment_record import DeploymentRecord, check_same, read_record
-from stream_app.kafka.exceptions import LogError
-from stream_app.kafka.person_records import people_of, person_records
-from stream_app.kafka.person_source import Changes
-from stream_app.kafka.progress import KEY, Progress, restore
-from stream_app.kafka.records import ANSWER, DEAD_LETTER, PROPOSAL
-from stream_app.kafka.refused import Refused
-from stream_app.kafka.release_core import ReleaseCore
-from stream_app.kafka.topics import Topics
-from stream_app.kafka.worker import Pulse
-from stream_app.messages import Rejected
-from stream_app.proposals import Source, Talk
-from stream_app.settings import Settings
-from stream_app.ticks import StepClock
+from stream_app.kafka.account.account_worker import AccountWorker, answer_if_sound
+from stream_app.kafka.account.book import Book
+from stream_app.kafka.account.person_source import Changes
+from stream_app.kafka.broker.kafka_exceptions import LogError
+from stream_app.kafka.broker.topics import Topics
+from stream_app.kafka.deployment.deployment import Deployment
+from stream_app.kafka.deployment.deployment_record import DeploymentRecord, check_same, read_record
+from stream_app.kafka.deployment.person_records import people_of, person_records
+from stream_app.kafka.deployment.records import ANSWER, DEAD_LETTER, PROPOSAL
+from stream_app.kafka.deployment.refused import Refused
+from stream_app.kafka.process.worker import Pulse
+from stream_app.kafka.release.progress import KEY, Progress, restore
+from stream_app.kafka.release.release_core import ReleaseCore
+from stream_app.kafka.tools.dead_letters import DeadLetter, resubmit
+from stream_app.setup.settings import Settings
+from stream_app.steps.policy.proposals import Source, Talk
+from stream_app.steps.ticks import StepClock
+from stream_app.wire.messages import Rejected
 from tests.fuzzing.check import COUNT, PERSON, Target, door
 from tests.stream_app.engine_support import NAMES, accountant, engine, population
 
@@ -175,7 +175,7 @@ def _talk() -> Talk:
 
 @cache
 def _book_policy() -> Any:
-    from stream_app.policy import policy_from
+    from stream_app.steps.policy import policy_from
 
     return policy_from(_deployment().settings.release, _deployment().registry, None)
 

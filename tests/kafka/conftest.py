@@ -23,7 +23,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session", autouse=True)
 def compiled_kernels() -> None:
     """Compile once what the workers need: several that do so at the same time would take minutes."""
-    command = [sys.executable, "-m", "stream_app.kafka.warm_up"]
+    command = [sys.executable, "-m", "stream_app.kafka.process.worker_warm_up"]
     subprocess.run(command, cwd=ROOT, check=True, timeout=1200)
 
 

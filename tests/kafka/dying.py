@@ -14,7 +14,7 @@ import sys
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from stream_app.kafka.release_log import ReleaseLog, Transaction
+from stream_app.kafka.release.release_log import ReleaseLog, Transaction
 
 BEFORE, BETWEEN, PRODUCED, COMMITTED, OFFSETS = POINTS = (
     "before the first record",
@@ -108,7 +108,7 @@ def _watch(countdown: _Countdown) -> None:
     """Let the clients of this process come by the countdown."""
     from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 
-    from stream_app.kafka.risk_topic import RiskTopic
+    from stream_app.kafka.account.risk_topic import RiskTopic
 
     around: tuple[tuple[Any, str, Callable[[Call], Call]], ...] = (
         (AIOKafkaProducer, "send", countdown.send),

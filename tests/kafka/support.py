@@ -13,18 +13,18 @@ from typing import Any
 
 import pytest
 
-from models.population import Population
-from models.prior_files import save_population
+from models.prior_files.files import save_population
+from models.priors.population import Population
 from stream_app.city import CityOptions, build_city
-from stream_app.embedded import RunOptions, run
-from stream_app.kafka.clients import consuming, records, writing
-from stream_app.kafka.connection import Connection
-from stream_app.kafka.deployment import Deployment, administration
-from stream_app.kafka.person_loading import load_people, write_locations
-from stream_app.kafka.producing import Pace, produce
-from stream_app.kafka.topics import Topics, create_topics
-from stream_app.settings import Settings
-from stream_app.settings_sources import load_settings
+from stream_app.embedded.assembly import RunOptions, run
+from stream_app.kafka.broker.clients import consuming, records, writing
+from stream_app.kafka.broker.connection import Connection
+from stream_app.kafka.broker.topics import Topics, create_topics
+from stream_app.kafka.deployment.deployment import Deployment, administration
+from stream_app.kafka.tools.person_loading import load_people, write_locations
+from stream_app.kafka.tools.producing import Pace, produce
+from stream_app.setup.settings import Settings
+from stream_app.setup.settings_sources import load_settings
 from tests.kafka import dying
 from tests.watching.services import ROOT, wait_until
 

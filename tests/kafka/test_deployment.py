@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from stream_app.exceptions import RunChangedError
-from stream_app.kafka.person_loading import load_people
+from stream_app.kafka.tools.person_loading import load_people
 from tests.kafka.broker import Broker
 from tests.kafka.support import OnKafka, small_city
 from tests.watching.services import wait_until

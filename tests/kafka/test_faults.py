@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from stream_app.kafka.deployment import Deployment, administration
-from stream_app.kafka.progress import KEY, Progress
-from stream_app.kafka.replay import compare
-from stream_app.kafka.topics import check_topics, create_topics
+from stream_app.kafka.broker.topics import check_topics, create_topics
+from stream_app.kafka.deployment.deployment import Deployment, administration
+from stream_app.kafka.release.progress import KEY, Progress
+from stream_app.kafka.tools.replay import compare
 from tests.kafka.broker import Broker, broker
 from tests.kafka.support import OnKafka, small_city
 from tests.watching.services import wait_until

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from stream_app.kafka.deployment import administration
-from stream_app.kafka.topics import create_topics
+from stream_app.kafka.broker.topics import create_topics
+from stream_app.kafka.deployment.deployment import administration
 from tests.kafka.broker import Broker
 from tests.kafka.support import OnKafka, small_city
 from tests.watching.services import wait_until

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from models.noise_key import NoiseKey
-from stream_app.embedded import RunOptions, run
-from stream_app.key_epochs import advance_noise_key
-from stream_app.settings_sources import load_settings
+from models.keys.noise_key import NoiseKey
+from stream_app.embedded.assembly import RunOptions, run
+from stream_app.setup.run_folder.key_epochs import advance_noise_key
+from stream_app.setup.settings_sources import load_settings
 from tests.kafka.broker import Broker
 from tests.kafka.support import SECRETS, OnKafka, small_city
 

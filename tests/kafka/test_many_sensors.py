@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from models.population import Population
-from models.prior import MovementPrior
-from stream_app.kafka.deployment import Deployment
-from stream_app.kafka.sizes import largest_bytes
-from stream_app.messages import Activation, Reading
+from models.priors.population import Population
+from models.priors.prior import MovementPrior
+from stream_app.kafka.deployment.deployment import Deployment
+from stream_app.kafka.deployment.sizes import largest_bytes
+from stream_app.wire.messages import Activation, Reading
 from tests.kafka.broker import Broker, broker
 from tests.kafka.support import OnKafka
 

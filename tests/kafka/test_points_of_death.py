@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from models.population import Population
-from stream_app.keys import load_pseudonym_key
+from models.priors.population import Population
+from stream_app.setup.keys import load_pseudonym_key
 from tests.kafka.broker import Broker
 from tests.kafka.dying import POINTS
 from tests.kafka.support import OnKafka, Process, small_city

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from stream_app.kafka.log_reader import committed_offset, last_record
+from stream_app.kafka.deployment.log_reader import committed_offset, last_record
 from stream_app.kafka.processes import account_group
 from tests.kafka.broker import OLDER_VERSION, Broker, broker
 from tests.kafka.support import OnKafka, small_city

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from stream_app.kafka.access import access_rules, roles
-from stream_app.kafka.deployment import administration
-from stream_app.kafka.topics import Topics
+from stream_app.kafka.broker.access import access_rules, roles
+from stream_app.kafka.broker.topics import Topics
+from stream_app.kafka.deployment.deployment import administration
 from tests.kafka.broker import Broker
 from tests.kafka.secured import PASSWORD, grant, secured_broker
 from tests.kafka.support import OnKafka, small_city

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from stream_app.kafka.clients import consuming, records
-from stream_app.ticks import StepClock
+from stream_app.kafka.broker.clients import consuming, records
+from stream_app.steps.ticks import StepClock
 from tests.kafka.broker import Broker
 from tests.kafka.dying import POINTS
 from tests.kafka.support import OnKafka, Process, small_city

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import strategies as st
 
-from models.population import Population
-from models.prior import MovementPrior
+from models.priors.population import Population
+from models.priors.prior import MovementPrior
 
 
 @st.composite

@@ -6,8 +6,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from models.checkins import Checkins, read_checkins
 from models.exceptions import CheckinError
+from models.fitting.checkins import Checkins, read_checkins
 
 GOOD = [("10", 1000, "cafe"), ("9", 2000, "gym"), ("10", 2000, "cafe")]
 

@@ -6,9 +6,9 @@ import time
 
 import pytest
 
-from models.close_names import CloseNames
 from models.exceptions import SensorError
-from models.sensors import SensorRegistry
+from models.releases.sensors import SensorRegistry
+from models.text.close_names import CloseNames
 
 NAMES = ("station", "mill street", "harbour", "s1", "s10", "s17")
 

@@ -12,11 +12,11 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 CODE = """
 import sys
-import models.compiling
-models.compiling._PATIENCE = 0.0
+import models.numerics.compiling
+models.numerics.compiling._PATIENCE = 0.0
 {before}
 import numpy as np
-from models.eigenvalues import _below
+from models.numerics.eigenvalues import _below
 _below(np.ones(2), np.ones(1), 0.5)
 """
 TOLD = "compiling for this machine, once"

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy import stats
 
-from models.discrete_gaussian import MAX_SIGMA, MIN_SIGMA, discrete_gaussian_table
 from models.exceptions import MechanismError
-from models.integer_table import TOTAL
 from models.mechanisms import Gaussian
+from models.noise.discrete_gaussian import MAX_SIGMA, MIN_SIGMA, discrete_gaussian_table
+from models.noise.integer_table import TOTAL
 from tests.shared_files import shared
 
 SIGMAS = [0.05, 0.1, 0.3, 0.48, 1.0, 2.5, 10.0, 123.456]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from models.eigenvalues import extreme_eigenvalues
+from models.numerics.eigenvalues import extreme_eigenvalues
 
 RANDOM = np.random.default_rng(5)
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from models.checkins import Checkins
 from models.exceptions import CheckinError
-from models.fit_options import FitOptions
-from models.fitting import NOWHERE, FitResult, fit_priors
+from models.fitting.checkins import Checkins
+from models.fitting.fit import NOWHERE, FitResult, fit_priors
+from models.fitting.fit_options import FitOptions
 
 # Windows of 10 s from t = 100; five are fitted, two held out.
 ANN = [

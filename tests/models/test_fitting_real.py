@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from models.checkins import Checkins, read_checkins
-from models.fitting import FitOptions, fit_priors
+from models.fitting.checkins import Checkins, read_checkins
+from models.fitting.fit import FitOptions, fit_priors
 from tests.shared_files import shared
 
 pytestmark = pytest.mark.data

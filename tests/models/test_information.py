@@ -10,17 +10,17 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from models.continuous_gaussian import continuous_gaussian_information
-from models.discrete_gaussian import discrete_gaussian_table
 from models.exceptions import MechanismError
-from models.information import (
+from models.mechanisms import Gaussian
+from models.noise.continuous_gaussian import continuous_gaussian_information
+from models.noise.discrete_gaussian import discrete_gaussian_table
+from models.noise.integer_table import TOTAL
+from models.noise.noise_information import (
     binary_entropy,
     exact_information,
     table_information,
     truncation_information_nats,
 )
-from models.integer_table import TOTAL
-from models.mechanisms import Gaussian
 
 TABLE_SLACK = 1e-4  # relative; documented at Gaussian.information
 PROBABILITIES = st.one_of(

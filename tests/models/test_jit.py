@@ -14,12 +14,12 @@ import numba
 import pytest
 
 from models.exceptions import MachineError
-from models.jit import CPU, check_cpu, forget_unused, source_stamp
+from models.numerics.jit import CPU, check_cpu, forget_unused, source_stamp
 
 ROOT = Path(__file__).resolve().parents[2]
 NOT_COMPILED = {
-    *("models.compiling", "models.threads", "models.exceptions"),
-    *("accounting.exposure", "accounting.observation"),
+    *("models.numerics.compiling", "models.numerics.threads", "models.exceptions"),
+    *("accounting.exposure.exposure", "accounting.exposure.step_information.observation"),
 }
 """Modules without kernels that modules with kernels import, for what is not compiled only."""
 
@@ -27,7 +27,7 @@ NOT_COMPILED = {
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
     """``accounting/walk.py`` calls ``models/sums.py`` through ``models/step.py``, not ``other.py``."""
-    kernel = "from models.jit import jit\n"
+    kernel = "from models.numerics.jit import jit\n"
     files = {
         "models/sums.py": kernel,
         "models/other.py": kernel,
@@ -62,7 +62,8 @@ def test_a_kernel_is_compiled_again_when_it_or_one_it_calls_changed(
 def test_another_copy_of_the_sources_loads_what_the_first_has_compiled(tmp_path: Path) -> None:
     shutil.copytree(ROOT / "models", tmp_path / "elsewhere" / "models")
     code = (
-        "import numpy as np; from models.eigenvalues import _below; _below(np.ones(2), np.ones(1), 0.5);"
+        "import numpy as np; from models.numerics.eigenvalues import _below;"
+        "_below(np.ones(2), np.ones(1), 0.5);"
         "print(sum(_below.stats.cache_hits.values()))"
     )
     environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "cache"), "PYTHONPATH": ""}
@@ -95,7 +96,9 @@ def test_only_caches_that_nobody_used_for_weeks_are_removed(tmp_path: Path) -> N
 
 def test_every_process_compiles_for_the_same_cpu_whatever_the_environment_says() -> None:
     asked = {"NUMBA_CPU_NAME": "haswell", "NUMBA_CPU_FEATURES": "+avx512f"}
-    code = "from models.jit import numba; print(numba.config.CPU_NAME, repr(numba.config.CPU_FEATURES))"
+    code = (
+        "from models.numerics.jit import numba; print(numba.config.CPU_NAME, repr(numba.config.CPU_FEATURES))"
+    )
     run = subprocess.run(
         [sys.executable, "-c", code],
         env=os.environ | asked,
@@ -122,11 +125,11 @@ def test_kernels_take_nothing_compiled_from_modules_the_stamp_does_not_see() -> 
         for package in ("models", "accounting")
         for path in (ROOT / package).rglob("*.py")
     }
-    stamped = {name for name, text in sources.items() if "models.jit" in text}
+    stamped = {name for name, text in sources.items() if "models.numerics.jit" in text}
     imported = {
         node.module
         for name in stamped
         for node in ast.walk(ast.parse(sources[name]))
         if isinstance(node, ast.ImportFrom) and node.module in sources
     }
-    assert imported - stamped <= NOT_COMPILED | {"models.jit"}
+    assert imported - stamped <= NOT_COMPILED | {"models.numerics.jit"}

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from models.exceptions import NoiseKeyError
-from models.noise_key import NoiseKey, noise_message
+from models.keys.noise_key import NoiseKey, noise_message
 
 SECRET = bytes(range(32))
 READING = {

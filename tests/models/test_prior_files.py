@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given, settings
 
 from models.exceptions import PriorError, PriorFileError
-from models.population import Population
-from models.prior import MovementPrior
-from models.prior_files import load_population, save_population
-from models.prior_record import chain_to_record, prior_from_record
+from models.prior_files.files import load_population, save_population
+from models.prior_files.prior_record import chain_to_record, prior_from_record
+from models.priors.population import Population
+from models.priors.prior import MovementPrior
 from tests.models.chains import equal, populations
 
 MATRIX = [[0.5, 0.5], [1, 0]]
@@ -43,7 +43,7 @@ def test_a_population_comes_back_bit_for_bit(tmp_path_factory, format_, populati
 
 
 def test_several_batches_of_people_are_one_population(tmp_path, monkeypatch):
-    monkeypatch.setattr("models.prior_parquet._PEOPLE_A_BATCH", 3)
+    monkeypatch.setattr("models.prior_files.prior_parquet._PEOPLE_A_BATCH", 3)
     people = [MovementPrior.from_dense(f"p{i}", [[1.0]], [i]) for i in range(8)]
     population = Population.pack(people, [f"L{i}" for i in range(9)])
     save_population(population, tmp_path / "priors.parquet")
@@ -52,7 +52,7 @@ def test_several_batches_of_people_are_one_population(tmp_path, monkeypatch):
 
 
 def test_long_values_are_read_across_chunks(tmp_path, monkeypatch):
-    monkeypatch.setattr("models.json_stream._CHUNK", 7)
+    monkeypatch.setattr("models.text.json_stream._CHUNK", 7)
     population = written(
         tmp_path,
         {
@@ -305,7 +305,7 @@ def test_a_failed_write_leaves_the_old_file_and_no_rubbish(tmp_path, monkeypatch
     def torn(*_):
         raise OSError("disk full")
 
-    monkeypatch.setattr("models.prior_json.chain_to_record", torn)
+    monkeypatch.setattr("models.prior_files.prior_json.chain_to_record", torn)
     with pytest.raises(OSError, match="disk full"):
         save_population(population, path)
     assert path.read_bytes() == before

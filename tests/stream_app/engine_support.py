@@ -10,21 +10,21 @@ from pathlib import Path
 
 import numpy as np
 
-from accounting.continuous import ContinuousAccountant, HorizonSettings
+from accounting.continuous.accountant import ContinuousAccountant, HorizonSettings
+from models.keys.noise_key import NoiseKey
 from models.mechanisms import Gaussian, Raw
-from models.noise_key import NoiseKey
-from models.population import Population
-from models.prior import MovementPrior
-from models.sensors import SensorRegistry
-from stream_app.embedded import RunOptions, run
-from stream_app.engine import Accountant, ClosedStep, StepEngine, StoredStep
-from stream_app.intake import Intake
-from stream_app.messages import Activation, Reading, Rejected, StepRelease
-from stream_app.policy import FixedPolicy, Policy
-from stream_app.publisher import KeyedPublisher
-from stream_app.runner import RunReport
-from stream_app.settings import Settings
-from stream_app.steps import Origin, StepWindow
+from models.priors.population import Population
+from models.priors.prior import MovementPrior
+from models.releases.sensors import SensorRegistry
+from stream_app.embedded.assembly import RunOptions, run
+from stream_app.embedded.runner import RunReport
+from stream_app.setup.settings import Settings
+from stream_app.steps.engine import Accountant, ClosedStep, StepEngine, StoredStep
+from stream_app.steps.intake import Intake
+from stream_app.steps.policy import FixedPolicy, Policy
+from stream_app.steps.publisher import KeyedPublisher
+from stream_app.steps.window import Origin, StepWindow
+from stream_app.wire.messages import Activation, Reading, Rejected, StepRelease
 
 NAMES = ("A", "B", "C", "D")
 REGISTRY = SensorRegistry.one_per_location(NAMES)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from models.mechanisms import parse
-from models.schedule import SensorRelease, StepSchedule
-from models.sensors import Sensor
-from stream_app.events import StepClosed
-from stream_app.messages import RiskSummary
+from models.releases.schedule import SensorRelease, StepSchedule
+from models.releases.sensors import Sensor
+from stream_app.watching.events import StepClosed
+from stream_app.wire.messages import RiskSummary
 
 STATION = Sensor("station", (0,), "public")
 SCHOOL = Sensor("school", (1,), "public")

@@ -10,16 +10,16 @@ import numpy as np
 import pytest
 from prometheus_client import CollectorRegistry
 
-from accounting.decisions.because import Because
-from accounting.decisions.limit import RiskLimit
-from accounting.worst_moments import no_moments
-from stream_app.budget_metrics import BudgetMetrics, PeopleOver, people_over
-from stream_app.events import RunStarted
-from stream_app.kafka.metrics import AccountMetrics
-from stream_app.messages import DecisionReason
-from stream_app.metrics import EngineMetrics
-from stream_app.people import PeopleView, Standing
-from stream_app.settings import Settings
+from accounting.continuous.worst_moments import no_moments
+from accounting.decisions.reason import Because
+from accounting.decisions.risk_budget import RiskLimit
+from stream_app.kafka.process.worker_metrics import AccountMetrics
+from stream_app.setup.settings import Settings
+from stream_app.watching.budget_metrics import BudgetMetrics, PeopleOver, people_over
+from stream_app.watching.events import RunStarted
+from stream_app.watching.metrics import EngineMetrics
+from stream_app.watching.people import PeopleView, Standing
+from stream_app.wire.messages import DecisionReason
 from tests.stream_app.events_for_tests import SENSORS, closed
 
 BASELINE = np.array([0.1, 0.1, 0.1, 0.6, 0.6])

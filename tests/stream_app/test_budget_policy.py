@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from models.mechanisms import Gaussian, Raw, Suppressed
-from models.schedule import Schedule, SensorRelease, StepSchedule
+from models.releases.schedule import Schedule, SensorRelease, StepSchedule
 from stream_app.exceptions import SettingsError
-from stream_app.messages import Reading, StepDecision
-from stream_app.policy import BudgetPolicy, policy_from
-from stream_app.settings import Settings
+from stream_app.setup.settings import Settings
+from stream_app.steps.policy import BudgetPolicy, policy_from
+from stream_app.wire.messages import Reading, StepDecision
 from tests.stream_app.engine_support import (
     REGISTRY,
     accountant,

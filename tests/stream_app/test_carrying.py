@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from stream_app.accounted_again import read_decisions
-from stream_app.events import Observer
+from accounting.ledgers.privacy_account import PrivacyAccount
+from stream_app.analysis.accounted_again import read_decisions
+from stream_app.embedded.journal import Journal
 from stream_app.exceptions import OutputError
-from stream_app.journal import Journal
-from stream_app.manifest import load_sealed, seal
-from stream_app.messages import StepDecision
-from stream_app.privacy_account import PrivacyAccount
+from stream_app.setup.run_folder.manifest import load_sealed, seal
+from stream_app.watching.events import Observer
+from stream_app.wire.messages import StepDecision
 from tests.stream_app.engine_support import REGISTRY, lines_of, messages_of_a_day, run_on
 
 HORIZON = 4

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from models.mechanisms import MECHANISMS
-from stream_app import settings
+from stream_app.setup import settings
 from tests.stream_app.test_cli import TWO_PEOPLE, Tallyguard, tallyguard
 
 __all__ = ["tallyguard"]

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from stream_app.city import City, CityOptions, build_city
-from stream_app.city.habits import HABITS
-from stream_app.messages import Activation, Reading
+from stream_app.city.city_habits import HABITS
+from stream_app.wire.messages import Activation, Reading
 
 
 @pytest.fixture(scope="module")

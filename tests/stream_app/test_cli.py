@@ -318,7 +318,7 @@ def test_priors_fit_writes_a_file_that_check_accepts(tallyguard: Tallyguard, fil
 
 def test_every_choice_of_fitting_is_an_option_with_the_documented_default(tallyguard: Tallyguard) -> None:
     """An option added to the fitting cannot be forgotten on the command line."""
-    from models.fit_options import OPTION_NAMES
+    from models.fitting.fit_options import OPTION_NAMES
 
     help_text = tallyguard("priors", "fit", "--help").out
     missing = [name for name in OPTION_NAMES if f"--{name.replace('_', '-')}" not in help_text]

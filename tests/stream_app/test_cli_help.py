@@ -9,7 +9,7 @@ import pytest
 from typer.main import get_command
 
 from stream_app.cli.app import app
-from stream_app.own_version import own_version
+from stream_app.setup.own_version import own_version
 from tests.stream_app.command_tree import leaves
 from tests.stream_app.test_cli import Tallyguard, tallyguard
 

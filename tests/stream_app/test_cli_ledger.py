@@ -8,13 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from accounting.continuous import ContinuousAccountant, HorizonSettings
-from accounting.differential_privacy import ZcdpSpend
-from models.correlated_noise import CorrelatedNoise
-from models.population import Population
-from models.prior_files import load_population
-from models.sensors import SensorRegistry
-from stream_app.ledger_log import load_log
+from accounting.continuous.accountant import ContinuousAccountant, HorizonSettings
+from accounting.ledgers.zcdp import ZcdpSpend
+from models.noise.correlated_noise import CorrelatedNoise
+from models.prior_files.files import load_population
+from models.priors.population import Population
+from models.releases.sensors import SensorRegistry
+from stream_app.analysis.ledger_log import load_log
 from tests.stream_app import engine_support
 from tests.stream_app.test_cli import TWO_PEOPLE, Tallyguard, tallyguard
 

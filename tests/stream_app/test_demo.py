@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from stream_app.cli.demo import print_report, report_json
-from stream_app.cli.output import stdout
-from stream_app.demo import DemoOptions, DemoReport, run_demo
-from stream_app.events import Observer, StepClosed
+from stream_app.cli.shared.output import stdout
+from stream_app.cli.start.demo_command import print_report, report_json
 from stream_app.exceptions import OutputError
-from stream_app.messages import parse_any
+from stream_app.starting.demo import DemoOptions, DemoReport, run_demo
+from stream_app.watching.events import Observer, StepClosed
+from stream_app.wire.messages import parse_any
 
 
 class Visitor(Observer):
@@ -181,7 +181,7 @@ def test_warming_up_runs_the_whole_demo_and_leaves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What installing does to compile the kernels: nothing stays behind but the compiled kernels."""
-    from stream_app import warm_up
+    from stream_app.starting import warm_up
 
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     warm_up.main()

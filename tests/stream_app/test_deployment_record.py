@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 
 from models.mechanisms import Raw
-from models.schedule import SensorRelease, StepSchedule
-from stream_app.decisions import decision_of
+from models.releases.schedule import SensorRelease, StepSchedule
 from stream_app.exceptions import RunChangedError, SettingsError
-from stream_app.kafka.deployment import Deployment, check_basis
-from stream_app.kafka.deployment_record import DeploymentRecord, check_same
-from stream_app.kafka.exceptions import LogError
+from stream_app.kafka.broker.kafka_exceptions import LogError
+from stream_app.kafka.deployment.deployment import Deployment, check_basis
+from stream_app.kafka.deployment.deployment_record import DeploymentRecord, check_same
 from stream_app.kafka.processes import run_release_worker
-from stream_app.settings import Settings
+from stream_app.setup.settings import Settings
+from stream_app.wire.decision_messages import decision_of
 
 SENSORS = [{"name": "s", "locations": ["A"]}, {"name": "t", "locations": ["B", "C"]}]
 

@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from accounting.exceptions import StepOrderError
-from models.schedule import StepSchedule
-from stream_app.engine import StoredStep
+from models.releases.schedule import StepSchedule
 from stream_app.exceptions import AccountingFailedError
-from stream_app.messages import Activation, Reading, SensorValue, StepRelease
+from stream_app.steps.engine import StoredStep
+from stream_app.wire.messages import Activation, Reading, SensorValue, StepRelease
 from tests.stream_app.engine_support import (
     accountant,
     activation,

@@ -10,17 +10,17 @@ import numpy as np
 import pytest
 
 from models.exceptions import TallyguardError
-from models.prior_files import load_population
-from models.sensors import SensorRegistry
-from stream_app.csv_messages import load_activations, reading_parser
-from stream_app.location_names import location_names
-from stream_app.messages import Activation, Reading, StepRelease, parse
-from stream_app.schedule_files import load_schedule
-from stream_app.sensor_files import load_registry
-from stream_app.settings import Settings
-from stream_app.starting import CountsQuestions, read_counts
-from stream_app.starting.counts import NOT_COUNTED
-from stream_app.starting.sensor_places import sensor_places
+from models.prior_files.files import load_population
+from models.releases.sensors import SensorRegistry
+from stream_app.setup.location_names import location_names
+from stream_app.setup.schedule_files import load_schedule
+from stream_app.setup.sensor_files import load_registry
+from stream_app.setup.settings import Settings
+from stream_app.starting.counts import CountsQuestions, read_counts
+from stream_app.starting.counts.sensor_places import sensor_places
+from stream_app.starting.counts.step_counts import NOT_COUNTED
+from stream_app.wire.csv_messages import load_activations, reading_parser
+from stream_app.wire.messages import Activation, Reading, StepRelease, parse
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "file-formats.md"
 LOCATIONS = ("mill", "port", "gate", "hall", "roof")

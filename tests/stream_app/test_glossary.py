@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from stream_app.glossary import GLOSSARY, for_report, markdown_page
+from stream_app.watching.glossary import GLOSSARY, for_report, markdown_page
 from tests.stream_app.test_cli import Tallyguard, tallyguard
 
 __all__ = ["tallyguard"]
@@ -15,7 +15,7 @@ DOCS = Path(__file__).resolve().parents[2] / "docs"
 
 
 def test_the_page_is_made_from_the_glossary() -> None:
-    """``python -m stream_app.glossary`` makes it."""
+    """``python -m stream_app.watching.glossary`` makes it."""
     assert (DOCS / "reference" / "glossary.md").read_text() == markdown_page()
 
 

@@ -10,22 +10,22 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from accounting.continuous import ContinuousAccountant, HorizonSettings
-from accounting.horizon_settings import HORIZON, MISTAKES
-from models.population import Population
-from models.prior import MovementPrior
-from models.prior_files import save_population
-from stream_app.accounted_again import account
+from accounting.continuous.accountant import ContinuousAccountant, HorizonSettings
+from accounting.continuous.horizon_settings import HORIZON, MISTAKES
+from models.prior_files.files import save_population
+from models.priors.population import Population
+from models.priors.prior import MovementPrior
+from stream_app.analysis.accounted_again import account
+from stream_app.analysis.planning import plan_releases
+from stream_app.analysis.preflight import check_files
 from stream_app.city import CityOptions, build_city
-from stream_app.cli.audit import audit
-from stream_app.demo.scenario import prepare
-from stream_app.embedded import RunOptions, run
-from stream_app.habits import habits_warning
-from stream_app.planning import plan_releases
-from stream_app.preflight import check_files
-from stream_app.settings import Settings
-from stream_app.settings_sources import load_settings
-from stream_app.wording import in_a_hundred
+from stream_app.cli.study.audit_command import audit
+from stream_app.embedded.assembly import RunOptions, run
+from stream_app.setup.settings import Settings
+from stream_app.setup.settings_sources import load_settings
+from stream_app.starting.demo.scenario import prepare
+from stream_app.watching.habits import habits_warning
+from stream_app.watching.wording import in_a_hundred
 from tests.stream_app.engine_support import NAMES, lines_of, messages_of_a_day, population, settings
 
 

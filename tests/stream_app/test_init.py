@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from accounting.differential_privacy import epsilon_from_zcdp
+from accounting.ledgers.zcdp import epsilon_from_zcdp
 from stream_app.cli.app import app
 from stream_app.exceptions import InputError
-from stream_app.starting import CountsQuestions, read_counts
-from stream_app.starting.assumed import ALTERNATIVES, TABLE_STEPS, assumed_population, table_steps
-from stream_app.starting.counts import NOT_COUNTED
-from stream_app.starting.sensor_places import sensor_places
+from stream_app.starting.counts import CountsQuestions, read_counts
+from stream_app.starting.counts.assumed import ALTERNATIVES, TABLE_STEPS, assumed_population, table_steps
+from stream_app.starting.counts.sensor_places import sensor_places
+from stream_app.starting.counts.step_counts import NOT_COUNTED
 from tests.shared_files import shared
 
 WIDE = "date,north,south\n" + "".join(

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream_app import inputs
+from stream_app.embedded.signals import StopRequest
 from stream_app.exceptions import InputError
-from stream_app.inputs import FileChunks, LineReader, open_input
-from stream_app.signals import StopRequest
+from stream_app.wire import inputs
+from stream_app.wire.inputs import FileChunks, LineReader, open_input
 
 TEXT = b"first\nsecond\r\n\nfourth\n"
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from stream_app.intake import Receipt
-from stream_app.messages import Activation, Outcome, Reading, Reason
-from stream_app.steps import Origin, StepWindow
+from stream_app.steps.intake import Receipt
+from stream_app.steps.window import Origin, StepWindow
+from stream_app.wire.messages import Activation, Outcome, Reading, Reason
 from tests.stream_app.engine_support import activation, close_all, engine, feed, reading
 
 ORIGIN = Origin("test:1", b"payload")
@@ -111,7 +111,7 @@ def test_a_window_saved_in_the_middle_goes_on_as_if_it_had_not_been() -> None:
 def test_no_more_readings_wait_for_their_activation_than_memory_is_kept_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("stream_app.intake.MAX_WAITING", 3)
+    monkeypatch.setattr("stream_app.steps.intake.MAX_WAITING", 3)
     target = engine(max_ahead=50)
     early = [reading(step, "A", step) for step in range(3)]
     _, rejected = feed(target, [*early, reading(3, "A", 3), reading(2, "A", 2)], finish=False)

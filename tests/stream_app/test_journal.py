@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from stream_app import durable
+from stream_app.embedded.journal import Commit, Journal
 from stream_app.exceptions import OutputError, OutputLockedError, RunChangedError
-from stream_app.journal import Commit, Journal
-from stream_app.messages import StepDecision, StepRelease
+from stream_app.setup.run_folder import durable
+from stream_app.wire.messages import StepDecision, StepRelease
 from tests.stream_app.engine_support import lines_of, messages_of_a_day, outputs_of, run_on
 
 

@@ -14,21 +14,21 @@ from faust.types import TP
 from prometheus_client import CollectorRegistry
 
 from models.mechanisms import Raw
-from models.population import Population
-from models.schedule import SensorRelease, StepSchedule
-from stream_app.decisions import decision_of
-from stream_app.kafka.account_watch import AccountWatch, BooksView
-from stream_app.kafka.account_worker import AccountWorker
-from stream_app.kafka.apps import CommittedTransport
-from stream_app.kafka.book import Book
-from stream_app.kafka.deployment import Deployment
-from stream_app.kafka.exceptions import LogError
-from stream_app.kafka.metrics import AccountCounters, AccountMetrics
-from stream_app.kafka.person_records import parse_person, person_records
-from stream_app.kafka.worker import Pulse, heed_cancellation
-from stream_app.messages import RiskSummary, StepDecision
-from stream_app.proposals import Limit, Option, Proposal, SensorOptions, Source
-from stream_app.settings import Settings
+from models.priors.population import Population
+from models.releases.schedule import SensorRelease, StepSchedule
+from stream_app.kafka.account.account_watch import AccountWatch, BooksView
+from stream_app.kafka.account.account_worker import AccountWorker
+from stream_app.kafka.account.book import Book
+from stream_app.kafka.broker.apps import CommittedTransport
+from stream_app.kafka.broker.kafka_exceptions import LogError
+from stream_app.kafka.deployment.deployment import Deployment
+from stream_app.kafka.deployment.person_records import parse_person, person_records
+from stream_app.kafka.process.worker import Pulse, heed_cancellation
+from stream_app.kafka.process.worker_metrics import AccountCounters, AccountMetrics
+from stream_app.setup.settings import Settings
+from stream_app.steps.policy.proposals import Limit, Option, Proposal, SensorOptions, Source
+from stream_app.wire.decision_messages import decision_of
+from stream_app.wire.messages import RiskSummary, StepDecision
 from tests.stream_app.engine_support import population
 
 
@@ -115,7 +115,7 @@ def test_a_long_log_is_read_some_steps_at_a_time_and_without_gaps(
             assert len(schedules) <= 200
         return steps
 
-    monkeypatch.setattr("stream_app.kafka.account_worker.read_steps", read_steps)
+    monkeypatch.setattr("stream_app.kafka.account.account_worker.read_steps", read_steps)
     steps: list[int] = []
     if missing is None:
         assert asyncio.run(work()) == list(range(20, 450))

@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 from kafka.errors import ClusterAuthorizationFailedError
 
-from stream_app.kafka import broker_limits
-from stream_app.kafka.broker_limits import SETTING, require_requests
-from stream_app.kafka.deployment import Deployment
-from stream_app.kafka.exceptions import BrokerError
-from stream_app.kafka.sizes import largest_request_bytes
-from stream_app.settings import Settings
+from stream_app.kafka.broker.kafka_exceptions import BrokerError
+from stream_app.kafka.deployment import broker_limits
+from stream_app.kafka.deployment.broker_limits import SETTING, require_requests
+from stream_app.kafka.deployment.deployment import Deployment
+from stream_app.kafka.deployment.sizes import largest_request_bytes
+from stream_app.setup.settings import Settings
 
 
 class Admin:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from stream_app.kafka.exceptions import LogError
-from stream_app.kafka.input_logs import InputLog, losses, require_nothing_lost
-from stream_app.messages import Reason
+from stream_app.kafka.broker.kafka_exceptions import LogError
+from stream_app.kafka.release.input_logs import InputLog, losses, require_nothing_lost
+from stream_app.wire.messages import Reason
 
 
 @pytest.mark.parametrize(

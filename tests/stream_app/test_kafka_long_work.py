@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from models.mechanisms import Raw
-from models.schedule import SensorRelease, StepSchedule
-from stream_app.kafka.book import Book
-from stream_app.kafka.deployment import Deployment
-from stream_app.kafka.person_records import PersonEntry, parse_person, person_records
-from stream_app.settings import Settings
+from models.releases.schedule import SensorRelease, StepSchedule
+from stream_app.kafka.account.book import Book
+from stream_app.kafka.deployment.deployment import Deployment
+from stream_app.kafka.deployment.person_records import PersonEntry, parse_person, person_records
+from stream_app.setup.settings import Settings
 from tests.stream_app.engine_support import population
 
 
@@ -38,7 +38,7 @@ def test_people_who_are_loaded_in_pieces_are_accounted_as_those_loaded_at_once(
 
     books, signs = [], []
     for piece in (500, 2):
-        monkeypatch.setattr("stream_app.kafka.book.PIECE_PEOPLE", piece)
+        monkeypatch.setattr("stream_app.kafka.account.book.PIECE_PEOPLE", piece)
         book, moved = Book(0, deployment), []
         for schedule in log:
             book.apply(schedule)

@@ -16,26 +16,26 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.population import Population
-from stream_app.kafka.access import access_rules, commands, roles
-from stream_app.kafka.arrival_order import SILENCE_SECONDS, ArrivalOrder, Arrived
-from stream_app.kafka.book import Book
-from stream_app.kafka.connection import Connection
-from stream_app.kafka.deployment import Deployment
-from stream_app.kafka.exceptions import LogError
-from stream_app.kafka.person_records import RefusedPerson, parse_person, people_of, person_records
-from stream_app.kafka.person_source import Changes, PersonSource
-from stream_app.kafka.producing import Pace, produce
-from stream_app.kafka.progress import KEY, Restored, restore
-from stream_app.kafka.refused import Refused
-from stream_app.kafka.release_core import ReleaseCore
-from stream_app.kafka.release_log import Transaction
-from stream_app.kafka.topics import Topics
-from stream_app.kafka.worker import EXIT_STALLED, Pulse
-from stream_app.messages import Reading, Reason
-from stream_app.settings import KafkaSettings, Settings
-from stream_app.steps import StepWindow
-from stream_app.ticks import StepClock
+from models.priors.population import Population
+from stream_app.kafka.account.book import Book
+from stream_app.kafka.account.person_source import Changes, PersonSource
+from stream_app.kafka.broker.access import access_rules, commands, roles
+from stream_app.kafka.broker.connection import Connection
+from stream_app.kafka.broker.kafka_exceptions import LogError
+from stream_app.kafka.broker.topics import Topics
+from stream_app.kafka.deployment.deployment import Deployment
+from stream_app.kafka.deployment.person_records import RefusedPerson, parse_person, people_of, person_records
+from stream_app.kafka.deployment.refused import Refused
+from stream_app.kafka.process.worker import EXIT_STALLED, Pulse
+from stream_app.kafka.release.arrival_order import SILENCE_SECONDS, ArrivalOrder, Arrived
+from stream_app.kafka.release.progress import KEY, Restored, restore
+from stream_app.kafka.release.release_core import ReleaseCore
+from stream_app.kafka.release.release_log import Transaction
+from stream_app.kafka.tools.producing import Pace, produce
+from stream_app.setup.settings import KafkaSettings, Settings
+from stream_app.steps.ticks import StepClock
+from stream_app.steps.window import StepWindow
+from stream_app.wire.messages import Reading, Reason
 from tests.stream_app.engine_support import (
     activation,
     engine,
@@ -387,7 +387,7 @@ def test_the_watchdog_ends_a_process_in_which_nothing_moves() -> None:
     """However slow the machine is: the limit counts in the process, and only failing takes long."""
     program = (
         "import time\n"
-        "from stream_app.kafka.worker import Pulse, Watchdog\n"
+        "from stream_app.kafka.process.worker import Pulse, Watchdog\n"
         "pulse = Pulse()\n"
         "Watchdog(pulse, 0.4).start()\n"
         "pulse.beat(has_work=True)\n"
@@ -468,10 +468,10 @@ def test_the_embedded_run_of_the_same_messages_releases_the_same(tmp_path: Path)
 _LOOK_FOUR_TIMES = """
 import gc, logging, os, threading
 import kafka
-from stream_app.kafka.connection import Connection
-from stream_app.kafka.deployment import administration
-from stream_app.kafka.exceptions import BrokerError
-from stream_app.settings import KafkaSettings
+from stream_app.kafka.broker.connection import Connection
+from stream_app.kafka.deployment.deployment import administration
+from stream_app.kafka.broker.kafka_exceptions import BrokerError
+from stream_app.setup.settings import KafkaSettings
 
 class Impatient(kafka.KafkaAdminClient):
     def __init__(self, **arguments):

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stream_app.kafka.person_records import PersonEntry, parse_person, people_of
-from stream_app.kafka.records import (
+from stream_app.kafka.deployment.person_records import PersonEntry, parse_person, people_of
+from stream_app.kafka.deployment.records import (
     ACTIVATION,
     ANSWER,
     DEAD_LETTER,
@@ -23,8 +23,8 @@ from stream_app.kafka.records import (
     RecordKind,
     person_kind,
 )
-from stream_app.kafka.refused import Refused
-from stream_app.messages import Reason
+from stream_app.kafka.deployment.refused import Refused
+from stream_app.wire.messages import Reason
 
 PERSON = person_kind("d")
 NAME = "0123456789abcdef" * 2

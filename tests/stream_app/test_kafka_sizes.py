@@ -8,21 +8,21 @@ import pytest
 
 from accounting.decisions.search import most_candidates
 from models.mechanisms import Gaussian, Tiered
-from models.schedule import SensorRelease, StepSchedule
-from models.sensors import SensorRegistry
-from stream_app.decisions import decision_of
+from models.releases.schedule import SensorRelease, StepSchedule
+from models.releases.sensors import SensorRegistry
 from stream_app.exceptions import SettingsError
-from stream_app.kafka.sizes import (
+from stream_app.kafka.broker.topics import LARGE_BYTES, Topics
+from stream_app.kafka.deployment.sizes import (
     largest_bytes,
     largest_proposal_bytes,
     largest_request_bytes,
     require_room,
 )
-from stream_app.kafka.topics import LARGE_BYTES, Topics
-from stream_app.messages import MAX_COUNT, Activation, SensorValue, StepRelease
-from stream_app.policy import BudgetPolicy, policy_from
-from stream_app.proposals import Source, Talk
-from stream_app.settings import Settings
+from stream_app.setup.settings import Settings
+from stream_app.steps.policy import BudgetPolicy, policy_from
+from stream_app.steps.policy.proposals import Source, Talk
+from stream_app.wire.decision_messages import decision_of
+from stream_app.wire.messages import MAX_COUNT, Activation, SensorValue, StepRelease
 
 TOPICS = Topics("city.", tiers=("partner", "public"))
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from stream_app.kafka.topics import DAY_MILLISECONDS, FOREVER, Topics, check_topics
+from stream_app.kafka.broker.topics import DAY_MILLISECONDS, FOREVER, Topics, check_topics
 
 
 @pytest.mark.parametrize(("copies", "acknowledged"), [(1, "1"), (2, "1"), (3, "2"), (5, "2")])

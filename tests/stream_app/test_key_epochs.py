@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from models.exceptions import NoiseKeyError
-from models.noise_key import NoiseKey
-from stream_app.durable import FolderLock
+from models.keys.noise_key import NoiseKey
 from stream_app.exceptions import OutputError, OutputLockedError, RunChangedError, SettingsError
-from stream_app.key_epochs import Advanced, advance_noise_key
-from stream_app.settings import Settings
+from stream_app.setup.run_folder.durable import FolderLock
+from stream_app.setup.run_folder.key_epochs import Advanced, advance_noise_key
+from stream_app.setup.settings import Settings
 from tests.stream_app.engine_support import (
     NOISE_SECRET,
     lines_of,

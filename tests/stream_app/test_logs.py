@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from stream_app.cli.app import app
-from stream_app.logs import start_logging
-from stream_app.settings import LogSettings
+from stream_app.setup.logs import start_logging
+from stream_app.setup.settings import LogSettings
 from tests.stream_app.engine_support import (
     NAMES,
     activation,
@@ -23,7 +23,7 @@ from tests.stream_app.engine_support import (
 )
 
 ROOT = Path(__file__).resolve().parents[2]
-LOGGERS = ("", "stream_app", "accounting", "models", "stream_app.kafka.apps")
+LOGGERS = ("", "stream_app", "accounting", "models", "stream_app.kafka.broker.apps")
 
 
 @pytest.fixture(autouse=True)
@@ -42,7 +42,7 @@ def said(capsys: pytest.CaptureFixture[str], **settings: str) -> list[str]:
     start_logging(LogSettings.model_validate(settings))
     capsys.readouterr()
     for name in (
-        "stream_app.runner",
+        "stream_app.embedded.runner",
         "aiokafka.consumer",
         "kafka.conn",
         "faust",
@@ -56,7 +56,7 @@ def said(capsys: pytest.CaptureFixture[str], **settings: str) -> list[str]:
 
 def test_we_are_heard_from_info_on_and_libraries_when_all_is_lost(capsys: pytest.CaptureFixture[str]) -> None:
     lines = said(capsys)
-    ours = [line for line in lines if "stream_app.runner speaks" in line]
+    ours = [line for line in lines if "stream_app.embedded.runner speaks" in line]
     assert [line.split("speaks of ")[1].split()[0] for line in ours] == ["INFO", "ERROR", "CRITICAL"]
     others = [line for line in lines if line not in ours]
     assert len(others) == 5
@@ -66,7 +66,7 @@ def test_we_are_heard_from_info_on_and_libraries_when_all_is_lost(capsys: pytest
 def test_each_has_a_level_of_its_own(capsys: pytest.CaptureFixture[str]) -> None:
     """There is a way back to what the Kafka clients say."""
     lines = said(capsys, level="error", libraries="info")
-    assert sum("stream_app.runner speaks" in line for line in lines) == 2
+    assert sum("stream_app.embedded.runner speaks" in line for line in lines) == 2
     assert any("aiokafka.consumer speaks of INFO" in line for line in lines)
     assert any("faust speaks of ERROR" in line for line in lines)
     assert len(said(capsys, level="debug", libraries="debug")) == 24
@@ -77,10 +77,14 @@ def test_json_is_one_object_a_line_with_the_exception_in_it(capsys: pytest.Captu
     try:
         raise ValueError("a\nb")
     except ValueError:
-        logging.getLogger("stream_app.runner").exception("step %d", 7)
+        logging.getLogger("stream_app.embedded.runner").exception("step %d", 7)
     (line,) = capsys.readouterr().err.splitlines()
     event = json.loads(line)
-    assert (event["event"], event["level"], event["logger"]) == ("step 7", "error", "stream_app.runner")
+    assert (event["event"], event["level"], event["logger"]) == (
+        "step 7",
+        "error",
+        "stream_app.embedded.runner",
+    )
     assert event["timestamp"].endswith("Z")
     assert "ValueError" in event["exception"]
 
@@ -93,7 +97,7 @@ def test_a_traceback_shows_no_variable(capsys: pytest.CaptureFixture[str], form:
     try:
         raise ValueError
     except ValueError:
-        logging.getLogger("stream_app.runner").exception("oh")
+        logging.getLogger("stream_app.embedded.runner").exception("oh")
     printed = capsys.readouterr().err
     assert "ValueError" in printed
     assert str(secret_count) not in printed

@@ -8,13 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from models.population import Population
+from models.priors.population import Population
+from stream_app.analysis.report.lowering import Lowering, Priors, load_priors, lowering
+from stream_app.analysis.report.run_log import RunLog, read_run
+from stream_app.analysis.report.write import write_report
 from stream_app.city import CityOptions, build_city
 from stream_app.exceptions import RunChangedError
-from stream_app.keys import load_keys
-from stream_app.report.lowering import Lowering, Priors, load_priors, lowering
-from stream_app.report.run_log import RunLog, read_run
-from stream_app.report.write import write_report
+from stream_app.setup.keys import load_keys
 from tests.stream_app.engine_support import (
     REGISTRY,
     lines_of,

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stream_app.messages import (
+from stream_app.wire.messages import (
     MAX_COUNT,
     MAX_PAYLOAD_CHARS,
     Activation,

@@ -11,15 +11,15 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from accounting.decisions.because import Because
+from accounting.decisions.reason import Because
 from models.mechanisms import MECHANISMS, parse
-from models.schedule import SensorRelease, StepSchedule
-from stream_app.events import RunStarted, StepClosed
-from stream_app.kafka.metrics import AccountMetrics
-from stream_app.kafka.release_worker import ReleaseWorker
-from stream_app.messages import DecisionReason, Outcome, Reason
-from stream_app.metrics import EngineMetrics
-from stream_app.people import PeopleView
+from models.releases.schedule import SensorRelease, StepSchedule
+from stream_app.kafka.process.worker_metrics import AccountMetrics
+from stream_app.kafka.release.release_worker import ReleaseWorker
+from stream_app.watching.events import RunStarted, StepClosed
+from stream_app.watching.metrics import EngineMetrics
+from stream_app.watching.people import PeopleView
+from stream_app.wire.messages import DecisionReason, Outcome, Reason
 from tests.stream_app.events_for_tests import GAUSSIAN, SENSORS, STATION, closed, summary
 
 THRESHOLDS = (0.01, 0.5)

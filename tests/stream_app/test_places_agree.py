@@ -8,14 +8,14 @@ import re
 import pytest
 from prometheus_client import CollectorRegistry
 
-from stream_app.demo import DemoOptions, DemoReport, run_demo
-from stream_app.events import Observer, Observers, RunStarted, StepClosed
-from stream_app.metrics import EngineMetrics
-from stream_app.report.run_log import RunLog, read_run
-from stream_app.web.people_board import PeopleBoard
-from stream_app.web.state import state_json
-from stream_app.web.status import StatusBoard
-from stream_app.wording import in_a_hundred
+from stream_app.analysis.report.run_log import RunLog, read_run
+from stream_app.starting.demo import DemoOptions, DemoReport, run_demo
+from stream_app.watching.events import Observer, Observers, RunStarted, StepClosed
+from stream_app.watching.metrics import EngineMetrics
+from stream_app.watching.web.people_board import PeopleBoard
+from stream_app.watching.web.state import state_json
+from stream_app.watching.web.status import StatusBoard
+from stream_app.watching.wording import in_a_hundred
 
 STEPS, PEOPLE = 30, 120
 

@@ -10,15 +10,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from accounting.continuous import ContinuousAccountant
-from accounting.decisions.clearing import DearSettings
-from models.prior_files import save_population
+from accounting.continuous.accountant import ContinuousAccountant
+from accounting.decisions.what_if.refined_check import DearSettings
+from models.prior_files.files import save_population
+from stream_app.analysis.planning import plan_releases
 from stream_app.cli import main
-from stream_app.embedded import RunOptions, run, sharpens
-from stream_app.messages import StepDecision
-from stream_app.planning import plan_releases
-from stream_app.policy import BudgetPolicy
-from stream_app.risk_output import summary_message
+from stream_app.embedded.assembly import RunOptions, run
+from stream_app.steps.plan import sharpens
+from stream_app.steps.policy import BudgetPolicy
+from stream_app.steps.risk_output import summary_message
+from stream_app.wire.messages import StepDecision
 from tests.accounting.decisions import deciding
 from tests.stream_app.engine_support import NAMES, activation, lines_of, population, reading, run_on, settings
 

@@ -11,12 +11,12 @@ from random import Random
 
 import pytest
 
-from models.noise_key import NoiseKey
-from stream_app import durable
-from stream_app.durable import AppendFile, make_folder, replace_file
-from stream_app.events import Observer, StepClosed
+from models.keys.noise_key import NoiseKey
+from stream_app.embedded.snapshots import FILE as SNAPSHOT
 from stream_app.exceptions import DiskFullError, OutputLockedError
-from stream_app.snapshots import FILE as SNAPSHOT
+from stream_app.setup.run_folder import durable
+from stream_app.setup.run_folder.durable import AppendFile, make_folder, replace_file
+from stream_app.watching.events import Observer, StepClosed
 from tests.stream_app.engine_support import lines_of, messages_of_a_day, outputs_of, run_on
 from tests.stream_app.power import ForgetfulDisk, PowerLoss
 from tests.stream_app.test_tiers import TIERED
@@ -254,7 +254,7 @@ def test_a_snapshot_without_room_is_left_out_and_the_run_goes_on(
             raise DiskFullError("the disk must have room", "none", "free some")
         replace_file(path, data, mode)
 
-    monkeypatch.setattr("stream_app.snapshots.replace_file", cramped)
+    monkeypatch.setattr("stream_app.embedded.snapshots.replace_file", cramped)
     report = run_on(tmp_path, [DAY], settings={"snapshot_seconds": 0.1})
     assert report.steps == 7
     assert not (tmp_path / SNAPSHOT).exists()
@@ -263,8 +263,8 @@ def test_a_snapshot_without_room_is_left_out_and_the_run_goes_on(
 RUN = """
 import sys
 from pathlib import Path
-from stream_app.cli.output import exit_on_known_errors
-from stream_app.embedded import RunOptions, run
+from stream_app.cli.shared.output import exit_on_known_errors
+from stream_app.embedded.assembly import RunOptions, run
 from tests.stream_app.engine_support import population, settings
 with exit_on_known_errors():
     run(settings(risk_every=1), RunOptions(Path(sys.argv[1]), Path(sys.argv[2])), population())

@@ -11,24 +11,24 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry
 
+from accounting.ledgers.privacy_account import PrivacyAccount
+from models.keys.noise_key import NoiseKey
 from models.mechanisms import Gaussian, Mechanism, Raw, Suppressed
-from models.noise_key import NoiseKey
-from models.schedule import SensorRelease, StepSchedule
-from models.sensors import Sensor, SensorRegistry
-from stream_app.decisions import decision_of, fingerprint_of
-from stream_app.events import Observer, StepClosed
-from stream_app.kafka import release_worker
-from stream_app.kafka.deployment import Deployment
-from stream_app.kafka.exceptions import LogError
-from stream_app.kafka.metrics import ReleaseCounters
-from stream_app.kafka.progress import KEY, Progress, restore
-from stream_app.kafka.release_worker import ReleaseWorker
-from stream_app.kafka.worker import Pulse
-from stream_app.messages import StepDecision
-from stream_app.metrics import EngineMetrics
-from stream_app.policy import FixedPolicy
-from stream_app.privacy_account import PrivacyAccount
-from stream_app.settings import Settings
+from models.releases.schedule import SensorRelease, StepSchedule
+from models.releases.sensors import Sensor, SensorRegistry
+from stream_app.kafka.broker.kafka_exceptions import LogError
+from stream_app.kafka.deployment.deployment import Deployment
+from stream_app.kafka.process.worker import Pulse
+from stream_app.kafka.process.worker_metrics import ReleaseCounters
+from stream_app.kafka.release import release_worker
+from stream_app.kafka.release.progress import KEY, Progress, restore
+from stream_app.kafka.release.release_worker import ReleaseWorker
+from stream_app.setup.settings import Settings
+from stream_app.steps.policy import FixedPolicy
+from stream_app.watching.events import Observer, StepClosed
+from stream_app.watching.metrics import EngineMetrics
+from stream_app.wire.decision_messages import decision_of, fingerprint_of
+from stream_app.wire.messages import StepDecision
 
 SENSORS = tuple(Sensor(name, (k,), "west" if k < 2 else "east") for k, name in enumerate("ABC"))
 REGISTRY = SensorRegistry(("A", "B", "C"), SENSORS)

@@ -5,17 +5,17 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from accounting.continuous import ContinuousAccountant, HorizonSettings
-from accounting.decisions.because import Because
-from accounting.decisions.what_if import WhatIf
-from models.population import Population
-from models.sensors import SensorRegistry
+from accounting.continuous.accountant import ContinuousAccountant, HorizonSettings
+from accounting.decisions.reason import Because
+from accounting.decisions.what_if.questions import WhatIf
+from models.priors.population import Population
+from models.releases.sensors import SensorRegistry
 from stream_app.exceptions import SettingsError
-from stream_app.people_shards import dear_settings, murmur2, partition_of
-from stream_app.policy import BudgetPolicy, Decided, policy_from
-from stream_app.proposals import Answer, Proposal, Respondent, Source, Talk
-from stream_app.settings import Settings
-from stream_app.wording import decision_in_words
+from stream_app.setup.settings import Settings
+from stream_app.steps.policy import BudgetPolicy, Decided, policy_from
+from stream_app.steps.policy.people_shards import dear_settings, murmur2, partition_of
+from stream_app.steps.policy.proposals import Answer, Proposal, Respondent, Source, Talk
+from stream_app.watching.wording import decision_in_words
 from tests.accounting.decisions import deciding
 
 LOCATIONS = 8

@@ -7,17 +7,17 @@ from typing import Any
 
 import pytest
 
+from models.keys.noise_key import NoiseKey
 from models.mechanisms import Tiered
-from models.noise_key import NoiseKey
-from models.schedule import SensorRelease, StepSchedule
-from stream_app.engine import ClosedStep, release_of
+from models.releases.schedule import SensorRelease, StepSchedule
 from stream_app.exceptions import SettingsError
-from stream_app.kafka.connection import Connection
-from stream_app.kafka.progress import Progress
-from stream_app.kafka.release_log import ReleaseLog, Transaction
-from stream_app.kafka.topics import Topics
-from stream_app.publisher import KeyedPublisher
-from stream_app.settings import Settings
+from stream_app.kafka.broker.connection import Connection
+from stream_app.kafka.broker.topics import Topics
+from stream_app.kafka.release.progress import Progress
+from stream_app.kafka.release.release_log import ReleaseLog, Transaction
+from stream_app.setup.settings import Settings
+from stream_app.steps.engine import ClosedStep, release_of
+from stream_app.steps.publisher import KeyedPublisher
 from tests.stream_app.engine_support import NOISE_SECRET, REGISTRY
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from prometheus_client import CollectorRegistry
 
-from stream_app.metrics import EngineMetrics
+from stream_app.watching.metrics import EngineMetrics
 from tests.stream_app.engine_support import (
     REGISTRY,
     json_lines,

@@ -9,13 +9,13 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from models.pseudonym import Pseudonymiser
-from stream_app.events import Observer, RunStarted, RunStopped, StepClosed
+from models.keys.pseudonym import Pseudonymiser
 from stream_app.exceptions import InputError, SettingsError
-from stream_app.inputs import MAX_LINE_BYTES
-from stream_app.messages import Activation, Outcome, Reading, Reason, RiskSummary, parse_any
-from stream_app.risk_output import RiskFormat
-from stream_app.ticks import StepClock
+from stream_app.steps.risk_output import RiskFormat
+from stream_app.steps.ticks import StepClock
+from stream_app.watching.events import Observer, RunStarted, RunStopped, StepClosed
+from stream_app.wire.inputs import MAX_LINE_BYTES
+from stream_app.wire.messages import Activation, Outcome, Reading, Reason, RiskSummary, parse_any
 from tests.stream_app.engine_support import (
     NAMES,
     PSEUDONYM_SECRET,
@@ -88,7 +88,7 @@ def test_csv_and_jsonl_of_the_same_readings_give_the_same_releases(tmp_path: Pat
     rows = "".join(f"{m.sensor},{m.count},{m.step}\r\n" for m in counted)
     (tmp_path / "readings.csv").write_bytes(f"sensor,count,step\r\n{rows}".encode())
     run_on(tmp_path / "jsonl", [lines_of(day)])
-    from stream_app.inputs import FileChunks, open_input
+    from stream_app.wire.inputs import FileChunks, open_input
 
     chunks = FileChunks(open_input(tmp_path / "readings.csv"))
     options = {"input": tmp_path / "readings.csv", "schedule": tmp_path / "activations.csv"}

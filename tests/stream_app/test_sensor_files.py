@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from models.exceptions import SensorError
-from models.sensors import Sensor
-from stream_app.sensor_files import load_registry
+from models.releases.sensors import Sensor
+from stream_app.setup.sensor_files import load_registry
 
 LOCATIONS = ("harbour", "station", "park")
 

@@ -10,10 +10,10 @@ import pytest
 
 from models.exceptions import MechanismError, NoiseKeyError
 from stream_app.exceptions import SettingsError
-from stream_app.keys import load_keys
-from stream_app.policy import policy_from
-from stream_app.settings import Settings
-from stream_app.settings_sources import check_environment, describe, load_settings, markdown_table
+from stream_app.setup.keys import load_keys
+from stream_app.setup.settings import Settings
+from stream_app.setup.settings_sources import check_environment, describe, load_settings, markdown_table
+from stream_app.steps.policy import policy_from
 from tests.stream_app.engine_support import NOISE_SECRET, REGISTRY
 
 
@@ -241,6 +241,6 @@ def test_a_key_given_twice_and_a_named_file_that_is_missing_are_errors(tmp_path:
 
 
 def test_the_documentation_has_the_table_of_settings() -> None:
-    """``python -m stream_app.settings_sources`` makes it."""
+    """``python -m stream_app.setup.settings_sources`` makes it."""
     page = Path(__file__).resolve().parents[2] / "docs" / "reference" / "settings.md"
     assert page.read_text().endswith(markdown_table())

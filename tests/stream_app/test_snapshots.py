@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from accounting.continuous import ContinuousAccountant
-from models.schedule import StepSchedule
-from stream_app.snapshots import FILE, SnapshotCache
+from accounting.continuous.accountant import ContinuousAccountant
+from models.releases.schedule import StepSchedule
+from stream_app.embedded.snapshots import FILE, SnapshotCache
 from tests.stream_app.engine_support import accountant, lines_of, messages_of_a_day, outputs_of, run_on
 
 LINES = [message.line() for message in messages_of_a_day(30, 11, faults=True)]

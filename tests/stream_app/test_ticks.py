@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 from prometheus_client import CollectorRegistry
 
-from stream_app.clock import ClockOff, SteadyTime
-from stream_app.embedded import RunOptions, run
-from stream_app.events import Observer, Observers
+from stream_app.embedded.assembly import RunOptions, run
+from stream_app.embedded.runner import RunReport
 from stream_app.exceptions import SettingsError
-from stream_app.messages import Activation, Reading
-from stream_app.metrics import EngineMetrics
-from stream_app.runner import RunReport
-from stream_app.ticks import StepClock
+from stream_app.steps.ticks import StepClock
+from stream_app.watching.events import Observer, Observers
+from stream_app.watching.metrics import EngineMetrics
+from stream_app.wire.clock import ClockOff, SteadyTime
+from stream_app.wire.messages import Activation, Reading
 from tests.stream_app.engine_support import (
     activation,
     json_lines,

@@ -11,9 +11,9 @@ import pytest
 from scipy import stats
 
 from models.exceptions import MechanismError
-from models.integer_table import TOTAL
-from models.tiers.geometric import geometric_table, increment_table
-from models.tiers.integer_chain import chain_noise, continued_value
+from models.noise.geometric import geometric_table, increment_table
+from models.noise.integer_chain import chain_noise, continued_value
+from models.noise.integer_table import TOTAL
 from stream_app.exceptions import OutputError, RunChangedError, TierContinuationError
 from tests.stream_app.engine_support import (
     activation,

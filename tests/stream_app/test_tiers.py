@@ -11,17 +11,17 @@ import numpy as np
 import pytest
 from prometheus_client import CollectorRegistry
 
+from models.keys.noise_key import NoiseKey
 from models.mechanisms import MECHANISMS, Correlated, Tiered
-from models.mechanisms.publish import TierValues
-from models.noise_key import NoiseKey
-from models.schedule import SensorRelease, StepSchedule
+from models.releases.publish import TierValues
+from models.releases.schedule import SensorRelease, StepSchedule
 from stream_app.exceptions import SettingsError
-from stream_app.messages import SensorValue, StepRelease, TierValue
-from stream_app.metrics import EngineMetrics
-from stream_app.policy import policy_from
-from stream_app.publisher import KeyedPublisher
-from stream_app.settings import ReleaseSettings
-from stream_app.tiers import public_release, release_for_tier, tier_names
+from stream_app.setup.settings import ReleaseSettings
+from stream_app.steps.policy import policy_from
+from stream_app.steps.publisher import KeyedPublisher
+from stream_app.steps.tier_views import public_release, release_for_tier, tier_names
+from stream_app.watching.metrics import EngineMetrics
+from stream_app.wire.messages import SensorValue, StepRelease, TierValue
 from tests.stream_app.engine_support import (
     NOISE_SECRET,
     REGISTRY,

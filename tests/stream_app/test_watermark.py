@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stream_app.intake import Intake
-from stream_app.messages import Activation, Reading
-from stream_app.steps import Origin, StepWindow
+from stream_app.steps.intake import Intake
+from stream_app.steps.window import Origin, StepWindow
+from stream_app.wire.messages import Activation, Reading
 from tests.stream_app.engine_support import REGISTRY, activation, reading
 
 ORIGIN = Origin("test:1", b"payload")

@@ -12,13 +12,13 @@ from html.parser import HTMLParser
 import pytest
 from prometheus_client import CollectorRegistry, Counter
 
-from stream_app.events import RunStarted, RunStopped
 from stream_app.exceptions import SettingsError
-from stream_app.messages import Reason
-from stream_app.settings import Settings
-from stream_app.web import StatusBoard, WebServer, serve
-from stream_app.web.server import parse_address
-from stream_app.wording import in_a_hundred
+from stream_app.setup.settings import Settings
+from stream_app.watching.events import RunStarted, RunStopped
+from stream_app.watching.web import StatusBoard, WebServer, serve
+from stream_app.watching.web.server import parse_address
+from stream_app.watching.wording import in_a_hundred
+from stream_app.wire.messages import Reason
 from tests.stream_app.events_for_tests import closed
 
 

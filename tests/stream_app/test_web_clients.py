@@ -14,11 +14,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 
-from models.sensors import Sensor
-from stream_app.events import RunStarted
+from models.releases.sensors import Sensor
 from stream_app.exceptions import SettingsError
-from stream_app.messages import Reason
-from stream_app.web import PeopleBoard, StatusBoard, WebServer, answers, connections, serve, server
+from stream_app.watching.events import RunStarted
+from stream_app.watching.web import PeopleBoard, StatusBoard, WebServer, answers, connections, serve, server
+from stream_app.wire.messages import Reason
 from tests.stream_app.events_for_tests import closed
 
 SECONDS = 20.0

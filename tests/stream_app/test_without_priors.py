@@ -9,18 +9,18 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from models.population import Population
-from models.prior import MovementPrior
-from models.prior_files import load_population, save_population
+from models.prior_files.files import load_population, save_population
+from models.priors.population import Population
+from models.priors.prior import MovementPrior
 from stream_app.cli.app import app
-from stream_app.embedded import RunOptions, run
+from stream_app.embedded.assembly import RunOptions, run
 from stream_app.exceptions import SettingsError
-from stream_app.nobody import population_of
-from stream_app.run_settings import load_account
-from stream_app.settings import Settings
-from stream_app.settings_sources import load_settings
-from stream_app.web import StatusBoard
-from stream_app.web.page import render
+from stream_app.setup.given_priors import population_of
+from stream_app.setup.run_folder.run_settings import load_account
+from stream_app.setup.settings import Settings
+from stream_app.setup.settings_sources import load_settings
+from stream_app.watching.web import StatusBoard
+from stream_app.watching.web.plain_page import render
 
 NOBODY = "no risk of persons is computed"
 ASSUMED = "everybody is half here, half there"

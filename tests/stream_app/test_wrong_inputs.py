@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from stream_app.embedded import RunOptions, run
+from stream_app.embedded.assembly import RunOptions, run
 from stream_app.exceptions import InputError
-from stream_app.input_format import check_start
-from stream_app.messages import Reason
-from stream_app.refusals import FIRST_LOOK, mostly_refused
+from stream_app.wire.input_format import check_start
+from stream_app.wire.messages import Reason
+from stream_app.wire.refusals import FIRST_LOOK, mostly_refused
 from tests.stream_app import engine_support
 from tests.stream_app.test_cli import TWO_PEOPLE, Tallyguard, tallyguard
 

@@ -11,9 +11,9 @@ import pyarrow as pa
 import pytest
 
 import tallyguard as tg
-from accounting.audit import AttackSettings, audit_person
-from models.schedule import SensorRelease, StepSchedule
-from stream_app.own_version import own_version
+from accounting.audit.audit import AttackSettings, audit_person
+from models.releases.schedule import SensorRelease, StepSchedule
+from stream_app.setup.own_version import own_version
 
 SCHEDULE = tg.Schedule.raw([[1], [], [1]])
 

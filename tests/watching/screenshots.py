@@ -9,10 +9,10 @@ from pathlib import Path
 
 from PIL import Image
 
-from stream_app.report.lowering import load_priors
-from stream_app.report.pdf import pdf_of
-from stream_app.report.write import write_report
-from stream_app.settings_sources import load_settings
+from stream_app.analysis.report.lowering import load_priors
+from stream_app.analysis.report.pdf import pdf_of
+from stream_app.analysis.report.write import write_report
+from stream_app.setup.settings_sources import load_settings
 from tests.watching.browser import WatchedPage, chromium
 from tests.watching.live_engine import TOKEN, LiveEngine, live_engine
 from tests.watching.panel_pictures import panel_pictures

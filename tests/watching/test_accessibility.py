@@ -14,7 +14,7 @@ import pytest
 pytestmark = pytest.mark.slow
 
 pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-from stream_app.report.write import write_report  # noqa: E402
+from stream_app.analysis.report.write import write_report  # noqa: E402
 from tests.watching.browser import chromium  # noqa: E402
 from tests.watching.live_engine import TOKEN, LiveEngine, live_engine  # noqa: E402
 from tests.watching.services import program  # noqa: E402

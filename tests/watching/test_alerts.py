@@ -13,9 +13,9 @@ import yaml
 from prometheus_client import CollectorRegistry
 
 from stream_app.dashboards.metrics_table import metric_rows, metrics_page
-from stream_app.settings import Settings
-from stream_app.web import StatusBoard
-from stream_app.web.answers import Site, respond
+from stream_app.setup.settings import Settings
+from stream_app.watching.web import StatusBoard
+from stream_app.watching.web.answers import Site, respond
 from tests.watching.services import ROOT, program
 
 FOLDER = ROOT / "deploy" / "prometheus"
@@ -117,7 +117,7 @@ def test_alerts_and_runbooks_ask_only_for_metrics_that_exist() -> None:
 
 def test_runbooks_name_only_reasons_that_exist() -> None:
     """The action list of the rejected spike uses the labels an operator sees."""
-    from stream_app.messages import Reason
+    from stream_app.wire.messages import Reason
 
     text = (ROOT / "docs" / "runbooks" / "rejected-spike.md").read_text()
     named = set(re.findall(r"`([a-z_]+)`:", text))

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry
 
-from stream_app.embedded import RunOptions, run
-from stream_app.messages import Activation, Reading
-from stream_app.nobody import population_of
-from stream_app.settings_sources import load_settings
-from stream_app.web import StatusBoard, serve
-from stream_app.wording import in_a_hundred
+from stream_app.embedded.assembly import RunOptions, run
+from stream_app.setup.given_priors import population_of
+from stream_app.setup.settings_sources import load_settings
+from stream_app.watching.web import StatusBoard, serve
+from stream_app.watching.wording import in_a_hundred
+from stream_app.wire.messages import Activation, Reading
 from tests.watching.live_engine import TOKEN, LiveEngine, live_engine
 from tests.watching.services import get, program
 

@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from accounting.differential_privacy import epsilon_from_zcdp
+from accounting.ledgers.zcdp import epsilon_from_zcdp
 from models.mechanisms import parse
-from models.schedule import SensorRelease, StepSchedule
-from stream_app.decisions import decision_of
+from models.releases.schedule import SensorRelease, StepSchedule
+from stream_app.analysis.report.charts import axis
+from stream_app.analysis.report.run_log import read_run
+from stream_app.analysis.report.write import write_report
 from stream_app.exceptions import OutputError
-from stream_app.messages import WorstMoment
-from stream_app.report.charts import axis
-from stream_app.report.run_log import read_run
-from stream_app.report.write import write_report
+from stream_app.wire.decision_messages import decision_of
+from stream_app.wire.messages import WorstMoment
 from tests.stream_app.events_for_tests import SCHOOL, STATION, STREET, summary
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)

@@ -11,17 +11,17 @@ from pathlib import Path
 
 import pytest
 
-from accounting.continuous import ContinuousAccountant, HorizonSettings
-from accounting.decisions.because import Because
-from accounting.decisions.limit import RiskLimit
-from stream_app.accounted_again import read_decisions
+from accounting.continuous.accountant import ContinuousAccountant, HorizonSettings
+from accounting.decisions.reason import Because
+from accounting.decisions.risk_budget import RiskLimit
+from stream_app.analysis.accounted_again import read_decisions
+from stream_app.analysis.report import pdf
+from stream_app.analysis.report.run_log import read_run
+from stream_app.analysis.report.verdict import Answer, people_over, verdict_on
+from stream_app.analysis.report.write import write_report
 from stream_app.exceptions import OutputError
-from stream_app.messages import DecisionReason
-from stream_app.report import pdf
-from stream_app.report.run_log import read_run
-from stream_app.report.verdict import Answer, people_over, verdict_on
-from stream_app.report.write import write_report
-from stream_app.wording import in_a_hundred
+from stream_app.watching.wording import in_a_hundred
+from stream_app.wire.messages import DecisionReason
 from tests.stream_app.engine_support import REGISTRY, lines_of, messages_of_a_day, population, run_on
 from tests.stream_app.events_for_tests import summary
 from tests.watching.services import program

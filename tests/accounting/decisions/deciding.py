@@ -7,18 +7,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from accounting.continuous import ContinuousAccountant, HorizonSettings
+from accounting.continuous.accountant import ContinuousAccountant, HorizonSettings
 from accounting.decisions.choices import SensorChoice
-from accounting.decisions.clearing import DearSettings
-from accounting.decisions.limit import RiskLimit
+from accounting.decisions.risk_budget import RiskLimit
 from accounting.decisions.search import SearchSettings
-from accounting.decisions.step import Decision, StepDecider, decide
-from accounting.decisions.what_if import WhatIf
+from accounting.decisions.step_decision import Decision, StepDecider, decide
+from accounting.decisions.what_if.questions import WhatIf
+from accounting.decisions.what_if.refined_check import DearSettings
 from models.mechanisms import Gaussian, Mechanism, Raw
-from models.population import Population
-from models.prior import MovementPrior
-from models.schedule import SensorRelease
-from models.sensors import Sensor
+from models.priors.population import Population
+from models.priors.prior import MovementPrior
+from models.releases.schedule import SensorRelease
+from models.releases.sensors import Sensor
 
 SIGMAS = (0.5, 1.0, 3.0)
 COST_OF_SILENCE = 4.0

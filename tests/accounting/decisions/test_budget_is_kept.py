@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from accounting.continuous import ContinuousAccountant
-from accounting.decisions.because import Because
-from accounting.decisions.clearing import DearSettings
-from accounting.decisions.limit import RiskLimit
+from accounting.continuous.accountant import ContinuousAccountant
+from accounting.decisions.reason import Because
+from accounting.decisions.risk_budget import RiskLimit
 from accounting.decisions.search import SearchSettings
-from accounting.decisions.what_if import WhatIf
-from models.schedule import StepSchedule
-from models.sensors import Sensor
+from accounting.decisions.what_if.questions import WhatIf
+from accounting.decisions.what_if.refined_check import DearSettings
+from models.releases.schedule import StepSchedule
+from models.releases.sensors import Sensor
 from tests.accounting.decisions import deciding
 
 LOCATIONS = 12

@@ -5,16 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from accounting.continuous import ContinuousAccountant, HorizonSettings
-from accounting.decisions.limit import RiskLimit
-from accounting.exposure import Exposure
-from accounting.history import horizon_information
-from accounting.kernels.horizon import UNITS_PER_NAT
+from accounting.continuous.accountant import ContinuousAccountant, HorizonSettings
+from accounting.continuous.horizon_kernel import UNITS_PER_NAT
+from accounting.decisions.risk_budget import RiskLimit
+from accounting.exposure.exposure import Exposure
+from accounting.exposure.history import horizon_information
 from models.mechanisms import Gaussian, Raw
-from models.population import Population
-from models.prior import MovementPrior
-from models.schedule import Schedule, StepSchedule
-from models.sensors import Sensor
+from models.priors.population import Population
+from models.priors.prior import MovementPrior
+from models.releases.schedule import Schedule, StepSchedule
+from models.releases.sensors import Sensor
 from tests.accounting.decisions import deciding
 from tests.accounting.enumeration import all_paths, joint_law, within
 from tests.accounting.test_continuous import channel

@@ -8,17 +8,17 @@ from itertools import product
 import numpy as np
 import pytest
 
-from accounting.continuous import ContinuousAccountant, HorizonSettings
+from accounting.continuous.accountant import ContinuousAccountant, HorizonSettings
 from accounting.decisions.choices import Assignment, SensorChoice, cost_of, schedule_of
-from accounting.decisions.limit import RiskLimit
+from accounting.decisions.risk_budget import RiskLimit
 from accounting.decisions.search import OPTIONS_A_ROUND, Search, SearchSettings
 from accounting.decisions.selection import select_sensors
-from accounting.decisions.step import Decision, StepDecider, decide
-from accounting.decisions.what_if import NextStep, WhatIf
+from accounting.decisions.step_decision import Decision, StepDecider, decide
+from accounting.decisions.what_if.questions import NextStep, WhatIf
 from accounting.exceptions import SettingsError
 from models.mechanisms import Gaussian, Raw, Suppressed
-from models.schedule import StepSchedule
-from models.sensors import Sensor
+from models.releases.schedule import StepSchedule
+from models.releases.sensors import Sensor
 from tests.accounting.decisions import deciding
 
 LOCATIONS = 8

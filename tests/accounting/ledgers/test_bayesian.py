@@ -12,16 +12,16 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from accounting.exceptions import CompositionError, LedgerError
-from accounting.ledgers.bayesian import Adversary, FiniteDatabase, compose, leakage, leakage_to
-from accounting.ledgers.bayesian_chain import (
+from accounting.ledgers.bayesian.bayesian_composition import Declared, largest, post_processed, summed
+from accounting.ledgers.bayesian.bayesian_log import read_bayesian
+from accounting.ledgers.bayesian.chain_leakage import (
     ChainRelease,
     chain_leakage,
     leakage_bound,
     log_ratio,
     output_likelihoods,
 )
-from accounting.ledgers.bayesian_composition import Declared, largest, post_processed, summed
-from accounting.ledgers.bayesian_log import read_bayesian
+from accounting.ledgers.bayesian.databases import Adversary, FiniteDatabase, compose, leakage, leakage_to
 from models.mechanisms import Gaussian, Suppressed, Tiered
 from tests.accounting.ledgers.test_differential_privacy import A, B, log_of
 

@@ -9,10 +9,10 @@ import pytest
 from scipy import stats
 
 from accounting.exceptions import InferentialPrivacyError, LedgerError, UnknownReleaseError
-from accounting.ledgers.inferential import SecretQuestion, noise_covariance, read_inferential
-from models.correlated_noise import CorrelatedNoise
-from models.gaussian_process.kernels import RBF
+from accounting.ledgers.inferential_log import SecretQuestion, noise_covariance, read_inferential
+from models.gaussian_process.covariances import RBF
 from models.mechanisms import Correlated, Gaussian, Mechanism, Raw, Suppressed, Tiered
+from models.noise.correlated_noise import CorrelatedNoise
 from tests.accounting.ledgers.test_differential_privacy import A, B, log_of
 
 KERNEL = RBF(length_scale=3.0, variance=4.0)

@@ -20,7 +20,7 @@ from models.gaussian_process import (
     effective_length_scale,
     fit_kernel,
 )
-from models.gaussian_process.fitting import log_likelihood_nats
+from models.gaussian_process.kernel_fitting import log_likelihood_nats
 from tests.shared_files import shared
 
 DAY = 24

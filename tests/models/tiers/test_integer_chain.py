@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from models.exceptions import MechanismError
-from models.integer_table import TOTAL, IntegerTable
+from models.keys.word_expansion import expand_words
 from models.mechanisms import Tiered
-from models.tiers.geometric import MAX_EPSILON, MIN_EPSILON, geometric_table, increment_table
-from models.tiers.integer_chain import ReleasedNoise, between_weights, chain_noise
-from models.word_expansion import expand_words
+from models.noise.geometric import MAX_EPSILON, MIN_EPSILON, geometric_table, increment_table
+from models.noise.integer_chain import ReleasedNoise, between_weights, chain_noise
+from models.noise.integer_table import TOTAL, IntegerTable
 
 LEVELS = st.lists(st.floats(0.05, 6.0), min_size=2, max_size=4, unique=True).map(sorted)
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from models.exceptions import MechanismError
 from models.mechanisms import Tiered
-from models.tiers.trust import (
+from models.releases.trust import (
     TrustGraph,
     assign_tiers,
     exponential_level,

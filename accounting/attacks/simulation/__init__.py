@@ -1,0 +1,1 @@
+"""Kernels that draw trajectories and noise and try the attacks on them."""

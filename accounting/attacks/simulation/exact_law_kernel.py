@@ -1,0 +1,151 @@
+"""Exact law of an attack on raw counts: how often it is within ``s`` mistakes, without sampling.
+
+Between two hits the attack's guess depends on those two hits alone, so the number of its mistakes there is
+independent of the rest given them. A recursion over hits convolves the segments' laws. Beyond Koga et al.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accounting.attacks.simulation.hit_tables_kernel import HitTables
+from accounting.bounds.patterns.moment_kernel import multiply_into
+from accounting.bounds.patterns.segments_kernel import Nodes
+from accounting.hmm.propagation import predict
+from models.numerics.jit import jit
+from models.priors.chain import ChainView
+
+
+@jit
+def law_work(tables: HitTables, entries: int, mistakes: int) -> float:
+    """Multiplications :func:`segment_laws` needs, for a matrix of ``entries`` stored entries per slot."""
+    total = 0.0
+    count = tables.nodes.time.size
+    for a in range(count - 1):
+        for b in range(a + 1, count):
+            if tables.log_sum[b, a] > -np.inf:
+                for gap in range(1, tables.nodes.time[b] - tables.nodes.time[a]):
+                    total += min(gap, mistakes + 1)
+    return total * entries
+
+
+@jit
+def _count_mistakes(now: NDArray[np.float64], right: int, rows: int) -> None:
+    """``now[j, x]``: at ``x`` with ``j`` mistakes; everybody not at ``right`` has made one more."""
+    for j in range(rows, 0, -1):
+        kept = now[j, right]
+        now[j] = now[j - 1]
+        now[j, right] = kept
+    kept = now[0, right]
+    now[0] = 0.0
+    now[0, right] = kept
+
+
+@jit
+def _segment_law(
+    chain: ChainView,
+    start: NDArray[np.float64],
+    first_slot: int,
+    hits: NDArray[np.bool_],
+    tables: HitTables,
+    guess: NDArray[np.int32],
+    a: int,
+    b: int,
+    now: NDArray[np.float64],
+    after: NDArray[np.float64],
+    law: NDArray[np.float64],
+) -> None:
+    """One pair's ``law`` (s + 1,) of :func:`segment_laws`."""
+    begin, finish, place = tables.nodes.time[a], tables.nodes.time[b], tables.nodes.place[b]
+    now[:] = 0.0
+    if begin >= 0:
+        now[0, tables.nodes.place[a]] = 1.0
+    rows = 0  # no row above has anything in it yet
+    for step in range(begin + 1, finish + 1):
+        if step == 0:
+            now[0] = start
+        elif step < hits.shape[0]:
+            for j in range(rows + 1):
+                predict(chain, (first_slot + step - 1) % chain.start.shape[0], now[j], after[j])
+                now[j] = after[j]
+        if step < finish:
+            for j in range(rows + 1):
+                for x in range(hits.shape[1]):
+                    if hits[step, x]:
+                        now[j, x] = 0.0
+            rows = min(rows + 1, now.shape[0] - 1)
+            _count_mistakes(now, guess[a, b, step], rows)
+    for j in range(now.shape[0]):
+        law[j] = now[j].sum() if place < 0 else now[j, place]
+
+
+@jit
+def segment_laws(
+    chain: ChainView,
+    start: NDArray[np.float64],
+    first_slot: int,
+    hits: NDArray[np.bool_],
+    tables: HitTables,
+    guess: NDArray[np.int32],
+    mistakes: int,
+) -> NDArray[np.float64]:
+    """``[b, a, j] = Pr[b is the next hit after a, with j mistakes between | a]``, (n, n, s + 1).
+
+    ``guess[a, b, t]`` is the attack's guess between the two hits.
+    """
+    count = tables.nodes.time.size
+    laws = np.zeros((count, count, mistakes + 1))
+    now = np.empty((mistakes + 1, hits.shape[1]))
+    after = np.empty_like(now)
+    for a in range(count - 1):
+        for b in range(a + 1, count):
+            if tables.log_sum[b, a] > -np.inf:
+                _segment_law(chain, start, first_slot, hits, tables, guess, a, b, now, after, laws[b, a])
+    return laws
+
+
+@jit
+def attack_law(laws: NDArray[np.float64]) -> NDArray[np.float64]:
+    """``Pr[exactly j mistakes]``, ``j = 0..s``, of the attack with these laws between hits."""
+    count, _, width = laws.shape
+    reached = np.zeros((count, width))
+    reached[0, 0] = 1.0
+    for b in range(1, count):
+        for a in range(b):
+            multiply_into(reached[b], reached[a], laws[b, a])
+    return reached[count - 1]
+
+
+@jit
+def better_law(first: NDArray[np.float64], second: NDArray[np.float64], nodes: Nodes, steps: int) -> float:
+    """Success of the attack that makes, for each hit pattern, the likelier to succeed of two guesses.
+
+    ``first`` and ``second`` (n, n, s + 1) are the laws of the two between hits. All patterns are walked.
+    """
+    count, _, width = first.shape
+    laws = np.zeros((2, steps + 2, width))
+    laws[:, 0, 0] = 1.0
+    at = np.zeros(steps + 2, np.int64)
+    following = np.zeros(steps + 2, np.int64)
+    following[0] = 1
+    depth = 0
+    total = 0.0
+    while depth >= 0:
+        a, b = at[depth], following[depth]
+        following[depth] += 1
+        if b >= count:
+            depth -= 1
+            continue
+        if nodes.time[b] <= nodes.time[a]:
+            continue
+        laws[:, depth + 1] = 0.0
+        multiply_into(laws[0, depth + 1], laws[0, depth], first[b, a])
+        multiply_into(laws[1, depth + 1], laws[1, depth], second[b, a])
+        best = max(laws[0, depth + 1].sum(), laws[1, depth + 1].sum())
+        if b == count - 1:
+            total += best
+        elif best > 0.0:
+            depth += 1
+            at[depth], following[depth] = b, b + 1
+    return total

@@ -1,0 +1,1 @@
+"""Everything known about one person under one schedule, and which release caused it."""

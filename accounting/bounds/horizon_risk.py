@@ -1,0 +1,130 @@
+"""Certified success against one horizon of a longer log, at the moment or in hindsight.
+
+What was released before and after the horizon enters every bound in a way that holds for any history:
+
+- the information of :mod:`accounting.exposure.history` under the binary divergence;
+- the bounds of the horizon on its own plus ``sqrt(I / 2)``, ``I`` what the outside tells about the ends: the
+  law of the trace moves by no more in total variation on average (Pinsker, Jensen), and with it any success;
+- the raw horizon whose adversary is *told* the place at the ends the outside speaks of;
+- without a future, the mixture of the posteriors that a raw history leaves, each with its own bound.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import sqrt
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accounting.bounds.certify import certify, compute_bounds
+from accounting.bounds.divergence import divergence_bound
+from accounting.bounds.patterns.effort import Effort
+from accounting.bounds.patterns.erasure_kernel import raw_success
+from accounting.bounds.patterns.moment import LEAST_PATTERN, MOST_OPERATIONS, Size
+from accounting.exposure.baseline import baseline
+from accounting.exposure.entropy import path_entropy
+from accounting.exposure.exposure import Exposure, check_mistakes
+from accounting.exposure.history import history_mixture, horizon_information, window_of
+from accounting.exposure.prior_guess import PriorGuess, prior_guess
+from accounting.exposure.released_information import released_information
+
+_MOST_BELIEFS = 64
+"""Posteriors of a history that get a bound of their own; the lightest others are charged in full."""
+
+
+@dataclass(frozen=True, slots=True)
+class HorizonRisk:
+    """``certified`` bounds any adversary's success; ``by`` names the bound that gave it."""
+
+    first: int
+    last: int
+    in_hindsight: bool
+    information_nats: float
+    certified: float
+    by: str
+    confidence: float
+    baseline: float
+
+
+def horizon_risk(
+    exposure: Exposure,
+    first: int,
+    last: int,
+    mistakes: int,
+    *,
+    in_hindsight: bool = False,
+    effort: Effort | None = None,
+) -> HorizonRisk:
+    """Risk of the steps ``first..last`` of a log whose every step is in ``exposure``.
+
+    :class:`~accounting.exceptions.HorizonError` for a window outside the log or ``mistakes`` beyond it.
+    """
+    effort = effort or Effort()
+    window = window_of(exposure, first, last)
+    check_mistakes(mistakes, window.steps)
+    guess = prior_guess(window, mistakes)
+    told = horizon_information(exposure, first, last)
+    before, after = told.remembered, told.later if in_hindsight else 0.0
+    information = told.in_hindsight if in_hindsight else told.at_the_moment
+    alone, confidence = _alone(window, mistakes, guess, effort)
+    bounds = {
+        "divergence": divergence_bound(information, guess.best),
+        "shifted": min(1.0, alone + sqrt(0.5 * (before + after))),
+        "told": _told(window, mistakes, before > 0.0, after > 0.0, effort),
+    }
+    if after == 0.0 and before > 0.0:
+        bounds["history"] = _mixture(exposure, window, first, mistakes, effort)
+    by = min(bounds, key=bounds.__getitem__)
+    without = baseline(window, mistakes).success
+    return HorizonRisk(
+        first=first,
+        last=last,
+        in_hindsight=in_hindsight,
+        information_nats=information,
+        certified=min(1.0, max(bounds[by], without)),
+        by=by,
+        confidence=confidence if by == "shifted" else 1.0,
+        baseline=without,
+    )
+
+
+def _alone(window: Exposure, mistakes: int, guess: PriorGuess, effort: Effort) -> tuple[float, float]:
+    """Certified bound of the horizon without outside releases, and the confidence it holds with."""
+    information = released_information(window)
+    computed = compute_bounds(window, mistakes, path_entropy(window), information, guess, effort)
+    certified = certify(computed, 0.0, effort)
+    return certified.value, certified.confidence
+
+
+def _raw(
+    window: Exposure, start: NDArray[np.float64], hits: NDArray[np.bool_], mistakes: int, effort: Effort
+) -> float:
+    """Success against a raw schedule from a given start."""
+    size = replace(Size.of(window), hits=int(hits.sum()))
+    order = size.affordable_order(min(effort.order, window.steps - mistakes), MOST_OPERATIONS)
+    return float(raw_success(window.chain, start, window.first_slot, hits, mistakes, order, LEAST_PATTERN))
+
+
+def _told(window: Exposure, mistakes: int, before: bool, after: bool, effort: Effort) -> float:
+    """The adversary is told the place at the ends of which the outside says anything."""
+    hits = window.hits.copy()
+    if before:
+        hits[0] = window.marginal[0] > 0.0
+    if after:
+        hits[-1] = window.marginal[-1] > 0.0
+    return _raw(window, window.start, hits, mistakes, effort)
+
+
+def _mixture(exposure: Exposure, window: Exposure, first: int, mistakes: int, effort: Effort) -> float:
+    """Each posterior of the history with its own bound; light ones beyond the limit count as success."""
+    mixture = history_mixture(exposure, first)
+    heaviest = np.argsort(-mixture.weights, kind="stable")[:_MOST_BELIEFS]
+    seen = window.labels > 0
+    total = 1.0 - float(mixture.weights[heaviest].sum())
+    for r in heaviest:
+        if mixture.weights[r] > 0.0:
+            start = mixture.beliefs[r]
+            reachable = Exposure(window.chain, start, window.first_slot, window.observations).marginal > 0.0
+            total += float(mixture.weights[r]) * _raw(window, start, seen & reachable, mistakes, effort)
+    return min(1.0, total)

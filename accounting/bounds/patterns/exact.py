@@ -1,0 +1,79 @@
+"""The exact optimum of raw releases: at ``s = 0`` by renewals, on short horizons by enumeration."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from math import comb, exp
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accounting.bounds.patterns.enumerated_kernel import enumerated_optimum, guesses_near
+from accounting.exposure.exposure import Exposure
+from accounting.exposure.step_information.contraction_kernel import dense_matrix
+from accounting.exposure.step_information.renewal_kernel import renewal_optimum
+
+MOST_GUESSES = 1 << 20
+MOST_OPERATIONS = 1e8  # a fifth of a second
+
+_ROUNDING = 1e-12  # sums of up to 2^20 probabilities, each rounded
+
+
+@dataclass(frozen=True, eq=False)
+class Trajectories:
+    """Every trajectory of a short horizon that is possible, (N, T), with its probability (N,)."""
+
+    places: int
+    paths: NDArray[np.int64]
+    probability: NDArray[np.float64]
+    shifts: NDArray[np.int64]
+
+    @cached_property
+    def operations(self) -> float:
+        """Work of one optimum."""
+        return float(self.paths.size) * len(self.shifts)
+
+    def optimum(self, labels: NDArray[np.int_] | NDArray[np.int32]) -> float:
+        """Best success of an adversary who sees the label (T, K) of the place in each step."""
+        seen = np.zeros(len(self.paths), dtype=np.int64)
+        for t, row in enumerate(labels):
+            seen = seen * (int(row.max()) + 1) + row[self.paths[:, t]]
+        order = np.argsort(seen, kind="stable")
+        success = enumerated_optimum(
+            self.paths[order], self.probability[order], seen[order], self.places, self.shifts
+        )
+        return min(1.0, float(success) * (1.0 + _ROUNDING))
+
+
+def trajectories(exposure: Exposure, mistakes: int) -> Trajectories | None:
+    """All trajectories, None where they or the guesses near them are too many."""
+    places, steps = exposure.place_count, exposure.steps
+    near = sum(comb(steps, wrong) * (places - 1) ** wrong for wrong in range(mistakes + 1))
+    if places**steps > MOST_GUESSES:
+        return None
+    paths = np.flatnonzero(exposure.start > 0.0)[:, None]
+    probability = exposure.start[paths[:, 0]]
+    for t in range(steps - 1):
+        reached = probability[:, None] * dense_matrix(exposure.chain, exposure.slot(t))[paths[:, -1]]
+        before, place = np.nonzero(reached)
+        paths = np.column_stack([paths[before], place])
+        probability = reached[before, place]
+    if float(paths.size) * near > MOST_OPERATIONS:
+        return None
+    return Trajectories(places, paths, probability, guesses_near(steps, places, mistakes, near))
+
+
+def exact_bound(exposure: Exposure, mistakes: int, everything: Trajectories | None = None) -> float | None:
+    """``sum_y max_xhat Pr[d(X, xhat) <= s, y]``, the best any adversary of the raw schedule can do.
+
+    By renewals at ``s = 0``; with ``everything`` at hand by enumeration, also for ``s > 0`` and where a count
+    covers several of the person's places; None otherwise. An upper bound for the noised schedule. Beyond the
+    paper.
+    """
+    if everything is not None and (mistakes > 0 or exposure.is_refined):
+        return everything.optimum(exposure.labels)
+    if mistakes > 0:
+        return None
+    log_success = renewal_optimum(exposure.chain, exposure.start, exposure.first_slot, exposure.hits)
+    return min(1.0, exp(log_success))

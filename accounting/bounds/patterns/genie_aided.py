@@ -1,0 +1,75 @@
+"""The bound by feedback: what could be won by an adversary who is told the truth after each guess."""
+
+from __future__ import annotations
+
+from accounting.bounds.patterns.effort import Effort
+from accounting.bounds.patterns.genie_aided_kernel import Told, feedback_by_pattern
+from accounting.bounds.patterns.moment import MOST_ENTRIES, MOST_OPERATIONS, HitMoments
+from accounting.bounds.patterns.segments_kernel import no_hit_weight
+from accounting.exposure.exposure import Exposure
+
+_SHARE = 0.01  # patterns charged without being looked at may make the bound this much larger
+
+_SHARES = tuple(10.0**-k for k in range(1, 9))  # of what no hit gives: where patterns are too many for all
+
+_ROUNDING = 1e-12  # the told adversary's success is the optimum itself where no mistake is allowed
+
+
+def feedback_bound(
+    exposure: Exposure, mistakes: int, effort: Effort, moments: HitMoments | None
+) -> float | None:
+    """Success of any adversary of the raw schedule, hence of the noised one; None where too dear.
+
+    Per hit pattern the smaller of the told adversary's success and, with ``moments``, the moment bound. At
+    ``s = 0`` the optimum. Where there are more patterns than ``effort.patterns``, or than are affordable,
+    those that are likeliest to be won are walked and the others counted as won.
+    """
+    affordable = _affordable_patterns(exposure, mistakes, effort)
+    if affordable == 0:
+        return None
+    moments = moments or HitMoments.none(exposure)
+    if exposure.pattern_count <= affordable:
+        share = _SHARE / exposure.pattern_count
+        return _rounded_up(_told(exposure, mistakes, moments, share, affordable).value)
+    best = 1.0
+    for share in _SHARES:
+        told = _told(exposure, mistakes, moments, share, affordable)
+        best = min(best, told.value)
+        if told.walked >= affordable:
+            break
+    return _rounded_up(best)
+
+
+def _told(exposure: Exposure, mistakes: int, moments: HitMoments, share: float, most: int) -> Told:
+    return feedback_by_pattern(
+        exposure.chain,
+        exposure.start,
+        exposure.first_slot,
+        no_hit_weight(exposure.hits),
+        moments.nodes,
+        exposure.marginal,
+        moments.polynomials,
+        mistakes,
+        share,
+        0.0,
+        most,
+    )
+
+
+def _rounded_up(value: float) -> float:
+    return min(1.0, float(value) * (1.0 + _ROUNDING))
+
+
+def _affordable_patterns(exposure: Exposure, mistakes: int, effort: Effort) -> int:
+    """How many patterns memory and multiplications suffice for, up to the effort; 0 for none.
+
+    Where all patterns are walked one more costs about a step, otherwise up to the whole horizon.
+    """
+    stack = (exposure.steps + 2) * (exposure.hits.sum() + 2) * (mistakes + 1)
+    if stack > MOST_ENTRIES:
+        return 0
+    entries = exposure.chain.value.size / exposure.chain.start.shape[0]
+    moves = MOST_OPERATIONS / (2.0 * (mistakes + 1) * entries)
+    if exposure.pattern_count + exposure.steps <= moves and exposure.pattern_count <= effort.patterns:
+        return int(exposure.pattern_count)
+    return min(effort.patterns, int(moves / exposure.steps))

@@ -1,0 +1,108 @@
+"""The moment bound: expectation over hit patterns of a union bound on what is left to be guessed.
+
+Given hits in ``k`` steps these are certain, and ``R = T - s - k`` of the other steps still have to be guessed
+right. For every ``j <= R``, ``Pr[success, pattern] <= S_j / C(R, j)``: a success is right in at least
+``C(R, j)`` of the j-subsets. ``S_j`` multiplies the segment polynomials along the pattern's hits.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accounting.bounds.patterns.segments_kernel import Nodes
+from models.numerics.jit import jit
+
+
+class PatternBound(NamedTuple):
+    """Expectation over patterns with the minimum over ``j`` taken per pattern."""
+
+    value: float
+    skipped: float  # probability of the patterns counted as success because they were not looked at
+
+
+@jit
+def multiply_into(target: NDArray[np.float64], left: NDArray[np.float64], right: NDArray[np.float64]) -> None:
+    """``target += left * right`` as polynomials, cut at the order kept."""
+    for i in range(left.size):
+        if left[i] > 0.0:
+            for j in range(left.size - i):
+                target[i + j] += left[i] * right[j]
+
+
+@jit
+def success_bound(moments: NDArray[np.float64], left_to_guess: int) -> float:
+    """``min(S_0, min_{1 <= j <= R} S_j / C(R, j))``; all of ``S_0`` when nothing is left to guess."""
+    best = moments[0]
+    ways = 1.0
+    for j in range(1, min(left_to_guess, moments.size - 1) + 1):
+        ways = ways * (left_to_guess - j + 1) / j
+        best = min(best, moments[j] / ways)
+    return best
+
+
+@jit
+def moments_by_hits(polynomials: NDArray[np.float64], nodes: Nodes, steps: int) -> NDArray[np.float64]:
+    """``S[k, j]``, the sum over all patterns with ``k`` hits, exact; shape (T + 1, order + 1)."""
+    count, _, width = polynomials.shape
+    sums = np.zeros((count, steps + 1, width))
+    sums[0, 0, 0] = 1.0
+    for b in range(1, count):
+        hit = 0 if nodes.time[b] == steps else 1
+        for a in range(b):
+            if nodes.time[a] < nodes.time[b] and polynomials[b, a, 0] > 0.0:
+                for k in range(nodes.time[a] + 2):
+                    if sums[a, k, 0] > 0.0:
+                        multiply_into(sums[b, k + hit], sums[a, k], polynomials[b, a])
+    return sums[count - 1]
+
+
+@jit
+def bound_by_hits(moments: NDArray[np.float64], mistakes: int) -> float:
+    """The bound with the minimum over ``j`` taken per number of hits."""
+    steps = moments.shape[0] - 1
+    total = 0.0
+    for k in range(steps + 1):
+        total += success_bound(moments[k], steps - mistakes - k)
+    return min(1.0, total)
+
+
+@jit
+def bound_by_pattern(
+    polynomials: NDArray[np.float64], nodes: Nodes, steps: int, mistakes: int, least_probability: float
+) -> PatternBound:
+    """The bound with the minimum over ``j`` taken per pattern, patterns walked depth first.
+
+    Hit sequences less likely than ``least_probability`` are counted as success and not continued.
+    """
+    count, _, width = polynomials.shape
+    prefix = np.zeros((steps + 1, width))
+    prefix[0, 0] = 1.0
+    at = np.zeros(steps + 1, np.int64)
+    following = np.zeros(steps + 2, np.int64)
+    following[0] = 1
+    pattern = np.empty(width)
+    depth = 0
+    total = 0.0
+    skipped = 0.0
+    while depth >= 0:
+        a, b = at[depth], following[depth]
+        following[depth] += 1
+        if b >= count:
+            depth -= 1
+        elif nodes.time[b] > nodes.time[a]:
+            target = pattern if b == count - 1 else prefix[depth + 1]
+            target[:] = 0.0
+            multiply_into(target, prefix[depth], polynomials[b, a])
+            if target[0] < least_probability:
+                total += target[0]
+                skipped += target[0]
+            elif b == count - 1:
+                total += success_bound(pattern, steps - mistakes - depth)
+            else:
+                depth += 1
+                at[depth] = b
+                following[depth] = b + 1
+    return PatternBound(min(1.0, total), skipped)

@@ -1,0 +1,287 @@
+"""Segment polynomials: what lies between two consecutive hits, as the moment bound needs it.
+
+A *node* is the start (node 0), a possible hit (time and place), or the end (last node). For consecutive
+nodes ``a`` and ``b``
+
+    e_ab[j] = sum over j-subsets J of the times between of
+              max_{x_J} Pr[X_J = x_J, no hit between, hit b | a].
+
+What was seen enters as ``weight[t, x]``: 0 where a hit would have been seen, 1 elsewhere. Any other evidence
+that depends on the place alone fits too: with likelihoods as weights and no possible hit, the one segment
+from start to end belongs to the posterior. Beyond Koga et al.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accounting.exposure.subset_maxima_kernel import raise_to
+from accounting.hmm.propagation import (
+    add_rows,
+    dot,
+    gap_matrices,
+    largest_product,
+    predict,
+    retreat,
+    transposed,
+)
+from models.numerics.jit import jit
+from models.priors.chain import ChainView
+
+EPSILON = 2.3e-16  # a little more than the spacing of floats at 1
+
+
+class Nodes(NamedTuple):
+    """Start, possible hits in order of time, end."""
+
+    time: NDArray[np.int64]  # (N,) -1 for the start, T for the end
+    place: NDArray[np.int64]  # (N,) -1 for start and end
+
+
+@jit
+def find_nodes(hits: NDArray[np.bool_]) -> Nodes:
+    """All nodes of a horizon; ``hits`` (T, K)."""
+    steps, place_count = hits.shape
+    count = hits.sum() + 2
+    time = np.full(count, -1)
+    place = np.full(count, -1)
+    i = 1
+    for t in range(steps):
+        for x in range(place_count):
+            if hits[t, x]:
+                time[i], place[i] = t, x
+                i += 1
+    time[count - 1] = steps
+    return Nodes(time, place)
+
+
+@jit
+def forward_vectors(
+    chain: ChainView, start: NDArray[np.float64], first_slot: int, weight: NDArray[np.float64], nodes: Nodes
+) -> NDArray[np.float64]:
+    """``[a, t, x] = Pr[X_t = x, no hit strictly between a and t | a]``; zero up to the node's own time."""
+    steps, place_count = weight.shape
+    vectors = np.zeros((nodes.time.size, steps, place_count))
+    source = np.empty(place_count)
+    for a in range(nodes.time.size - 1):
+        begin = nodes.time[a]
+        if begin < 0:
+            vectors[a, 0] = start
+            begin = 0
+        elif begin + 1 < steps:
+            source[:] = 0.0
+            source[nodes.place[a]] = 1.0
+            predict(chain, (first_slot + begin) % chain.start.shape[0], source, vectors[a, begin + 1])
+            begin += 1
+        for t in range(begin, steps - 1):
+            multiply(vectors[a, t], weight[t], source)
+            predict(chain, (first_slot + t) % chain.start.shape[0], source, vectors[a, t + 1])
+    return vectors
+
+
+@jit
+def backward_vectors(
+    chain: ChainView, first_slot: int, weight: NDArray[np.float64], nodes: Nodes
+) -> NDArray[np.float64]:
+    """``[b, t, x] = weight[t, x] Pr[hit b, no hit strictly between t and b | X_t = x]``.
+
+    With the end as ``b`` the event is that no hit follows.
+    """
+    steps, place_count = weight.shape
+    vectors = np.zeros((nodes.time.size, steps, place_count))
+    target = np.empty(place_count)
+    for b in range(1, nodes.time.size):
+        last = nodes.time[b]
+        if last == steps:
+            last = steps - 1
+            vectors[b, last] = weight[last]
+        elif last > 0:
+            target[:] = 0.0
+            target[nodes.place[b]] = 1.0
+            last -= 1
+            retreat(chain, (first_slot + last) % chain.start.shape[0], target, vectors[b, last])
+            vectors[b, last] *= weight[last]
+        for t in range(last - 1, -1, -1):
+            retreat(chain, (first_slot + t) % chain.start.shape[0], vectors[b, t + 1], vectors[b, t])
+            vectors[b, t] *= weight[t]
+    return vectors
+
+
+@jit
+def multiply(left: NDArray[np.float64], right: NDArray[np.float64], result: NDArray[np.float64]) -> None:
+    """``result[x] = left[x] right[x]``."""
+    for x in range(left.size):
+        result[x] = left[x] * right[x]
+
+
+@jit
+def shared_powers(chain: ChainView, longest: int) -> NDArray[np.float64]:
+    """Powers ``[g - 1, y, x]`` of one full matrix, ``g <= longest``; empty for sparse chains and cycles.
+
+    They do not depend on what is seen, so one set serves every schedule of a person.
+    """
+    slots, place_count = chain.start.shape
+    if slots > 1 or 2 * chain.value.size <= place_count * place_count or longest < 1:
+        return np.empty((0, place_count, place_count))
+    return gap_matrices(chain, 0, 1, longest)[0]
+
+
+@jit
+def avoiding_moves(
+    chain: ChainView,
+    first_slot: int,
+    weight: NDArray[np.float64],
+    nodes: Nodes,
+    powers: NDArray[np.float64],
+) -> NDArray[np.float64]:
+    """``[t, g - 1, y, x] = Pr[X_{t+g} = y, no hit strictly between | X_t = x]``, for all ``t + g < T``.
+
+    With ``powers`` (:func:`shared_powers`) weights must be 0 at the nodes and 1 elsewhere.
+    """
+    steps, place_count = weight.shape
+    slots = chain.start.shape[0]
+    longest = max(steps - 1, 0)
+    moves = np.empty((longest, longest, place_count, place_count))
+    if powers.shape[0] >= longest and nodes.time.size < 3 * steps:
+        subtract_hits(powers, nodes, moves)
+        return moves
+    for t in range(longest):
+        transposed(chain, (first_slot + t) % slots, moves[t, 0])
+        for g in range(1, longest - t):
+            add_rows(chain, (first_slot + t + g) % slots, moves[t, g - 1], weight[t + g], moves[t, g])
+    return moves
+
+
+@jit
+def subtract_hits(powers: NDArray[np.float64], nodes: Nodes, moves: NDArray[np.float64]) -> None:
+    """The same for one full matrix and few sensors: powers less the paths through a first hit.
+
+    ``K^2`` instead of ``K^3`` operations for each pair of times. Differences round both ways: what that can
+    amount to, relative to the power, is added, so the result is never too small.
+    """
+    longest, _, place_count, _ = moves.shape
+    for t in range(longest):
+        for g in range(longest - t):
+            result = moves[t, g]
+            result[:] = powers[g] * (1.0 + EPSILON * place_count * (g + 2))
+            for hit in range(1, nodes.time.size - 1):
+                between = nodes.time[hit] - t - 1
+                if 0 <= between < g:
+                    subtract_outer(
+                        result,
+                        powers[g - between - 1, :, nodes.place[hit]],
+                        moves[t, between, nodes.place[hit]],
+                    )
+            for y in range(place_count):
+                for x in range(place_count):
+                    result[y, x] = max(result[y, x], 0.0)
+
+
+@jit
+def subtract_outer(
+    result: NDArray[np.float64], after: NDArray[np.float64], until: NDArray[np.float64]
+) -> None:
+    """``result[y, x] -= after[y] until[x]``."""
+    for y in range(after.size):
+        weight = after[y]
+        row = result[y]
+        for x in range(until.size):
+            row[x] -= weight * until[x]
+
+
+@jit
+def add_subset(
+    coefficients: NDArray[np.float64],
+    size: int,
+    earliest: int,
+    suffix: NDArray[np.float64],
+    forward: NDArray[np.float64],
+    nodes: Nodes,
+) -> None:
+    """Add one subset of times, whose earliest is given, to ``e_ab[size]`` for every ``a`` before it."""
+    a = 0
+    while nodes.time[a] < earliest:
+        coefficients[a, size] += largest_product(forward[a, earliest], suffix)
+        a += 1
+
+
+@jit
+def add_subsets_before(
+    coefficients: NDArray[np.float64],
+    end_time: int,
+    backward: NDArray[np.float64],
+    forward: NDArray[np.float64],
+    moves: NDArray[np.float64],
+    weight: NDArray[np.float64],
+    nodes: Nodes,
+    suffix: NDArray[np.float64],
+) -> None:
+    """All subsets of the times before one node ``b``, latest time first, depth first.
+
+    ``suffix[j]`` is the best probability of the ``j`` chosen times and of ``b``, given the earliest's place.
+    """
+    order = suffix.shape[0] - 1
+    chosen = np.empty(order + 2, np.int64)
+    size = 1
+    chosen[1] = end_time - 1
+    while size > 0:
+        t = chosen[size]
+        if t < 0:
+            size -= 1
+            chosen[size] -= 1
+            continue
+        if size == 1:
+            suffix[1] = backward[t]
+        else:
+            later = chosen[size - 1]
+            suffix[size] = 0.0
+            raise_to(suffix[size], moves[t, later - t - 1], suffix[size - 1], 1.0)
+            suffix[size] *= weight[t]
+        add_subset(coefficients, size, t, suffix[size], forward, nodes)
+        if size < order:
+            size += 1
+            chosen[size] = t - 1
+        else:
+            chosen[size] -= 1
+
+
+@jit
+def segment_polynomials(
+    chain: ChainView,
+    start: NDArray[np.float64],
+    first_slot: int,
+    weight: NDArray[np.float64],
+    nodes: Nodes,
+    order: int,
+    powers: NDArray[np.float64],
+) -> NDArray[np.float64]:
+    """``e[b, a, j]`` for ``j = 0..order``, shape (N, N, order + 1); zero unless ``a`` is before ``b``.
+
+    ``powers`` as for :func:`avoiding_moves`, empty where weights are other evidence than hits.
+    """
+    steps, place_count = weight.shape
+    count = nodes.time.size
+    forward = forward_vectors(chain, start, first_slot, weight, nodes)
+    backward = backward_vectors(chain, first_slot, weight, nodes)
+    reach = steps if order > 1 else 1  # order 1 looks at one time alone
+    moves = avoiding_moves(chain, first_slot, weight[:reach], nodes, powers)
+    suffix = np.empty((order + 1, place_count))
+    polynomials = np.zeros((count, count, order + 1))
+    for b in range(1, count):
+        for a in range(b):
+            if nodes.time[b] == steps:
+                last = 1.0 if nodes.time[a] == steps - 1 else dot(forward[a, steps - 1], weight[steps - 1])
+                polynomials[b, a, 0] = last
+            elif nodes.time[a] < nodes.time[b]:
+                polynomials[b, a, 0] = forward[a, nodes.time[b], nodes.place[b]]
+        add_subsets_before(polynomials[b], nodes.time[b], backward[b], forward, moves, weight, nodes, suffix)
+    return polynomials
+
+
+@jit
+def no_hit_weight(hits: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """0 where a hit would have been seen, 1 elsewhere."""
+    return 1.0 - hits.astype(np.float64)

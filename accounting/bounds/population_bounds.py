@@ -1,0 +1,75 @@
+"""The certified bound of everybody under one schedule, in one call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accounting.bounds.population_bounds_kernel import (
+    DIVERGENCE,
+    EXACT,
+    MOMENT,
+    NOTHING_LEFT,
+    certify_everybody,
+)
+from accounting.exposure.exposure import check_mistakes
+from accounting.exposure.step_information.observation import observe
+from models.priors.population import Population
+from models.releases.schedule import Schedule
+
+BOUND_NAMES = {NOTHING_LEFT: "baseline", DIVERGENCE: "divergence", MOMENT: "moment", EXACT: "exact"}
+_PEOPLE_PER_CALL = 1024
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PopulationBounds:
+    """Each (N,), in the population's order.
+
+    ``certified`` bounds any adversary's success, ``baseline`` is the best guess from the prior alone, exact;
+    ``information_nats`` what the raw version of the schedule tells. ``by`` are codes of ``BOUND_NAMES``.
+    """
+
+    certified: NDArray[np.float64]
+    baseline: NDArray[np.float64]
+    information_nats: NDArray[np.float64]
+    by: NDArray[np.int64]
+
+    @property
+    def added(self) -> NDArray[np.float64]:
+        """Upper bound on what the releases added to the baseline."""
+        return self.certified - self.baseline
+
+
+def certify_population(
+    population: Population,
+    schedule: Schedule,
+    mistakes: int,
+    *,
+    order: int = 2,
+    threshold: float | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> PopulationBounds:
+    """Divergence, moment (per number of hits) and exact bounds of the raw version of a schedule.
+
+    With a ``threshold`` the dear bounds are computed only where the cheap one is above it and the baseline is
+    not: on which side of it ``certified`` lies is the same for everybody, and most people cost little.
+    Noised schedules tell less than their raw version, so the bounds hold for them too; :func:`audit_person`
+    has the sharper ones. :class:`~accounting.exceptions.HorizonError` unless ``0 <= mistakes < T``.
+    """
+    check_mistakes(mistakes, len(schedule.steps))
+    counted = np.stack([observe(step, population.location_count).labels > 0 for step in schedule.steps])
+    limit = -1.0 if threshold is None else threshold
+    parts = []
+    for first in range(0, len(population), _PEOPLE_PER_CALL):
+        last = min(first + _PEOPLE_PER_CALL, len(population))
+        parts.append(
+            certify_everybody(
+                population.arrays, first, last, schedule.first_slot, counted, mistakes, order, limit
+            )
+        )
+        if progress is not None:
+            progress(last)
+    return PopulationBounds(*(np.concatenate(column) for column in zip(*parts, strict=True)))

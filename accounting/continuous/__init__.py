@@ -1,0 +1,1 @@
+"""The continuous accountant: everybody's risk over a sliding horizon, step by step."""

@@ -1,0 +1,342 @@
+"""The continuous accountant: every person's reconstruction risk over the last ``T`` steps, step by step.
+
+Its state is a pure function of the priors and of the released schedule; counts never reach it. So a replay of
+the release log gives the same state, bit for bit, and what it shows tells nothing about anybody's movements.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from copy import copy
+from dataclasses import asdict, dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accounting.continuous import membership
+from accounting.continuous.constants import median_guess, population_constants
+from accounting.continuous.horizon_kernel import (
+    BY_BASELINE,
+    BY_DIVERGENCE,
+    MEMORY,
+    UNITS_PER_NAT,
+    Constants,
+    HorizonState,
+    OwnStarts,
+    advance,
+)
+from accounting.continuous.horizon_settings import HorizonSettings
+from accounting.continuous.initial_distribution_kernel import carry_all, refresh_all
+from accounting.continuous.refine_kernel import sharpen
+from accounting.continuous.repeated_steps import RepeatedSteps
+from accounting.continuous.risk_summary import RiskSummary, summarise
+from accounting.continuous.saved_state import pack_state, unpack_state
+from accounting.continuous.worst_moments import WorstMoments, no_moments
+from accounting.exceptions import SettingsError, StepOrderError
+from accounting.exposure.step_information.observation import nothing_seen, view_of
+from accounting.exposure.step_information.step_terms_kernel import StepView
+from models.priors.chain import PopulationArrays
+from models.priors.population import Population
+from models.releases.schedule import StepSchedule
+
+__all__ = ["ContinuousAccountant", "HorizonSettings", "RiskSummary"]
+
+NEGLIGIBLE = 1e-6
+"""Relative excess of the cheap bound over the guess below which the dear bounds are not asked."""
+
+DECIDED_BY = {BY_BASELINE: "baseline", BY_DIVERGENCE: "divergence"}
+
+
+class AccountantView(NamedTuple):
+    """What decisions read of an accountant; views of its state, never to be written to."""
+
+    population: PopulationArrays
+    constants: Constants
+    own: OwnStarts
+    state: HorizonState
+    since: NDArray[np.int64]  # (N,) step from which each person's releases count
+    step_before: StepView  # the last accounted step
+    labels: NDArray[np.int32]  # (T, M) outcomes of the locations in the steps of the last horizon
+    most_places: int
+
+
+@dataclass
+class ContinuousAccountant:
+    """Certified risk of a population, moved on one step at a time by :meth:`apply`.
+
+    ``effective_from[i]`` is the step from which person ``i``'s releases count (default: the first step).
+    Cost: O(sensors at the person's places) per person and step, no more than silence for a step that comes
+    again; about 300 bytes a person besides the priors, and 16 for each step that comes again, within limits.
+    """
+
+    population: Population
+    settings: HorizonSettings = field(default_factory=HorizonSettings)
+    effective_from: NDArray[np.int64] | None = None
+
+    def __post_init__(self) -> None:
+        """Compute everybody's constants; nothing is released yet."""
+        people = len(self.population)
+        first_step = self.settings.first_step
+        since = (
+            np.full(people, first_step) if self.effective_from is None else np.asarray(self.effective_from)
+        )
+        if since.shape != (people,):
+            raise SettingsError(
+                f"effective_from must have one step for each of {people} people",
+                since.shape,
+                "pass one value a person",
+            )
+        self._index_people(np.maximum(since, first_step).astype(np.int64))
+        horizon, mistakes = self.settings.horizon, self.settings.mistakes
+        self._constants = population_constants(self._arrays, horizon, mistakes)
+        self._own = OwnStarts(*(self._arrays.initial.copy() for _ in OwnStarts._fields))
+        self._state = _empty_state(people, horizon)
+        self._worst = no_moments(people)
+        self._view_before = nothing_seen(len(self.population.location_names))
+        self._labels = np.zeros((horizon, len(self.population.location_names)), dtype=np.int32)
+        self._next_step = first_step
+        self._reached_before = np.zeros(people, dtype=np.int64)
+        self._reached = np.zeros(people, dtype=np.int64)
+        self._refresh_own_starts(first_step)
+        self._show_prior()
+
+    @property
+    def next_step(self) -> int:
+        """The step that :meth:`apply` expects."""
+        return self._next_step
+
+    def apply(self, step: StepSchedule) -> None:
+        """Account one step; steps come in order without gaps, empty ones included."""
+        if step.step != self._next_step:
+            raise StepOrderError(
+                f"the next step must be {self._next_step}",
+                step.step,
+                "apply steps in order, empty ones included",
+            )
+        view = view_of(step.releases, len(self.population.location_names))
+        if self._own_people.size:
+            carry_all(*self._own_start_arguments(step.step))
+        advance(
+            self._arrays,
+            self._constants,
+            self._own,
+            self._state,
+            self._since,
+            self.settings.first_slot,
+            step.step,
+            self._view_before,
+            view,
+            self._repeated.terms(self._view_before, view, step.step),
+            self._most_places,
+        )
+        self._view_before = view
+        self._labels = np.concatenate((self._labels[1:], view.labels[np.newaxis]))
+        self._sharpen(step.step)
+        self._worst.note(step.step, self._state.risk, self._state.baseline, self._since)
+        self._next_step = step.step + 1
+        self._reached_before = self._reached
+        self._reached = self._threshold_index()
+
+    def apply_all(self, steps: Iterable[StepSchedule]) -> None:
+        """Account several steps, as after a restart."""
+        for step in steps:
+            self.apply(step)
+
+    def risk(self) -> NDArray[np.float64]:
+        """Certified risk of each person over the horizon that ends with the last step, shape (N,)."""
+        return self._state.risk.copy()
+
+    def baseline(self) -> NDArray[np.float64]:
+        """Exact success of the best known guess from the prior alone on the same horizon, shape (N,)."""
+        return self._state.baseline.copy()
+
+    def added(self) -> NDArray[np.float64]:
+        """Upper bound on what the releases added: risk less baseline, shape (N,)."""
+        return self._state.risk - self._state.baseline
+
+    def median_guess(self) -> float:
+        """How often habits alone tell half of the people or more, mean over the cycle."""
+        return median_guess(self._constants)
+
+    def information_nats(self) -> NDArray[np.float64]:
+        """Bound on what everything released tells about the horizon, nats, shape (N,)."""
+        return self._state.information / UNITS_PER_NAT
+
+    def worst(self) -> WorstMoments:
+        """Everybody's worst moments since the first step."""
+        return self._worst.copy()
+
+    def decided_by(self, person: int) -> str:
+        """Which bound gave a person's risk."""
+        dear = "exact" if self.settings.mistakes == 0 else "moment"
+        return DECIDED_BY.get(int(self._state.decided_by[person]), dear)
+
+    def crossings(self) -> NDArray[np.int64]:
+        """People whose highest reached threshold changed in the last step, increasing."""
+        return np.flatnonzero(self._reached != self._reached_before)
+
+    def summary(self) -> RiskSummary:
+        """The last step in a few numbers."""
+        state = self._state
+        return summarise(
+            self._next_step - 1, state.risk, state.baseline, self.settings.thresholds, self._worst
+        )
+
+    def view(self) -> AccountantView:
+        """The state after the last step, for what-if questions; read only."""
+        return AccountantView(
+            self._arrays,
+            self._constants,
+            self._own,
+            self._state,
+            self._since,
+            self._view_before,
+            self._labels,
+            self._most_places,
+        )
+
+    def snapshot(self) -> bytes:
+        """The state as bytes, equal for equal histories; a cache, the release log remains the truth."""
+        return pack_state(self._basis(), {**self._fixed_arrays(), **_view_arrays(self._view_before)})
+
+    def restore(self, snapshot: bytes) -> None:
+        """Take over the state of :meth:`snapshot` of an accountant with the same population and settings.
+
+        :class:`~accounting.exceptions.SnapshotError` otherwise; nothing was taken over then.
+        """
+        view = _view_arrays(nothing_seen(len(self.population.location_names)))
+        fixed = {**self._fixed_arrays(), "view_labels": view.pop("view_labels")}
+        stored = unpack_state(snapshot, self._basis(), fixed, view)
+        fields: dict[str, Any] = {name: stored[f"view_{name}"] for name in StepView._fields}
+        flags = {name: bool(fields[name]) for name in ("is_disjoint", "is_raw")}
+        self._view_before = StepView(**{**fields, **flags})
+        self._state = HorizonState(*(stored[f"state_{name}"] for name in HorizonState._fields))
+        self._own = OwnStarts(*(stored[f"own_{name}"] for name in OwnStarts._fields))
+        self._next_step = int(stored["next_step"])
+        self._reached, self._reached_before = stored["reached"], stored["reached_before"]
+        self._labels = stored["labels"]
+        self._worst = WorstMoments(*(stored[f"worst_{name}"] for name in WorstMoments._fields))
+        self._refresh_own_starts(self._next_step - 1)
+
+    def _basis(self) -> dict[str, object]:
+        """Everything but the steps that the state follows from."""
+        settings = asdict(self.settings)
+        del settings["first_step"]  # counts by whose releases count from when
+        return {**settings, "since": _digest(self._since), "people": self.population.fingerprint}
+
+    def _fixed_arrays(self) -> dict[str, NDArray[Any]]:
+        """The state but for the last step's view, whose lengths differ from step to step."""
+        return {
+            "next_step": np.array(self._next_step),
+            **{f"state_{name}": value for name, value in self._state._asdict().items()},
+            **{f"own_{name}": value for name, value in self._own._asdict().items()},
+            **{f"worst_{name}": value for name, value in self._worst._asdict().items()},
+            "reached": self._reached,
+            "reached_before": self._reached_before,
+            "labels": self._labels,
+        }
+
+    def with_people(self, newcomers: ContinuousAccountant) -> ContinuousAccountant:
+        """This accountant and one of other people, brought to the same step, as one; bit for bit the same.
+
+        ``newcomers`` must have the same settings but for ``first_step``, and the same locations.
+        """
+        if newcomers.next_step != self.next_step:
+            raise StepOrderError(
+                f"people who join must be accounted up to step {self.next_step}",
+                newcomers.next_step,
+                "apply the steps since they came",
+            )
+        joined = copy(self)
+        joined.population = Population.concatenate([self.population, newcomers.population])
+        joined.effective_from = np.concatenate((self._since, newcomers._since))
+        joined._constants = membership.join_constants(self._constants, newcomers._constants)
+        joined._state = membership.join_people(self._state, newcomers._state)
+        joined._own = membership.join_people(self._own, newcomers._own)
+        joined._worst = membership.join_people(self._worst, newcomers._worst)
+        joined._reached = np.concatenate((self._reached, newcomers._reached))
+        joined._reached_before = np.concatenate((self._reached_before, newcomers._reached_before))
+        joined._index_people(joined.effective_from)
+        return joined
+
+    def of_people(self, people: NDArray[np.int64]) -> ContinuousAccountant:
+        """The same accountant for some of the people, by position, as if there had been no others."""
+        chosen = copy(self)
+        chosen.population = self.population.subset(people)
+        chosen.effective_from = self._since[people]
+        chosen._constants = membership.take_constants(self._constants, people)
+        chosen._state = membership.take_people(self._state, people)
+        chosen._own = membership.take_packed(self._own, self._arrays.initial_start, people)
+        chosen._worst = membership.take_people(self._worst, people)
+        chosen._reached = self._reached[people]
+        chosen._reached_before = self._reached_before[people]
+        chosen._index_people(chosen.effective_from)
+        return chosen
+
+    def _index_people(self, since: NDArray[np.int64]) -> None:
+        """What follows from who is there."""
+        self._since = since
+        self._arrays = self.population.arrays
+        self._most_places = int(np.diff(self._arrays.places_start).max(initial=1))
+        self._own_people = np.flatnonzero(np.diff(self._arrays.initial_start))
+        self._repeated = RepeatedSteps(self._arrays.slots)
+
+    def _sharpen(self, step: int) -> None:
+        """Look again, with the dear bounds, at those whose cheap bound is high."""
+        state, settings = self._state, self.settings
+        # Where next to nothing was told, the cheap bound is the guess from the prior: nothing to gain.
+        is_told = state.risk > np.maximum(state.baseline, state.guess * (1.0 + NEGLIGIBLE))
+        high = np.flatnonzero(is_told & (state.risk >= settings.sharpened_from))
+        if settings.sharpen and high.size:
+            bounded = (self._arrays, self._constants, self._own, state, high, self._since)
+            what = (settings.first_slot, step, self._labels, settings.mistakes, settings.order)
+            sharpen(*bounded, *what)
+
+    def _refresh_own_starts(self, step: int) -> None:
+        if self._own_people.size:
+            refresh_all(*self._own_start_arguments(step))
+
+    def _own_start_arguments(self, step: int) -> tuple[Any, ...]:
+        settings = self.settings
+        moving = (self._own, self._own_people, self._since)
+        horizon = (settings.first_slot, settings.horizon, settings.mistakes)
+        return self._arrays, self._constants, *moving, *horizon, step
+
+    def _show_prior(self) -> None:
+        """Before the first step nobody does better than the bound on a guess from the prior."""
+        first = self.settings.first_slot + self.settings.first_step - self.settings.horizon
+        own = np.diff(self._arrays.initial_start) > 0
+        start = np.where(own, self.settings.first_slot + self._since, first)
+        phase = self._constants.phase_start[:-1] + start % self._arrays.slots
+        self._state.baseline[:] = self._constants.baseline[phase]
+        self._state.bound[:] = self._constants.guess[phase]
+        self._state.risk[:] = np.maximum(self._state.bound, self._state.baseline)
+        self._reached = self._reached_before = self._threshold_index()
+
+    def _threshold_index(self) -> NDArray[np.int64]:
+        return np.searchsorted(np.array(self.settings.thresholds), self._state.risk, side="right")
+
+
+def _view_arrays(view: StepView) -> dict[str, NDArray[Any]]:
+    return {f"view_{name}": np.asarray(value) for name, value in view._asdict().items()}
+
+
+def _digest(array: NDArray[Any]) -> str:
+    return hashlib.sha256(array.tobytes()).hexdigest()
+
+
+def _empty_state(people: int, horizon: int) -> HorizonState:
+    return HorizonState(
+        unconditioned=np.zeros((horizon + MEMORY, people), dtype=np.int64),
+        conditional=np.zeros((horizon, people), dtype=np.int64),
+        remembered=np.zeros((MEMORY + 1, people), dtype=np.int64),
+        running=np.zeros(people, dtype=np.int64),
+        information=np.zeros(people, dtype=np.int64),
+        guess=np.full(people, -1.0),
+        bound=np.zeros(people),
+        baseline=np.zeros(people),
+        risk=np.zeros(people),
+        decided_by=np.zeros(people, dtype=np.int8),
+    )

@@ -1,0 +1,56 @@
+"""People join and leave: the accountant's arrays put together and taken apart, number by number the same."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accounting.continuous.horizon_kernel import Constants
+
+Arrays = TypeVar("Arrays", bound=Any)  # a NamedTuple of arrays whose last axis is people
+
+
+def join_people(first: Arrays, second: Arrays) -> Arrays:
+    """The people of the first, then those of the second; every array has them on its last axis."""
+    joined = (np.concatenate(pair, axis=-1) for pair in zip(first, second, strict=True))
+    return type(first)(*joined)
+
+
+def take_people(arrays: Arrays, people: NDArray[np.int64]) -> Arrays:
+    """The arrays of these people, by position."""
+    return type(arrays)(*(np.ascontiguousarray(array[..., people]) for array in arrays))
+
+
+def take_packed(arrays: Arrays, start: NDArray[np.int64], people: NDArray[np.int64]) -> Arrays:
+    """Flat arrays in which person ``i`` owns ``[start[i], start[i + 1])``: the slices of these people."""
+    index = _positions(start, people)
+    return type(arrays)(*(array[index] for array in arrays))
+
+
+def join_constants(first: Constants, second: Constants) -> Constants:
+    """Everybody's constants, those of the first before those of the second."""
+    joined = {
+        name: np.concatenate((getattr(first, name), getattr(second, name)))
+        for name in Constants._fields
+        if name != "phase_start"
+    }
+    start = np.concatenate((first.phase_start, first.phase_start[-1] + second.phase_start[1:]))
+    return Constants(phase_start=start, **joined)
+
+
+def take_constants(constants: Constants, people: NDArray[np.int64]) -> Constants:
+    """The constants of these people."""
+    index = _positions(constants.phase_start, people)
+    taken = {name: getattr(constants, name)[index] for name in Constants._fields if name != "phase_start"}
+    lengths = np.diff(constants.phase_start)[people]
+    start = np.concatenate(([0], np.cumsum(lengths))).astype(constants.phase_start.dtype)
+    return Constants(phase_start=start, **taken)
+
+
+def _positions(start: NDArray[np.int64], people: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Every position that these people own in a flat array."""
+    if people.size == 0:
+        return np.empty(0, dtype=np.int64)
+    return np.concatenate([np.arange(start[person], start[person + 1]) for person in people])

@@ -1,0 +1,60 @@
+"""How many people a step would put over the limit, candidate by candidate; answers of partitions add up."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import lcm
+
+from accounting.decisions.risk_budget import RiskLimit
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """Counts of people, of one partition or of all.
+
+    ``natural_now`` are over the limit by habit alone in the horizon of the step that is asked about,
+    ``natural[k]`` in horizons that start in slot ``k`` of the common cycle.
+    ``over[j]`` would be over because of releases, now or in the silence after candidate ``j``; ``dear[j]`` of
+    the others only the dear bounds could clear.
+    """
+
+    people: int
+    natural_now: int
+    natural: tuple[int, ...]
+    over: tuple[int, ...]
+    dear: tuple[int, ...]
+
+    def __add__(self, other: Tally) -> Tally:
+        """Both partitions together."""
+        cycle = lcm(len(self.natural), len(other.natural))
+        return Tally(
+            self.people + other.people,
+            self.natural_now + other.natural_now,
+            tuple(
+                self.natural[k % len(self.natural)] + other.natural[k % len(other.natural)]
+                for k in range(cycle)
+            ),
+            tuple(a + b for a, b in zip(self.over, other.over, strict=True)),
+            tuple(a + b for a, b in zip(self.dear, other.dear, strict=True)),
+        )
+
+    def cut_above(self, most: int) -> Tally:
+        """The same counts, all above ``most`` as one more than it: they are not told apart everywhere."""
+        return replace(self, over=tuple(min(count, most + 1) for count in self.over))
+
+    def spoken_for(self, limit: RiskLimit) -> int:
+        """Places in the budget that habits take at some hour, where they leave any.
+
+        A budget that habits alone break at an hour cannot be kept then: nothing is released at such hours,
+        and they are no reason to release less at others.
+        """
+        allowed = limit.allowed(self.people)
+        return max((count for count in self.natural if count <= allowed), default=0)
+
+    def is_admissible(self, limit: RiskLimit) -> tuple[bool, ...]:
+        """Whether each candidate keeps the budget at every step from now on, if silence follows."""
+        allowed = limit.allowed(self.people)
+        if self.natural_now > allowed:
+            return (False,) * len(self.over)
+        free = allowed - self.spoken_for(limit)
+        return tuple(count <= free for count in self.over)

@@ -1,0 +1,1 @@
+"""What a candidate step would do to everybody, without accounting it."""

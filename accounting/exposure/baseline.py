@@ -1,0 +1,48 @@
+"""What anyone can do without the releases: the exact success of the best guess from the prior alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accounting.exposure.exposure import Exposure, check_mistakes
+from accounting.exposure.guess_success_kernel import guess_success
+from accounting.exposure.prior_constants_kernel import (
+    CONSTANT_GUESS,
+    MAP_GUESS,
+    MARGINAL_GUESS,
+    prior_constants,
+)
+
+GUESS_NAMES = {MAP_GUESS: "prior", MARGINAL_GUESS: "marginal", CONSTANT_GUESS: "constant"}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BaselineGuess:
+    """The best of the most likely path (``"prior"``), the marginals' maxima and the constant guesses.
+
+    ``success`` is ``Pr[d(X, guess) <= s]`` exactly; ``guess`` (T,) holds own places.
+    """
+
+    success: float
+    name: str
+    guess: NDArray[np.int64]
+
+
+def baseline(exposure: Exposure, mistakes: int) -> BaselineGuess:
+    """The baseline of one person's horizon; ties go to the earlier of path, marginals, constants."""
+    check_mistakes(mistakes, exposure.steps)
+    best = prior_constants(
+        exposure.chain, exposure.start, exposure.first_slot, exposure.steps, mistakes, False
+    ).baseline
+    return BaselineGuess(float(best.success), GUESS_NAMES[best.kind], best.guess)
+
+
+def success_of_guess(exposure: Exposure, guess: Sequence[int] | NDArray[np.int64], mistakes: int) -> float:
+    """``Pr[d(X, guess) <= s]`` of a fixed guess of own places, by the recursion over (mistakes, place)."""
+    check_mistakes(mistakes, exposure.steps)
+    places = np.asarray(guess, dtype=np.int64)
+    return float(guess_success(exposure.chain, exposure.start, exposure.first_slot, places, mistakes))

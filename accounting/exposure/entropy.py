@@ -1,0 +1,34 @@
+"""Entropy of a law, and of a person's trajectory under the prior."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import entr
+
+from accounting.exposure.exposure import Exposure
+from accounting.exposure.step_information.renewal_kernel import surprise
+from models.numerics.jit import jit
+from models.priors.chain import ChainView
+
+
+def entropy_nats(probabilities: NDArray[np.float64]) -> float:
+    """Shannon entropy of a law, any shape, with ``0 ln 0 = 0``; never below 0, however the law rounds."""
+    return max(0.0, float(entr(probabilities).sum()))
+
+
+@jit
+def row_entropies(chain: ChainView) -> NDArray[np.float64]:
+    """``H(X_{t+1} | X_t = x)`` for each slot and place, nats, shape (C, K)."""
+    entropies = np.zeros(chain.start.shape)
+    for slot in range(chain.start.shape[0]):
+        for j in range(chain.column_start[slot, 0], chain.column_start[slot, -1]):
+            entropies[slot, chain.row[j]] += surprise(chain.value[j])
+    return entropies
+
+
+def path_entropy(exposure: Exposure) -> float:
+    """``H(X) = H(X_1) + sum_t H(X_t | X_{t-1})`` in nats (Koga et al., section 3.3.1)."""
+    moves = row_entropies(exposure.chain)
+    slots = [exposure.slot(t) for t in range(exposure.steps - 1)]
+    return entropy_nats(exposure.start) + float((exposure.marginal[:-1] * moves[slots]).sum())

@@ -1,0 +1,127 @@
+"""One person under one schedule: what every bound, attack and amount of information is computed from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accounting.exceptions import HorizonError
+from accounting.exposure.step_information.observation import StepObservation, observe
+from accounting.hmm.propagation import marginals
+from models.priors.chain import ChainView
+from models.releases.schedule import Schedule
+
+
+@dataclass(frozen=True, eq=False)
+class Exposure:
+    """A chain on ``K`` own places, the law ``start`` (K,) of its first place, and ``T`` observed steps.
+
+    Step ``t`` is in slot ``(first_slot + t) % C`` of the chain's cycle. Times and places are local: index 0
+    is the first step of the horizon, place ``x`` is location ``chain.places[x]``.
+    """
+
+    chain: ChainView
+    start: NDArray[np.float64]
+    first_slot: int
+    observations: tuple[StepObservation, ...]
+
+    def __post_init__(self) -> None:
+        """:class:`HorizonError` when there is no step or the start is not a law on the chain's places."""
+        if not self.observations:
+            raise HorizonError("a horizon must have at least one step", 0, "add steps, empty ones if need be")
+        if self.start.shape != self.chain.places.shape:
+            raise HorizonError(
+                f"the start must have one probability for each of {self.chain.places.size} places",
+                self.start.shape,
+                "pass the law of the first step's place",
+            )
+
+    @classmethod
+    def of(
+        cls,
+        chain: ChainView,
+        schedule: Schedule,
+        location_count: int,
+        start: NDArray[np.float64] | None = None,
+    ) -> Exposure:
+        """The exposure to a schedule; without ``start`` from the chain's (cyclo-)stationary distribution."""
+        first_slot = schedule.first_slot % chain.start.shape[0]
+        observations = tuple(observe(step, location_count) for step in schedule.steps)
+        return cls(chain, chain.start[first_slot] if start is None else start, first_slot, observations)
+
+    @property
+    def steps(self) -> int:
+        """``T``."""
+        return len(self.observations)
+
+    @property
+    def has_independent_noise(self) -> bool:
+        """Whether no two steps share noise, so that what is published can be drawn step by step."""
+        return all(observation.has_independent_noise for observation in self.observations)
+
+    @property
+    def place_count(self) -> int:
+        """``K``, the person's own places."""
+        return int(self.chain.places.size)
+
+    def slot(self, step: int) -> int:
+        """The slot of a step in the chain's cycle; its matrix moves on to the next step."""
+        return int((self.first_slot + step) % self.chain.start.shape[0])
+
+    @cached_property
+    def labels(self) -> NDArray[np.int32]:
+        """Outcome of each own place in each step, (T, K); 0 is "counted nowhere"."""
+        return np.stack([observation.labels[self.chain.places] for observation in self.observations])
+
+    @cached_property
+    def marginal(self) -> NDArray[np.float64]:
+        """``Pr[X_t = x]``, (T, K)."""
+        return marginals(self.chain, self.start, self.first_slot, self.steps)
+
+    @cached_property
+    def hits(self) -> NDArray[np.bool_]:
+        """Where the person can be and is counted by some sensor, (T, K)."""
+        return (self.labels > 0) & (self.marginal > 0.0)
+
+    @cached_property
+    def pattern_count(self) -> float:
+        """How many sequences of hits there are; infinite beyond floating point."""
+        with np.errstate(over="ignore"):
+            return float(np.prod(1.0 + self.hits.sum(axis=1)))
+
+    @cached_property
+    def is_raw(self) -> bool:
+        """Whether everything released is exact; suppressed sensors are no release."""
+        return all(observation.is_raw for observation in self.observations)
+
+    @cached_property
+    def is_refined(self) -> bool:
+        """Whether a count can leave open at which of several own places the person is.
+
+        Renewals then do not apply; what uses them treats each place as an outcome of its own,
+        which tells more, and so bounds from above (data processing).
+        """
+        for t in range(self.steps):
+            seen = self.labels[t][self.hits[t]]
+            if np.unique(seen).size < seen.size:
+                return True
+        return False
+
+    @cached_property
+    def nothing_released(self) -> Exposure:
+        """The same person and horizon without any release."""
+        empty = StepObservation(np.zeros_like(self.observations[0].labels), ((),), ())
+        return Exposure(self.chain, self.start, self.first_slot, (empty,) * self.steps)
+
+
+def check_mistakes(mistakes: int, steps: int) -> None:
+    """:class:`HorizonError` unless ``0 <= s < T``."""
+    if not 0 <= mistakes < steps:
+        raise HorizonError(
+            f"mistakes must lie in 0..{steps - 1} (below the horizon's {steps} steps)",
+            mistakes,
+            "lower the mistakes or lengthen the schedule",
+        )

@@ -1,0 +1,170 @@
+"""One person's horizon inside a longer log: what was released before it, and in hindsight what came after.
+
+Raw releases, exactly (beyond the paper): past, inside and future are independent given the horizon's
+trace, so
+
+    I(X_w..X_u; Y_1..Y_u) = J_w + sum_{k=w..u} H(Y_k | Y_1..Y_{k-1})
+    I(X_w..X_u; Y_1..Y_L) = J_w + sum_{k=w..L} H(Y_k | Y_1..Y_{k-1}) - H(Y_{u+1}..Y_L | X_u)
+
+with ``J_w = I(X_w; Y_1..Y_{w-1}) = H(X_w) - E H(X_w | Y_1..Y_{w-1})`` from the renewals of the history.
+Noised releases tell no more than raw ones; for them the carried terms of the strong data-processing
+inequality are computed too, and the smaller amount counts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accounting.exceptions import HorizonError
+from accounting.exposure.entropy import entropy_nats
+from accounting.exposure.exposure import Exposure
+from accounting.exposure.history_kernel import Mixture, renewal_mixture
+from accounting.exposure.released_information import person_step_terms, renewal_terms
+from accounting.exposure.step_information.contraction_kernel import contraction, dense_matrix
+from accounting.exposure.step_information.renewal_kernel import renewal_information
+
+
+@dataclass(frozen=True, slots=True)
+class HorizonInformation:
+    """Bounds (nats) on what everything released tells about one horizon; exact for raw releases.
+
+    ``remembered`` is about the first place of the horizon and was released before it, ``later`` about its
+    last place and after it. ``at_the_moment`` counts what was released until the horizon's end,
+    ``in_hindsight`` everything.
+    """
+
+    at_the_moment: float
+    in_hindsight: float
+    remembered: float
+    later: float
+
+
+def check_window(exposure: Exposure, first: int, last: int) -> None:
+    """:class:`HorizonError` unless ``0 <= first <= last < T``."""
+    if not 0 <= first <= last < exposure.steps:
+        raise HorizonError(
+            f"a horizon's first and last step must lie in order in 0..{exposure.steps - 1}",
+            (first, last),
+            "choose steps of the log",
+        )
+
+
+def window_of(exposure: Exposure, first: int, last: int) -> Exposure:
+    """The horizon on its own, as if nothing had been released before or after."""
+    check_window(exposure, first, last)
+    observations = exposure.observations[first : last + 1]
+    return Exposure(exposure.chain, exposure.marginal[first], exposure.slot(first), observations)
+
+
+def history_mixture(exposure: Exposure, first: int) -> Mixture:
+    """Posteriors of the place in step ``first`` given the raw version of all steps before it."""
+    found = renewal_mixture(
+        exposure.chain,
+        exposure.start,
+        exposure.first_slot,
+        exposure.hits[:first],
+        exposure.marginal[:first],
+    )
+    return Mixture(*found)
+
+
+def horizon_information(exposure: Exposure, first: int, last: int) -> HorizonInformation:
+    """What a log tells about its steps ``first..last`` (inclusive), at the moment and in hindsight."""
+    check_window(exposure, first, last)
+    exact = _raw_information(exposure, first, last)
+    if exposure.is_raw:
+        return exact
+    own = _step_bounds(exposure)
+    remembered = min(exact.remembered, _carried_forward(exposure, own, first))
+    later = min(exact.later, _carried_backward(exposure, own, last))
+    inside = float(own[first : last + 1].sum())
+    return HorizonInformation(
+        at_the_moment=min(exact.at_the_moment, remembered + inside),
+        in_hindsight=min(exact.in_hindsight, remembered + inside + later),
+        remembered=remembered,
+        later=later,
+    )
+
+
+def _raw_information(exposure: Exposure, first: int, last: int) -> HorizonInformation:
+    """The raw version of the log, exactly where each count means one place, else from above."""
+    terms = renewal_terms(exposure)
+    mixture = history_mixture(exposure, first)
+    unsure = sum(
+        weight * entropy_nats(belief) for weight, belief in zip(mixture.weights, mixture.beliefs, strict=True)
+    )
+    remembered = max(0.0, entropy_nats(exposure.marginal[first]) - unsure) if first > 0 else 0.0
+    at_the_moment = remembered + float(terms[first : last + 1].sum())
+    after = float(terms[last + 1 :].sum())
+    later = after - _entropy_given_place(exposure, last)
+    return HorizonInformation(
+        at_the_moment=at_the_moment,
+        in_hindsight=at_the_moment + max(0.0, later),
+        remembered=remembered,
+        later=_information_after(exposure, last),
+    )
+
+
+def _future(exposure: Exposure, last: int, law: NDArray[np.float64]) -> float:
+    """``H(Y_{u+1}..Y_L)`` of the raw version when the place in step ``last`` has the given law."""
+    if last + 1 >= exposure.steps:
+        return 0.0
+    hits = exposure.labels[last:] > 0
+    hits[0] = False
+    marginal = Exposure(exposure.chain, law, exposure.slot(last), exposure.observations[last:]).marginal
+    return float(
+        renewal_information(exposure.chain, law, exposure.slot(last), hits & (marginal > 0.0), marginal).sum()
+    )
+
+
+def _entropy_given_place(exposure: Exposure, last: int) -> float:
+    """``H(Y_{u+1}..Y_L | X_u)``."""
+    law = exposure.marginal[last]
+    told = np.eye(law.size)
+    return sum(float(law[x]) * _future(exposure, last, told[x]) for x in np.flatnonzero(law))
+
+
+def _information_after(exposure: Exposure, last: int) -> float:
+    """``I(X_u; Y_{u+1}..Y_L)``, without what was released before."""
+    unconditioned = _future(exposure, last, exposure.marginal[last])
+    return max(0.0, unconditioned - _entropy_given_place(exposure, last))
+
+
+def _step_bounds(exposure: Exposure) -> NDArray[np.float64]:
+    """A bound on ``I(X_t; Y_t)`` of each step, (T,)."""
+    return np.array([person_step_terms(exposure, t).unconditioned for t in range(exposure.steps)])
+
+
+def _carried_forward(exposure: Exposure, own: NDArray[np.float64], first: int) -> float:
+    """``J_w = min(H(X_w), eta (J_{w-1} + i_{w-1}))`` with the contraction of each move."""
+    carried = 0.0
+    for t in range(first):
+        moves = dense_matrix(exposure.chain, exposure.slot(t))
+        told = float(contraction(moves)) * (carried + float(own[t]))
+        carried = min(entropy_nats(exposure.marginal[t + 1]), told)
+    return carried
+
+
+def _carried_backward(exposure: Exposure, own: NDArray[np.float64], last: int) -> float:
+    """``J'_u = min(H(X_u), eta' (J'_{u+1} + i_{u+1}))`` with the contraction of each reversed move."""
+    carried = 0.0
+    for t in range(exposure.steps - 2, last - 1, -1):
+        joint = exposure.marginal[t][:, np.newaxis] * dense_matrix(exposure.chain, exposure.slot(t))
+        mass = joint.sum(axis=0)
+        possible = mass > 0.0
+        backwards = np.ascontiguousarray((joint[:, possible] / mass[possible]).T)
+        told = float(_contraction_between(backwards)) * (carried + float(own[t + 1]))
+        carried = min(entropy_nats(exposure.marginal[t]), told)
+    return carried
+
+
+def _contraction_between(channel: NDArray[np.float64]) -> float:
+    """Contraction of a channel that need not be square: padded by rows that repeat the first."""
+    rows, columns = channel.shape
+    padded = np.zeros((max(rows, columns), max(rows, columns)))
+    padded[:rows, :columns] = channel
+    padded[rows:, :columns] = channel[0]
+    return float(contraction(padded))

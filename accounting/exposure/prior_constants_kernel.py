@@ -1,0 +1,213 @@
+"""What a person's prior alone gives away over a horizon: the guess probability ``q`` and the baseline.
+
+Constants of the person, per slot in which the horizon starts; products of moves are formed once for both.
+"""
+
+from __future__ import annotations
+
+from math import lgamma
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accounting.exposure.guess_success_kernel import constant_success, guess_success, most_likely_path
+from accounting.exposure.step_information.renewal_kernel import log_sum
+from accounting.exposure.subset_maxima_kernel import log_subset_maximum, subset_table
+from accounting.hmm.propagation import gap_matrices, marginals
+from models.numerics.jit import jit
+from models.priors.chain import ChainView
+
+MOST_GAP_ENTRIES = 1 << 24  # 128 MiB of gap matrices
+MOST_PRODUCTS = 4e9  # a few seconds of one core
+CONSTANTS_WITHOUT_GAPS = 8  # constant guesses tried where gap matrices are too large
+
+MAP_GUESS = 0
+MARGINAL_GUESS = 1
+CONSTANT_GUESS = 2
+
+_SMALLEST = 1e-300  # q is never below: ln q must stay finite, and a larger q is the safe side
+
+
+class GuessBounds(NamedTuple):
+    """Upper bounds on ``max_xhat Pr[d(X, xhat) <= s]``; infinite where too dear to compute."""
+
+    koga: float  # sum_l C(T, l) A_{T-l}, Koga et al. eq. (5), not cut at 1
+    subsets: float  # C(T, s) A_{T-s}: whoever succeeds agrees with the guess on one subset of that size
+    markov: float  # sum_t max_x Pr[X_t = x] / (T - s)
+
+
+class Baseline(NamedTuple):
+    """The best guess from the prior among the most likely path, the marginals' maxima and the constants."""
+
+    success: float  # Pr[d(X, guess) <= s], exact
+    kind: int  # MAP_GUESS, MARGINAL_GUESS or CONSTANT_GUESS
+    guess: NDArray[np.int64]  # (T,) own places
+
+
+class PriorConstants(NamedTuple):
+    """Everything the prior alone says about a horizon of ``T`` steps with ``s`` mistakes."""
+
+    guess: GuessBounds
+    baseline: Baseline
+
+
+@jit
+def log_binomial(n: int, k: int) -> float:
+    """``ln C(n, k)``."""
+    return lgamma(n + 1.0) - lgamma(k + 1.0) - lgamma(n - k + 1.0)
+
+
+@jit
+def gaps_affordable(place_count: int, slots: int, steps: int, mistakes: int) -> bool:
+    """Whether the products of up to ``s + 1`` moves fit in memory and in a few seconds."""
+    entries = min(slots, steps) * (mistakes + 1) * place_count * place_count
+    forming = entries * place_count
+    searching = 0.5 * (steps - mistakes) * (mistakes + 1) * (mistakes + 2) * place_count * place_count
+    return entries <= MOST_GAP_ENTRIES and forming + searching <= MOST_PRODUCTS
+
+
+@jit
+def markov_guess(marginal: NDArray[np.float64], mistakes: int) -> float:
+    """Markov's inequality on the number of right steps; exact for ``T - s = 1`` and one step."""
+    total = 0.0
+    for t in range(marginal.shape[0]):
+        total += marginal[t].max()
+    return total / (marginal.shape[0] - mistakes)
+
+
+@jit
+def guess_bounds(
+    gaps: NDArray[np.float64], marginal: NDArray[np.float64], mistakes: int, with_koga: bool
+) -> GuessBounds:
+    """All bounds on a guess from the prior; without Koga's sum the table is shorter by ``s`` rows."""
+    steps = marginal.shape[0]
+    table = subset_table(gaps, steps, mistakes, steps if with_koga else steps - mistakes)
+    largest = log_binomial(steps, mistakes) + log_subset_maximum(table, marginal, steps, mistakes)
+    log_koga = np.inf
+    if with_koga:
+        log_koga = largest
+        for missed in range(mistakes):
+            subset = log_subset_maximum(table, marginal, steps, missed)
+            log_koga = log_sum(log_koga, log_binomial(steps, missed) + subset)
+    return GuessBounds(
+        max(_SMALLEST, np.exp(min(log_koga, 700.0))) if with_koga else np.inf,
+        max(_SMALLEST, np.exp(min(largest, 700.0))),
+        markov_guess(marginal, mistakes),
+    )
+
+
+@jit
+def promising_constants(
+    chain: ChainView,
+    start: NDArray[np.float64],
+    first_slot: int,
+    marginal: NDArray[np.float64],
+    mistakes: int,
+) -> tuple[int, float]:
+    """The best constant guess among the places expected to be visited most; its place and success."""
+    steps = marginal.shape[0]
+    visits = marginal.sum(axis=0)
+    best = -1
+    success = -1.0
+    for _ in range(min(CONSTANTS_WITHOUT_GAPS, start.size)):
+        place = visits.argmax()
+        visits[place] = -1.0
+        reached = guess_success(chain, start, first_slot, np.full(steps, place), mistakes)
+        if reached > success:
+            best, success = place, reached
+    return best, success
+
+
+@jit
+def best_constant(
+    gaps: NDArray[np.float64], marginal: NDArray[np.float64], mistakes: int, above: float
+) -> int:
+    """The place whose constant guess is best, -1 if none can reach ``above``."""
+    steps = marginal.shape[0]
+    visits = marginal.sum(axis=0)
+    best = -1
+    highest = above
+    for place in range(visits.size):
+        # Markov: too few visits are expected for this one to win.
+        if visits[place] > highest * (steps - mistakes):
+            reached = constant_success(gaps, marginal, place, steps, mistakes)
+            if reached > highest:
+                best, highest = place, reached
+    return best
+
+
+@jit
+def row_argmax(table: NDArray[np.float64]) -> NDArray[np.int64]:
+    """The lowest index of each row's maximum."""
+    best = np.empty(table.shape[0], np.int64)
+    for t in range(table.shape[0]):
+        best[t] = table[t].argmax()
+    return best
+
+
+@jit
+def best_baseline(
+    chain: ChainView,
+    start: NDArray[np.float64],
+    first_slot: int,
+    marginal: NDArray[np.float64],
+    mistakes: int,
+    gaps: NDArray[np.float64],
+) -> Baseline:
+    """The best of all guesses considered; ``gaps`` may be empty, then fewer constants are tried."""
+    steps = marginal.shape[0]
+    guess = most_likely_path(chain, start, first_slot, steps)
+    success = guess_success(chain, start, first_slot, guess, mistakes)
+    kind = MAP_GUESS
+    likeliest = row_argmax(marginal)
+    reached = guess_success(chain, start, first_slot, likeliest, mistakes)
+    if reached > success:
+        guess, success, kind = likeliest, reached, MARGINAL_GUESS
+    if gaps.shape[0] > 0:
+        place = best_constant(gaps, marginal, mistakes, success)
+        if place >= 0:
+            constant = np.full(steps, place)
+            reached = guess_success(chain, start, first_slot, constant, mistakes)
+    else:
+        place, reached = promising_constants(chain, start, first_slot, marginal, mistakes)
+    if place >= 0 and reached > success:
+        guess, success, kind = np.full(steps, place), reached, CONSTANT_GUESS
+    return Baseline(success, kind, guess)
+
+
+@jit
+def prior_constants(
+    chain: ChainView,
+    start: NDArray[np.float64],
+    first_slot: int,
+    steps: int,
+    mistakes: int,
+    with_koga: bool,
+) -> PriorConstants:
+    """``q`` and the baseline of one person; ``start`` is the law of the place in the horizon's first step."""
+    slots, place_count = chain.start.shape
+    if gaps_affordable(place_count, slots, steps, mistakes):
+        gaps = gap_matrices(chain, first_slot, min(slots, steps), mistakes + 1)
+    else:
+        gaps = np.empty((0, 1, 1, 1))
+    return constants_from_gaps(chain, start, first_slot, steps, mistakes, with_koga, gaps)
+
+
+@jit
+def constants_from_gaps(
+    chain: ChainView,
+    start: NDArray[np.float64],
+    first_slot: int,
+    steps: int,
+    mistakes: int,
+    with_koga: bool,
+    gaps: NDArray[np.float64],
+) -> PriorConstants:
+    """The same with the products of moves at hand, ``s + 1`` of them or more; none at all if too dear."""
+    marginal = marginals(chain, start, first_slot, steps)
+    if gaps.shape[0] > 0:
+        bounds = guess_bounds(gaps, marginal, mistakes, with_koga)
+    else:
+        bounds = GuessBounds(np.inf, np.inf, markov_guess(marginal, mistakes))
+    return PriorConstants(bounds, best_baseline(chain, start, first_slot, marginal, mistakes, gaps))

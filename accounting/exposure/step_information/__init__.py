@@ -1,0 +1,1 @@
+"""What one step reveals about one person: observations, step information, renewals, contraction."""

@@ -1,0 +1,155 @@
+"""Raw releases, exactly: a hit reveals the place, so what came before it no longer matters.
+
+A *renewal* is the start, or a hit at some time and place. ``hits[t, x]`` says whether being at ``x`` in step
+``t`` is revealed. Renewals at the same time and place merge: their weight is the marginal ``Pr[X_t = x]``.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accounting.hmm.propagation import predict, predict_largest
+from models.numerics.jit import jit
+from models.priors.chain import ChainView
+
+
+@jit
+def surprise(probability: float) -> float:
+    """``-p ln p`` with ``0 ln 0 = 0``, and 0 for a sum of shares that rounds to just above one."""
+    return -probability * np.log(probability) if 0.0 < probability < 1.0 else 0.0
+
+
+@jit
+def reveal(vector: NDArray[np.float64], hits: NDArray[np.bool_]) -> float:
+    """``F H(f_c / F for each hit c, rest / F)`` of a vector of mass ``F``; what was hit is then zeroed."""
+    rest = 0.0
+    hit_mass = 0.0
+    entropy = 0.0
+    for x in range(vector.size):
+        if hits[x]:
+            hit_mass += vector[x]
+            entropy += surprise(vector[x])
+            vector[x] = 0.0
+        else:
+            rest += vector[x]
+    return max(0.0, entropy + surprise(rest) - surprise(hit_mass + rest))
+
+
+@jit
+def renewal_information(
+    chain: ChainView,
+    start: NDArray[np.float64],
+    first_slot: int,
+    hits: NDArray[np.bool_],
+    marginal: NDArray[np.float64],
+) -> NDArray[np.float64]:
+    """``H(Y_t | Y_1..Y_{t-1})`` of each step, nats, shape (T,): their sum is ``I(X; Y) = H(Y)`` exactly."""
+    steps, place_count = hits.shape
+    capacity = 1 + hits.sum()
+    vectors = np.zeros((capacity, place_count))
+    weights = np.empty(capacity)
+    moved = np.empty(place_count)
+    vectors[0] = start
+    weights[0] = 1.0
+    count = 1
+    shown = np.zeros(steps)
+    for t in range(steps):
+        for r in range(count):
+            shown[t] += weights[r] * reveal(vectors[r], hits[t])
+        for x in range(place_count):
+            if hits[t, x] and marginal[t, x] > 0.0:
+                vectors[count] = 0.0
+                vectors[count, x] = 1.0
+                weights[count] = marginal[t, x]
+                count += 1
+        alive = 0
+        for r in range(count):
+            if vectors[r].max() > 0.0:
+                predict(chain, (first_slot + t) % chain.start.shape[0], vectors[r], moved)
+                vectors[alive] = moved
+                weights[alive] = weights[r]
+                alive += 1
+        count = alive
+    return shown
+
+
+@jit
+def log_sum(total: float, term: float) -> float:
+    """``ln(e^total + e^term)``; minus infinity is an empty sum."""
+    larger = max(total, term)
+    if larger == -np.inf:
+        return larger
+    return larger + np.log(np.exp(total - larger) + np.exp(term - larger))
+
+
+@jit
+def normalise(vector: NDArray[np.float64]) -> float:
+    """Scale a non-negative vector to maximum 1; the logarithm of what was taken out."""
+    largest = vector.max()
+    if largest <= 0.0:
+        return -np.inf
+    vector /= largest
+    return np.log(largest)
+
+
+@jit
+def renewal_optimum(
+    chain: ChainView, start: NDArray[np.float64], first_slot: int, hits: NDArray[np.bool_]
+) -> float:
+    """``ln sum_y max_x Pr[x, y]``: the best success at ``s = 0`` of any adversary, raw releases.
+
+    Each renewal carries the max-product vector since its hit, scaled to maximum 1, and the logarithm of the
+    summed weight of all histories that end in it.
+    """
+    steps, place_count = hits.shape
+    capacity = 1 + hits.sum()
+    vectors = np.zeros((capacity, place_count))
+    log_weights = np.empty(capacity)
+    moved = np.empty(place_count)
+    vectors[0] = start
+    log_weights[0] = 0.0
+    count = 1
+    for t in range(steps):
+        older = count
+        for x in range(place_count):
+            if hits[t, x]:
+                log_weight = -np.inf
+                for r in range(older):
+                    if vectors[r, x] > 0.0:
+                        log_weight = log_sum(log_weight, log_weights[r] + np.log(vectors[r, x]))
+                        vectors[r, x] = 0.0
+                if log_weight > -np.inf:
+                    vectors[count] = 0.0
+                    vectors[count, x] = 1.0
+                    log_weights[count] = log_weight
+                    count += 1
+        if t + 1 < steps:
+            count = advance_all(
+                chain, (first_slot + t) % chain.start.shape[0], vectors, log_weights, count, moved
+            )
+    total = -np.inf
+    for r in range(count):
+        total = log_sum(total, log_weights[r] + normalise(vectors[r]))
+    return total
+
+
+@jit
+def advance_all(
+    chain: ChainView,
+    slot: int,
+    vectors: NDArray[np.float64],
+    log_weights: NDArray[np.float64],
+    count: int,
+    moved: NDArray[np.float64],
+) -> int:
+    """Move every renewal's max-product vector one step; drop those that ended; how many are left."""
+    alive = 0
+    for r in range(count):
+        predict_largest(chain, slot, vectors[r], moved)
+        taken_out = normalise(moved)
+        if taken_out > -np.inf:
+            vectors[alive] = moved
+            log_weights[alive] = log_weights[r] + taken_out
+            alive += 1
+    return alive

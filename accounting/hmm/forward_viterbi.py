@@ -1,0 +1,216 @@
+"""Forward and max-product recursion in one pass over a person's matrix, scaled once a step.
+
+With ``b`` the distribution given all observations so far and ``v`` the probability of the best path, both
+relative to their scale, one step in gather form is (Rabiner 1989, eq. 20 and 33)
+
+    b'(y) = w(y) sum_x b(x) P(x, y)          v'(y) = w(y) max_x v(x) P(x, y)
+
+with ``w`` the likelihood of what was observed. Dividing by the largest score, not multiplying with its
+inverse, makes a place that is certain have exactly 1: after a raw hit the recursion restarts, bit for bit.
+Zeros in the matrix are zeros here. Where scaled arithmetic may have lost a path to underflow, the
+caller is told and goes on in logarithms (:mod:`accounting.hmm.log_space`).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accounting.hmm.lanes import sum_and_max_of_products
+from models.numerics.jit import inline, jit
+from models.priors.chain import ChainView
+
+SAFE_PRODUCT = 1e-290
+"""Products above this keep all their digits (the smallest normal double is 2.2e-308)."""
+
+POSSIBLE = -1
+"""Status of a trace in which every observation was possible; otherwise the first impossible step."""
+
+
+class Scale(NamedTuple):
+    """What one step's conditioning divided by.
+
+    No positive number before or after dividing is below ``lowest``, which is 0 when a product underflowed.
+    """
+
+    total: float
+    best: float
+    lowest: float
+
+
+class Filtered(NamedTuple):
+    """One observed trace: ``status`` is POSSIBLE or the first impossible step.
+
+    ``log_likelihood`` is ``ln Pr[observations]``, ``log_path`` is ``ln max_x Pr[x, observations]``, up
+    to the scale of the likelihoods given.
+    """
+
+    status: int
+    log_likelihood: float
+    log_path: float
+    is_exact: bool
+
+
+@jit
+def is_full(chain: ChainView) -> bool:
+    """Whether every entry of every slot's matrix is stored: ``value`` is then plain column-major."""
+    slots, places = chain.start.shape
+    return bool(chain.value.size == slots * places * places)
+
+
+@jit
+def smallest_entry(value: NDArray[np.float64]) -> float:
+    """The smallest positive probability of a matrix; 1 when there is none."""
+    smallest = 1.0
+    for j in range(value.size):
+        if 0.0 < value[j] < smallest:
+            smallest = value[j]
+    return smallest
+
+
+class Recursion(NamedTuple):
+    """Scratch of one person's recursions; wider than the chain is fine."""
+
+    belief: NDArray[np.float64]  # (K,)
+    next_belief: NDArray[np.float64]  # (K,)
+    next_score: NDArray[np.float64]  # (K,)
+    scores: NDArray[np.float64]  # (T, K), every step's scaled scores, for tracing back
+
+
+@jit
+def new_recursion(steps: int, places: int) -> Recursion:
+    """Scratch for traces of up to ``steps`` steps in chains of up to ``places`` places."""
+    return Recursion(np.empty(places), np.empty(places), np.empty(places), np.empty((steps, places)))
+
+
+@jit
+def predict_sparse(chain: ChainView, slot: int, work: Recursion, step: int) -> None:
+    """Move belief and the scores of ``step`` by the matrix of ``slot``, into next belief and score."""
+    for y in range(chain.places.size):
+        total = 0.0
+        best = 0.0
+        for j in range(chain.column_start[slot, y], chain.column_start[slot, y + 1]):
+            x = chain.row[j]
+            total += work.belief[x] * chain.value[j]
+            best = max(best, work.scores[step, x] * chain.value[j])
+        work.next_belief[y] = total
+        work.next_score[y] = best
+
+
+@jit
+def predict_full(chain: ChainView, slot: int, work: Recursion, step: int) -> None:
+    """The same through a full matrix, at the speed of memory."""
+    places = chain.places.size
+    for y in range(places):
+        first = (slot * places + y) * places
+        column = chain.value[first : first + places]
+        work.next_belief[y], work.next_score[y] = sum_and_max_of_products(
+            column, work.belief, work.scores[step]
+        )
+
+
+@jit
+def condition(
+    places: NDArray[np.int32],
+    labels: NDArray[np.int32],
+    likelihood: NDArray[np.float64],
+    step: int,
+    work: Recursion,
+) -> Scale:
+    """Weigh what was predicted with what was observed in ``step``, and rescale it into belief and scores.
+
+    ``labels`` (T, M) is the outcome of each location and ``likelihood`` (T, O) of each outcome. A total of
+    zero means that the observation is impossible; nothing is divided then.
+    """
+    total = 0.0
+    best = 0.0
+    lowest = np.inf
+    for y in range(places.size):
+        weight = likelihood[step, labels[step, places[y]]]
+        belief = work.next_belief[y] * weight
+        score = work.next_score[y] * weight
+        if belief > 0.0:
+            lowest = min(lowest, belief, score)
+        elif weight > 0.0 and work.next_belief[y] > 0.0:
+            lowest = 0.0
+        work.next_belief[y] = belief
+        work.next_score[y] = score
+        total += belief
+        best = max(best, score)
+    if total == 0.0 or best == 0.0:
+        return Scale(0.0, 0.0, lowest)
+    inverse = 1.0 / total
+    for y in range(places.size):
+        work.belief[y] = work.next_belief[y] * inverse
+        work.scores[step, y] = work.next_score[y] / best
+    return Scale(total, best, lowest / max(total, best, 1.0))
+
+
+@jit
+def filter_steps(
+    chain: ChainView,
+    start: NDArray[np.float64],
+    first_slot: int,
+    smallest: float,
+    labels: NDArray[np.int32],
+    likelihood: NDArray[np.float64],
+    work: Recursion,
+) -> Filtered:
+    """All steps of one observed trace of one person.
+
+    ``start`` (K,) holds in slot ``first_slot``; ``smallest`` is the matrix's smallest positive entry;
+    ``labels`` (T, M), ``likelihood`` (T, O). The result is exact unless underflow may have hidden a path.
+    ``work.scores`` then holds every step's scores for :func:`trace_back`.
+    """
+    places = chain.places.size
+    full = is_full(chain)
+    log_likelihood = 0.0
+    log_path = 0.0
+    is_exact = True
+    for x in range(places):
+        work.next_belief[x] = start[x]
+        work.next_score[x] = start[x]
+    for step in range(labels.shape[0]):
+        if step > 0:
+            slot = (first_slot + step - 1) % chain.start.shape[0]
+            if full:  # two calls here, not one that chooses: the compiler inlines the sparse one
+                predict_full(chain, slot, work, step - 1)
+            else:
+                predict_sparse(chain, slot, work, step - 1)
+        scale = condition(chain.places, labels, likelihood, step, work)
+        is_exact &= scale.lowest * smallest >= SAFE_PRODUCT
+        if scale.total == 0.0:
+            return Filtered(step, -np.inf, -np.inf, is_exact)
+        log_likelihood += np.log(scale.total)
+        log_path += np.log(scale.best)
+    return Filtered(POSSIBLE, log_likelihood, log_path, is_exact)
+
+
+@inline
+def best_predecessor(chain: ChainView, slot: int, scores: NDArray[np.float64], step: int, place: int) -> int:
+    """The place of ``step`` one best comes from to reach ``place``; ties at the lowest index."""
+    best = -1.0
+    chosen = 0
+    for j in range(chain.column_start[slot, place], chain.column_start[slot, place + 1]):
+        candidate = scores[step, chain.row[j]] * chain.value[j]
+        if candidate > best:
+            best = candidate
+            chosen = chain.row[j]
+    return chosen
+
+
+@inline
+def trace_back(
+    chain: ChainView, first_slot: int, scores: NDArray[np.float64], path: NDArray[np.int32]
+) -> None:
+    """The best path from the scores (T, K or more) of all steps, into ``path`` (T,).
+
+    Only the columns on the path are looked at again, so no back-pointers are kept.
+    """
+    last = path.size - 1
+    path[last] = np.argmax(scores[last, : chain.places.size])
+    for step in range(last - 1, -1, -1):
+        slot = (first_slot + step) % chain.start.shape[0]
+        path[step] = best_predecessor(chain, slot, scores, step, path[step + 1])

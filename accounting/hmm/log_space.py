@@ -1,0 +1,110 @@
+"""The recursions of :mod:`accounting.hmm.forward_viterbi` in logarithms: slow, and nothing underflows.
+
+Used for the few traces in which scaled arithmetic may have lost a path (probabilities down to 1e-300).
+``ln 0 = -inf`` is a value here like any other; no NaN can arise because infinities are never subtracted.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accounting.hmm.forward_viterbi import POSSIBLE, Filtered, Recursion
+from models.numerics.jit import jit
+from models.priors.chain import ChainView
+
+
+@jit
+def log_of(probability: float) -> float:
+    """``ln p``, -inf at 0."""
+    return np.log(probability) if probability > 0.0 else -np.inf
+
+
+@jit
+def log_add(left: float, right: float) -> float:
+    """``ln(e^left + e^right)``; -inf stands for nothing."""
+    high = max(left, right)
+    if high == -np.inf:
+        return high
+    return high + np.log1p(np.exp(min(left, right) - high))
+
+
+@jit
+def log_predict(chain: ChainView, slot: int, work: Recursion, step: int) -> None:
+    """One step of both recursions; all of ``work`` are logarithms."""
+    for y in range(chain.places.size):
+        total = -np.inf
+        best = -np.inf
+        for j in range(chain.column_start[slot, y], chain.column_start[slot, y + 1]):
+            entry = log_of(chain.value[j])
+            total = log_add(total, work.belief[chain.row[j]] + entry)
+            best = max(best, work.scores[step, chain.row[j]] + entry)
+        work.next_belief[y] = total
+        work.next_score[y] = best
+
+
+@jit
+def log_condition(
+    places: NDArray[np.int32],
+    labels: NDArray[np.int32],
+    likelihood: NDArray[np.float64],
+    step: int,
+    work: Recursion,
+) -> float:
+    """Weigh what was predicted with what was observed in ``step``; the total's log, -inf if impossible."""
+    total = -np.inf
+    for y in range(places.size):
+        weight = log_of(likelihood[step, labels[step, places[y]]])
+        work.belief[y] = work.next_belief[y] + weight
+        work.scores[step, y] = work.next_score[y] + weight
+        total = log_add(total, work.belief[y])
+    return total
+
+
+@jit
+def log_filter_steps(
+    chain: ChainView,
+    start: NDArray[np.float64],
+    first_slot: int,
+    labels: NDArray[np.int32],
+    likelihood: NDArray[np.float64],
+    work: Recursion,
+) -> Filtered:
+    """All steps of one observed trace; arguments as in ``filter_steps``, all of ``work`` logarithms."""
+    places = chain.places.size
+    total = -np.inf
+    for x in range(places):
+        work.next_belief[x] = log_of(start[x])
+        work.next_score[x] = work.next_belief[x]
+    for step in range(labels.shape[0]):
+        if step > 0:
+            log_predict(chain, (first_slot + step - 1) % chain.start.shape[0], work, step - 1)
+        total = log_condition(chain.places, labels, likelihood, step, work)
+        if total == -np.inf:
+            return Filtered(step, -np.inf, -np.inf, True)
+    return Filtered(POSSIBLE, total, work.scores[labels.shape[0] - 1, :places].max(), True)
+
+
+@jit
+def log_best_predecessor(chain: ChainView, slot: int, score: NDArray[np.float64], place: int) -> int:
+    """The place one best comes from to reach ``place``; ties at the lowest index."""
+    best = -np.inf
+    chosen = -1
+    for j in range(chain.column_start[slot, place], chain.column_start[slot, place + 1]):
+        candidate = score[chain.row[j]] + log_of(chain.value[j])
+        if candidate > best or chosen < 0:
+            best = candidate
+            chosen = chain.row[j]
+    return chosen
+
+
+@jit
+def log_trace_back(
+    chain: ChainView, first_slot: int, scores: NDArray[np.float64], path: NDArray[np.int32]
+) -> None:
+    """The best path from logarithmic scores (T, K), into ``path`` (T,)."""
+    last = path.size - 1
+    path[last] = np.argmax(scores[last, : chain.places.size])
+    for step in range(last - 1, -1, -1):
+        slot = (first_slot + step) % chain.start.shape[0]
+        path[step] = log_best_predecessor(chain, slot, scores[step], path[step + 1])

@@ -1,0 +1,1 @@
+"""Likelihoods and most likely paths of many people at once."""

@@ -1,0 +1,306 @@
+"""Forward + max-product for whole populations: many people, each with a matrix that fits the cache.
+
+Several steps per visit where the observations are known (:func:`decode_people`), one visit per step where
+they arrive one by one (:func:`filter_people`). People are independent and each is computed by one thread in
+one order, so the bits do not depend on the number of threads.
+
+Results are written by plain functions called from the parallel loops: numba 0.68 drops a write to an array
+that a parallel loop reaches through a named tuple.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accounting.hmm.forward_viterbi import (
+    POSSIBLE,
+    SAFE_PRODUCT,
+    Recursion,
+    Scale,
+    condition,
+    is_full,
+    predict_full,
+    predict_sparse,
+    smallest_entry,
+)
+from accounting.hmm.place_lanes import WIDTH
+from accounting.hmm.small_chains import LaneWork, filter_small_step, is_small
+from accounting.hmm.trace_decoding import DecodeWork, decode_trace, new_decode_work
+from models.numerics.jit import inline, jit, pjit
+from models.priors.chain import ChainView, PopulationArrays, inlined_chain_view
+
+PEOPLE_PER_BLOCK = 64
+"""People a thread visits with one set of scratch arrays."""
+
+
+class DecodedArrays(NamedTuple):
+    """What decoding found, filled by the kernels; natural logarithms.
+
+    ``status`` is POSSIBLE or the first impossible step; ``path`` holds indices of the person's own places.
+    """
+
+    status: NDArray[np.int32]  # (N,)
+    log_likelihood: NDArray[np.float64]  # (N,)
+    log_path: NDArray[np.float64]  # (N,)
+    path: NDArray[np.int32]  # (N, T)
+
+
+class FilterArrays(NamedTuple):
+    """State of one-visit-per-step filtering; person ``i`` owns ``[places_start[i], places_start[i + 1])``."""
+
+    belief: NDArray[np.float64]  # (sum of K,)
+    score: NDArray[np.float64]  # (sum of K,)
+    log_likelihood: NDArray[np.float64]  # (N,)
+    log_path: NDArray[np.float64]  # (N,)
+    status: NDArray[np.int32]  # (N,) POSSIBLE or the first impossible step
+    is_exact: NDArray[np.bool_]  # (N,) False once underflow may have hidden a path: decode anew
+
+
+@inline
+def start_of(population: PopulationArrays, person: int, first_slot: int) -> NDArray[np.float64]:
+    """The person's own start, or the (cyclo-)stationary distribution of the first slot; (K,)."""
+    first, last = population.initial_start[person], population.initial_start[person + 1]
+    if last > first:
+        return population.initial[first:last]
+    places = population.places_start[person + 1] - population.places_start[person]
+    offset = population.distribution_start[person] + (first_slot % population.slots[person]) * places
+    return population.distribution[offset : offset + places]
+
+
+@jit
+def largest_place_count(population: PopulationArrays) -> int:
+    """The number of places of the person who has most."""
+    most = 1
+    for person in range(population.slots.size):
+        most = max(most, population.places_start[person + 1] - population.places_start[person])
+    return most
+
+
+@jit
+def block_count(population: PopulationArrays) -> int:
+    """Into how many blocks the people fall."""
+    return (population.slots.size + PEOPLE_PER_BLOCK - 1) // PEOPLE_PER_BLOCK
+
+
+def smallest_entries(population: PopulationArrays) -> NDArray[np.float64]:
+    """The smallest positive probability in each person's matrices, (N,); computed once per population."""
+    smallest = np.empty(population.slots.size)
+    _fill_smallest(smallest, population)
+    return smallest
+
+
+@pjit(lambda smallest, _: smallest.size, least=1024)
+def _fill_smallest(begin: int, end: int, smallest: NDArray[np.float64], population: PopulationArrays) -> None:
+    for person in range(begin, end):
+        entries = population.value[population.entry_start[person] : population.entry_start[person + 1]]
+        smallest[person] = smallest_entry(entries)
+
+
+@inline
+def _decode_person(
+    population: PopulationArrays,
+    person: int,
+    smallest: float,
+    first_slot: int,
+    labels: NDArray[np.int32],
+    likelihood: NDArray[np.float64],
+    work: DecodeWork,
+    decoded: DecodedArrays,
+) -> None:
+    """Decode one person's trace into their row of ``decoded``; scratch as wide as the most places."""
+    chain = inlined_chain_view(population, person)
+    found = decode_trace(
+        chain,
+        start_of(population, person, first_slot),
+        first_slot,
+        smallest,
+        labels,
+        likelihood,
+        work,
+        decoded.path[person],
+    )
+    decoded.status[person] = found.status
+    decoded.log_likelihood[person] = found.log_likelihood
+    decoded.log_path[person] = found.log_path
+
+
+@jit
+def _decode_block(
+    population: PopulationArrays,
+    block: int,
+    most: int,
+    smallest: NDArray[np.float64],
+    first_slot: int,
+    labels: NDArray[np.int32],
+    likelihood: NDArray[np.float64],
+    decoded: DecodedArrays,
+) -> None:
+    """The traces of one block of people; ``most`` places has the person who has most."""
+    work = new_decode_work(labels.shape[0], most)
+    first = block * PEOPLE_PER_BLOCK
+    for i in range(first, min(population.slots.size, first + PEOPLE_PER_BLOCK)):
+        _decode_person(population, i, smallest[i], first_slot, labels, likelihood[i], work, decoded)
+
+
+@pjit(lambda population, *_: block_count(population))
+def decode_people(
+    begin: int,
+    end: int,
+    population: PopulationArrays,
+    smallest: NDArray[np.float64],
+    first_slot: int,
+    labels: NDArray[np.int32],
+    likelihood: NDArray[np.float64],
+    decoded: DecodedArrays,
+) -> None:
+    """Every person's whole trace in one visit to their matrix.
+
+    ``labels`` (T, M): the outcome of each location; ``likelihood`` (N, T, O): of each outcome, per person.
+    """
+    most = largest_place_count(population)
+    for block in range(begin, end):
+        _decode_block(population, block, most, smallest, first_slot, labels, likelihood, decoded)
+
+
+@jit
+def _begin_person(population: PopulationArrays, person: int, first_slot: int, state: FilterArrays) -> None:
+    own = slice(population.places_start[person], population.places_start[person + 1])
+    state.belief[own] = start_of(population, person, first_slot)
+    state.score[own] = state.belief[own]
+    state.log_likelihood[person] = 0.0
+    state.log_path[person] = 0.0
+    state.status[person] = POSSIBLE
+    state.is_exact[person] = True
+
+
+@pjit(lambda population, *_: population.slots.size, least=1024)
+def begin_filter(
+    begin: int, end: int, population: PopulationArrays, first_slot: int, state: FilterArrays
+) -> None:
+    """Set belief and score to everybody's start, before the first observation."""
+    for person in range(begin, end):
+        _begin_person(population, person, first_slot, state)
+
+
+@jit
+def _move_person(
+    chain: ChainView,
+    slot: int,
+    labels: NDArray[np.int32],
+    likelihood: NDArray[np.float64],
+    belief: NDArray[np.float64],
+    score: NDArray[np.float64],
+    work: Recursion,
+) -> Scale:
+    """Move ``belief`` and ``score`` (K,) by the matrix of ``slot``, unless it is -1, and condition them."""
+    places = belief.size
+    for x in range(places):
+        work.belief[x] = work.next_belief[x] = belief[x]
+        work.scores[0, x] = work.next_score[x] = score[x]
+    if slot >= 0 and is_full(chain):
+        predict_full(chain, slot, work, 0)
+    elif slot >= 0:
+        predict_sparse(chain, slot, work, 0)
+    scale = condition(chain.places, labels, likelihood, 0, work)
+    if scale.total > 0.0:
+        for x in range(places):
+            belief[x] = work.belief[x]
+            score[x] = work.scores[0, x]
+    return scale
+
+
+@inline
+def _move_small_person(
+    chain: ChainView,
+    slot: int,
+    labels: NDArray[np.int32],
+    likelihood: NDArray[np.float64],
+    belief: NDArray[np.float64],
+    score: NDArray[np.float64],
+    work: LaneWork,
+) -> Scale:
+    """The same in lanes."""
+    places = belief.size
+    for x in range(WIDTH):
+        work.belief[x] = belief[x] if x < places else 0.0
+        work.scores[0, x] = score[x] if x < places else 0.0
+    scale = filter_small_step(chain, slot, labels, likelihood, work)
+    if scale.total > 0.0:
+        for x in range(places):
+            belief[x] = work.belief[x]
+            score[x] = work.scores[0, x]
+    return scale
+
+
+@inline
+def _filter_person(
+    population: PopulationArrays,
+    person: int,
+    smallest: float,
+    step: int,
+    first_slot: int,
+    labels: NDArray[np.int32],
+    likelihood: NDArray[np.float64],
+    work: DecodeWork,
+    state: FilterArrays,
+) -> None:
+    """One person's update by one step; ``labels`` (1, M), ``likelihood`` (1, O), ``work`` is scratch."""
+    chain = inlined_chain_view(population, person)
+    own = slice(population.places_start[person], population.places_start[person + 1])
+    belief, score = state.belief[own], state.score[own]
+    slot = (first_slot + step - 1) % chain.start.shape[0] if step > 0 else -1
+    if is_small(chain):
+        scale = _move_small_person(chain, slot, labels, likelihood, belief, score, work.lanes)
+    else:
+        scale = _move_person(chain, slot, labels, likelihood, belief, score, work.recursion)
+    state.is_exact[person] &= scale.lowest * smallest >= SAFE_PRODUCT
+    if scale.total == 0.0:
+        state.status[person] = step
+        return
+    state.log_likelihood[person] += np.log(scale.total)
+    state.log_path[person] += np.log(scale.best)
+
+
+@jit
+def _filter_block(
+    population: PopulationArrays,
+    block: int,
+    most: int,
+    smallest: NDArray[np.float64],
+    step: int,
+    first_slot: int,
+    labels: NDArray[np.int32],
+    likelihood: NDArray[np.float64],
+    state: FilterArrays,
+) -> None:
+    """One step for those of one block whose trace is still possible."""
+    work = new_decode_work(1, most)
+    first = block * PEOPLE_PER_BLOCK
+    for i in range(first, min(population.slots.size, first + PEOPLE_PER_BLOCK)):
+        if state.status[i] == POSSIBLE:
+            _filter_person(population, i, smallest[i], step, first_slot, labels, likelihood[i], work, state)
+
+
+@pjit(lambda population, *_: block_count(population))
+def filter_people(
+    begin: int,
+    end: int,
+    population: PopulationArrays,
+    smallest: NDArray[np.float64],
+    step: int,
+    first_slot: int,
+    labels: NDArray[np.int32],
+    likelihood: NDArray[np.float64],
+    state: FilterArrays,
+) -> None:
+    """One step for everybody whose trace is still possible.
+
+    ``step`` counts from 0 at ``first_slot``; ``labels`` (1, M), ``likelihood`` (N, 1, O). Not for people
+    whose ``is_exact`` has become False: their whole trace is decoded instead.
+    """
+    most = largest_place_count(population)
+    for block in range(begin, end):
+        _filter_block(population, block, most, smallest, step, first_slot, labels, likelihood, state)

@@ -1,0 +1,189 @@
+"""One move of a chain: sums and maxima over the places one can come from, in column (gather) form."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models.numerics.jit import jit
+from models.priors.chain import ChainView
+
+
+@jit
+def dot(left: NDArray[np.float64], right: NDArray[np.float64]) -> float:
+    """Inner product with four running sums: fast without leaving the order of additions to the compiler."""
+    a = b = c = d = 0.0
+    whole = left.size - left.size % 4
+    for i in range(0, whole, 4):
+        a += left[i] * right[i]
+        b += left[i + 1] * right[i + 1]
+        c += left[i + 2] * right[i + 2]
+        d += left[i + 3] * right[i + 3]
+    for i in range(whole, left.size):
+        a += left[i] * right[i]
+    return (a + b) + (c + d)
+
+
+@jit
+def largest_product(left: NDArray[np.float64], right: NDArray[np.float64]) -> float:
+    """``max_i left[i] right[i]`` of non-negative vectors."""
+    a = b = c = d = 0.0
+    whole = left.size - left.size % 4
+    for i in range(0, whole, 4):
+        a = max(a, left[i] * right[i])
+        b = max(b, left[i + 1] * right[i + 1])
+        c = max(c, left[i + 2] * right[i + 2])
+        d = max(d, left[i + 3] * right[i + 3])
+    for i in range(whole, left.size):
+        a = max(a, left[i] * right[i])
+    return max(a, b, c, d)
+
+
+@jit
+def predict(chain: ChainView, slot: int, before: NDArray[np.float64], after: NDArray[np.float64]) -> None:
+    """``after[y] = sum_x before[x] P[x, y]``; a full column is read without its indices."""
+    for y in range(before.size):
+        first, last = chain.column_start[slot, y], chain.column_start[slot, y + 1]
+        if last - first == before.size:
+            after[y] = dot(before, chain.value[first:last])
+        else:
+            total = 0.0
+            for j in range(first, last):
+                total += before[chain.row[j]] * chain.value[j]
+            after[y] = total
+
+
+@jit
+def predict_largest(
+    chain: ChainView, slot: int, before: NDArray[np.float64], after: NDArray[np.float64]
+) -> None:
+    """``after[y] = max_x before[x] P[x, y]``: one step of max-product."""
+    for y in range(before.size):
+        first, last = chain.column_start[slot, y], chain.column_start[slot, y + 1]
+        if last - first == before.size:
+            after[y] = largest_product(before, chain.value[first:last])
+        else:
+            best = 0.0
+            for j in range(first, last):
+                best = max(best, before[chain.row[j]] * chain.value[j])
+            after[y] = best
+
+
+@jit
+def retreat(chain: ChainView, slot: int, after: NDArray[np.float64], before: NDArray[np.float64]) -> None:
+    """``before[x] = sum_y P[x, y] after[y]``: a test vector pulled back one step."""
+    before[:] = 0.0
+    for y in range(after.size):
+        weight = after[y]
+        if weight > 0.0:
+            first, last = chain.column_start[slot, y], chain.column_start[slot, y + 1]
+            if last - first == after.size:
+                before += weight * chain.value[first:last]
+            else:
+                for j in range(first, last):
+                    before[chain.row[j]] += chain.value[j] * weight
+
+
+@jit
+def marginals(
+    chain: ChainView, start: NDArray[np.float64], first_slot: int, steps: int
+) -> NDArray[np.float64]:
+    """``p_t`` for ``t = 0..steps-1``, shape (steps, K)."""
+    table = np.empty((steps, start.size))
+    table[0] = start
+    for t in range(1, steps):
+        predict(chain, (first_slot + t - 1) % chain.start.shape[0], table[t - 1], table[t])
+    return table
+
+
+@jit
+def add_rows(
+    chain: ChainView,
+    slot: int,
+    until: NDArray[np.float64],
+    between: NDArray[np.float64],
+    result: NDArray[np.float64],
+) -> None:
+    """One more move after a product of moves: ``result = until D P``, all of them transposed.
+
+    ``until[z, x]`` is the probability of being at ``z`` after leaving ``x``; ``D`` weighs the place ``z`` by
+    ``between``. Transposed so that the inner loop adds rows, whatever the matrix's zeros; four at a time so
+    that the row they are added to is read and written less often.
+    """
+    weight = np.empty(between.size)
+    source = np.empty(between.size, np.int64)
+    for y in range(between.size):
+        count = 0
+        for j in range(chain.column_start[slot, y], chain.column_start[slot, y + 1]):
+            if between[chain.row[j]] > 0.0:
+                weight[count] = chain.value[j] * between[chain.row[j]]
+                source[count] = chain.row[j]
+                count += 1
+        total = result[y]
+        total[:] = 0.0
+        whole = count - count % 4
+        for i in range(0, whole, 4):
+            a, b, c, d = weight[i], weight[i + 1], weight[i + 2], weight[i + 3]
+            first, second = until[source[i]], until[source[i + 1]]
+            third, fourth = until[source[i + 2]], until[source[i + 3]]
+            for x in range(total.size):
+                total[x] += (a * first[x] + b * second[x]) + (c * third[x] + d * fourth[x])
+        for i in range(whole, count):
+            only = until[source[i]]
+            for x in range(total.size):
+                total[x] += weight[i] * only[x]
+
+
+@jit
+def transposed(chain: ChainView, slot: int, result: NDArray[np.float64]) -> None:
+    """``result[y, x] = P[x, y]``."""
+    result[:] = 0.0
+    for y in range(result.shape[0]):
+        for j in range(chain.column_start[slot, y], chain.column_start[slot, y + 1]):
+            result[y, chain.row[j]] = chain.value[j]
+
+
+@jit
+def full_product(left: NDArray[np.float64], right: NDArray[np.float64], result: NDArray[np.float64]) -> None:
+    """``left @ right`` in a fixed order of additions; two rows and four terms at a time stay in registers."""
+    size = left.shape[0]
+    whole = size - size % 4
+    for y in range(0, size, 2):
+        z = min(y + 1, size - 1)  # the last row of an odd size is computed alone, twice
+        upper, lower = result[y], result[z]
+        upper[:] = 0.0
+        lower[:] = 0.0
+        for i in range(0, whole, 4):
+            a, b, c, d = left[y, i], left[y, i + 1], left[y, i + 2], left[y, i + 3]
+            e, f, g, h = left[z, i], left[z, i + 1], left[z, i + 2], left[z, i + 3]
+            first, second, third, fourth = right[i], right[i + 1], right[i + 2], right[i + 3]
+            for x in range(size):
+                p, q, r, s = first[x], second[x], third[x], fourth[x]
+                above = upper[x] + ((a * p + b * q) + (c * r + d * s))
+                lower[x] += (e * p + f * q) + (g * r + h * s)
+                upper[x] = above
+        for i in range(whole, size):
+            for x in range(size):
+                above = upper[x] + left[y, i] * right[i, x]
+                lower[x] += left[z, i] * right[i, x]
+                upper[x] = above
+
+
+@jit
+def gap_matrices(chain: ChainView, first_slot: int, starts: int, longest: int) -> NDArray[np.float64]:
+    """Products of ``1..longest`` consecutive moves, ``[i, g - 1, y, x]`` from ``x`` to ``y`` in ``g`` steps.
+
+    ``i`` counts the slots in which the product starts: ``(first_slot + i) % C`` for ``i < starts``.
+    """
+    slots, place_count = chain.start.shape
+    gaps = np.empty((starts, longest, place_count, place_count))
+    anywhere = np.ones(place_count)
+    is_full = slots == 1 and chain.value.size == place_count * place_count
+    for i in range(starts):
+        transposed(chain, (first_slot + i) % slots, gaps[i, 0])
+        for g in range(1, longest):
+            if is_full:
+                full_product(gaps[0, 0], gaps[0, g - 1], gaps[0, g])
+            else:
+                add_rows(chain, (first_slot + i + g) % slots, gaps[i, g - 1], anywhere, gaps[i, g])
+    return gaps

@@ -1,0 +1,156 @@
+"""Both recursions for people of at most sixteen places: the matrix spread out in the first-level cache.
+
+The same as :mod:`accounting.hmm.forward_viterbi`, in the lanes of :mod:`accounting.hmm.place_lanes`.
+A chain's entries are spread once a visit; every step then runs without a branch or an index.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accounting.hmm.forward_viterbi import POSSIBLE, SAFE_PRODUCT, Filtered, Scale
+from accounting.hmm.place_lanes import WIDTH, begin_lanes, move_lanes
+from models.numerics.jit import inline, jit
+from models.priors.chain import ChainView
+
+
+class LaneWork(NamedTuple):
+    """Scratch of one person's recursions on at most sixteen places; lanes beyond the places are zero."""
+
+    matrix: NDArray[np.float64]  # (256,)
+    turns: NDArray[np.int32]  # (257,) how many columns begin at each entry
+    weights: NDArray[np.float64]  # (T, 16)
+    start: NDArray[np.float64]  # (16,)
+    belief: NDArray[np.float64]  # (16,)
+    scores: NDArray[np.float64]  # (T, 16), every step's scaled scores, for tracing back
+    lowest: NDArray[np.float64]  # (16,)
+
+
+@jit
+def new_lane_work(steps: int) -> LaneWork:
+    """Scratch for traces of ``steps`` steps."""
+    return LaneWork(
+        np.zeros(WIDTH * WIDTH),
+        np.zeros(WIDTH * WIDTH + 1, np.int32),
+        np.zeros((steps, WIDTH)),
+        np.zeros(WIDTH),
+        np.zeros(WIDTH),
+        np.zeros((steps, WIDTH)),
+        np.zeros(WIDTH),
+    )
+
+
+@inline
+def is_small(chain: ChainView) -> bool:
+    """Whether the chain fits the lanes."""
+    return bool(chain.places.size <= WIDTH)
+
+
+@inline
+def _spread(chain: ChainView, slot: int, work: LaneWork) -> None:
+    """Lay the matrix of ``slot`` out in full.
+
+    One loop over all entries: loops over columns of a few entries each would be mispredicted at every end.
+    """
+    places = chain.places.size
+    first = chain.column_start[slot, 0]
+    entries = chain.column_start[slot, places] - first
+    for j in range(places * WIDTH):
+        work.matrix[j] = 0.0
+    for j in range(entries + 1):
+        work.turns[j] = 0
+    for y in range(1, places):
+        work.turns[chain.column_start[slot, y] - first] += 1
+    y = 0
+    for j in range(entries):
+        y += work.turns[j]
+        work.matrix[chain.row[first + j] * WIDTH + y] = chain.value[first + j]
+
+
+@inline
+def _weigh_places(
+    places: NDArray[np.int32], labels: NDArray[np.int32], likelihood: NDArray[np.float64], work: LaneWork
+) -> None:
+    """How likely each step's observation is at each place; ``labels`` (T, M), ``likelihood`` (T, O)."""
+    for step in range(labels.shape[0]):
+        for y in range(places.size):
+            work.weights[step, y] = likelihood[step, labels[step, places[y]]]
+        for y in range(places.size, WIDTH):
+            work.weights[step, y] = 0.0
+
+
+@inline
+def _is_exact(work: LaneWork, smallest: float) -> bool:
+    """Whether no product of what was left with the matrix's smallest entry can have underflowed."""
+    lowest = np.inf
+    for y in range(WIDTH):
+        lowest = min(lowest, work.lowest[y])
+    return bool(lowest * smallest >= SAFE_PRODUCT)
+
+
+@inline
+def filter_small(
+    chain: ChainView,
+    start: NDArray[np.float64],
+    first_slot: int,
+    smallest: float,
+    labels: NDArray[np.int32],
+    likelihood: NDArray[np.float64],
+    work: LaneWork,
+) -> Filtered:
+    """All steps of one observed trace of one person; arguments and result as in ``filter_steps``."""
+    places = chain.places.size
+    slots = chain.start.shape[0]
+    _weigh_places(chain.places, labels, likelihood, work)
+    for y in range(WIDTH):
+        work.lowest[y] = np.inf
+        work.start[y] = start[y] if y < places else 0.0
+    total, best = begin_lanes(work.start, work.weights[0], work.belief, work.scores[0], work.lowest)
+    if total == 0.0 or best == 0.0:
+        return Filtered(0, -np.inf, -np.inf, _is_exact(work, smallest))
+    log_likelihood, log_path = np.log(total), np.log(best)
+    for step in range(1, labels.shape[0]):
+        if step == 1 or slots > 1:
+            _spread(chain, (first_slot + step - 1) % slots, work)
+        score, new_score = work.scores[step - 1], work.scores[step]
+        total, best = move_lanes(
+            work.matrix, work.belief, score, work.weights[step], new_score, work.lowest, places
+        )
+        if total == 0.0 or best == 0.0:
+            return Filtered(step, -np.inf, -np.inf, _is_exact(work, smallest))
+        log_likelihood += np.log(total)
+        log_path += np.log(best)
+    return Filtered(POSSIBLE, log_likelihood, log_path, _is_exact(work, smallest))
+
+
+@inline
+def filter_small_step(
+    chain: ChainView,
+    slot: int,
+    labels: NDArray[np.int32],
+    likelihood: NDArray[np.float64],
+    work: LaneWork,
+) -> Scale:
+    """One step on ``work.belief`` and ``work.scores[0]``, moved by the matrix of ``slot``; -1 does not move.
+
+    ``labels`` (1, M), ``likelihood`` (1, O). A total of zero means that the observation is impossible.
+    """
+    _weigh_places(chain.places, labels, likelihood, work)
+    for y in range(WIDTH):
+        work.lowest[y] = np.inf
+    weight, score = work.weights[0], work.scores[0]
+    if slot < 0:
+        for y in range(WIDTH):
+            work.start[y] = work.belief[y]
+        total, best = begin_lanes(work.start, weight, work.belief, score, work.lowest)
+    else:
+        _spread(chain, slot, work)
+        total, best = move_lanes(
+            work.matrix, work.belief, score, weight, score, work.lowest, chain.places.size
+        )
+    if total == 0.0 or best == 0.0:
+        return Scale(0.0, 0.0, work.lowest.min())
+    return Scale(total, best, work.lowest.min())

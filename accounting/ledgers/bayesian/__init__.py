@@ -1,0 +1,1 @@
+"""Bayesian differential privacy: what correlated people or steps cost together."""

@@ -1,0 +1,133 @@
+"""What the releases cost in differential privacy: zCDP added up exactly, and the epsilon it certifies.
+
+Neighbours are two data sets that differ by one person being counted or not (add/remove) at every step of the
+log, so one person changes each count by at most one. A raw release costs infinity, and says so. The discrete
+Gaussian satisfies zCDP with the same rho as the continuous one (Canonne, Kamath, Steinke, "The Discrete
+Gaussian for Differential Privacy", 2020, Theorem 4), but not the same epsilon curve: so epsilon comes from
+rho here, never from the continuous curve.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import lru_cache
+
+from models.mechanisms import Mechanism
+from models.releases.schedule import SensorRelease, StepSchedule
+
+_GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0
+_ROUNDS = 80  # golden section: the bracket shrinks to 1e-16 of itself
+
+
+@dataclass
+class ZcdpSpend:
+    """The zCDP cost of all steps of a log so far, for some of its sensors.
+
+    ``rho`` is exact (a sum of dyadic rationals), so it does not depend on how the steps were grouped;
+    ``truncated_mass`` adds the samplers' distance from the ideal noise, charged to delta.
+    """
+
+    rho: Fraction = field(default_factory=Fraction)
+    is_infinite: bool = False
+    truncated_mass: float = 0.0
+
+    def add(self, releases: Iterable[SensorRelease]) -> None:
+        """Charge one step: a person is at one location, and counted by every sensor that covers it."""
+        by_location: dict[int, Fraction] = {}
+        mass_by_location: dict[int, float] = {}
+        truncated: dict[Mechanism, float] = {}
+        for release in releases:
+            cost = release.mechanism.zcdp_rho()
+            if math.isinf(cost):
+                self.is_infinite = True
+                continue
+            mass = truncated.get(release.mechanism)
+            if mass is None:
+                mass = truncated[release.mechanism] = _truncated_mass(release.mechanism)
+            exact = _exactly(cost)
+            for location in release.sensor.locations:
+                mass_by_location[location] = mass_by_location.get(location, 0.0) + mass
+                known = by_location.get(location)
+                by_location[location] = exact if known is None else known + exact
+        # Most locations have one sensor, and most sensors the same cost: one object for all of them.
+        distinct = {id(cost): cost for cost in by_location.values()}
+        self.rho += max(distinct.values(), default=Fraction())
+        self.truncated_mass += max(mass_by_location.values(), default=0.0)
+
+    def rho_value(self) -> float:
+        """rho as a number; inf once a raw count was released."""
+        return math.inf if self.is_infinite else float(self.rho)
+
+    def epsilon(self, delta: float) -> float:
+        """The smallest epsilon certified at ``delta``; inf where none is.
+
+        The truncated mass ``tau`` costs ``(1 + e^epsilon) tau`` of delta, which limits what can be certified
+        to an epsilon of about 45, where it has long stopped promising anything.
+        """
+        rho, charged = self.rho_value(), 0.0
+        for _ in range(4):
+            if charged >= delta or math.isinf(rho):
+                return math.inf
+            epsilon = epsilon_from_zcdp(rho, delta - charged)
+            if (
+                self.truncated_mass == 0.0
+                or (1.0 + math.exp(min(epsilon, 700.0))) * self.truncated_mass <= charged
+            ):
+                return epsilon
+            charged = 2.0 * (1.0 + math.exp(min(epsilon, 700.0))) * self.truncated_mass
+        return math.inf
+
+
+def spend_by_group(steps: Iterable[StepSchedule], groups: Iterable[str]) -> dict[str, ZcdpSpend]:
+    """What each group of sensors cost over some steps."""
+    spends = {group: ZcdpSpend() for group in groups}
+    for step in steps:
+        for group, spend in spends.items():
+            spend.add(release for release in step.releases if release.sensor.group == group)
+    return spends
+
+
+def epsilon_from_zcdp(rho: float, delta: float) -> float:
+    """Smallest epsilon such that rho-zCDP implies (epsilon, delta)-DP, nats.
+
+    ``min over alpha > 1 of alpha rho + (ln(1/delta) - ln alpha) / (alpha - 1) + ln(1 - 1/alpha)`` (Canonne,
+    Kamath, Steinke 2020, Proposition 12). Every alpha gives a valid epsilon, so stopping the search early can
+    only overstate it. ``rho`` may be 0 or inf.
+    """
+    if rho == 0.0:
+        return 0.0
+    if math.isinf(rho):
+        return math.inf
+
+    def epsilon(log_excess: float) -> float:
+        alpha = 1.0 + math.exp(log_excess)
+        return alpha * rho + (-math.log(delta) - math.log(alpha)) / (alpha - 1.0) + math.log1p(-1.0 / alpha)
+
+    around = 0.5 * math.log(
+        -math.log(delta) / rho
+    )  # minimiser of the classical rho + 2 sqrt(rho ln(1/delta))
+    return max(0.0, epsilon(_minimise(epsilon, around - 5.0, around + 5.0)))
+
+
+def _minimise(function: Callable[[float], float], low: float, high: float) -> float:
+    """The place of a minimum between ``low`` and ``high`` by golden section."""
+    for _ in range(_ROUNDS):
+        left, right = high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)
+        if function(left) < function(right):
+            high = right
+        else:
+            low = left
+    return 0.5 * (low + high)
+
+
+@lru_cache(maxsize=1024)
+def _exactly(cost: float) -> Fraction:
+    return Fraction(cost)
+
+
+def _truncated_mass(mechanism: Mechanism) -> float:
+    law = mechanism.noise_law()
+    return 0.0 if law is None else law.truncated_mass

@@ -1,0 +1,1 @@
+"""From check-ins to priors."""

@@ -1,0 +1,190 @@
+"""Check-ins to windows: which place stands for each person's window, and whose windows are enough to fit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models.exceptions import CheckinError
+from models.fitting.checkins import Checkins
+from models.fitting.fit_options import FitOptions
+
+_DAY_SECONDS = 86_400
+NOWHERE = -1  # a window without a check-in at a kept place, when that is not a location of its own
+
+
+@dataclass(frozen=True, eq=False)
+class Traces:
+    """One location per person and window.
+
+    ``places[person, window]`` is a location index or ``NOWHERE``; window 0 begins at ``origin_seconds`` and
+    is in slot ``first_slot``. ``dropped`` counts check-ins and people left out, by reason.
+    """
+
+    people: tuple[str, ...]
+    location_names: tuple[str, ...]
+    places: NDArray[np.int32]
+    origin_seconds: int
+    first_slot: int
+    dropped: dict[str, int]
+
+
+@dataclass(frozen=True, eq=False)
+class _Rows:
+    """Check-ins, or what is left of them, as columns of equal length."""
+
+    user: NDArray[np.int32]
+    location: NDArray[np.int32]
+    window: NDArray[np.int64]
+    time: NDArray[np.int64]
+
+    def take(self, index: NDArray[np.int64]) -> _Rows:
+        """The rows at ``index``."""
+        return _Rows(self.user[index], self.location[index], self.window[index], self.time[index])
+
+
+def traces(checkins: Checkins, options: FitOptions) -> Traces:
+    """The windows of everybody with enough of them; :class:`CheckinError` if there are no windows to fit."""
+    if not len(checkins):
+        raise CheckinError("there must be check-ins to fit", "none", "check the file and the rejected rows")
+    origin, first_slot = _origin(checkins, options)
+    count = _window_count(checkins, options, origin)
+    dropped = {"check-ins rejected while reading": len(checkins.rejected)}
+    rows = _in_windows(checkins, options, origin, count, dropped)
+    kept = _top_locations(rows, len(checkins.location_names), options, count)
+    names = tuple(checkins.location_names[location] for location in kept)
+    stays = _stays(_at_kept(rows, kept, len(checkins.location_names), dropped), options)
+    chosen = _chosen(stays, len(checkins.user_names), options, count, dropped)
+    places = _matrix(stays, chosen, (len(checkins.user_names), count), kept.size, options)
+    people = tuple(checkins.user_names[user] for user in chosen)
+    return Traces(people, _names(names, options), places, origin, first_slot, dropped)
+
+
+def _in_windows(
+    checkins: Checkins, options: FitOptions, origin: int, count: int, dropped: dict[str, int]
+) -> _Rows:
+    """The check-ins within the windows."""
+    window = (checkins.time_seconds - origin) // options.window_seconds
+    dropped["check-ins before the origin"] = int((window < 0).sum())
+    dropped["check-ins in the last, partial window"] = int((window >= count).sum())
+    rows = _Rows(checkins.user, checkins.location, window, checkins.time_seconds)
+    return rows.take(np.flatnonzero((window >= 0) & (window < count)))
+
+
+def _at_kept(rows: _Rows, kept: NDArray[np.int64], locations: int, dropped: dict[str, int]) -> _Rows:
+    """The check-ins at the places kept, which are from now on known by their rank."""
+    rank = np.full(locations, -1, dtype=np.int32)
+    rank[kept] = np.arange(kept.size, dtype=np.int32)
+    ranked = _Rows(rows.user, rank[rows.location], rows.window, rows.time)
+    at_kept = np.flatnonzero(ranked.location >= 0)
+    dropped["check-ins outside the top places"] = rows.user.size - at_kept.size
+    return ranked.take(at_kept)
+
+
+def _origin(checkins: Checkins, options: FitOptions) -> tuple[int, int]:
+    """The time at which window 0 begins, and its slot."""
+    earliest = int(checkins.time_seconds.min())
+    if options.origin == "earliest":
+        return earliest, 0
+    if options.origin == "midnight":
+        return earliest - earliest % _DAY_SECONDS, 0
+    if options.origin == "epoch":
+        number = earliest // options.window_seconds
+        return number * options.window_seconds, number % options.slots
+    return int(options.origin), 0
+
+
+def _window_count(checkins: Checkins, options: FitOptions, origin: int) -> int:
+    """Number of windows up to the last check-in; must leave some to fit."""
+    covered = int(checkins.time_seconds.max()) - origin + 1
+    whole, rest = divmod(max(covered, 0), options.window_seconds)
+    count = whole + (1 if rest and options.keep_partial_window else 0)
+    if count <= options.held_out_windows:
+        raise CheckinError(
+            f"there must be more windows than the {options.held_out_windows} held out",
+            f"{count} of {options.window_seconds} s",
+            "choose shorter windows or hold out fewer",
+        )
+    return count
+
+
+def _top_locations(rows: _Rows, locations: int, options: FitOptions, count: int) -> NDArray[np.int64]:
+    """The locations kept, most visited first, ties by name."""
+    location = rows.location
+    if options.ranking == "training_rows":
+        location = location[rows.window < count - options.held_out_windows]
+    if options.ranking == "users":
+        pairs = np.unique(rows.user.astype(np.int64) * locations + rows.location)
+        location = (pairs % locations).astype(np.int32)
+    visits = np.bincount(location, minlength=locations)
+    ranked = np.argsort(-visits, kind="stable")[: options.top_places]
+    return ranked[visits[ranked] > 0]
+
+
+def _stays(rows: _Rows, options: FitOptions) -> _Rows:
+    """One row for each person and window: the place that stands for it."""
+    if options.window_place == "first":
+        order = np.lexsort((rows.location, rows.time, rows.window, rows.user))
+    elif options.window_place == "last":
+        order = np.lexsort((rows.location, -rows.time, rows.window, rows.user))
+    else:
+        rows, visits = _visits(rows)
+        order = np.lexsort((rows.location, -rows.time, -visits, rows.window, rows.user))
+    rows = rows.take(order)
+    return rows.take(np.flatnonzero(_changes(rows.user, rows.window)))
+
+
+def _visits(rows: _Rows) -> tuple[_Rows, NDArray[np.int64]]:
+    """One row for each person, window and location, at its latest time, and how many it stands for."""
+    rows = rows.take(np.lexsort((rows.time, rows.location, rows.window, rows.user)))
+    first = np.flatnonzero(_changes(rows.user, rows.window, rows.location))
+    after = np.append(first[1:], rows.user.size)
+    return rows.take(after - 1), after - first
+
+
+def _changes(*keys: NDArray[np.integer]) -> NDArray[np.bool_]:
+    """Where a row differs from the one before it in any of the keys."""
+    changed = np.ones(keys[0].size, dtype=np.bool_)
+    changed[1:] = np.any([key[1:] != key[:-1] for key in keys], axis=0)
+    return changed
+
+
+def _chosen(
+    stays: _Rows, users: int, options: FitOptions, count: int, dropped: dict[str, int]
+) -> NDArray[np.int64]:
+    """The people with enough windows."""
+    counted = stays.user
+    if options.min_windows_counted == "training":
+        counted = stays.user[stays.window < count - options.held_out_windows]
+    present = np.bincount(stays.user, minlength=users) > 0
+    enough = present & (np.bincount(counted, minlength=users) >= options.min_windows)
+    dropped["people without a check-in at the top places"] = users - int(present.sum())
+    dropped["people with too few windows"] = int(present.sum() - enough.sum())
+    return np.flatnonzero(enough)
+
+
+def _matrix(
+    stays: _Rows, chosen: NDArray[np.int64], shape: tuple[int, int], locations: int, options: FitOptions
+) -> NDArray[np.int32]:
+    """Places (people, windows) of the people chosen; ``shape`` is that of everybody."""
+    empty = locations if options.elsewhere == "location" else NOWHERE
+    users, count = shape
+    number = np.full(users, -1)
+    number[chosen] = np.arange(chosen.size)
+    known = stays.take(np.flatnonzero(number[stays.user] >= 0))
+    places = np.full((chosen.size, count), empty, dtype=np.int32)
+    places[number[known.user], known.window] = known.location
+    return places
+
+
+def _names(names: tuple[str, ...], options: FitOptions) -> tuple[str, ...]:
+    """The names of the locations, "somewhere else" last if it is one."""
+    if options.elsewhere != "location":
+        return names
+    if options.elsewhere_name in names:
+        raise CheckinError(
+            "elsewhere_name must not be the name of a place", repr(options.elsewhere_name), "choose another"
+        )
+    return (*names, options.elsewhere_name)

@@ -1,0 +1,1 @@
+"""Secrets: the noise key, pseudonyms, and the random words drawn from them."""

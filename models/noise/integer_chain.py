@@ -1,0 +1,147 @@
+"""All tiers of one count from one chain: who knows less knows a noisier version of what others know.
+
+``V`` at the largest level is two-sided geometric; each lower level adds an independent increment. So every
+tier has exactly the noise of its own level, and a coalition that pools its tiers knows no more than its
+best-informed member: the others' noise is that member's plus independent noise (Koufogiannis and Pappas,
+"Diffusing Private Data over Networks", theorem 3; here for integers, beyond the paper).
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import accumulate, pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models.exceptions import MechanismError
+from models.noise.geometric import geometric_table, increment_table
+from models.noise.integer_table import UNIT_BITS, IntegerTable
+
+
+def check_levels(levels: Sequence[float]) -> None:
+    """:class:`MechanismError` unless there is a level and the levels rise strictly."""
+    if not levels or any(not low < high for low, high in pairwise(levels)):
+        raise MechanismError(
+            "tiers must have privacy levels of their own, at least one",
+            list(levels),
+            "give each tier another epsilon, or two recipients the same tier",
+        )
+
+
+def chain_noise(levels: Sequence[float], words: NDArray[np.uint64]) -> NDArray[np.int64]:
+    """Noise (n, m) of ``n`` counts at ``m`` rising levels (epsilon, nats), one chain a count.
+
+    ``words`` (n, m, 2): 128 uniform bits for the largest level and for each increment below it, in that
+    order. :class:`MechanismError` for levels that do not rise or have no table.
+    """
+    check_levels(levels)
+    falling = levels[::-1]
+    tables = [geometric_table(falling[0])]
+    tables += [increment_table(lower, higher) for higher, lower in pairwise(falling)]
+    draws = [table.sample(words[:, position]) for position, table in enumerate(tables)]
+    return np.cumsum(np.stack(draws, axis=1), axis=1)[:, ::-1]
+
+
+@dataclass(frozen=True, slots=True)
+class ReleasedNoise:
+    """The noise of one released value at the levels that were ever read: rising ``levels``, ``noise`` each.
+
+    To raise a recipient to a level nobody has read, continue this process (:meth:`with_level`). A fresh draw
+    at that level would be a second, independent look at the count: the two together cost more than either.
+    """
+
+    levels: tuple[float, ...]
+    noise: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        """:class:`MechanismError` for levels that do not rise or do not fit the noise."""
+        check_levels(self.levels)
+        if len(self.levels) != len(self.noise):
+            raise MechanismError(
+                "each level must have its noise", f"{self.levels} and {self.noise}", "give one per level"
+            )
+
+    def at(self, level: float) -> int:
+        """The noise at a level that was read; :class:`MechanismError` for any other."""
+        if level not in self.levels:
+            raise MechanismError("the level must have been read", level, "continue the process to it first")
+        return self.noise[self.levels.index(level)]
+
+    def with_level(self, level: float, word: int) -> ReleasedNoise:
+        """The same process, read at one more level; itself when that was read before.
+
+        ``word`` is one uniform 128-bit integer. The new noise has its law given all that was read, which
+        depends on the two neighbouring levels alone (the process is Markov).
+        """
+        if level in self.levels:
+            return self
+        position = bisect_left(self.levels, level)
+        above = self.levels[position] if position < len(self.levels) else None
+        start = 0 if above is None else self.noise[position]
+        if position == 0:
+            noise = start + _free(level, self.levels[0]).draw(word)
+        else:
+            gap = self.noise[position - 1] - start
+            noise = start + _bridge(self.levels[position - 1], level, above, gap).draw(word)
+        levels = (*self.levels[:position], level, *self.levels[position:])
+        return ReleasedNoise(levels, (*self.noise[:position], noise, *self.noise[position:]))
+
+
+def continued_value(values: Mapping[float, int], level: float, word: int) -> int:
+    """A reading's value at one more ``level``, given its ``values`` at the levels (epsilon) that are out.
+
+    Needs no count: below the largest level the process moves by increments, and those are differences of
+    values as well as of noise. ``word`` as in :meth:`ReleasedNoise.with_level`. :class:`MechanismError` for a
+    level above the largest: its law depends on the count, and it would tell more than was accounted for.
+    """
+    levels = tuple(sorted(values))
+    if not levels or level > levels[-1]:
+        raise MechanismError(
+            "a level read later must not be above those already out",
+            f"{level:g} above {levels[-1]:g}" if levels else "no level",
+            "give the recipient the best level there is; a better one can only begin with new readings",
+        )
+    known = ReleasedNoise(levels, tuple(values[level] for level in levels))
+    return known.with_level(level, word).at(level)
+
+
+def between_weights(first: IntegerTable, second: IntegerTable, gap: int) -> Mapping[int, int]:
+    """Integer weights of ``A`` given ``A + B = gap``, ``A`` and ``B`` independent with the two tables."""
+    values = range(max(-first.last, gap - second.last), min(first.last, gap + second.last) + 1)
+    return {value: first.units[abs(value)] * second.units[abs(gap - value)] for value in values}
+
+
+@dataclass(frozen=True, slots=True)
+class _Quantiles:
+    """A law on consecutive integers from ``first`` on, by its ``cumulative`` integer weights."""
+
+    first: int
+    cumulative: tuple[int, ...]
+
+    @classmethod
+    def of(cls, weights: Mapping[int, int]) -> _Quantiles:
+        return cls(next(iter(weights)), tuple(accumulate(weights.values())))
+
+    def draw(self, word: int) -> int:
+        """The value at the quantile ``word / 2^128``; each probability is met to 2^-128."""
+        target = (word * self.cumulative[-1] >> UNIT_BITS) + 1
+        return self.first + bisect_left(self.cumulative, target)
+
+
+# A log is continued reading by reading, and few gaps between two tiers make up nearly all of it.
+@lru_cache(maxsize=64)
+def _bridge(below: float, level: float, above: float | None, gap: int) -> _Quantiles:
+    """Law of the step from ``above`` (None: from no noise) to ``level``, given ``gap`` of it and the next."""
+    first = geometric_table(level) if above is None else increment_table(level, above)
+    return _Quantiles.of(between_weights(first, increment_table(below, level), gap))
+
+
+@lru_cache(maxsize=8)
+def _free(level: float, above: float) -> _Quantiles:
+    """Law of the step from ``above`` to a ``level`` that has nothing below it."""
+    table = increment_table(level, above)
+    return _Quantiles.of({value: table.units[abs(value)] for value in range(-table.last, table.last + 1)})

@@ -1,0 +1,111 @@
+"""Symmetric integer noise as a table of exact integers, and its sampler from 128 uniform bits.
+
+Weights come in 256-bit fixed point, are rounded to multiples of 2^-128, and are sampled by inverting the
+cumulative distribution: what the sampler realises is the table, exactly, and nothing depends on floating
+point. No low bits to attack.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Context, Decimal
+from fractions import Fraction
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models.numerics.jit import jit
+
+UNIT_BITS = 128  # probabilities are multiples of 2^-128: as many bits as one draw gets
+TOTAL = 1 << UNIT_BITS
+FIXED_BITS = 256  # precision of the weights
+_CONTEXT = Context(prec=120)
+_LOW_WORD = (1 << 64) - 1
+
+
+@dataclass(frozen=True)
+class IntegerTable:
+    """Exact law of a sampler of integers, symmetric about zero.
+
+    ``units[k]`` is the probability of ``k`` and of ``-k`` as a multiple of 2^-128; all values together have
+    exactly 2^128 units. ``truncated_mass`` bounds the total variation to the ideal law. ``threshold_high``
+    and ``threshold_low`` (2K,) are the cumulative units of ``-K .. K - 1``, in two words.
+    """
+
+    units: tuple[int, ...]
+    truncated_mass: float
+    threshold_high: NDArray[np.uint64]
+    threshold_low: NDArray[np.uint64]
+
+    @property
+    def last(self) -> int:
+        """Largest value that can be drawn; the smallest is its negative."""
+        return len(self.units) - 1
+
+    @cached_property
+    def probabilities(self) -> NDArray[np.float64]:
+        """The table's own probabilities (2K + 1,) of ``-K .. K``, each correctly rounded."""
+        side = np.array([unit / TOTAL for unit in self.units])
+        return np.concatenate((side[:0:-1], side))
+
+    def sample(self, words: NDArray[np.uint64]) -> NDArray[np.int64]:
+        """Noise (n,) for 128 uniform bits each: ``words`` (n, 2), high word first."""
+        values = np.empty(words.shape[0], dtype=np.int64)
+        _invert(self.threshold_high, self.threshold_low, words, values)
+        return values - self.last
+
+
+def integer_table(weights: Sequence[int], tail: int) -> IntegerTable:
+    """The table of weights for 0..K (both signs alike), ``tail`` bounding the weight of all values beyond."""
+    units = _round_to_units(weights)
+    high, low = _cumulative_words(units)
+    # Rounding moves each value by half a unit at most, and the value 0 by what all others moved together.
+    truncated_units = len(units) + Fraction(tail * TOTAL, weights[0])
+    truncated_mass = math.nextafter(float(truncated_units / TOTAL), math.inf)
+    return IntegerTable(units, truncated_mass, high, low)
+
+
+def fixed_point_exp(exponent: Fraction) -> int:
+    """``exp(exponent)`` for a negative exponent, as a multiple of 2^-256, rounded down."""
+    quotient = _CONTEXT.divide(Decimal(exponent.numerator), Decimal(exponent.denominator))
+    return int(_CONTEXT.multiply(_CONTEXT.exp(quotient), Decimal(1 << FIXED_BITS)))
+
+
+def _round_to_units(weights: Sequence[int]) -> tuple[int, ...]:
+    """Normalise to 2^128 units: nearest unit for each k > 0, what is left for 0; zeros at the end dropped."""
+    total = 2 * sum(weights) - weights[0]
+    units = [((weight << (UNIT_BITS + 1)) + total) // (2 * total) for weight in weights[1:]]
+    while units and units[-1] == 0:
+        units.pop()
+    return (TOTAL - 2 * sum(units), *units)
+
+
+def _cumulative_words(units: tuple[int, ...]) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+    """Units at or below each of -K..K-1, high and low 64 bits; K itself always completes the 2^128."""
+    cumulative, running = [], 0
+    for unit in (*units[:0:-1], *units[:-1]):
+        running += unit
+        cumulative.append(running)
+    high = np.array([entry >> 64 for entry in cumulative], dtype=np.uint64)
+    low = np.array([entry & _LOW_WORD for entry in cumulative], dtype=np.uint64)
+    return high, low
+
+
+@jit
+def _invert(
+    high: NDArray[np.uint64], low: NDArray[np.uint64], words: NDArray[np.uint64], out: NDArray[np.int64]
+) -> None:
+    """How many thresholds are at or below each 128-bit word: the inverse cumulative distribution."""
+    for i in range(words.shape[0]):
+        left, right = 0, high.size
+        while left < right:
+            middle = (left + right) // 2
+            above = high[middle] > words[i, 0] or (high[middle] == words[i, 0] and low[middle] > words[i, 1])
+            if above:
+                right = middle
+            else:
+                left = middle + 1
+        out[i] = left

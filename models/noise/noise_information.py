@@ -1,0 +1,226 @@
+"""Information that one noised count gives about one person: exact sums, and tables that err upwards only.
+
+The channel is ``Y = B + Z`` with ``B`` one when the person is counted (probability ``p``) and ``Z`` a
+symmetric integer noise, everybody else's counts being known. Turning the sign of the noise around turns ``p``
+into ``1 - p``, so every table here needs ``p`` in [0, 1/2] only.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import entr, xlog1py
+
+from models.numerics.elementwise import exp
+from models.numerics.jit import jit
+
+OCTAVES = 60
+CELLS_PER_OCTAVE = 64
+_NUMERIC_MARGIN = 1e-11  # relative; the float sums are good to 1e-12 for sigma up to 64
+_EXACT_INTEGRALS_UP_TO_SIGMA = 64.0
+_REACH = 13.0  # standard deviations: what lies beyond has mass below 1e-37
+_NODES_PER_SIGMA = 16
+
+
+class InformationTable(NamedTuple):
+    """Knots between which linear interpolation is never below the information; see :func:`table_information`.
+
+    ``grid`` (n,) is 0 followed by 64 equal cells in each octave of [2^-61, 1/2]; ``information_nats`` (n,).
+    """
+
+    grid: NDArray[np.float64]
+    information_nats: NDArray[np.float64]
+
+
+def binary_entropy(probability: NDArray[np.float64]) -> NDArray[np.float64]:
+    """``h(p) = -p ln p - (1-p) ln(1-p)`` nats, any shape.
+
+    Exactly 0 at 0 and 1, and the same bits for ``p`` and ``1 - p``.
+    """
+    p = np.clip(probability, 0.0, 1.0)  # a sum of probabilities may round to just above one
+    p = np.minimum(p, 1.0 - p)
+    return np.asarray(entr(p) - xlog1py(1.0 - p, -p), dtype=np.float64)
+
+
+def exact_information(noise: NDArray[np.float64], probability: float) -> float:
+    """``I(B; B + Z)`` in nats by the sum over all outputs, for a symmetric ``noise`` (n,)."""
+    p = min(probability, 1.0 - probability)
+    if p <= 0.0:
+        return 0.0
+    # At p the person who is counted looks like the one who is not at 1 - p, mirrored.
+    return float(p * _divergence(noise, p, 1.0 - p) + (1.0 - p) * _divergence(noise, 1.0 - p, p))
+
+
+def noise_information_table(noise: NDArray[np.float64]) -> InformationTable:
+    """Table for a symmetric integer noise with the probabilities ``noise`` (n,)."""
+    grid = _grid()
+    absent, counted = _divergences(noise, grid[1:])
+    information = grid[1:] * counted + (1.0 - grid[1:]) * absent
+    return _upper_table(grid, information, counted - absent)
+
+
+def large_sigma_information_table(sigma: float, truncated_mass: float) -> InformationTable:
+    """Table of ``p (1 - p) / (2 sigma^2)``, an upper bound for discrete and continuous Gaussian noise.
+
+    Information is the smallest expected divergence to any law, and the noise centred at ``p`` is one:
+    ``E (B - p)^2 / (2 sigma^2)`` plus the log-ratio of the normalisers, which is at most 0: by Poisson's
+    summation ``sum_k exp(-(k - p)^2 / (2 sigma^2))`` is a cosine series with positive terms, largest at 0.
+    """
+    grid = _grid()
+    own = grid[1:]
+    information = own * (1.0 - own) / (2.0 * sigma**2)
+    slope = (1.0 - 2.0 * own) / (2.0 * sigma**2)
+    table = _upper_table(grid, information, slope)
+    return table._replace(
+        information_nats=table.information_nats + truncation_information_nats(truncated_mass)
+    )
+
+
+def binary_channel_information_table(crossover: float, truncated_mass: float) -> InformationTable:
+    """Table for a channel that turns its one bit around with probability ``crossover`` in (0, 1/2).
+
+    Two-sided geometric noise is one: whether the published value lies above the others' count or not is all
+    that it tells about a person, every value on one side having the same likelihood ratio.
+    """
+    probability = np.array([1.0 - crossover, crossover])
+    return _likelihood_table(probability, probability[::-1] / probability, truncated_mass)
+
+
+def continuous_gaussian_information_table(sigma: float, truncated_mass: float) -> InformationTable:
+    """Table for *continuous* Gaussian noise of ``sigma`` people, 0.05 or more.
+
+    The integral over outputs by the trapezoidal rule, whose error for so smooth an integrand falls off as
+    ``exp(-32 pi^2 sigma)``: below the margin of the tables.
+    """
+    if sigma > _EXACT_INTEGRALS_UP_TO_SIGMA:
+        return large_sigma_information_table(sigma, truncated_mass)
+    places = np.arange(-_REACH, _REACH + 1.0 / sigma, 1.0 / _NODES_PER_SIGMA)
+    probability = exp(-0.5 * places**2)
+    ratio = exp((places - 0.5 / sigma) / sigma)
+    return _likelihood_table(probability / probability.sum(), ratio, truncated_mass)
+
+
+def _likelihood_table(
+    probability: NDArray[np.float64], ratio: NDArray[np.float64], truncated_mass: float
+) -> InformationTable:
+    """Table for a channel with the output probabilities (n,) of who is absent, and their ratios when counted.
+
+    The channel treats the two alike: what ``p`` does to one, ``1 - p`` does to the other.
+    """
+    grid = _grid()
+    own = grid[1:]
+    absent, counted = _likelihood_divergences(probability, ratio, own)
+    table = _upper_table(grid, own * counted + (1.0 - own) * absent, counted - absent)
+    return table._replace(
+        information_nats=table.information_nats + truncation_information_nats(truncated_mass)
+    )
+
+
+def truncation_information_nats(truncated_mass: float) -> float:
+    """What cutting and rounding a noise's table can add to the information, at most.
+
+    Couple table and ideal law so that they differ with probability ``tau``, whatever the count. Whether they
+    differ is worth ``h(tau)`` at most, and where they do everything may be lost: ``h(tau) + tau ln 2``.
+    """
+    tau = truncated_mass
+    return 0.0 if tau <= 0.0 else float(binary_entropy(np.array(tau))) + tau * math.log(2.0)
+
+
+def _grid() -> NDArray[np.float64]:
+    """0, then every octave below 1/2 in equal cells, then 1/2."""
+    octave = 1.0 + np.arange(CELLS_PER_OCTAVE) / CELLS_PER_OCTAVE
+    powers = 2.0 ** np.arange(-OCTAVES - 1, -1)
+    return np.concatenate(([0.0], np.outer(powers, octave).ravel(), [0.5]))
+
+
+def _upper_table(
+    grid: NDArray[np.float64], information: NDArray[np.float64], slope: NDArray[np.float64]
+) -> InformationTable:
+    """Raise the values of a concave function at ``grid[1:]`` so that interpolation errs upwards.
+
+    A concave function lies below its tangents; within a cell the two tangents meet at most ``sag`` above the
+    chord, so both ends are raised by that much. Below ``grid[1]`` the first tangent is the bound.
+    """
+    left, right = slice(None, -1), slice(1, None)
+    knots = grid[1:]
+    width = knots[right] - knots[left]
+    chord = (information[right] - information[left]) / width
+    above, below = np.maximum(slope[left] - chord, 0.0), np.maximum(chord - slope[right], 0.0)
+    bend = above + below
+    sag = width * above * below / np.where(bend > 0.0, bend, 1.0)
+    raised = information + np.maximum(np.append(sag, 0.0), np.insert(sag, 0, 0.0))
+    at_zero = np.maximum(information[0] - knots[0] * slope[0], 0.0)
+    values = np.insert(raised * (1.0 + _NUMERIC_MARGIN), 0, at_zero + _NUMERIC_MARGIN * information[0])
+    return InformationTable(grid, values)
+
+
+@jit
+def table_information(table: InformationTable, probability: float) -> float:
+    """Upper bound (nats) of the information at one ``probability`` in [0, 1], in constant time; for kernels.
+
+    Exactly 0 at 0 and 1. The cell is found from the number's exponent and leading bits, without a search.
+    """
+    p = min(probability, 1.0 - probability)
+    if p <= 0.0:
+        return 0.0
+    mantissa, exponent = math.frexp(p)  # p = mantissa 2^exponent, 1/2 <= mantissa < 1
+    cell = (exponent + OCTAVES) * CELLS_PER_OCTAVE + int((2.0 * mantissa - 1.0) * CELLS_PER_OCTAVE) + 1
+    cell = min(max(cell, 0), table.grid.size - 2)
+    left, right = table.grid[cell], table.grid[cell + 1]
+    share = (p - left) / (right - left)
+    return float(table.information_nats[cell] * (1.0 - share) + table.information_nats[cell + 1] * share)
+
+
+@jit
+def _divergence(noise: NDArray[np.float64], own: float, other: float) -> float:
+    """Divergence (nats) of the noise to ``own`` times itself plus ``other`` times itself shifted by one.
+
+    Sums ``x - ln(1 + x)`` of the relative change ``x``, which is never negative, so nothing cancels; the
+    changes themselves sum to minus the mass that the shift carries beyond the noise's last value.
+    """
+    total = other * noise[noise.size - 1]
+    for k in range(noise.size):
+        if noise[k] > 0.0:
+            ratio = noise[k - 1] / noise[k] if k > 0 else 0.0
+            total += noise[k] * _log_excess(own, other, ratio)
+    return float(total)
+
+
+@jit
+def _log_excess(own: float, other: float, ratio: float) -> float:
+    """``x - ln(1 + x)`` for ``1 + x = own + other * ratio`` with ``own + other = 1``."""
+    x = other * (ratio - 1.0)
+    if abs(x) < 1e-4:  # the difference would cancel; the series is good to x^5
+        return x * x * (0.5 - x * (1.0 / 3.0 - 0.25 * x))
+    if abs(x) < 0.5:
+        return x - math.log1p(x)
+    return x - math.log(own + other * ratio)  # 1 + x would lose a small `own`
+
+
+@jit
+def _divergences(
+    noise: NDArray[np.float64], probability: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Divergence of the output's law from the mixture, for who is absent and for who is counted."""
+    absent, counted = np.empty_like(probability), np.empty_like(probability)
+    for i in range(probability.size):
+        absent[i] = _divergence(noise, 1.0 - probability[i], probability[i])
+        counted[i] = _divergence(noise, probability[i], 1.0 - probability[i])
+    return absent, counted
+
+
+@jit
+def _likelihood_divergences(
+    outputs: NDArray[np.float64], ratio: NDArray[np.float64], probability: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """As :func:`_divergences`, for outputs given by their probabilities and likelihood ratios."""
+    absent, counted = np.zeros_like(probability), np.zeros_like(probability)
+    for i in range(probability.size):
+        p = probability[i]
+        for k in range(outputs.size):
+            absent[i] += outputs[k] * _log_excess(1.0 - p, p, ratio[k])
+            counted[i] += outputs[k] * _log_excess(p, 1.0 - p, ratio[k])
+    return absent, counted

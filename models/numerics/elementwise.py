@@ -1,0 +1,40 @@
+"""``exp`` and ``log`` of arrays, the same bits on every machine.
+
+numpy chooses among several ways to compute them by the CPU it runs on, and they differ in the last bit. These
+are the C library's, one number at a time; as good for anything that people are told or that workers compare.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from models.numerics.jit import jit
+
+
+def exp(values: ArrayLike) -> NDArray[np.float64]:
+    """``e^x`` of each entry, any shape; 0 at ``-inf``."""
+    found = np.array(values, dtype=np.float64, order="C")
+    _exp(found.reshape(-1))
+    return found
+
+
+def log(values: ArrayLike) -> NDArray[np.float64]:
+    """``ln x`` of each entry, any shape; ``-inf`` at 0."""
+    found = np.array(values, dtype=np.float64, order="C")
+    _log(found.reshape(-1))
+    return found
+
+
+@jit
+def _exp(values: NDArray[np.float64]) -> None:
+    for i in range(values.size):
+        values[i] = math.exp(values[i])
+
+
+@jit
+def _log(values: NDArray[np.float64]) -> None:
+    for i in range(values.size):
+        values[i] = math.log(values[i]) if values[i] > 0.0 else -np.inf

@@ -1,0 +1,1 @@
+"""Priors as files and messages: JSON and Parquet."""

@@ -1,0 +1,71 @@
+"""Reading and writing priors, JSON or Parquet by the file's name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from models.exceptions import PriorError, PriorFileError
+from models.priors.population import Population
+
+_SUFFIXES = (".json", ".parquet")
+
+
+def load_population(path: str | Path) -> Population:
+    """Everybody's prior from a ``.json`` or ``.parquet`` file.
+
+    :class:`~models.exceptions.PriorFileError` names the file, the person and the place in it.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise PriorFileError("the priors file must exist", str(path), "check the path")
+    try:
+        return _reader(path)(path)
+    except PriorError as error:
+        raise PriorFileError(f"in {path}, {error.must}", error.got, error.remedy) from error
+
+
+def save_population(population: Population, path: str | Path) -> None:
+    """Write everybody's prior; the file appears whole or not at all."""
+    path = Path(path)
+    write = _writer(path)
+    unfinished = path.with_name(path.name + ".unfinished")
+    try:
+        write(population, unfinished)
+        unfinished.replace(path)
+    finally:
+        unfinished.unlink(missing_ok=True)
+
+
+def _reader(path: Path) -> Callable[[Path], Population]:
+    """The function that reads such a file; the other format's library is not loaded."""
+    if _format(path) == ".json":
+        from models.prior_files.prior_json import read_json
+
+        return read_json
+    from models.prior_files.prior_parquet import read_parquet
+
+    return read_parquet
+
+
+def _writer(path: Path) -> Callable[[Population, Path], None]:
+    """The function that writes such a file."""
+    if _format(path) == ".json":
+        from models.prior_files.prior_json import write_json
+
+        return write_json
+    from models.prior_files.prior_parquet import write_parquet
+
+    return write_parquet
+
+
+def _format(path: Path) -> str:
+    """The file's format by its name."""
+    suffix = path.suffix.lower()
+    if suffix not in _SUFFIXES:
+        raise PriorFileError(
+            "a priors file must end in .json or .parquet",
+            path.name,
+            "rename it to say which it is",
+        )
+    return suffix

@@ -1,0 +1,250 @@
+"""Priors as Parquet, for many people: one row a person, its moves in list columns.
+
+Columns: ``person`` (text), ``places`` (int32 list), ``slots`` (int32, optional, 1), ``slot`` (int32 list,
+optional, null with one slot), ``row``, ``col`` (int32 lists of local indices), ``probability`` (double list),
+``initial`` (double list, optional, null = stationary). The names of the locations are JSON in the file's
+metadata under ``tallyguard.locations``, and what assumed priors rest on under ``tallyguard.assumed``.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from models.exceptions import PriorFileError
+from models.prior_files.prior_record import check_assumed
+from models.priors.packing import FlatChains
+from models.priors.population import Population
+from models.text.documents import DocumentError, parse_json
+
+_LOCATIONS = b"tallyguard.locations"
+_ASSUMED = b"tallyguard.assumed"
+_PEOPLE_A_BATCH = 20_000
+_REQUIRED = ("person", "places", "row", "col", "probability")
+_SCHEMA = pa.schema(
+    [
+        ("person", pa.string()),
+        ("places", pa.list_(pa.int32())),
+        ("slots", pa.int32()),
+        ("slot", pa.list_(pa.int32())),
+        ("row", pa.list_(pa.int32())),
+        ("col", pa.list_(pa.int32())),
+        ("probability", pa.list_(pa.float64())),
+        ("initial", pa.list_(pa.float64())),
+    ]
+)
+
+
+def read_parquet(path: Path) -> Population:
+    """Read a priors file batch by batch; :class:`PriorFileError` names file, column and person."""
+    try:
+        with pq.ParquetFile(path) as file:
+            _check_columns(path, file.schema_arrow.names)
+            names = _location_names(path, file)
+            assumed = _assumed(path, file)
+            parts = [_packed(path, batch, names) for batch in file.iter_batches(batch_size=_PEOPLE_A_BATCH)]
+    except DocumentError as error:
+        raise PriorFileError(
+            f"metadata 'tallyguard.locations' of {path} must be a JSON list", error, "write it again"
+        ) from None
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:  # of what it cannot decode
+        raise PriorFileError(f"{path} must be a Parquet file", error, "write it again") from None
+    if not parts:
+        return replace(Population.from_flat([], _empty(), names), assumed=assumed)
+    return replace(Population.concatenate(parts), assumed=assumed)
+
+
+def write_parquet(population: Population, path: Path) -> None:
+    """Write everybody; reading the file gives the same population bit for bit."""
+    names = json.dumps(population.location_names, ensure_ascii=False)
+    label = {} if population.assumed is None else {_ASSUMED: json.dumps(population.assumed)}
+    schema = _SCHEMA.with_metadata({_LOCATIONS: names, **label})
+    parts = max(1, -(-len(population) // _PEOPLE_A_BATCH))
+    with pq.ParquetWriter(path, schema, compression="zstd") as writer:
+        for part in population.split(parts):
+            writer.write_table(_table(part, schema))
+
+
+def _table(population: Population, schema: pa.Schema) -> pa.Table:
+    """One row a person."""
+    flat = population.to_flat()
+    entries = flat.entry_start
+    single = np.asarray(flat.slots == 1)
+    columns = [
+        pa.array(population.people, pa.string()),
+        _lists(flat.places_start, flat.places),
+        pa.array(flat.slots, pa.int32()),
+        _lists(entries, flat.slot, null=single),
+        _lists(entries, flat.row),
+        _lists(entries, flat.column),
+        _lists(entries, flat.probability),
+        _lists(flat.initial_start, flat.initial, null=np.diff(flat.initial_start) == 0),
+    ]
+    return pa.Table.from_arrays(columns, schema=schema)
+
+
+def _lists(
+    start: NDArray[np.int64], values: NDArray[Any], null: NDArray[np.bool_] | None = None
+) -> pa.ListArray[Any]:
+    """One list a person, null where told."""
+    mask = None if null is None else pa.array(null)
+    return pa.ListArray.from_arrays(pa.array(start, pa.int32()), pa.array(values), mask=mask)
+
+
+def _check_columns(path: Path, found: list[str]) -> None:
+    """Refuse missing, unknown and repeated columns."""
+    missing = [name for name in _REQUIRED if name not in found]
+    unknown = [name for name in found if name not in _SCHEMA.names]
+    repeated = sorted({name for name in found if found.count(name) > 1})
+    if missing or unknown or repeated:
+        raise PriorFileError(
+            f"columns of {path} must be {', '.join(_SCHEMA.names)} (slots, slot and initial may be missing)",
+            f"missing {missing}, unknown {unknown}, repeated {repeated}",
+            "rename or drop columns; the layout is in docs/reference/priors.md",
+        )
+
+
+def _location_names(path: Path, file: pq.ParquetFile) -> tuple[str, ...]:
+    """Names from the metadata, or the indices up to the highest place."""
+    metadata = file.schema_arrow.metadata or {}
+    if _LOCATIONS in metadata:
+        names = parse_json(metadata[_LOCATIONS])
+        if not isinstance(names, list):
+            raise PriorFileError(
+                f"metadata 'tallyguard.locations' of {path} must be a JSON list", names, "write it again"
+            )
+        return tuple(map(str, names))
+    highest = -1
+    for batch in file.iter_batches(batch_size=_PEOPLE_A_BATCH, columns=["places"]):
+        top = pc.max(pc.list_flatten(batch.column(0))).as_py()
+        highest = max(highest, -1 if top is None else top)
+    return tuple(map(str, range(highest + 1)))
+
+
+def _assumed(path: Path, file: pq.ParquetFile) -> str | None:
+    """What the priors rest on, from the metadata, where nobody was measured."""
+    metadata = file.schema_arrow.metadata or {}
+    return check_assumed(str(path), parse_json(metadata[_ASSUMED])) if _ASSUMED in metadata else None
+
+
+def _packed(path: Path, batch: pa.RecordBatch, names: tuple[str, ...]) -> Population:
+    """One batch of people."""
+    columns = {name: batch.column(name) for name in batch.schema.names}
+    for name in _REQUIRED:
+        if columns[name].null_count:
+            number = columns[name].is_null().to_pylist().index(True)
+            raise PriorFileError(
+                f"column {name!r} of {path} must have no nulls",
+                f"null for person {columns['person'][number].as_py()!r}",
+                "fill it, or leave the person out",
+            )
+    try:
+        people = list(map(str, columns["person"].to_pylist()))
+        return Population.from_flat(people, _flat(path, columns), names)
+    except pa.ArrowInvalid as error:
+        raise PriorFileError(
+            f"columns of {path} must have the documented types", error, "cast them"
+        ) from None
+
+
+def _flat(path: Path, columns: dict[str, pa.Array[Any]]) -> FlatChains:
+    """The columns of one batch as flat arrays."""
+    count = len(columns["person"])
+    entry_start, row = _column(columns["row"], pa.int32())
+    slots = np.ones(count, dtype=np.int32)
+    if "slots" in columns:
+        slots = columns["slots"].fill_null(1).cast(pa.int32()).to_numpy().astype(np.int32)
+    column_start, column = _column(columns["col"], pa.int32())
+    probability_start, probability = _column(columns["probability"], pa.float64())
+    _check_lengths(path, columns, "col", np.diff(column_start), np.diff(entry_start))
+    _check_lengths(path, columns, "probability", np.diff(probability_start), np.diff(entry_start))
+    _check_slots(path, columns, slots, np.diff(entry_start))
+    initial_start, initial = np.zeros(count + 1, dtype=np.int64), np.empty(0)
+    if "initial" in columns:
+        initial_start, initial = _column(columns["initial"], pa.float64())
+    slot = _slot(path, columns, slots, entry_start)
+    places_start, places = _column(columns["places"], pa.int32())
+    return FlatChains(
+        slots,
+        places_start,
+        places,
+        entry_start,
+        slot,
+        row,
+        column,
+        probability,
+        initial_start,
+        initial,
+    )
+
+
+def _check_slots(
+    path: Path, columns: dict[str, pa.Array[Any]], slots: NDArray[np.int32], moves: NDArray[np.int64]
+) -> None:
+    """Refuse more slots than moves before memory is taken for them: each slot has at least one."""
+    wrong = np.flatnonzero(slots > np.maximum(moves, 1))
+    if wrong.size:
+        person = columns["person"][int(wrong[0])].as_py()
+        raise PriorFileError(
+            f"the slots of person {person!r} in {path} must have a move each",
+            f"{moves[wrong[0]]} moves for {slots[wrong[0]]} slots",
+            "correct 'slots', or give each slot its moves",
+        )
+
+
+def _slot(
+    path: Path, columns: dict[str, pa.Array[Any]], slots: NDArray[np.int32], entry_start: NDArray[np.int64]
+) -> NDArray[np.int32]:
+    """The slot of every entry; zero for people whose list is null."""
+    result = np.zeros(entry_start[-1], dtype=np.int32)
+    if "slot" not in columns:
+        return result
+    start, values = _column(columns["slot"], pa.int32())
+    lengths = np.diff(start)
+    given = lengths > 0
+    wanted = np.where(given | (slots > 1), np.diff(entry_start), 0)
+    _check_lengths(path, columns, "slot", lengths, wanted)
+    result[np.repeat(given, np.diff(entry_start))] = values
+    return result
+
+
+def _column(column: pa.Array[Any], kind: pa.DataType) -> tuple[NDArray[np.int64], NDArray[Any]]:
+    """Offsets (N + 1,) and values of a list column; a null counts as empty."""
+    lengths = pc.fill_null(pc.list_value_length(column), 0).to_numpy(zero_copy_only=False)
+    values = pc.list_flatten(column)
+    if values.null_count:
+        raise pa.ArrowInvalid("a list contains null")
+    start = np.concatenate(([0], np.cumsum(lengths, dtype=np.int64)))
+    return start, np.array(values.cast(kind).to_numpy(zero_copy_only=False))
+
+
+def _check_lengths(
+    path: Path,
+    columns: dict[str, pa.Array[Any]],
+    name: str,
+    found: NDArray[np.int64],
+    wanted: NDArray[np.int64],
+) -> None:
+    """Refuse lists of one person that do not belong together."""
+    wrong = np.flatnonzero(found != wanted)
+    if wrong.size:
+        person = columns["person"][int(wrong[0])].as_py()
+        raise PriorFileError(
+            f"lists row, col, probability (and slot) of person {person!r} in {path} must be equally long",
+            f"{found[wrong[0]]} in {name!r} for {wanted[wrong[0]]}",
+            "give each move one of each",
+        )
+
+
+def _empty() -> FlatChains:
+    """Nobody."""
+    start, none = np.zeros(1, dtype=np.int64), np.empty(0, dtype=np.int32)
+    return FlatChains(none, start, none, start, none, none, none, np.empty(0), start, np.empty(0))

@@ -1,0 +1,78 @@
+"""The form in which chains reach the kernels: flat arrays, one person after the other, columns first.
+
+Column (gather) form beats row (scatter) form in every recursion of this project: predicting and
+max-product both need, for each place, all the places one can come from.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models.numerics.jit import inline, jit
+
+
+class ChainView(NamedTuple):
+    """One person's chain on its K own places with C slots; views into a population, never copies.
+
+    ``start[k]`` is the (cyclo-)stationary distribution of the place in slot ``k``; matrix ``k`` moves from
+    slot ``k`` to ``k + 1 mod C``; the probability of moving from place ``row[j]`` to ``y`` in slot ``k`` is
+    ``value[j]`` for ``column_start[k, y] <= j < column_start[k, y + 1]``. Rows within a column increase.
+    ``places[x]`` is the location index of place ``x``; places increase.
+    """
+
+    places: NDArray[np.int32]  # (K,)
+    start: NDArray[np.float64]  # (C, K)
+    column_start: NDArray[np.int32]  # (C, K + 1), offsets into row and value
+    row: NDArray[np.int32]  # (nnz of all slots,)
+    value: NDArray[np.float64]  # (nnz of all slots,)
+
+
+class PopulationArrays(NamedTuple):
+    """All chains of a population, packed: person ``i`` owns ``[x_start[i], x_start[i + 1])`` of each ``x``.
+
+    A chain whose matrix is full keeps its ``row`` too; kernels see from ``nnz == C * K * K`` that ``value``
+    is then the plain column-major matrix and need not read the indices.
+    """
+
+    slots: NDArray[np.int32]  # (N,) C of each person
+    places_start: NDArray[np.int64]  # (N + 1,)
+    places: NDArray[np.int32]
+    distribution_start: NDArray[np.int64]  # (N + 1,)
+    distribution: NDArray[np.float64]  # C * K a person, slot-major: (cyclo-)stationary
+    column_start_start: NDArray[np.int64]  # (N + 1,)
+    column_start: NDArray[np.int32]  # C * (K + 1) a person, offsets relative to the person's entries
+    entry_start: NDArray[np.int64]  # (N + 1,)
+    row: NDArray[np.int32]
+    value: NDArray[np.float64]
+    initial_start: NDArray[np.int64]  # (N + 1,) empty slice = starts (cyclo-)stationary
+    initial: NDArray[np.float64]  # K a person with a start of its own
+
+
+@inline
+def inlined_chain_view(population: PopulationArrays, person: int) -> ChainView:
+    """:func:`chain_view` compiled into its caller, for the loops in which a call would be felt."""
+    slots = population.slots[person]
+    places = population.places[population.places_start[person] : population.places_start[person + 1]]
+    entries = slice(population.entry_start[person], population.entry_start[person + 1])
+    distribution = population.distribution[
+        population.distribution_start[person] : population.distribution_start[person + 1]
+    ]
+    columns = population.column_start[
+        population.column_start_start[person] : population.column_start_start[person + 1]
+    ]
+    return ChainView(
+        places,
+        distribution.reshape(slots, places.size),
+        columns.reshape(slots, places.size + 1),
+        population.row[entries],
+        population.value[entries],
+    )
+
+
+@jit
+def chain_view(population: PopulationArrays, person: int) -> ChainView:
+    """The chain of one person of a population, for use inside and outside kernels."""
+    return inlined_chain_view(population, person)

@@ -1,0 +1,234 @@
+"""From triplets to the packed column form and back: checking, sorting. Kernels give a fault, no text."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models.numerics.jit import jit, pjit
+from models.priors.chain import PopulationArrays, chain_view
+
+ROW_TOLERANCE = 1e-6  # a row may miss one by this much, and is then renormalised
+_ROUNDING = 1e-14  # a row that sums to one up to rounding is kept bit for bit
+
+OK, BAD_PLACES, BAD_INDEX, BAD_PROBABILITY, BAD_ROW, DUPLICATE, BAD_INITIAL = range(7)
+
+
+class FlatChains(NamedTuple):
+    """Chains of many people as triplets, one person after the other; ``x_start`` (N + 1,) as packed.
+
+    Entry ``j`` of a person says: in slot ``slot[j]`` the move from local place ``row[j]`` to ``column[j]``
+    has ``probability[j]``. Any order; what is not listed is zero.
+    """
+
+    slots: NDArray[np.int32]  # (N,)
+    places_start: NDArray[np.int64]
+    places: NDArray[np.int32]  # location indices, increasing within a person
+    entry_start: NDArray[np.int64]
+    slot: NDArray[np.int32]
+    row: NDArray[np.int32]
+    column: NDArray[np.int32]
+    probability: NDArray[np.float64]
+    initial_start: NDArray[np.int64]  # empty slice = starts (cyclo-)stationary
+    initial: NDArray[np.float64]
+
+
+class Faults(NamedTuple):
+    """What is wrong with each person: code, where (entry, ``slot * K + row`` or place), number found."""
+
+    code: NDArray[np.int8]  # (N,) OK or one of the BAD_ codes
+    where: NDArray[np.int64]
+    got: NDArray[np.float64]
+
+
+@jit
+def _places_fault(places: NDArray[np.int32], location_count: int) -> int:
+    """Position of the first place that is out of range or not above the one before; -1 if none."""
+    for x in range(places.size):
+        if places[x] < 0 or places[x] >= location_count or (x > 0 and places[x] <= places[x - 1]):
+            return x
+    return -1
+
+
+@jit
+def _entry_fault(
+    slots: int,
+    size: int,
+    slot: NDArray[np.int32],
+    row: NDArray[np.int32],
+    column: NDArray[np.int32],
+    probability: NDArray[np.float64],
+) -> tuple[int, int]:
+    """Code and position of the first entry outside the matrices or that is no probability."""
+    for j in range(row.size):
+        if not (0 <= slot[j] < slots and 0 <= row[j] < size and 0 <= column[j] < size):
+            return BAD_INDEX, j
+        if not 0.0 <= probability[j] < np.inf:  # false for NaN too
+            return BAD_PROBABILITY, j
+    return OK, -1
+
+
+@jit
+def _counting_sort(
+    order: NDArray[np.int64], key: NDArray[np.int64], keys: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Stable reordering of ``order`` by ``key[order]``, and where each key begins (keys + 1,)."""
+    start = np.zeros(keys + 1, dtype=np.int64)
+    for j in range(key.size):
+        start[key[j] + 1] += 1
+    for k in range(keys):
+        start[k + 1] += start[k]
+    free = start.copy()
+    result = np.empty_like(order)
+    for j in order:
+        result[free[key[j]]] = j
+        free[key[j]] += 1
+    return result, start
+
+
+@jit
+def _normalise(
+    probability: NDArray[np.float64], group: NDArray[np.int64], groups: int, out: NDArray[np.float64]
+) -> tuple[int, float]:
+    """Scale each group to sum to one; the first that misses one by more than the tolerance and its sum."""
+    total = np.zeros(groups)
+    for j in range(group.size):
+        total[group[j]] += probability[j]
+    for k in range(groups):
+        if not abs(total[k] - 1.0) <= ROW_TOLERANCE:
+            return k, total[k]
+    for j in range(group.size):
+        scale = total[group[j]]
+        out[j] = probability[j] / scale if abs(scale - 1.0) > _ROUNDING else probability[j]
+    return -1, 1.0
+
+
+@jit
+def _duplicate(order: NDArray[np.int64], row: NDArray[np.int32], start: NDArray[np.int64]) -> int:
+    """The first entry that names the same move as the one before it in column order; -1 if none."""
+    for k in range(start.size - 1):
+        for j in range(start[k] + 1, start[k + 1]):
+            if row[order[j]] == row[order[j - 1]]:
+                return int(order[j])
+    return -1
+
+
+@jit
+def _pack_person(
+    flat: FlatChains,
+    person: int,
+    column_start: NDArray[np.int32],
+    row_out: NDArray[np.int32],
+    value_out: NDArray[np.float64],
+) -> tuple[int, int, float]:
+    """Check one person's triplets and write them in column form; fault code, where, and the number found."""
+    entries = slice(flat.entry_start[person], flat.entry_start[person + 1])
+    slot, row, column = flat.slot[entries], flat.row[entries], flat.column[entries]
+    probability = flat.probability[entries]
+    slots, size = flat.slots[person], flat.places_start[person + 1] - flat.places_start[person]
+    code, where = _entry_fault(slots, size, slot, row, column, probability)
+    if code != OK:
+        return code, where, 0.0
+    scaled = np.empty_like(probability)
+    missed, total = _normalise(probability, slot * np.int64(size) + row, slots * size, scaled)
+    if missed >= 0:
+        return BAD_ROW, missed, total
+    by_row, _ = _counting_sort(np.arange(row.size), row.astype(np.int64), size)
+    order, start = _counting_sort(by_row, slot * np.int64(size) + column, slots * size)
+    twice = _duplicate(order, row, start)
+    if twice >= 0:
+        return DUPLICATE, twice, 0.0
+    for k in range(slots):
+        for y in range(size + 1):
+            column_start[k * (size + 1) + y] = start[k * size + y]
+    for j in range(order.size):
+        row_out[j] = row[order[j]]
+        value_out[j] = scaled[order[j]]
+    return OK, -1, 0.0
+
+
+@jit
+def _initial_fault(initial: NDArray[np.float64], size: int, out: NDArray[np.float64]) -> tuple[int, float]:
+    """Normalise a person's own start; where it is wrong (size = its length or sum) and the number found."""
+    if initial.size == 0:
+        return -1, 0.0
+    if initial.size != size:
+        return size, float(initial.size)
+    for x in range(size):
+        if not 0.0 <= initial[x] < np.inf:
+            return x, initial[x]
+    missed, total = _normalise(initial, np.zeros(size, dtype=np.int64), 1, out)
+    return (size, total) if missed >= 0 else (-1, 0.0)
+
+
+@jit
+def _check_person(
+    flat: FlatChains,
+    person: int,
+    location_count: int,
+    column_start: NDArray[np.int32],
+    row_out: NDArray[np.int32],
+    value_out: NDArray[np.float64],
+    initial_out: NDArray[np.float64],
+) -> tuple[int, int, float]:
+    """Check and write one person whole: places, entries, start."""
+    places = flat.places[flat.places_start[person] : flat.places_start[person + 1]]
+    wrong = _places_fault(places, location_count)
+    if wrong >= 0 or places.size == 0 or flat.slots[person] < 1:
+        return BAD_PLACES, wrong, 0.0
+    code, where, got = _pack_person(flat, person, column_start, row_out, value_out)
+    if code != OK:
+        return code, where, got
+    initial = flat.initial[flat.initial_start[person] : flat.initial_start[person + 1]]
+    wrong, got = _initial_fault(initial, places.size, initial_out)
+    return (BAD_INITIAL, wrong, got) if wrong >= 0 else (OK, -1, 0.0)
+
+
+@pjit(lambda flat, *_: flat.slots.size, least=64)
+def pack_columns(
+    begin: int,
+    end: int,
+    flat: FlatChains,
+    location_count: int,
+    column_start_start: NDArray[np.int64],
+    column_start: NDArray[np.int32],
+    row_out: NDArray[np.int32],
+    value_out: NDArray[np.float64],
+    initial_out: NDArray[np.float64],
+    fault_code: NDArray[np.int8],
+    fault_where: NDArray[np.int64],
+    fault_got: NDArray[np.float64],
+) -> None:
+    """Check everybody and write the column form; what is wrong with whom goes to the three fault arrays."""
+    for person in range(begin, end):
+        entries = slice(flat.entry_start[person], flat.entry_start[person + 1])
+        fault_code[person], fault_where[person], fault_got[person] = _check_person(
+            flat,
+            person,
+            location_count,
+            column_start[column_start_start[person] : column_start_start[person + 1]],
+            row_out[entries],
+            value_out[entries],
+            initial_out[flat.initial_start[person] : flat.initial_start[person + 1]],
+        )
+
+
+@pjit(lambda population, *_: population.slots.size, least=256)
+def unpack_columns(
+    begin: int,
+    end: int,
+    population: PopulationArrays,
+    slot: NDArray[np.int32],
+    row: NDArray[np.int32],
+    column: NDArray[np.int32],
+) -> None:
+    """Write slot, row and column of every entry, in the order of ``population.value``."""
+    for person in range(begin, end):
+        view = chain_view(population, person)
+        first = population.entry_start[person]
+        for k in range(view.column_start.shape[0]):
+            for y in range(view.places.size):
+                for j in range(view.column_start[k, y], view.column_start[k, y + 1]):
+                    slot[first + j], row[first + j], column[first + j] = k, view.row[j], y

@@ -1,0 +1,367 @@
+"""All priors of a deployment packed in flat arrays, the form the accountants walk over."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from models.exceptions import PriorError
+from models.priors.chain import ChainView, PopulationArrays, chain_view
+from models.priors.packing import Faults, FlatChains, pack_columns, unpack_columns
+from models.priors.prior import MovementPrior, moves_of, real, whole
+from models.priors.prior_faults import check_layout, explain
+from models.priors.stationary_kernel import fill_distributions
+
+Number = TypeVar("Number", bound=np.generic)
+
+_OFFSETS = ("places_start", "distribution_start", "column_start_start", "entry_start", "initial_start")
+_CONTENTS = ("places", "distribution", "column_start", "row", "initial")
+_CHAIN_OFFSETS = ("places_start", "entry_start", "initial_start")
+_CHAIN_LISTS: tuple[tuple[str, type[Any]], ...] = (
+    *(("slots", np.int32), ("places", np.int32), ("slot", np.int32), ("row", np.int32)),
+    *(("column", np.int32), ("probability", np.float64), ("initial", np.float64)),
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Population:
+    """Everybody's movement prior on the same ``M`` locations; immutable, order of people kept.
+
+    ``people`` are ids or pseudonyms, ``location_names[m]`` names location ``m``. All numbers are in
+    ``arrays`` (:class:`models.priors.chain.PopulationArrays`): each person on its own places and with its own
+    cycle. ``assumed`` says what the priors rest on where nobody was measured; None for priors of measured
+    people.
+    """
+
+    people: tuple[str, ...]
+    location_names: tuple[str, ...]
+    arrays: PopulationArrays
+    assumed: str | None = None
+
+    @classmethod
+    def pack(cls, priors: Iterable[MovementPrior], location_names: Sequence[str] | None = None) -> Population:
+        """Pack priors in their order; locations are named "0".."M-1" up to the highest place if not given."""
+        builder = PopulationBuilder()
+        for prior in priors:
+            builder.add_prior(prior)
+        return builder.build(location_names)
+
+    @classmethod
+    def from_flat(
+        cls, people: Sequence[str], flat: FlatChains, location_names: Sequence[str] | None = None
+    ) -> Population:
+        """Pack many people at once from triplets; checks everything a prior is checked for.
+
+        :class:`~models.exceptions.PriorError` names the first wrong person, slot and row and the remedy.
+        """
+        _check_people(people, flat)
+        check_layout(people, flat)
+        names = _names(location_names, flat.places)
+        flat = drop_zeros(flat)
+        arrays, faults = _pack(flat, len(names))
+        wrong = np.flatnonzero(faults.code)
+        if wrong.size:
+            raise explain(people[wrong[0]], flat, faults, int(wrong[0]), names)
+        fill_distributions(arrays)
+        return cls(tuple(people), names, arrays)
+
+    def __len__(self) -> int:
+        """Number of people."""
+        return len(self.people)
+
+    @property
+    def location_count(self) -> int:
+        """Number of locations ``M``."""
+        return len(self.location_names)
+
+    @property
+    def bytes_per_person(self) -> float:
+        """Memory of the packed arrays a person, without the ids."""
+        return float(sum(array.nbytes for array in self.arrays)) / max(len(self), 1)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 of everything that is believed about everybody."""
+        digest = hashlib.sha256()
+        for names in (self.location_names, self.people):
+            digest.update(json.dumps(names).encode())
+        for array in self.arrays:
+            digest.update(array.tobytes())
+        return digest.hexdigest()
+
+    @cached_property
+    def _positions(self) -> dict[str, int]:
+        return {person: position for position, person in enumerate(self.people)}
+
+    def position(self, person: str) -> int:
+        """Where a person stands; :class:`~models.exceptions.PriorError` for an id that is not there."""
+        if person not in self._positions:
+            raise PriorError(
+                "a person must be one of those whose prior is known", repr(person), "check the id"
+            )
+        return self._positions[person]
+
+    def chain(self, person: int) -> ChainView:
+        """The chain of the person at this position: views, not copies."""
+        if not 0 <= person < len(self):
+            raise IndexError(f"person must be 0..{len(self) - 1}, got {person}")
+        return chain_view(self.arrays, person)
+
+    def initial(self, person: int) -> NDArray[np.float64] | None:
+        """The person's own start (K,), or None if it starts (cyclo-)stationary."""
+        begin, end = self.arrays.initial_start[person : person + 2]
+        return self.arrays.initial[begin:end] if end > begin else None
+
+    def prior(self, person: int | str) -> MovementPrior:
+        """The prior of the person at this position or with this id, unpacked."""
+        person = self.position(person) if isinstance(person, str) else person
+        flat = self.subset([person]).to_flat()
+        return MovementPrior.from_triplets(
+            self.people[person],
+            flat.places,
+            flat.row,
+            flat.column,
+            flat.probability,
+            slot=flat.slot,
+            slots=int(flat.slots[0]),
+            initial=self.initial(person),
+        )
+
+    def priors(self) -> Iterable[MovementPrior]:
+        """Everybody's prior, one after the other."""
+        return (self.prior(person) for person in range(len(self)))
+
+    def subset(self, chosen: Sequence[int] | NDArray[np.int64]) -> Population:
+        """The people at these positions, in this order, as a population of its own."""
+        index = np.asarray(chosen, dtype=np.int64)
+        people = tuple(self.people[i] for i in index)
+        return Population(people, self.location_names, _take(self.arrays, index), self.assumed)
+
+    def split(self, parts: int) -> list[Population]:
+        """Partitions of nearly equal numbers of people, consecutive, together everybody."""
+        return [self.subset(part) for part in np.array_split(np.arange(len(self)), parts)]
+
+    @classmethod
+    def concatenate(cls, parts: Sequence[Population]) -> Population:
+        """Several populations on the same locations as one, e.g. packed in chunks to save memory."""
+        names = {part.location_names for part in parts}
+        if len(names) != 1:
+            raise PriorError(
+                "populations to be joined must have the same locations", f"{len(names)} lists", "align them"
+            )
+        people = tuple(person for part in parts for person in part.people)
+        _check_unique(people)
+        assumed = next((part.assumed for part in parts if part.assumed is not None), None)
+        return cls(people, names.pop(), _join([part.arrays for part in parts]), assumed)
+
+    def to_flat(self) -> FlatChains:
+        """The triplets, from which :meth:`from_flat` gives the same arrays back bit for bit."""
+        arrays = self.arrays
+        slot, row, column = (np.empty(arrays.row.size, dtype=np.int32) for _ in range(3))
+        unpack_columns(arrays, slot, row, column)
+        return FlatChains(
+            arrays.slots,
+            arrays.places_start,
+            arrays.places,
+            arrays.entry_start,
+            slot,
+            row,
+            column,
+            arrays.value,
+            arrays.initial_start,
+            arrays.initial,
+        )
+
+
+class PopulationBuilder:
+    """Collects people one at a time; :meth:`build` packs and checks them all at once."""
+
+    def __init__(self) -> None:
+        self.people: list[str] = []
+        self._slots: list[int] = []
+        self._places: list[NDArray[np.int32]] = []
+        self._slot: list[NDArray[np.int32]] = []
+        self._row: list[NDArray[np.int32]] = []
+        self._column: list[NDArray[np.int32]] = []
+        self._probability: list[NDArray[np.float64]] = []
+        self._initial: list[NDArray[np.float64]] = []
+
+    def add(
+        self,
+        person: str,
+        places: ArrayLike,
+        row: ArrayLike,
+        column: ArrayLike,
+        probability: ArrayLike,
+        *,
+        slot: ArrayLike | None = None,
+        slots: int = 1,
+        initial: ArrayLike | None = None,
+    ) -> None:
+        """Add one person by triplets of local indices.
+
+        :class:`~models.exceptions.PriorError` where the lists do not fit each other, and the builder is as
+        before; whether they are a chain is checked by :meth:`build`.
+        """
+        moves = moves_of(person, row, column, probability, slot)
+        own = whole(person, "places", places)
+        start = np.empty(0) if initial is None else real(person, "initial", initial)
+        count = whole(person, "slots", [slots])
+        self.people.append(person)
+        self._slots.append(int(count[0]))
+        self._places.append(own)
+        self._slot.append(moves.slot)
+        self._row.append(moves.row)
+        self._column.append(moves.column)
+        self._probability.append(moves.probability)
+        self._initial.append(start)
+
+    def add_prior(self, prior: MovementPrior) -> None:
+        """Add one prior that already exists."""
+        moves = prior.moves()
+        self.add(
+            prior.person,
+            prior.places,
+            moves.row,
+            moves.column,
+            moves.probability,
+            slot=moves.slot,
+            slots=prior.slots,
+            initial=prior.initial,
+        )
+
+    def build(self, location_names: Sequence[str] | None = None) -> Population:
+        """Pack everybody added so far."""
+        return Population.from_flat(self.people, self.flat(), location_names)
+
+    def flat(self) -> FlatChains:
+        """The triplets of everybody added so far, as yet unchecked."""
+        return FlatChains(
+            np.array(self._slots, dtype=np.int32),
+            _offsets([part.size for part in self._places]),
+            _joined(self._places, np.int32),
+            _offsets([part.size for part in self._row]),
+            _joined(self._slot, np.int32),
+            _joined(self._row, np.int32),
+            _joined(self._column, np.int32),
+            _joined(self._probability, np.float64),
+            _offsets([part.size for part in self._initial]),
+            _joined(self._initial, np.float64),
+        )
+
+
+def join_chains(parts: Sequence[FlatChains]) -> FlatChains:
+    """The triplets of several lots of people, one lot after the other."""
+    joined: dict[str, Any] = {
+        name: _joined([getattr(part, name) for part in parts], kind) for name, kind in _CHAIN_LISTS
+    }
+    for name in _CHAIN_OFFSETS:
+        joined[name] = _offsets(_joined([np.diff(getattr(part, name)) for part in parts], np.int64))
+    return FlatChains(**joined)
+
+
+def drop_zeros(flat: FlatChains) -> FlatChains:
+    """The same chains without entries of probability zero."""
+    kept = flat.probability != 0.0
+    if kept.all():
+        return flat
+    before = np.concatenate(([0], np.cumsum(kept)))
+    return flat._replace(
+        entry_start=before[flat.entry_start],
+        slot=flat.slot[kept],
+        row=flat.row[kept],
+        column=flat.column[kept],
+        probability=flat.probability[kept],
+    )
+
+
+def _pack(flat: FlatChains, location_count: int) -> tuple[PopulationArrays, Faults]:
+    """Allocate the packed arrays and fill all but the distributions."""
+    count = flat.slots.size
+    size = np.diff(flat.places_start)
+    distribution_start = _offsets(flat.slots * size)
+    column_start_start = _offsets(flat.slots * (size + 1))
+    arrays = PopulationArrays(
+        flat.slots.astype(np.int32),
+        flat.places_start.astype(np.int64),
+        flat.places.astype(np.int32),
+        distribution_start,
+        np.zeros(distribution_start[-1]),
+        column_start_start,
+        np.zeros(column_start_start[-1], dtype=np.int32),
+        flat.entry_start.astype(np.int64),
+        np.empty(flat.row.size, dtype=np.int32),
+        np.empty(flat.row.size),
+        flat.initial_start.astype(np.int64),
+        np.empty(flat.initial.size),
+    )
+    faults = Faults(np.zeros(count, np.int8), np.zeros(count, np.int64), np.zeros(count))
+    columns, row, value = arrays.column_start, arrays.row, arrays.value
+    pack_columns(flat, location_count, column_start_start, columns, row, value, arrays.initial, *faults)
+    return arrays, faults
+
+
+def _offsets(lengths: ArrayLike) -> NDArray[np.int64]:
+    """Where each of consecutive pieces begins, and the end of the last."""
+    return np.concatenate(([0], np.cumsum(np.asarray(lengths, dtype=np.int64)))).astype(np.int64)
+
+
+def _joined(parts: Sequence[NDArray[Number]], dtype: type[Number]) -> NDArray[Number]:
+    """The pieces as one array, also when there are none."""
+    return np.concatenate(parts) if parts else np.empty(0, dtype=dtype)
+
+
+def _take(arrays: PopulationArrays, index: NDArray[np.int64]) -> PopulationArrays:
+    """The arrays of the people at ``index``."""
+    taken: dict[str, Any] = {"slots": arrays.slots[index]}
+    for offsets, contents in zip(_OFFSETS, _CONTENTS, strict=True):
+        start = getattr(arrays, offsets)
+        length = start[index + 1] - start[index]
+        taken[offsets] = _offsets(length)
+        source = np.repeat(start[index] - taken[offsets][:-1], length) + np.arange(length.sum())
+        taken[contents] = getattr(arrays, contents)[source]
+        if contents == "row":
+            taken["value"] = arrays.value[source]
+    return PopulationArrays(**taken)
+
+
+def _join(parts: Sequence[PopulationArrays]) -> PopulationArrays:
+    """The arrays of several populations, one after the other."""
+    joined: dict[str, Any] = {
+        name: np.concatenate([getattr(part, name) for part in parts]) for name in ("slots", "value")
+    }
+    for offsets, contents in zip(_OFFSETS, _CONTENTS, strict=True):
+        joined[offsets] = _offsets(np.concatenate([np.diff(getattr(part, offsets)) for part in parts]))
+        joined[contents] = np.concatenate([getattr(part, contents) for part in parts])
+    return PopulationArrays(**joined)
+
+
+def _names(location_names: Sequence[str] | None, places: NDArray[np.int32]) -> tuple[str, ...]:
+    """The given names, or the indices as names up to the highest place."""
+    if location_names is not None:
+        return tuple(location_names)
+    return tuple(map(str, range(int(places.max()) + 1 if places.size else 0)))
+
+
+def _check_unique(people: Sequence[str]) -> None:
+    """Refuse two priors of one person."""
+    if len(set(people)) < len(people):
+        twice = next(a for a, b in pairwise(sorted(people)) if a == b)
+        raise PriorError("each person must have one prior", f"{twice!r} twice", "keep one of the two")
+
+
+def _check_people(people: Sequence[str], flat: FlatChains) -> None:
+    """Refuse a list of people that does not fit the chains."""
+    _check_unique(people)
+    if len(people) != flat.slots.size:
+        raise PriorError(
+            "there must be as many people as chains", f"{len(people)} and {flat.slots.size}", "align the two"
+        )

@@ -1,0 +1,271 @@
+"""What is believed about one person's movements: a validated Markov chain on the person's own places."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import csr_array
+
+from models.exceptions import PriorError
+from models.priors.chain import ChainView
+from models.priors.packing import Faults, FlatChains, pack_columns
+from models.priors.prior_faults import explain
+from models.priors.stationary_kernel import cyclo_stationary
+
+
+class Moves(NamedTuple):
+    """Triplets of all slots: in ``slot`` from ``row`` to ``column``, local places, with ``probability``."""
+
+    slot: NDArray[np.int32]
+    row: NDArray[np.int32]
+    column: NDArray[np.int32]
+    probability: NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class MovementPrior:
+    """One person's Markov chain on ``K`` own places, with one matrix or a cycle of ``C`` of them.
+
+    ``places`` (K,) are increasing location indices; ``transitions[k]`` (K, K) moves from slot ``k`` of the
+    cycle to ``k + 1``; ``initial`` (K,) is the law of the first step, None for the (cyclo-)stationary start.
+    Rows may miss a sum of one by 1e-6 and are then renormalised. :class:`~models.exceptions.PriorError` names
+    the person, the slot, the row and what to do.
+    """
+
+    person: str
+    places: NDArray[np.int32]
+    transitions: tuple[csr_array, ...]
+    initial: NDArray[np.float64] | None = None
+
+    def __post_init__(self) -> None:
+        """Check everything, then keep the checked and normalised form."""
+        columns = _columns(self._flat(), self.person)
+        size = columns.places.size
+        set_once = object.__setattr__
+        set_once(self, "places", columns.places)
+        set_once(self, "transitions", transition_matrices(columns.view))
+        set_once(self, "initial", columns.initial)
+        set_once(self, "_view", columns.view._replace(start=np.zeros((self.slots, size))))
+
+    @classmethod
+    def from_dense(
+        cls,
+        person: str,
+        matrices: ArrayLike | Sequence[ArrayLike],
+        places: ArrayLike | None = None,
+        initial: ArrayLike | None = None,
+    ) -> MovementPrior:
+        """A prior from one matrix (K, K) or a cycle of them (C, K, K)."""
+        dense = np.asarray(matrices, dtype=np.float64)
+        stack = dense[np.newaxis] if dense.ndim == 2 else dense
+        if stack.ndim != 3 or stack.shape[1] != stack.shape[2]:
+            raise _shape_error(person, dense.shape)
+        return cls.from_csr(person, [csr_array(matrix) for matrix in stack], places, initial)
+
+    @classmethod
+    def from_csr(
+        cls,
+        person: str,
+        matrices: Sequence[csr_array],
+        places: ArrayLike | None = None,
+        initial: ArrayLike | None = None,
+    ) -> MovementPrior:
+        """A prior from sparse matrices (K, K), one a slot; ``places`` are 0..K-1 if not given."""
+        for matrix in matrices:
+            if matrix.ndim != 2 or matrix.shape != (matrices[0].shape[0],) * 2:
+                raise _shape_error(person, matrix.shape)
+        own = np.arange(matrices[0].shape[0] if matrices else 0) if places is None else places
+        start = None if initial is None else np.asarray(initial)
+        return cls(person, np.asarray(own), tuple(matrices), start)
+
+    @classmethod
+    def from_triplets(
+        cls,
+        person: str,
+        places: ArrayLike,
+        row: ArrayLike,
+        column: ArrayLike,
+        probability: ArrayLike,
+        *,
+        slot: ArrayLike | None = None,
+        slots: int = 1,
+        initial: ArrayLike | None = None,
+    ) -> MovementPrior:
+        """A prior from moves between local places (positions in ``places``), each given once."""
+        moves = moves_of(person, row, column, probability, slot)
+        own = whole(person, "places", places)
+        start = None if initial is None else real(person, "initial", initial)
+        columns = _columns(_one(own, slots, moves, start), person)
+        return cls(person, columns.places, transition_matrices(columns.view), columns.initial)
+
+    @property
+    def slots(self) -> int:
+        """Number of slots ``C`` of the cycle."""
+        return len(self.transitions)
+
+    @property
+    def size(self) -> int:
+        """Number of places ``K``."""
+        return int(self.places.size)
+
+    def moves(self) -> Moves:
+        """All transitions as triplets."""
+        return _moves(self.transitions)
+
+    def chain(self) -> ChainView:
+        """The chain as kernels want it, with its (cyclo-)stationary distribution; kept once computed."""
+        view: ChainView = self._view  # type: ignore[attr-defined]
+        if not view.start.any():
+            cyclo_stationary(view.column_start, view.row, view.value, view.start)
+        return view
+
+    def _flat(self) -> FlatChains:
+        """This one person as triplets, after refusing matrices that do not fit the places."""
+        places = whole(self.person, "places", self.places)
+        start = None if self.initial is None else real(self.person, "initial", self.initial)
+        for matrix in self.transitions:
+            if matrix.shape != (places.size, places.size):
+                raise _shape_error(self.person, matrix.shape, int(places.size))
+        return _one(places, len(self.transitions), _moves(self.transitions), start)
+
+
+class _Columns(NamedTuple):
+    """A checked person: column form without its distribution, and the start of its own."""
+
+    view: ChainView
+    initial: NDArray[np.float64] | None
+
+    @property
+    def places(self) -> NDArray[np.int32]:
+        return self.view.places
+
+
+def transition_matrices(chain: ChainView) -> tuple[csr_array, ...]:
+    """The matrices (K, K) of a chain, one a slot."""
+    size = chain.places.size
+    matrices = []
+    for bounds in chain.column_start:
+        columns = np.repeat(np.arange(size, dtype=np.int32), np.diff(bounds))
+        entries = slice(bounds[0], bounds[-1])
+        matrices.append(csr_array((chain.value[entries], (chain.row[entries], columns)), shape=(size, size)))
+    return tuple(matrices)
+
+
+def _moves(transitions: Sequence[csr_array]) -> Moves:
+    """The triplets of several matrices, explicit zeros left out."""
+    parts = [matrix.tocoo() for matrix in transitions]
+    kept = [part.data != 0.0 for part in parts]
+    slots = [np.full(int(keep.sum()), slot, dtype=np.int32) for slot, keep in enumerate(kept)]
+    rows = [part.row[keep].astype(np.int32) for part, keep in zip(parts, kept, strict=True)]
+    columns = [part.col[keep].astype(np.int32) for part, keep in zip(parts, kept, strict=True)]
+    values = [part.data[keep].astype(np.float64) for part, keep in zip(parts, kept, strict=True)]
+    none = np.empty(0, dtype=np.int32)
+    return Moves(
+        np.concatenate([none, *slots]),
+        np.concatenate([none, *rows]),
+        np.concatenate([none, *columns]),
+        np.concatenate([np.empty(0), *values]),
+    )
+
+
+def _one(
+    places: NDArray[np.int32], slots: int, moves: Moves, initial: NDArray[np.float64] | None
+) -> FlatChains:
+    """The flat form of a single person."""
+    start = np.empty(0) if initial is None else initial
+    return FlatChains(
+        np.array([slots], dtype=np.int32),
+        np.array([0, places.size], dtype=np.int64),
+        places,
+        np.array([0, moves.row.size], dtype=np.int64),
+        *moves,
+        np.array([0, start.size], dtype=np.int64),
+        start,
+    )
+
+
+def _columns(flat: FlatChains, person: str) -> _Columns:
+    """Check one person and bring it in column form."""
+    slots, size = int(flat.slots[0]), int(flat.places.size)
+    column_start = np.zeros((slots, size + 1), dtype=np.int32)
+    row, value = np.empty(flat.row.size, dtype=np.int32), np.empty(flat.row.size)
+    initial = np.empty(flat.initial.size)
+    faults = Faults(np.zeros(1, np.int8), np.zeros(1, np.int64), np.zeros(1))
+    bounds = np.array([0, column_start.size], dtype=np.int64)
+    limit = np.iinfo(np.int32).max
+    pack_columns(flat, limit, bounds, column_start.reshape(-1), row, value, initial, *faults)
+    if faults.code[0]:
+        raise explain(person, flat, faults, 0)
+    view = ChainView(flat.places, np.zeros((slots, size)), column_start, row, value)
+    return _Columns(view, initial if initial.size else None)
+
+
+def moves_of(
+    person: str, row: ArrayLike, column: ArrayLike, probability: ArrayLike, slot: ArrayLike | None = None
+) -> Moves:
+    """A person's triplets as arrays of one length; :class:`PriorError` where the lists do not fit."""
+    rows = whole(person, "rows", row)
+    moves = Moves(
+        np.zeros_like(rows) if slot is None else whole(person, "slots", slot),
+        rows,
+        whole(person, "columns", column),
+        real(person, "probabilities", probability),
+    )
+    lengths = {name: part.size for name, part in moves._asdict().items()}
+    if len(set(lengths.values())) > 1:
+        raise PriorError(
+            f"the lists of moves of person {person!r} must be equally long",
+            ", ".join(f"{size} of {name}" for name, size in lengths.items()),
+            "give row, column and probability of each move",
+        )
+    return moves
+
+
+def whole(person: str, what: str, values: ArrayLike) -> NDArray[np.int32]:
+    """Indices as a list of their own; anything but whole numbers is refused, never rounded."""
+    found = _flat_list(person, what, np.asarray(values))
+    if found.size and found.dtype.kind not in "iu":
+        raise PriorError(
+            f"{what} of person {person!r} must be whole numbers",
+            found.dtype,
+            "give positions, counted from 0",
+        )
+    largest = np.iinfo(np.int32).max
+    if found.size and not -largest <= found.min() <= found.max() <= largest:
+        raise PriorError(
+            f"{what} of person {person!r} must lie in 0..{largest}",
+            f"{found.min()} to {found.max()}",
+            "give positions, counted from 0",
+        )
+    return found.astype(np.int32)
+
+
+def real(person: str, what: str, values: ArrayLike) -> NDArray[np.float64]:
+    """Probabilities as a list; :class:`PriorError` for what is no list of numbers."""
+    found = _flat_list(person, what, np.asarray(values))
+    if found.size and found.dtype.kind not in "iuf":
+        raise PriorError(f"{what} of person {person!r} must be numbers", found.dtype, "give one number each")
+    return found.astype(np.float64)
+
+
+def _flat_list(person: str, what: str, found: NDArray[Any]) -> NDArray[Any]:
+    """The array, unless it is no list."""
+    if found.ndim != 1:
+        raise PriorError(
+            f"{what} of person {person!r} must be a list", f"{found.ndim} dimensions", "flatten it"
+        )
+    return found
+
+
+def _shape_error(person: str, shape: tuple[int, ...], size: int | None = None) -> PriorError:
+    """A matrix that is not square, or not as large as the list of places."""
+    wanted = "square and of one size" if size is None else f"{size} x {size}, one row a place"
+    return PriorError(
+        f"transition matrices of person {person!r} must be {wanted}",
+        " x ".join(map(str, shape)),
+        "give one row and one column a place of the person",
+    )

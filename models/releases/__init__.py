@@ -1,0 +1,1 @@
+"""What is released: sensors, schedules of mechanisms, and counts becoming values."""

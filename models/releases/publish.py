@@ -1,0 +1,170 @@
+"""Counts become values: a whole step in one batch, with noise that a replay cannot average away."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models.exceptions import MechanismError, SensorError
+from models.keys.noise_key import NoiseKey, batch_message, reading_message
+from models.mechanisms.base import DrawnPerWindow, Mechanism, NoiseWindow
+from models.mechanisms.tiered import Tiered
+
+MAX_COUNT = 2**53  # what every JSON reader takes as an integer; noise on top of it fits in 64 bits
+
+
+class TierValues(NamedTuple):
+    """A reading's value of each tier as the chain drew it, and as it is ``told``: the same unless clamped."""
+
+    drawn: Mapping[str, int]
+    told: Mapping[str, int]
+
+
+PublishedValue: TypeAlias = int | TierValues | None
+"""A value, the values of each tier (least informed first), or nothing."""
+
+
+class StepInterval(NamedTuple):
+    """The absolute time one step covers, ``[start_seconds, end_seconds)``, unix seconds UTC."""
+
+    start_seconds: int
+    end_seconds: int
+
+
+@dataclass(frozen=True, slots=True)
+class CountToPublish:
+    """One sensor's count and the mechanism decided for it; None where no count came in.
+
+    ``sensor_id`` is permanent; until sensors have an id beside their name, it is the name.
+    """
+
+    sensor_id: str
+    mechanism: Mechanism
+    count: int | None
+
+
+def publish_step(
+    key: NoiseKey,
+    deployment: str,
+    interval: StepInterval,
+    counts: Sequence[CountToPublish],
+    *,
+    clamp_negative: bool = False,
+) -> list[PublishedValue]:
+    """The published value of each count, in order; None for a missing count and for a suppressed one.
+
+    Deterministic in its arguments, and each value in its own count alone. ``clamp_negative`` raises negative
+    values to 0 after the noise: post-processing, which costs nobody anything and biases small counts upwards.
+    Tiers keep what was drawn beside it: their chain can only be continued from there.
+    :class:`SensorError` for a sensor named twice, :class:`MechanismError` for a count that is none: checked
+    before anything is drawn.
+    """
+    _check_step(interval, counts)
+    values: list[PublishedValue] = [None] * len(counts)
+    for mechanism, positions in _by_mechanism(counts).items():
+        batch = [counts[position] for position in positions]
+        words = _words(key, deployment, interval, mechanism, batch)
+        numbers = np.array([item.count for item in batch], dtype=np.int64)
+        for position, value in zip(
+            positions, _published(mechanism, numbers, words, clamp_negative), strict=True
+        ):
+            values[position] = value
+    return values
+
+
+def _published(
+    mechanism: Mechanism, counts: NDArray[np.int64], words: NDArray[np.uint64], clamp_negative: bool
+) -> Sequence[PublishedValue]:
+    """The values of a batch of counts with one mechanism."""
+    least = 0 if clamp_negative else np.iinfo(np.int64).min
+    if isinstance(mechanism, Tiered):
+        names = [name for name, _ in mechanism.tiers]
+        drawn = mechanism.publish_tiers(counts, words)
+        rows = [dict(zip(names, row, strict=True)) for row in drawn.tolist()]
+        if not clamp_negative:
+            return [TierValues(row, row) for row in rows]
+        told = [dict(zip(names, row, strict=True)) for row in np.maximum(drawn, least).tolist()]
+        return list(map(TierValues, rows, told))
+    published = mechanism.publish(counts, words)
+    if published is None:
+        return [None] * counts.size
+    values: list[PublishedValue] = np.maximum(published, least).tolist()
+    return values
+
+
+def _check_step(interval: StepInterval, counts: Sequence[CountToPublish]) -> None:
+    """Refuse the whole step for anything that would release twice or is not a count."""
+    if not interval.start_seconds < interval.end_seconds:
+        raise MechanismError("a step must end after it starts", interval, "check step_seconds and origin")
+    sensors = Counter(item.sensor_id for item in counts)
+    for sensor_id, times in sensors.items():
+        if times > 1:
+            raise SensorError(
+                "a sensor must be released once a step", f"{sensor_id!r} {times} times", "name it once"
+            )
+    for item in counts:
+        if item.count is not None and not _is_count(item.count):
+            raise MechanismError(
+                f"the count of sensor {item.sensor_id!r} must be an integer in 0..2^53",
+                "another value",
+                "leave out a count that is not known",
+            )
+
+
+def _is_count(count: object) -> bool:
+    return isinstance(count, int) and not isinstance(count, bool) and 0 <= count <= MAX_COUNT
+
+
+def _by_mechanism(counts: Sequence[CountToPublish]) -> dict[Mechanism, list[int]]:
+    """Positions of the counts that are there, by mechanism and parameters."""
+    groups: dict[Mechanism, list[int]] = {}
+    for position, item in enumerate(counts):
+        if item.count is not None:
+            groups.setdefault(item.mechanism, []).append(position)
+    return groups
+
+
+def _words(
+    key: NoiseKey,
+    deployment: str,
+    interval: StepInterval,
+    mechanism: Mechanism,
+    batch: Sequence[CountToPublish],
+) -> NDArray[np.uint64]:
+    """128 keyed uniform bits for each count; zeros where the mechanism draws no noise."""
+    if mechanism.is_exact or not mechanism.is_released:
+        return np.zeros((len(batch), 2), dtype=np.uint64)
+    if isinstance(mechanism, DrawnPerWindow):
+        return _window_words(key, deployment, interval, mechanism.name, mechanism.noise_window, batch)
+    shared = batch_message(
+        deployment,
+        interval.start_seconds,
+        interval.end_seconds,
+        mechanism.name,
+        mechanism.parameters,
+        key.epoch,
+    )
+    return key.uniform_words(
+        [reading_message(shared, item.sensor_id, item.count) for item in batch if item.count is not None]
+    )
+
+
+def _window_words(
+    key: NoiseKey,
+    deployment: str,
+    interval: StepInterval,
+    mechanism: str,
+    window: NoiseWindow,
+    batch: Sequence[CountToPublish],
+) -> NDArray[np.uint64]:
+    """128 keyed uniform bits for each sensor's noise window, the same at every step of it."""
+    step_seconds = interval.end_seconds - interval.start_seconds
+    start = interval.start_seconds - window.position * step_seconds
+    end = start + window.steps * step_seconds
+    shared = batch_message(deployment, start, end, mechanism, window.parameters, key.epoch)
+    return key.uniform_words([reading_message(shared, item.sensor_id, 0) for item in batch])

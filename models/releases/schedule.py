@@ -1,0 +1,84 @@
+"""What was, or will be, released at each step: sensors with mechanism and parameters, never a count.
+
+Everything the accountants read is here. A :class:`StepSchedule` is a frozen fact; what it costs is an
+opinion computed from it elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from numbers import Integral
+
+from models.exceptions import ScheduleError
+from models.mechanisms import Gaussian, Mechanism, Raw
+from models.releases.sensors import Sensor
+
+Where = int | tuple[int, ...] | Sensor
+"""A sensor, or the location or locations that one counts."""
+
+
+@dataclass(frozen=True, slots=True)
+class SensorRelease:
+    """One sensor active in a step, and the mechanism its count is published with."""
+
+    sensor: Sensor
+    mechanism: Mechanism
+
+
+@dataclass(frozen=True, slots=True)
+class StepSchedule:
+    """All that is released in one step, in the order of announcement; empty for a step without releases."""
+
+    step: int
+    releases: tuple[SensorRelease, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """Consecutive steps, the first of them in slot ``first_slot`` of the priors' cycle."""
+
+    steps: tuple[StepSchedule, ...]
+    first_slot: int = 0
+
+    @classmethod
+    def of(cls, steps: Iterable[Iterable[Where]], mechanism: Mechanism, first_slot: int = 0) -> Schedule:
+        """The active sensors of each step, all with one mechanism: ``Schedule.of([[3], [], [5]], Raw())``.
+
+        A location by its index, or several in a tuple, stand for one sensor there, named by them.
+        :class:`~models.exceptions.ScheduleError` for anything else.
+        """
+        return cls(
+            tuple(
+                StepSchedule(step, tuple(SensorRelease(_sensor(where), mechanism) for where in active))
+                for step, active in enumerate(steps)
+            ),
+            first_slot,
+        )
+
+    @classmethod
+    def raw(cls, steps: Iterable[Iterable[Where]], first_slot: int = 0) -> Schedule:
+        """Exact counts of the active sensors of each step: ``Schedule.raw([[3], [5]])``."""
+        return cls.of(steps, Raw(), first_slot)
+
+    @classmethod
+    def gaussian(cls, steps: Iterable[Iterable[Where]], sigma: float, first_slot: int = 0) -> Schedule:
+        """Counts with discrete Gaussian noise of standard deviation ``sigma``, in people."""
+        return cls.of(steps, Gaussian(sigma), first_slot)
+
+
+def _sensor(where: Where) -> Sensor:
+    """A sensor at a location or a set of them."""
+    if isinstance(where, Sensor):
+        return where
+    locations = where if isinstance(where, tuple) else (where,)
+    if not locations or any(isinstance(each, bool) or not isinstance(each, Integral) for each in locations):
+        raise ScheduleError(
+            "an active sensor must be a Sensor, a location's index or a tuple of such",
+            repr(where),
+            "write a step as a list, for example [3, (4, 5)]",
+        )
+    indices = tuple(sorted({int(each) for each in locations}))
+    if indices[0] < 0:
+        raise ScheduleError("a location's index must be at least 0", indices[0], "count locations from 0")
+    return Sensor("+".join(map(str, indices)), indices)

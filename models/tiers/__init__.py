@@ -1,1 +1,0 @@
-"""Tiered release: recipients get one value at different privacy levels, and pooling them helps nobody."""

@@ -1,0 +1,1 @@
+"""A run before or after it happens: checks, plans, ledgers, reports."""

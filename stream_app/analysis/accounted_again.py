@@ -1,0 +1,83 @@
+"""Accounting a run again from its log: each person's worst moment, and what other noise would have done."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accounting.continuous.accountant import ContinuousAccountant, HorizonSettings
+from accounting.continuous.worst_moments import WorstMoments
+from models.mechanisms import Mechanism
+from models.priors.population import Population
+from models.releases.schedule import SensorRelease, StepSchedule
+from models.releases.sensors import SensorRegistry
+from stream_app.watching.habits import habits_warning
+from stream_app.wire.decision_messages import schedule_of
+from stream_app.wire.messages import StepDecision
+
+
+@dataclass(frozen=True)
+class Account:
+    """One way of releasing a schedule, accounted for everybody over all of its steps."""
+
+    worst: WorstMoments
+    risk_by_step: NDArray[np.float64]  # (T,) mean over people
+    baseline_by_step: NDArray[np.float64]  # (T,) mean over people
+    warning: str | None = None  # where habits alone give most people away
+
+    @property
+    def mean_risk(self) -> float:
+        """Mean risk over people and steps."""
+        return float(self.risk_by_step.mean())
+
+    @property
+    def mean_baseline(self) -> float:
+        """Mean baseline over people and steps."""
+        return float(self.baseline_by_step.mean())
+
+    def people_at_risk(self, threshold: float) -> int:
+        """People whose risk reached the threshold at some step."""
+        return int(np.count_nonzero(self.worst.highest_risk >= threshold))
+
+    def people_added(self, threshold: float) -> int:
+        """People to whose risk the releases added at least the threshold at some step."""
+        return int(np.count_nonzero(self.worst.added >= threshold))
+
+
+def read_decisions(path: Path, registry: SensorRegistry) -> list[StepSchedule]:
+    """The accounted schedule of a run from its decisions log."""
+    lines = path.read_bytes().splitlines()
+    return [schedule_of(StepDecision.model_validate_json(line), registry) for line in lines]
+
+
+def released_with(steps: Iterable[StepSchedule], mechanism: Mechanism) -> Iterator[StepSchedule]:
+    """The same sensors in the same steps, all released with one mechanism."""
+    for step in steps:
+        yield StepSchedule(step.step, tuple(SensorRelease(r.sensor, mechanism) for r in step.releases))
+
+
+def account(population: Population, steps: Iterable[StepSchedule], settings: HorizonSettings) -> Account:
+    """Account the steps, remembering each person's worst moment; needs no count, so it releases nothing."""
+    accountant = ContinuousAccountant(population, settings)
+    risk_by_step, baseline_by_step = [], []
+    for step in steps:
+        accountant.apply(step)
+        risk_by_step.append(accountant.risk().mean())
+        baseline_by_step.append(accountant.baseline().mean())
+    means = np.array(risk_by_step), np.array(baseline_by_step)
+    return Account(accountant.worst(), *means, warning=habits_warning(accountant))
+
+
+def mean_error(steps: Sequence[StepSchedule]) -> float | None:
+    """Expected absolute error of a published count, averaged over all of them; None if there is none."""
+    errors = [
+        release.mechanism.expected_absolute_error()
+        for step in steps
+        for release in step.releases
+        if release.mechanism.is_released
+    ]
+    return float(np.mean(errors)) if errors else None

@@ -1,0 +1,157 @@
+"""What the ledgers say of one log, as one JSON document: each guarantee, or why there is none."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from accounting.continuous.accountant import HorizonSettings
+from accounting.inferential.gap import prior_posterior_gap
+from accounting.ledgers.bayesian.bayesian_composition import Declared
+from accounting.ledgers.bayesian.bayesian_log import read_bayesian
+from accounting.ledgers.differential_privacy import DpStatement, read_differential_privacy
+from accounting.ledgers.inferential_log import SecretQuestion, read_inferential
+from accounting.ledgers.neighbours import Neighbours
+from accounting.ledgers.oracle import oracle_epsilons
+from accounting.ledgers.reconstruction import read_reconstruction
+from accounting.ledgers.release_log import ReleaseLog
+from models.exceptions import TallyguardError
+from models.priors.population import Population
+from stream_app.exceptions import SettingsError
+from stream_app.watching.habits import basis_note
+
+Document = dict[str, object]
+_QUANTILES = (0.5, 0.9, 0.99, 1.0)
+
+
+@dataclass(frozen=True)
+class LedgerQuestions:
+    """What is asked of a log. ``secret`` None asks nothing about a series; ``oracle`` asks dp_accounting."""
+
+    delta: float
+    horizon: HorizonSettings
+    independent_people: bool = False
+    secret: SecretQuestion | None = None
+    oracle: bool = False
+
+
+def ledger_document(
+    log: ReleaseLog,
+    population: Population,
+    questions: LedgerQuestions,
+    progress: Callable[[int], None] = lambda done: None,
+) -> Document:
+    """Every guarantee of a log; a guarantee that was refused has ``refused`` and ``remedy`` instead."""
+    document: Document = {
+        "steps": len(log.steps),
+        "releases": dict(sorted(log.releases_by_mechanism().items())),
+        "differential_privacy": [_differential(log, questions.delta, kind) for kind in Neighbours],
+        "differential_privacy_by_group": {
+            group: _differential(log.of_group(group), questions.delta, Neighbours.ADD_REMOVE)
+            for group in log.groups()
+        },
+        "note": basis_note(len(population), population.assumed),
+        "bayesian": _answer(lambda: _bayesian(log, questions)),
+        "reconstruction": _answer(lambda: _reconstruction(log, population, questions.horizon, progress)),
+    }
+    secret = questions.secret
+    if secret is not None:
+        document["inferential"] = _answer(lambda: _inferential(log, secret, questions.delta))
+    if questions.oracle:
+        document["oracle"] = _answer(lambda: _oracle(log, questions.delta))
+    return document
+
+
+def dp_document(statement: DpStatement) -> Document:
+    """A statement of differential privacy; null where a number would be infinite or does not apply."""
+    rho = statement.rho
+    return {
+        "neighbours": statement.neighbours.value,
+        "delta": statement.delta,
+        "epsilon": finite(statement.epsilon),
+        "certified_by": statement.certified_by if math.isfinite(statement.epsilon) else None,
+        "rho": finite(float(rho)),
+        "rho_exact": None if rho.is_infinite else f"{rho.amount.numerator}/{rho.amount.denominator}",
+        "zcdp_epsilon": finite(statement.zcdp_epsilon),
+        "pure_epsilon": finite(float(statement.pure_epsilon)),
+        "exact_epsilon": finite(statement.exact_epsilon),
+        "paper_epsilon": finite(statement.paper_epsilon),
+        "truncated_mass": statement.truncated_mass,
+    }
+
+
+def finite(value: float | None) -> float | None:
+    """The number, or None for infinity, which JSON does not have."""
+    return value if value is not None and math.isfinite(value) else None
+
+
+def _answer(read: Callable[[], Document]) -> Document:
+    """What a reader says, or why it refuses."""
+    try:
+        return read()
+    except TallyguardError as error:
+        return {"refused": f"{error.must}, got {error.got}", "remedy": error.remedy}
+
+
+def _differential(log: ReleaseLog, delta: float, neighbours: Neighbours) -> Document:
+    return _answer(lambda: dp_document(read_differential_privacy(log, delta, neighbours)))
+
+
+def _bayesian(log: ReleaseLog, questions: LedgerQuestions) -> Document:
+    declared = Declared(independent_tuples=questions.independent_people)
+    statement = read_bayesian(log, declared, questions.delta)
+    return {
+        "epsilon": finite(statement.epsilon),
+        "delta": statement.delta,
+        "truncated_mass": statement.truncated_mass,
+        "releasing_steps": statement.releasing_steps,
+    }
+
+
+def _reconstruction(
+    log: ReleaseLog, population: Population, horizon: HorizonSettings, progress: Callable[[int], None]
+) -> Document:
+    if not len(population):
+        raise SettingsError("risk must be of people", "no priors", "give --priors, fitted or assumed")
+    statement = read_reconstruction(log, population, horizon, progress)
+    return {
+        "horizon": horizon.horizon,
+        "mistakes": horizon.mistakes,
+        "people": len(population),
+        "risk": _quantiles(statement.risk),
+        "added": _quantiles(statement.added),
+        "baseline": _quantiles(statement.baseline),
+        "highest_ever": _quantiles(statement.highest),
+        "at_risk": {f"{level:g}": int((statement.risk >= level).sum()) for level in horizon.thresholds},
+    }
+
+
+def _inferential(log: ReleaseLog, secret: SecretQuestion, delta: float) -> Document:
+    statement = read_inferential(log, secret)
+    gap = prior_posterior_gap(statement.loss_nats, secret.order, delta)
+    return {
+        "sensor": secret.sensor,
+        "secret_steps": list(secret.secret_steps),
+        "order": secret.order,
+        "radius": secret.radius,
+        "epsilon": finite(statement.loss_nats),
+        "delta": delta,
+        "belief_change": finite(gap),
+        "released_steps": statement.released_steps,
+    }
+
+
+def _oracle(log: ReleaseLog, delta: float) -> Document:
+    found = oracle_epsilons(log, delta)
+    if found is None:
+        return {"refused": "dp_accounting is not installed", "remedy": "pip install dp-accounting"}
+    return {"rdp_epsilon": finite(found.rdp), "pld_epsilon": finite(found.pld)}
+
+
+def _quantiles(values: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> Mapping[str, float]:
+    """Order statistics; every figure is some person's."""
+    found = np.quantile(values, _QUANTILES, method="higher")
+    return {f"{level:g}": float(value) for level, value in zip(_QUANTILES, found, strict=True)}

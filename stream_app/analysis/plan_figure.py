@@ -1,0 +1,70 @@
+"""A plan as a picture: risk after each step, and what each sensor is released with."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from models.exceptions import TallyguardError
+from stream_app.analysis.planning import ReleasePlan, expected_error
+from stream_app.exceptions import OutputError
+
+_LINES = (("highest", 1.0, "#D55E00"), ("99 of 100", 0.99, "#E69F00"), ("median", 0.5, "#0072B2"))
+
+
+def draw_plan(plan: ReleasePlan, output: Path) -> None:
+    """Write a PNG; :class:`OutputError` where matplotlib is missing or the file cannot be written."""
+    try:
+        import matplotlib as mpl
+    except ImportError as error:
+        raise OutputError("a plot needs matplotlib", error, "pip install 'tallyguard[plots]'") from error
+    mpl.use("Agg")
+    from matplotlib import pyplot
+
+    figure, (risk, errors) = pyplot.subplots(2, 1, figsize=(9, 7), sharex=True, layout="constrained")
+    steps = [step.decided.schedule.step for step in plan.steps]
+    for name, quantile, colour in _LINES:
+        values = [step.risks.risk_quantiles[quantile] for step in plan.steps]
+        risk.step(steps, values, where="mid", label=name, color=colour)
+    risk.set(ylabel="certified risk", ylim=(0, 1.02), title=f"Risk of {plan.people:,} people after each step")
+    risk.legend(loc="upper right")
+    _draw_errors(plan, errors, figure)
+    errors.set(xlabel="step", title="Expected error of each sensor, in people")
+    try:
+        figure.savefig(output, dpi=110, metadata={"Software": None})
+    except (OSError, ValueError) as failure:
+        raise _unwritable(output, failure) from failure
+    finally:
+        pyplot.close(figure)
+
+
+def _draw_errors(plan: ReleasePlan, axes: Any, figure: Any) -> None:
+    """A row a sensor: colour for the error, a cross for silence."""
+    names = [sensor.sensor for sensor in plan.sensors()]
+    row = {name: k for k, name in enumerate(names)}
+    shown = [
+        (step.decided.schedule.step, row[release.sensor.name], expected_error(release.mechanism))
+        for step in plan.steps
+        for release in step.decided.schedule.releases
+    ]
+    released = [(x, y, error) for x, y, error in shown if error is not None]
+    silent = [(x, y) for x, y, error in shown if error is None]
+    drawn = axes.scatter(
+        [x for x, _, _ in released],
+        [y for _, y, _ in released],
+        c=[error for _, _, error in released],
+        cmap="viridis",
+        marker="s",
+        vmin=0,
+    )
+    axes.scatter([x for x, _ in silent], [y for _, y in silent], c="#999999", marker="x")
+    if released:
+        figure.colorbar(drawn, ax=axes, label="people")
+    few = names if len(names) <= 30 else []
+    axes.set_yticks(range(len(few)), few)
+    axes.invert_yaxis()
+    axes.set_ylabel("sensor (x: nothing released)")
+
+
+def _unwritable(output: Path, failure: Exception) -> TallyguardError:
+    return OutputError(f"the plot must be written to {output}", failure, "name a .png in a folder of yours")

@@ -1,0 +1,173 @@
+"""The decisions for a whole schedule in advance: what a run would release, with which error and which risk.
+
+Decisions never need a count, so a plan made today is what the run does tomorrow, as long as priors, settings,
+schedule and pseudonym key stay the same: people are split by pseudonym where dear evaluations are scarce.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from accounting.continuous.risk_summary import RiskSummary
+from models.mechanisms import Mechanism
+from models.priors.population import Population
+from models.releases.schedule import Schedule
+from models.releases.sensors import Sensor, SensorRegistry
+from stream_app.setup.given_priors import require_people
+from stream_app.setup.keys import load_pseudonym_key
+from stream_app.setup.settings import Settings
+from stream_app.steps.plan import Plan, follow_schedule, make_plan, new_accountant
+from stream_app.steps.policy import BudgetPolicy, Decided
+from stream_app.steps.policy.people_shards import decision_shares
+from stream_app.watching.habits import basis_note, habits_warning
+
+
+@dataclass(frozen=True)
+class PlannedStep:
+    """One decided step and everybody's risk after it."""
+
+    decided: Decided
+    risks: RiskSummary
+
+    def as_json(self) -> dict[str, Any]:
+        """The step as a JSON object: the releases in the form of a schedule file."""
+        why = self.decided.why
+        return {
+            "step": self.decided.schedule.step,
+            "releases": [
+                {
+                    "sensor": release.sensor.name,
+                    "mechanism": release.mechanism.name,
+                    **release.mechanism.parameters,
+                    "expected_error": expected_error(release.mechanism),
+                }
+                for release in self.decided.schedule.releases
+            ],
+            "why": None if why is None else why.model_dump(mode="json"),
+            "risk": {f"{level:g}": value for level, value in self.risks.risk_quantiles.items()},
+            "mean_risk": self.risks.mean_risk,
+            "mean_added": self.risks.mean_added,
+            "at_risk": {f"{level:g}": count for level, count in self.risks.at_risk.items()},
+        }
+
+
+@dataclass(frozen=True)
+class SensorPlan:
+    """What a plan means for one sensor: steps announced, released, released raw; mean error when released."""
+
+    sensor: str
+    steps: int
+    released: int
+    raw: int
+    mean_error: float | None
+
+
+@dataclass(frozen=True)
+class ReleasePlan:
+    """A whole schedule decided in advance.
+
+    ``as_run`` says that a run decides the very same; without the pseudonym key it may decide otherwise in
+    steps where the dear evaluations do not suffice for everybody. ``warning`` stands where habits alone give
+    most people away, ``note`` where the priors are not measured habits.
+    """
+
+    people: int
+    steps: tuple[PlannedStep, ...]
+    as_run: bool = True
+    warning: str | None = None
+    note: str | None = None
+
+    def sensors(self) -> tuple[SensorPlan, ...]:
+        """Each sensor's share, in the order of their first announcement."""
+        found: dict[str, list[Mechanism]] = {}
+        for step in self.steps:
+            for release in step.decided.schedule.releases:
+                found.setdefault(release.sensor.name, []).append(release.mechanism)
+        return tuple(_sensor_plan(name, mechanisms) for name, mechanisms in found.items())
+
+    def as_json(self) -> dict[str, Any]:
+        """The plan as one JSON document."""
+        return {
+            "people": self.people,
+            "as_run": self.as_run,
+            "warning": self.warning,
+            "note": self.note,
+            "steps": [step.as_json() for step in self.steps],
+            "sensors": [vars(sensor) for sensor in self.sensors()],
+        }
+
+
+def plan_releases(
+    settings: Settings,
+    schedule: Path,
+    population: Population,
+    progress: Callable[[int, int], None] = lambda done, steps: None,
+) -> ReleasePlan:
+    """Decide and account every step of a schedule file; ``progress`` is told of steps done and steps in all.
+
+    The schedule's mechanisms stand under a fixed policy and are the best there may be under a risk budget.
+    """
+    return _decided(
+        settings,
+        make_plan(settings, schedule, population),
+        population,
+        progress,
+    )
+
+
+def plan_schedule(settings: Settings, schedule: Schedule, population: Population) -> ReleasePlan:
+    """The same for a schedule that stands in no file."""
+    require_people(settings, len(population))
+    registry = SensorRegistry(population.location_names, sensors_of(schedule))
+    return _decided(settings, follow_schedule(settings, schedule, registry), population)
+
+
+def sensors_of(schedule: Schedule) -> tuple[Sensor, ...]:
+    """Every sensor of a schedule, in the order of appearance."""
+    return tuple(dict.fromkeys(each.sensor for step in schedule.steps for each in step.releases))
+
+
+def _decided(
+    settings: Settings,
+    plan: Plan,
+    population: Population,
+    progress: Callable[[int, int], None] = lambda done, steps: None,
+) -> ReleasePlan:
+    accountant = new_accountant(settings, plan, population)
+    as_run = True
+    if isinstance(plan.policy, BudgetPolicy):
+        names, as_run = _split_names(settings, population)
+        plan.policy.bind(accountant, decision_shares(settings, names))
+        as_run = as_run or not accountant.settings.sharpen
+    last = max(plan.announced, default=-1)
+    steps = []
+    for step in range(last + 1):
+        decided = plan.policy.decide(step, plan.announced.get(step, ()))
+        plan.policy.accounted(decided.schedule)
+        accountant.apply(decided.schedule)
+        steps.append(PlannedStep(decided, accountant.summary()))
+        progress(step + 1, last + 1)
+    note = basis_note(len(population), population.assumed)
+    return ReleasePlan(len(population), tuple(steps), as_run, habits_warning(accountant), note)
+
+
+def expected_error(mechanism: Mechanism) -> float | None:
+    """Expected absolute error, in people; None where nothing is published."""
+    return mechanism.expected_absolute_error() if mechanism.is_released else None
+
+
+def _split_names(settings: Settings, population: Population) -> tuple[Sequence[str], bool]:
+    """Names by which people are split, and whether a run has the same: without the key, ids serve."""
+    if settings.pseudonym_key is None and settings.pseudonym_key_secret is None:
+        return population.people, False
+    return load_pseudonym_key(settings).pseudonyms(population.people), True
+
+
+def _sensor_plan(name: str, mechanisms: list[Mechanism]) -> SensorPlan:
+    errors = [error for error in map(expected_error, mechanisms) if error is not None]
+    raw = sum(mechanism.is_exact for mechanism in mechanisms)
+    mean = sum(errors) / len(errors) if errors else None
+    return SensorPlan(name, len(mechanisms), len(errors), raw, mean)

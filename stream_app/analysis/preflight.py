@@ -1,0 +1,239 @@
+"""Checks before a run: each file and setting that can be wrong, each finding with what to do about it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Literal, TypeVar
+
+import numpy as np
+
+from accounting.continuous.accountant import ContinuousAccountant, HorizonSettings
+from models.exceptions import TallyguardError
+from models.prior_files.files import load_population
+from models.priors.population import Population
+from models.releases.sensors import SensorRegistry
+from stream_app.setup.given_priors import population_of
+from stream_app.setup.keys import load_noise_key, load_pseudonym_key, readable_by_others
+from stream_app.setup.recipients import load_recipients
+from stream_app.setup.schedule_files import load_schedule
+from stream_app.setup.sensor_files import load_registry
+from stream_app.setup.settings import Settings
+from stream_app.setup.settings_sources import load_settings
+from stream_app.steps.plan import first_slot_of, is_activations
+from stream_app.steps.policy import policy_from
+from stream_app.steps.tier_views import tier_file
+from stream_app.watching.habits import basis_note, habits_warning
+from stream_app.wire.csv_messages import load_activations
+
+Level = Literal["ok", "warning", "problem"]
+Loaded = TypeVar("Loaded")
+_ASKED_PEOPLE = 1_000  # enough for a median
+_NEVER_LEAVES = 0.999  # probability of one place above which a person is as good as always there
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was looked at: ``subject`` is the file or setting, ``remedy`` empty when all is well."""
+
+    level: Level
+    subject: str
+    sentence: str
+    remedy: str = ""
+
+    def as_json(self) -> dict[str, str]:
+        """The fields as a JSON object."""
+        return asdict(self)
+
+
+@dataclass
+class _Preflight:
+    """Findings so far; a file that cannot be loaded is one, and whatever needs it is left out."""
+
+    findings: list[Finding] = field(default_factory=list)
+
+    def load(self, subject: str, loader: Callable[[], Loaded]) -> Loaded | None:
+        """What the loader gives; None and a problem when it is refused."""
+        try:
+            return loader()
+        except TallyguardError as error:
+            self.findings.append(
+                Finding("problem", subject, f"{error.must}, got {error.got}", str(error.remedy))
+            )
+            return None
+
+
+def check_files(
+    *,
+    config: Path | None = None,
+    priors: Path | None = None,
+    sensors: Path | None = None,
+    schedule: Path | None = None,
+) -> list[Finding]:
+    """Findings about everything given; settings are always looked at, sensors by default as they say."""
+    preflight = _Preflight()
+    subject = str(config or "settings")
+    settings = preflight.load(subject, lambda: load_settings(config))
+    if settings is not None:
+        preflight.findings += _about_settings(subject, settings)
+        _about_keys(settings, preflight)
+        if settings.release.recipients is not None:
+            preflight.findings += _about_recipients(settings.release.recipients)
+    population = preflight.load(str(priors or "priors"), lambda: _people(settings, priors))
+    if population is None:
+        preflight.findings += _left_out(priors, {"sensors": sensors, "schedule": schedule})
+        return preflight.findings
+    if priors is not None:
+        preflight.findings += _about_population(str(priors), population)
+    if (note := basis_note(len(population), population.assumed)) is not None:
+        remedy = "fit priors to check-ins for more (docs/how-to/get-a-prior.md), or know what you leave open"
+        preflight.findings.append(Finding("warning", str(priors or "priors"), note, remedy))
+    path = sensors or (settings.sensors if settings else None)
+    registry = preflight.load(str(path or "sensors"), lambda: load_registry(path, population.location_names))
+    if registry is None:
+        return preflight.findings
+    preflight.findings += _about_sensors(str(path or "sensors"), registry, population)
+    if settings is not None:
+        preflight.findings += _about_habits(settings, population)
+        preflight.load("release policy", lambda: policy_from(settings.release, registry))
+    if schedule is not None:
+        preflight.findings += _about_schedule(preflight, settings, schedule, registry)
+    return preflight.findings
+
+
+def _people(settings: Settings | None, priors: Path | None) -> Population | None:
+    """The people to check with: of the file, or nobody where the settings can do without."""
+    if priors is not None:
+        return load_population(priors)
+    if settings is None or settings.locations is None:
+        return None
+    return population_of(settings, None)
+
+
+def _left_out(priors: Path | None, files: dict[str, Path | None]) -> Iterator[Finding]:
+    """Files that were given but cannot be checked without locations."""
+    for kind, path in files.items():
+        if path is not None:
+            reason = "no priors were given" if priors is None else "the priors could not be read"
+            sentence = f"{kind} must be checked against the locations of the priors, and {reason}"
+            yield Finding("problem", str(path), sentence, "give a readable --priors file")
+
+
+def _about_settings(subject: str, settings: Settings) -> Iterator[Finding]:
+    sentence = f"deployment {settings.deployment!r}, T = {settings.horizon} steps, s = {settings.mistakes}"
+    yield Finding("ok", subject, sentence)
+    if settings.grace_seconds is None:
+        yield Finding(
+            "warning",
+            "grace_seconds",
+            "without it a step is published when its slowest sensor has reported, so the time of "
+            "publication reveals that delay",
+            "set it for counts that come live; archives do not need it",
+        )
+
+
+def _about_keys(settings: Settings, preflight: _Preflight) -> None:
+    """The keys as a run loads them; one that is not there yet may still be made by the run."""
+    loaders = {"noise_key": load_noise_key, "pseudonym_key": load_pseudonym_key}
+    for name, load in loaders.items():
+        path: Path | None = getattr(settings, name)
+        if path is None and getattr(settings, f"{name}_secret") is None:
+            preflight.findings.append(
+                Finding(
+                    "warning",
+                    name,
+                    "no key is configured",
+                    f"set {name} to a file, or run with --create-keys",
+                )
+            )
+            continue
+        preflight.load(name, lambda load=load: load(settings))  # type: ignore[misc]
+        if path is not None and (warning := readable_by_others(path)) is not None:
+            preflight.findings.append(Finding("warning", name, *warning))
+
+
+def _about_recipients(path: Path) -> Iterator[Finding]:
+    """Who gets which file."""
+    assigned = load_recipients(path)
+    for name, tier in assigned.tier_of.items():
+        if tier is None:
+            yield Finding("warning", str(path), f"{name} is too far away for any tier", "it gets no file")
+        else:
+            epsilon = dict(assigned.tiers)[tier]
+            yield Finding("ok", str(path), f"{name} gets {tier_file(tier)} (epsilon {epsilon:g})")
+
+
+def _about_population(subject: str, population: Population) -> Iterator[Finding]:
+    places = np.diff(population.arrays.places_start)
+    yield Finding(
+        "ok",
+        subject,
+        f"{len(population):,} people on {population.location_count:,} locations, {places.min()} to "
+        f"{places.max()} places each, {population.bytes_per_person:,.0f} bytes a person",
+    )
+    cycles = np.unique(population.arrays.slots)
+    if cycles.size > 1:
+        yield Finding(
+            "warning",
+            subject,
+            f"people have cycles of different lengths: {', '.join(map(str, cycles))} slots",
+            "check that all were fitted with the same cycle",
+        )
+    still = sum(population.chain(i).start.max(axis=1).min() > _NEVER_LEAVES for i in range(len(population)))
+    if still:
+        yield Finding(
+            "warning",
+            subject,
+            f"{still:,} people are at one place with a probability above {_NEVER_LEAVES} at all times",
+            "their risk is near 1 without any sensor; look at their added risk",
+        )
+
+
+def _about_habits(settings: Settings, population: Population) -> Iterator[Finding]:
+    """Whether a release could show at all, beside what habits give away; asked of some people, evenly."""
+    some = population.subset(range(0, len(population), 1 + len(population) // _ASKED_PEOPLE))
+    horizon = HorizonSettings(settings.horizon, settings.mistakes)
+    warning = habits_warning(ContinuousAccountant(some, horizon))
+    if warning is not None:
+        sentence, remedy = warning.rsplit("; ", 1)
+        yield Finding("warning", "mistakes", sentence, remedy)
+
+
+def _about_sensors(subject: str, registry: SensorRegistry, population: Population) -> Iterator[Finding]:
+    groups = sorted({sensor.group for sensor in registry.sensors})
+    yield Finding("ok", subject, f"{len(registry.sensors):,} sensors in {len(groups)} groups")
+    visited = set(np.unique(population.arrays.places).tolist())
+    idle = [sensor.name for sensor in registry.sensors if visited.isdisjoint(sensor.locations)]
+    if idle and len(population):
+        shown = ", ".join(idle[:3]) + (f" and {len(idle) - 3} more" if len(idle) > 3 else "")
+        yield Finding(
+            "warning",
+            subject,
+            f"nobody's prior visits the locations of {len(idle)} sensors: {shown}",
+            "by these priors their counts add no risk; check that the priors cover these places",
+        )
+
+
+def _about_schedule(
+    preflight: _Preflight, settings: Settings | None, path: Path, registry: SensorRegistry
+) -> Iterator[Finding]:
+    """A schedule (JSON) or activations (CSV), read as a run reads them."""
+    subject = str(path)
+    if is_activations(path):
+        announced = preflight.load(subject, lambda: load_activations(path, registry))
+        if announced is not None:
+            sensors = sum(map(len, announced.values()))
+            yield Finding("ok", subject, f"activations of {len(announced):,} steps, {sensors:,} sensor-steps")
+        return
+    schedule = preflight.load(subject, lambda: load_schedule(path, registry))
+    if schedule is None:
+        return
+    if settings is not None:
+        preflight.load(subject, lambda: first_slot_of(settings, schedule))
+    if not schedule.steps:
+        yield Finding("problem", subject, "it has no steps", 'write {"steps": [{"sensors": [0], ...}, ...]}')
+        return
+    released = sum(len(step.releases) for step in schedule.steps)
+    raw = sum(release.mechanism.is_exact for step in schedule.steps for release in step.releases)
+    yield Finding("ok", subject, f"{len(schedule.steps):,} steps, {released:,} releases, {raw:,} of them raw")

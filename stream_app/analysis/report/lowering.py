@@ -1,0 +1,240 @@
+"""What would lower the risk of a run's most exposed people: which sensors told most, and what less would do.
+
+Every step of the run is accounted again for them with other decisions, as a run with these would: what is
+promised is what that run's report says of them. No count is looked at, so the answer releases nothing.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from accounting.audit.explain import ReleaseShare, explain
+from accounting.continuous.accountant import HorizonSettings
+from accounting.exposure.exposure import Exposure
+from models.mechanisms import Gaussian, Mechanism, Suppressed
+from models.priors.population import Population
+from models.releases.schedule import Schedule, SensorRelease, StepSchedule
+from models.releases.sensors import SensorRegistry
+from stream_app.analysis.accounted_again import account, read_decisions
+from stream_app.analysis.report.run_log import RunLog
+from stream_app.exceptions import RunChangedError
+from stream_app.setup.keys import load_keys
+from stream_app.setup.run_folder.run_settings import check_belongs
+from stream_app.setup.sensor_files import load_registry
+from stream_app.setup.settings import Settings
+from stream_app.steps.plan import sharpens
+from stream_app.steps.policy import policy_from
+from stream_app.watching.people import NATS_PER_BIT
+from stream_app.wire.messages import WorstMoment
+
+EXPLAINED_PEOPLE = 10
+NAMED_SENSORS = 3
+SIGMAS = (1.0, 3.0, 10.0)
+
+
+@dataclass(frozen=True)
+class Priors:
+    """Who can be accounted again: people, their pseudonyms in order, sensors; whether risks are sharpened."""
+
+    population: Population
+    registry: SensorRegistry
+    pseudonyms: Sequence[str]
+    sharpens: bool = True
+
+
+@dataclass(frozen=True)
+class SensorShare:
+    """What a sensor told about the people looked at: ``bits`` for all, ``share`` of everything told."""
+
+    sensor: str
+    mechanism: str
+    releases: int
+    people: int
+    bits: float
+    share: float
+
+
+@dataclass(frozen=True)
+class ReleaseTold:
+    """One release and its ``share`` of all information about the people looked at."""
+
+    sensor: str
+    step: int
+    share: float
+
+
+@dataclass(frozen=True)
+class Change:
+    """Other decisions in every step: ceiling and added risk, means over people, each at their worst moment.
+
+    The worst moment is where most is added *then*. ``most_added`` is that of the most affected. ``error`` is
+    the expected absolute error of a changed count, in people; None where nothing would be published, or
+    nothing changes.
+    """
+
+    name: str
+    ceiling: float
+    added: float
+    most_added: float
+    error: float | None
+
+
+@dataclass(frozen=True)
+class Lowering:
+    """The answer: sensors and ``releases`` by what they told, most first; ``changes`` begin with none."""
+
+    people: int
+    steps: int
+    shares: tuple[SensorShare, ...]
+    releases: tuple[ReleaseTold, ...]
+    changes: tuple[Change, ...]
+
+
+@dataclass(frozen=True)
+class _Window:
+    """One person's last steps before their worst moment."""
+
+    population: Population
+    person: int
+    steps: tuple[StepSchedule, ...]
+    first_slot: int
+    mistakes: int
+
+    def exposure(self, steps: Sequence[StepSchedule]) -> Exposure:
+        """The person's exposure to these steps, from the habitual start."""
+        schedule = Schedule(tuple(steps), self.first_slot)
+        return Exposure.of(self.population.chain(self.person), schedule, self.population.location_count)
+
+
+def load_priors(folder: Path, settings: Settings, population: Population) -> Priors:
+    """What a run had, as its settings name it; :class:`RunChangedError` for other priors or sensors."""
+    registry = load_registry(settings.sensors, population.location_names)
+    check_belongs(folder, population, registry)
+    policy_from(settings.release, registry)  # makes a noise design known that the log names by number
+    pseudonyms = load_keys(settings, folder).pseudonyms.pseudonyms(population.people)
+    return Priors(population, registry, pseudonyms, sharpens(settings, len(population)))
+
+
+def lowering(folder: Path, log: RunLog, priors: Priors, people: int = EXPLAINED_PEOPLE) -> Lowering | None:
+    """Take the most exposed people's horizons apart; None where the log names nobody.
+
+    :class:`RunChangedError` when the priors do not know a person of the log.
+    """
+    exposed = log.exposed[:people]
+    if not exposed:
+        return None
+    index = _positions(priors, exposed)
+    steps = read_decisions(folder / "decisions.jsonl", priors.registry)
+    windows = [
+        _window(log, priors, record, person, steps) for record, person in zip(exposed, index, strict=True)
+    ]
+    told = [
+        (number, share)
+        for number, window in enumerate(windows)
+        for share in explain(window.exposure(window.steps), window.steps, window.mistakes).shares
+    ]
+    shares = _by_sensor(told)
+    again = _Again(priors.population.subset(index), steps, log.horizon(priors.sharpens))
+    horizon = int(log.settings["horizon"])
+    return Lowering(len(windows), horizon, shares, _by_release(told), _changes(again, shares))
+
+
+def _positions(priors: Priors, exposed: Sequence[WorstMoment]) -> list[int]:
+    """Who in the priors the people of the log are."""
+    index = {pseudonym: person for person, pseudonym in enumerate(priors.pseudonyms)}
+    unknown = [record.person[:12] for record in exposed if record.person not in index]
+    if unknown:
+        raise RunChangedError(
+            "priors and pseudonym key must be those of the run",
+            f"they know nobody with the pseudonym {unknown[0]}",
+            "name the priors and the configuration the run had",
+        )
+    return [index[record.person] for record in exposed]
+
+
+def _window(
+    log: RunLog, priors: Priors, record: WorstMoment, person: int, steps: Sequence[StepSchedule]
+) -> _Window:
+    """One person's horizon that ends at the worst step."""
+    first = max(0, record.step - int(log.settings["horizon"]) + 1)
+    own = tuple(steps[first : record.step + 1])
+    mistakes = min(int(log.settings["mistakes"]), len(own) - 1)
+    return _Window(priors.population, person, own, int(log.settings.get("first_slot", 0)) + first, mistakes)
+
+
+def _by_sensor(told: Sequence[tuple[int, ReleaseShare]]) -> tuple[SensorShare, ...]:
+    """What each sensor told about all windows; ``told`` are pairs of a window's number and a release."""
+    of_sensor: dict[str, list[tuple[int, ReleaseShare]]] = defaultdict(list)
+    for number, share in told:
+        of_sensor[share.sensor].append((number, share))
+    whole = _whole(told)
+    rows = (
+        SensorShare(
+            sensor,
+            ", ".join(sorted({share.mechanism for _, share in own})),
+            len({share.step for _, share in own}),
+            len({number for number, _ in own}),
+            sum(share.information_nats for _, share in own) / NATS_PER_BIT,
+            sum(share.information_nats for _, share in own) / whole,
+        )
+        for sensor, own in of_sensor.items()
+    )
+    return tuple(sorted(rows, key=lambda row: (-row.share, row.sensor)))
+
+
+def _by_release(told: Sequence[tuple[int, ReleaseShare]]) -> tuple[ReleaseTold, ...]:
+    """What each single release told about all windows it belongs to."""
+    nats: dict[tuple[str, int], float] = defaultdict(float)
+    for _, share in told:
+        nats[share.sensor, share.step] += share.information_nats
+    whole = _whole(told)
+    rows = (ReleaseTold(sensor, step, own / whole) for (sensor, step), own in nats.items())
+    return tuple(sorted(rows, key=lambda row: (-row.share, row.step, row.sensor)))
+
+
+def _whole(told: Sequence[tuple[int, ReleaseShare]]) -> float:
+    return sum(share.information_nats for _, share in told) or 1.0
+
+
+def _changes(again: _Again, shares: Sequence[SensorShare]) -> tuple[Change, ...]:
+    """As it was, less of the sensors that told most, and noise at all sensors."""
+    most = [share.sensor for share in shares[:NAMED_SENSORS]]
+    rows = [again.change("as it was", {}, None)]
+    for sensor in most:
+        rows.append(again.change(f"{sensor} suppressed", {sensor: Suppressed()}, None))
+    if len(most) > 1:
+        together = f"these {len(most)} sensors"
+        rows.append(again.change(f"{together} suppressed", dict.fromkeys(most, Suppressed()), None))
+        for sigma in SIGMAS:
+            noise = dict.fromkeys(most, Gaussian(sigma))
+            rows.append(again.change(f"{together} with sigma {sigma:g}", noise, None))
+    rows += [again.change(f"all with sigma {sigma:g}", {}, Gaussian(sigma)) for sigma in SIGMAS]
+    return tuple(rows)
+
+
+@dataclass(frozen=True)
+class _Again:
+    """Some people, and every step of the run."""
+
+    population: Population
+    steps: Sequence[StepSchedule]
+    horizon: HorizonSettings
+
+    def change(self, name: str, chosen: Mapping[str, Mechanism], others: Mechanism | None) -> Change:
+        """What becomes of them when some sensors, or all, are released otherwise: never with less noise."""
+
+        def changed(release: SensorRelease) -> SensorRelease:
+            wanted = chosen.get(release.sensor.name, others)
+            if wanted is None or wanted.zcdp_rho() >= release.mechanism.zcdp_rho():
+                return release
+            return replace(release, mechanism=wanted)
+
+        steps = (replace(step, releases=tuple(map(changed, step.releases))) for step in self.steps)
+        worst = account(self.population, steps, self.horizon).worst
+        mechanism = others or next(iter(chosen.values()), None)
+        is_noised = mechanism is not None and mechanism.is_released
+        error = mechanism.expected_absolute_error() if mechanism is not None and is_noised else None
+        return Change(name, float(worst.risk.mean()), float(worst.added.mean()), worst.most_added, error)

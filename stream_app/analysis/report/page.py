@@ -1,0 +1,258 @@
+"""The report as one HTML file: no script, nothing loaded from anywhere, fit for a browser and for print."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
+from math import isfinite
+from typing import Any
+
+from stream_app.analysis.report.charts import Line, line_chart
+from stream_app.analysis.report.html import Rows, paragraph, section, table
+from stream_app.analysis.report.lowering import Lowering
+from stream_app.analysis.report.lowering_section import what_would_lower_it
+from stream_app.analysis.report.published import NOT_COVERED, setting_of, what_is_promised
+from stream_app.analysis.report.run_log import RunLog
+from stream_app.analysis.report.texts import CEILING, CONDITION, LIMITS, LOWERING, ROUNDED, STYLE
+from stream_app.analysis.report.verdict_section import may_i_publish
+from stream_app.watching.glossary import REPORT_WORDS, for_report
+from stream_app.watching.wording import duration, in_a_hundred
+
+
+def run_report(log: RunLog, made: str, lower: Lowering | None = None) -> str:
+    """The report of a run; ``made`` says when and with which version, ``lower`` what would lower the risk."""
+    if not log.summaries:
+        return _without_people(log, made)
+    basis = [] if log.note is None else [section("What the habits rest on", paragraph(f"Note: {log.note}."))]
+    return document(
+        f"Reconstruction risk: {log.settings['deployment']}",
+        made,
+        [
+            *basis,
+            section("May I publish this?", *may_i_publish(log)),
+            section("The question", paragraph(_question(log.settings))),
+            section("The answer in short", *map(paragraph, _answer(log)), levels_table(log)),
+            section("The setting", table(("", ""), _setting(log)), paragraph(CONDITION)),
+            section("How the risk moved", *_figures(log)),
+            section("The most exposed people", *_exposed(log)),
+            section("What was published", *_published(log)),
+            *closing(*([] if lower is None else what_would_lower_it(lower, log.when))),
+        ],
+    )
+
+
+def _without_people(log: RunLog, made: str) -> str:
+    return document(
+        f"Published counts: {log.settings['deployment']}",
+        made,
+        [
+            section("What this report can say", paragraph(f"Note: {log.note}.")),
+            section("What is promised", *what_is_promised(log)),
+            section("The setting", table(("", ""), setting_of(log))),
+            section("What was published", *_published(log)),
+            section("What is not covered", _list(NOT_COVERED)),
+            glossary(("sigma", "epsilon")),
+        ],
+    )
+
+
+def audit_report(audits: Sequence[Mapping[str, Any]], made: str) -> str:
+    """The report of ``tallyguard audit --json``; people are numbered, most exposed first, never named."""
+    ranked = sorted(audits, key=lambda audit: -float(audit["certified"]))
+    steps, mistakes = ranked[0]["steps"], ranked[0]["mistakes"]
+    rows = [
+        (
+            f"person {number}",
+            in_a_hundred(audit["baseline"]),
+            _best_attack(audit),
+            in_a_hundred(audit["certified"]),
+            f"{audit['certified_by']}",
+        )
+        for number, audit in enumerate(ranked[:50], start=1)
+    ]
+    head = ("Person", "Guess by habit", "Best attack tried", CEILING, "Ceiling by")
+    return document(
+        "Reconstruction risk: an audit",
+        made,
+        [
+            section("The question", paragraph(_question({"horizon": steps, "mistakes": mistakes}))),
+            section(
+                "The people audited",
+                paragraph(f"{len(audits):,} people, most exposed first."),
+                table(head, rows),
+                paragraph(CONDITION),
+            ),
+            *closing(),
+        ],
+    )
+
+
+def document(title: str, made: str, sections: Iterable[str]) -> str:
+    """A whole page."""
+    return (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>{escape(title)}</title><style>{STYLE}</style></head><body><main>"
+        f'<h1>{escape(title)}</h1><p class="note">{escape(made)}</p>'
+        f"{''.join(sections)}</main></body></html>\n"
+    )
+
+
+def closing(*specific: str) -> list[str]:
+    """What would lower the risk (what is ``specific`` to a run first), what is not covered, the words."""
+    return [
+        section("What would lower it", *specific, _list(LOWERING)),
+        section("Limits of the method", _list(LIMITS)),
+        glossary(),
+    ]
+
+
+def glossary(words: Sequence[str] = REPORT_WORDS) -> str:
+    """The words."""
+    entries = for_report(words)
+    listed = "".join(f"<dt>{escape(word)}</dt><dd>{escape(meaning)}</dd>" for word, meaning in entries)
+    return section("Glossary", f"<dl>{listed}</dl>")
+
+
+def levels_table(log: RunLog) -> str:
+    """People at or above each threshold at the worst step: by ceiling, by habit, and by the difference."""
+    worst = log.worst
+    rows = [
+        (
+            f"{in_a_hundred(float(level))} or more",
+            f"{count:,}",
+            f"{worst.at_baseline[level]:,}" if level in worst.at_baseline else "not recorded",
+            f"{count - worst.at_baseline[level]:,}" if level in worst.at_baseline else "not recorded",
+            f"{worst.at_added_risk.get(level, 0):,}",
+        )
+        for level, count in worst.at_risk.items()
+    ]
+    head = (
+        "Chance",
+        "Ceiling there",
+        "Guess there, by habit alone",
+        "Put there by releases",
+        "Added that much",
+    )
+    return paragraph(f"People, of {worst.people:,}, at that step:") + table(head, rows)
+
+
+def _question(settings: Mapping[str, Any]) -> str:
+    right = settings["horizon"] - settings["mistakes"]
+    how_many = "each" if settings["mistakes"] == 0 else f"at least {right}"
+    return (
+        "Could somebody who sees everything published, knows a person's habits and where everybody else is, "
+        f"tell where that person was in {how_many} of the last {settings['horizon']} steps?"
+    )
+
+
+def _answer(log: RunLog) -> Iterable[str]:
+    worst, when = log.worst, log.when(log.worst.step)
+    guess, ceiling, added = map(in_a_hundred, (worst.mean_baseline, worst.mean_risk, worst.mean_added))
+    yield (
+        f"{when[:1].upper()}{when[1:]}, when the releases added most on average over {worst.people:,} "
+        f"people, habits alone let somebody guess right in {guess} cases. With everything published, if "
+        f"habits are as assumed, no method is right in more than {ceiling}. So the releases added at most "
+        f"{added}."
+    )
+    if log.exposed:
+        most = log.exposed[0]
+        yield (
+            f"To the most affected person they added at most {in_a_hundred(most.added)}, "
+            f"at {log.when(most.step)}."
+        )
+    yield ROUNDED
+
+
+def _setting(log: RunLog) -> Rows:
+    settings, first, last = log.settings, log.summaries[0], log.summaries[-1]
+    yield "People protected", f"{last.people:,}, each on their own"
+    yield (
+        "Steps",
+        f"{log.when(first.step)} to {log.when(last.step)}, {duration(settings['step_seconds'])} each",
+    )
+    yield "Horizon", f"{settings['horizon']} steps, {settings['mistakes'] or 'none'} of them may be wrong"
+    yield "Assumed observer", "sees every release, knows the person's habits and where everybody else is"
+    for mechanism, count in sorted(log.releases.items()):
+        yield f"Released, {mechanism}", f"{count:,} sensor-steps"
+    yield "Messages rejected", f"{log.rejected:,}"
+
+
+def _figures(log: RunLog) -> Iterable[str]:
+    summaries = log.summaries
+    ends = log.when(summaries[0].step), log.when(summaries[-1].step)
+    means = (
+        Line("ceiling", "ceiling", [summary.mean_risk for summary in summaries]),
+        Line("guess by habit", "guess", [summary.mean_baseline for summary in summaries]),
+    )
+    yield _figure(
+        line_chart(means, ends, "in 100", 100.0, "Mean ceiling and mean guess by step"),
+        "Mean over all people. If habits are as assumed, no method is right more often than the ceiling. Its "
+        "distance from the guess is the most that the releases added.",
+    )
+    added = (
+        Line("most affected", "ceiling", [summary.added["1.0"] for summary in summaries]),
+        Line("1 in 10 above", "guess", [summary.added["0.9"] for summary in summaries]),
+        Line("half above", "added", [summary.added["0.5"] for summary in summaries]),
+    )
+    yield _figure(
+        line_chart(added, ends, "in 100", 100.0, "Added risk of the most affected, the upper tenth and half"),
+        "Most that the releases added, step by step: to the most affected person, what 1 person in 10 "
+        f"exceeds, and what half of the people exceed. The highest point is {in_a_hundred(log.most_added)}.",
+    )
+
+
+def _exposed(log: RunLog) -> Iterable[str]:
+    if not log.exposed:
+        yield paragraph("This run's summaries name nobody (setting most_exposed), or nothing was added.")
+        return
+    yield paragraph("By pseudonym, each at the step at which the releases added most to that person.")
+    rows = [
+        (
+            record.person[:12],
+            log.when(record.step),
+            in_a_hundred(record.baseline),
+            in_a_hundred(record.risk),
+            in_a_hundred(record.added),
+        )
+        for record in log.exposed
+    ]
+    yield table(("Pseudonym", "Last step", "Guess by habit", CEILING, "Added at most"), rows)
+    yield paragraph(ROUNDED)
+
+
+def _published(log: RunLog) -> Iterable[str]:
+    yield paragraph(
+        "Each sensor with its mechanism, by how many people its counts are expected to be off, and the "
+        f"differential-privacy epsilon of all its releases at delta {log.delta:g}, for any observer. Of "
+        "tiered counts these are the figures of the best-informed tier."
+    )
+    rows = [
+        (entry.sensor, f"{entry.releases:,}", entry.mechanism, _error(entry.error), _spent(entry.epsilon))
+        for entry in log.sensors
+    ]
+    yield table(("Sensor", "Releases", "Mechanism", "Expected error", "Epsilon"), rows)
+
+
+def _error(error: float | None) -> str:
+    if error is None:
+        return "nothing published"
+    return "exact" if error == 0.0 else f"{error:.1f} people"
+
+
+def _spent(epsilon: float) -> str:
+    return f"{epsilon:.2g}" if isfinite(epsilon) else "no limit"
+
+
+def _best_attack(audit: Mapping[str, Any]) -> str:
+    attacks = (audit["attacks"] or {}).values()
+    best = max((attack["success"] for attack in attacks if attack), default=None)
+    return "not tried" if best is None else in_a_hundred(best)
+
+
+def _figure(drawing: str, caption: str) -> str:
+    return f"<figure>{drawing}<figcaption>{escape(caption)}</figcaption></figure>"
+
+
+def _list(items: Iterable[str]) -> str:
+    return f"<ul>{''.join(f'<li>{escape(item)}</li>' for item in items)}</ul>"

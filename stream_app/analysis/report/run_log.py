@@ -1,0 +1,176 @@
+"""What a finished or running output folder tells: settings, risk at each step, people, releases."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from accounting.continuous.accountant import HorizonSettings
+from accounting.decisions.risk_budget import RiskLimit
+from accounting.ledgers.privacy_account import PrivacyAccount
+from accounting.ledgers.zcdp import ZcdpSpend
+from models.mechanisms import Mechanism, parse
+from models.mechanisms.correlated import know_design
+from models.noise.correlated_noise import CorrelatedNoise
+from models.releases.schedule import SensorRelease
+from models.releases.sensors import Sensor
+from stream_app.exceptions import OutputError
+from stream_app.setup.run_folder.run_settings import load_account, load_run
+from stream_app.setup.settings import BudgetSettings
+from stream_app.watching.habits import basis_note
+from stream_app.watching.wording import step_in_words
+from stream_app.wire.messages import DecisionReason, RiskSummary, StepDecision, WorstMoment
+
+_DELTA = 1e-6  # of runs that recorded none
+
+
+@dataclass(frozen=True)
+class SensorLog:
+    """One sensor's releases: how many, with which mechanism last, its expected error, epsilon of all."""
+
+    sensor: str
+    releases: int
+    mechanism: str
+    error: float | None  # in people; None where nothing is published
+    epsilon: float  # nats at the delta of the run; inf once a raw count was released
+
+
+@dataclass(frozen=True)
+class RunLog:
+    """Everything a report needs of a run.
+
+    ``exposed`` are the people to whom most was added, at that step; ``reasons`` what decided a step, where a
+    risk budget did. Without people there are no ``summaries``; ``note`` is what must be said of the priors.
+    """
+
+    settings: Mapping[str, Any]
+    summaries: tuple[RiskSummary, ...]
+    exposed: tuple[WorstMoment, ...]
+    sensors: tuple[SensorLog, ...]
+    releases: Mapping[str, int]  # by mechanism
+    rejected: int
+    reasons: Mapping[int, DecisionReason]
+    account: PrivacyAccount | None = None  # what was spent on differential privacy
+
+    @property
+    def limit(self) -> RiskLimit | None:
+        """The rule that was chosen for the run; None where there is none."""
+        budget = self.settings.get("release", {}).get("budget", {})
+        return BudgetSettings.model_validate(budget).limit
+
+    @property
+    def delta(self) -> float:
+        """Delta of every epsilon of the report."""
+        return float(self.settings.get("delta", _DELTA))
+
+    @property
+    def note(self) -> str | None:
+        """What must be said of the priors; None for measured habits of people."""
+        return basis_note(self.settings.get("people", 1), self.settings.get("assumed_habits"))
+
+    @property
+    def worst(self) -> RiskSummary:
+        """The step at which the releases added most on average."""
+        return max(self.summaries, key=lambda summary: summary.mean_added)
+
+    @property
+    def most_added(self) -> float:
+        """The most that the releases added to anybody at any step."""
+        return max(summary.added["1.0"] for summary in self.summaries)
+
+    @property
+    def most_risk(self) -> float:
+        """The highest ceiling of anybody at any step."""
+        return max(summary.risk["1.0"] for summary in self.summaries)
+
+    def when(self, step: int) -> str:
+        """When a step began, in words."""
+        origin = datetime.fromisoformat(self.settings["origin"])
+        return step_in_words(step, int(origin.timestamp()), self.settings["step_seconds"])
+
+    def horizon(self, sharpens: bool) -> HorizonSettings:
+        """What the run's accountant was told; ``sharpens`` where its settings left that open."""
+        stored = self.settings
+        return HorizonSettings(
+            stored["horizon"],
+            stored["mistakes"],
+            tuple(stored["thresholds"]),
+            stored.get("first_slot", 0),
+            sharpen=sharpens if stored["sharpen"] is None else stored["sharpen"],
+            sharpen_above=stored.get("sharpen_above"),
+        )
+
+
+def read_run(folder: Path, most_exposed: int = 10) -> RunLog:
+    """Read an output folder; :class:`OutputError` where it is not one or has no closed step."""
+    settings = load_run(folder)
+    _know_design(settings)
+    summaries = tuple(_summaries(folder / "risks.jsonl"))
+    if not summaries and settings.get("people") != 0:
+        raise OutputError(f"{folder} must hold at least one closed step", "none", "let the run go on first")
+    exposed = summaries[-1].worst[:most_exposed] if summaries else ()
+    log = folder / "decisions.jsonl"
+    sensors, releases = _sensors(_decisions(log), settings.get("delta", _DELTA))
+    reasons = {decision.step: decision.why for decision in _decisions(log) if decision.why is not None}
+    rejected = sum(1 for _ in _lines(folder / "rejected.jsonl"))
+    account = load_account(folder)
+    return RunLog(settings, summaries, exposed, sensors, releases, rejected, reasons, account)
+
+
+def _know_design(settings: Mapping[str, Any]) -> None:
+    """The noise design of the run, if its file is still there; the log names it by a number only."""
+    covariance = settings.get("release", {}).get("covariance")
+    if covariance is not None and Path(covariance).exists():
+        know_design(CorrelatedNoise.load(Path(covariance)))
+
+
+def _summaries(path: Path) -> Iterator[RiskSummary]:
+    """The summary of each step."""
+    for line in _lines(path):
+        if line.startswith(b'{"v":1,"type":"risk_summary"'):
+            yield RiskSummary.model_validate_json(line)
+
+
+def _decisions(path: Path) -> Iterator[StepDecision]:
+    """The decision of each step."""
+    return map(StepDecision.model_validate_json, _lines(path))
+
+
+def _sensors(steps: Iterable[StepDecision], delta: float) -> tuple[tuple[SensorLog, ...], Mapping[str, int]]:
+    """Each sensor's releases, and how many there were of each mechanism."""
+    count: Counter[str] = Counter()
+    mechanisms: Counter[str] = Counter()
+    last: dict[str, Mechanism] = {}
+    spent: dict[str, ZcdpSpend] = {}
+    for step in steps:
+        for decision in step.decisions:
+            count[decision.sensor] += 1
+            mechanisms[decision.mechanism] += 1
+            mechanism = last[decision.sensor] = parse(decision.mechanism, decision.parameters)
+            release = SensorRelease(Sensor(decision.sensor, (0,)), mechanism)
+            spent.setdefault(decision.sensor, ZcdpSpend()).add([release])
+    logs = (
+        SensorLog(
+            name,
+            count[name],
+            kind.name,
+            kind.expected_absolute_error() if kind.is_released else None,
+            spent[name].epsilon(delta),
+        )
+        for name, kind in last.items()
+    )
+    return tuple(sorted(logs, key=lambda log: (-log.releases, log.sensor))), mechanisms
+
+
+def _lines(path: Path) -> Iterator[bytes]:
+    """Complete lines; a last one that is still being written is left out."""
+    if not path.exists():
+        return
+    with path.open("rb") as content:
+        for line in content:
+            if line.endswith(b"\n"):
+                yield line

@@ -1,0 +1,104 @@
+"""May this be published? The run held against the rule its officer chose, from the run's own records.
+
+The rule is the limit in ``release.budget``. Where it decided each step, the decisions say who was over it;
+where it did not, the recorded risks do. What the records leave open counts against publishing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum
+from typing import NamedTuple
+
+from accounting.decisions.reason import Because
+from accounting.decisions.risk_budget import RiskLimit
+from stream_app.wire.messages import DecisionReason, RiskSummary
+
+
+class Answer(Enum):
+    """May this be published?"""
+
+    YES = "yes"
+    NO = "no"
+    OPEN = "the records do not show it"
+    NO_RULE = "no rule was chosen"
+
+
+class PeopleOver(NamedTuple):
+    """People over the limit after a step: at ``least`` and at ``most`` so many; ``allowed`` may be."""
+
+    step: int
+    people: int
+    least: int
+    most: int
+    allowed: int
+
+
+class Verdict(NamedTuple):
+    """The answer for all steps, and the step it rests on: the first that breaks the rule, or the worst."""
+
+    answer: Answer
+    limit: RiskLimit | None = None
+    at: PeopleOver | None = None
+    steps: int = 0  # that stand against a yes
+    of_steps: int = 0
+
+
+def verdict_on(
+    summaries: tuple[RiskSummary, ...], reasons: Mapping[int, DecisionReason], limit: RiskLimit | None
+) -> Verdict:
+    """The run held against the limit; ``reasons`` are those of the steps that a risk budget decided."""
+    if limit is None:
+        return Verdict(Answer.NO_RULE, of_steps=len(summaries))
+    found = [people_over(summary, reasons.get(summary.step), limit) for summary in summaries]
+    broken = [over for over in found if over.least > over.allowed]
+    unclear = [over for over in found if over.most > over.allowed]
+    if broken:
+        worst = max(broken, key=lambda over: over.least - over.allowed)
+        return Verdict(Answer.NO, limit, worst, len(broken), len(found))
+    worst = max(unclear or found, key=lambda over: over.most)
+    return Verdict(Answer.OPEN if unclear else Answer.YES, limit, worst, len(unclear), len(found))
+
+
+def people_over(summary: RiskSummary, why: DecisionReason | None, limit: RiskLimit) -> PeopleOver:
+    """Between how many people were over the limit after a step, as far as its records tell.
+
+    Counts at thresholds below the limit bound from above, those beyond it from below; the decision of a risk
+    budget knows who is over, in hindsight too, unless somebody's accounts did not answer.
+    """
+    allowed = limit.allowed(summary.people)
+    least, most = _by_risks(summary, limit)
+    if why is not None and why.because is not Because.NO_ANSWER:
+        least = max(least, why.natural)
+        if why.over <= why.allowed:  # more are not counted to the end
+            most = min(most, why.over + why.natural)
+    return PeopleOver(summary.step, summary.people, least, max(least, most), allowed)
+
+
+def _by_risks(summary: RiskSummary, limit: RiskLimit) -> tuple[int, int]:
+    """The bounds that the step's recorded risks give."""
+    parts = (
+        (limit.risk, summary.risk["1.0"], summary.at_risk),
+        (limit.added, summary.added["1.0"], summary.at_added_risk),
+    )
+    bounds = [
+        _above(level, highest, counts, summary.people)
+        for level, highest, counts in parts
+        if level is not None
+    ]
+    least = max(low for low, _ in bounds)
+    most = min(summary.people, sum(high for _, high in bounds))
+    if limit.in_hindsight:  # later releases tell about these steps, which the step's own risks cannot show
+        most = summary.people
+    if limit.habits_apart:  # some of those above are so by habit and may stay
+        least = 0
+    return least, most
+
+
+def _above(level: float, highest: float, counts: Mapping[str, int], people: int) -> tuple[int, int]:
+    """Between how many people are above a level: from the highest figure and the counts at thresholds."""
+    if highest <= level:
+        return 0, 0
+    beyond = [count for threshold, count in counts.items() if float(threshold) > level]
+    before = [count for threshold, count in counts.items() if float(threshold) <= level]
+    return max([1, *beyond]), min([people, *before])

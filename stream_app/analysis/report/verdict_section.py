@@ -1,0 +1,96 @@
+"""May this be published: the verdict in a sentence with its condition, and what it rests on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from html import escape
+
+from accounting.decisions.risk_budget import RiskLimit
+from stream_app.analysis.report.html import Rows, paragraph, table
+from stream_app.analysis.report.run_log import RunLog
+from stream_app.analysis.report.texts import CHOOSING_A_RULE
+from stream_app.analysis.report.verdict import Answer, PeopleOver, Verdict, verdict_on
+from stream_app.setup.settings import BUDGET
+from stream_app.watching.wording import in_a_hundred, in_points
+
+
+def may_i_publish(log: RunLog) -> Iterable[str]:
+    """The verdict, its figures, and how a rule is chosen where there is none."""
+    verdict = verdict_on(log.summaries, log.reasons, log.limit)
+    yield f'<p class="verdict">{escape(sentence(verdict, log))}</p>'
+    yield table(("", ""), _figures(verdict, log))
+    if verdict.answer is Answer.NO_RULE:
+        yield paragraph(CHOOSING_A_RULE)
+    elif verdict.answer is Answer.OPEN:
+        yield paragraph(
+            'Add the limit to thresholds, so that people above it are counted, or set mechanism = "budget" '
+            "under [release], so that every step is decided by the rule; then run again."
+        )
+
+
+def sentence(verdict: Verdict, log: RunLog) -> str:
+    """Yes or no in one sentence, with the condition it holds under."""
+    if verdict.at is None:
+        return (
+            "No rule was chosen for this run, so this report says neither yes nor no: if habits are as "
+            f"assumed, the releases added at most {in_a_hundred(log.most_added)} to the most affected of "
+            f"{log.summaries[-1].people:,} people."
+        )
+    when, may = log.when(verdict.at.step), f"{verdict.at.allowed:,} of {verdict.at.people:,} people may be"
+    if verdict.answer is Answer.YES:
+        over = f"at most {verdict.at.most:,} were over the limit" if verdict.at.most else "nobody was over it"
+        return f"Yes, if habits are as assumed: {may} over the limit, and at every step {over}."
+    steps = f"{verdict.steps:,} of {verdict.of_steps:,} steps"
+    if verdict.answer is Answer.NO:
+        return (
+            f"No: even if habits are as assumed, at {when} at least {verdict.at.least:,} people were over "
+            f"the limit, and {may}; the rule is broken at {steps}."
+        )
+    return (
+        f"Not by what was recorded: even if habits are as assumed, at {when} between {verdict.at.least:,} "
+        f"and {verdict.at.most:,} people were over the limit, and {may}; {steps} are open."
+    )
+
+
+def _figures(verdict: Verdict, log: RunLog) -> Rows:
+    """What the sentence rests on, from the records that the tables and figures below show."""
+    if verdict.limit is not None and verdict.at is not None:
+        decides = log.settings["release"].get("mechanism") == BUDGET
+        yield "The rule", rule_in_words(verdict.limit)
+        yield "Over the limit", limit_in_words(verdict.limit)
+        yield (
+            "Decided by it",
+            "each step, before it was published; steps before a change of the rule (--accept-changes) keep "
+            "the rule of their time"
+            if decides
+            else "no step: another release.mechanism decided, and the run is only compared with the rule",
+        )
+        yield "Most people over the limit", _most(verdict.at, log.when)
+    yield "Most that releases added to anybody", in_a_hundred(log.most_added)
+    yield "Highest ceiling of anybody", in_a_hundred(log.most_risk)
+    first, last = log.summaries[0].step, log.summaries[-1].step
+    yield "Steps the answer covers", f"{log.when(first)} to {log.when(last)}"
+
+
+def rule_in_words(limit: RiskLimit) -> str:
+    """How many people may be over the limit."""
+    habits = "; people over it by habit alone count only if releases add to it" if limit.habits_apart else ""
+    later = "; also for past steps, given everything released since" if limit.in_hindsight else ""
+    who = f"At most {in_a_hundred(limit.share)} people" if limit.share else "Nobody"
+    return f"{who} may be over the limit{habits}{later}"
+
+
+def limit_in_words(limit: RiskLimit) -> str:
+    """When a person is over the limit."""
+    risk = None if limit.risk is None else f"a ceiling above {in_a_hundred(limit.risk)}"
+    added = (
+        None
+        if limit.added is None
+        else (f"a chance of being traced that releases raise by more than {in_points(limit.added)}")
+    )
+    return " or ".join(part for part in (risk, added) if part)
+
+
+def _most(at: PeopleOver, when: Callable[[int], str]) -> str:
+    count = f"{at.least:,} to {at.most:,}" if at.least < at.most else f"{at.most:,}"
+    return f"{count} of {at.people:,}, at {when(at.step)}; {at.allowed:,} may be"

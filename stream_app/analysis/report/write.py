@@ -1,0 +1,69 @@
+"""Finding out what a report is to be made from, and writing it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from stream_app.analysis.report.lowering import Priors, lowering
+from stream_app.analysis.report.page import audit_report, run_report
+from stream_app.analysis.report.pdf import SUFFIX, pdf_of
+from stream_app.analysis.report.run_log import read_run
+from stream_app.exceptions import OutputError
+from stream_app.setup.own_version import own_version
+
+
+def write_report(
+    source: Path,
+    output: Path,
+    most_exposed: int = 10,
+    now: datetime | None = None,
+    priors: Priors | None = None,
+) -> int:
+    """Make the report and write it to one file; returns its size in bytes."""
+    return save_report(make_report(source, most_exposed, now, priors), output)
+
+
+def make_report(
+    source: Path, most_exposed: int = 10, now: datetime | None = None, priors: Priors | None = None
+) -> str:
+    """The report of a run's folder or of an audit's JSON, as HTML.
+
+    With the run's ``priors`` it says which sensors told most about the most exposed, and what less would do.
+    :class:`OutputError` where ``source`` is neither.
+    """
+    moment = now or datetime.now(UTC)
+    made = f"Made {moment:%Y-%m-%d %H:%M} UTC by tallyguard {own_version()} from {source.name}."
+    if source.is_dir():
+        log = read_run(source, most_exposed)
+        return run_report(log, made, None if priors is None else lowering(source, log, priors))
+    return audit_report(_read_audit(source), made)
+
+
+def save_report(html: str, output: Path) -> int:
+    """Write the page, as a PDF where the file's name ends so; returns its size in bytes."""
+    return output.write_bytes(pdf_of(html) if is_pdf(output) else html.encode())
+
+
+def is_pdf(output: Path) -> bool:
+    """Whether this file is to be a PDF."""
+    return output.suffix.lower() == SUFFIX
+
+
+def _read_audit(path: Path) -> Sequence[Mapping[str, Any]]:
+    try:
+        loaded = json.loads(path.read_bytes())
+    except ValueError as error:
+        raise OutputError(
+            f"{path} must be the JSON of `tallyguard audit --json`", error, "or name the folder of a run"
+        ) from error
+    is_audit = isinstance(loaded, list) and loaded and all("certified" in entry for entry in loaded)
+    if not is_audit:
+        raise OutputError(
+            f"{path} must list at least one audited person", "none", "make it with audit --json"
+        )
+    audits: Sequence[Mapping[str, Any]] = loaded
+    return audits

@@ -1,0 +1,88 @@
+"""``tallyguard persons``: who is accounted for on Kafka."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from stream_app.cli.shared.options import ConfigOption, JsonOption
+from stream_app.cli.shared.output import print_json, stdout
+
+if TYPE_CHECKING:
+    from models.priors.population import Population
+
+persons = typer.Typer(name="persons", help="The people accounted for on Kafka.", no_args_is_help=True)
+
+
+@persons.callback()
+def _group() -> None:
+    """The people accounted for on Kafka."""
+
+
+@persons.command()
+def load(
+    priors: Annotated[
+        Path | None, typer.Argument(help="Movement priors, .json or .parquet.", show_default=False)
+    ] = None,
+    config: ConfigOption = None,
+    city_people: Annotated[
+        int | None,
+        typer.Option(help="Load this many people of the simulated city instead.", show_default=False, min=1),
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Seed of the simulated city.")] = 20260,
+    effective_from: Annotated[
+        int, typer.Option(help="First step whose releases are accounted for these people.", min=0)
+    ] = 0,
+    locations_file: Annotated[
+        Path | None,
+        typer.Option(help="Also write the location names there, for the workers.", show_default=False),
+    ] = None,
+    remove_others: Annotated[
+        bool, typer.Option("--remove-others", help="Delete people who are not in the file.")
+    ] = False,
+    json: JsonOption = False,
+) -> None:
+    """Send everybody's prior to the account workers.
+
+    By pseudonym: ids stay in this process. A person who is there already gets the new prior. Needs the
+    pseudonym key; workers do not have it.
+
+    \b
+    Examples:
+      tallyguard persons load priors.parquet --config tallyguard.toml --locations-file locations.txt
+      tallyguard persons load priors.json --config tallyguard.toml --effective-from 8760 --remove-others
+      tallyguard persons load --config tallyguard.toml --city-people 2000
+    """
+    from stream_app.cli.shared.command_settings import settings_of
+    from stream_app.kafka.tools.person_loading import load_people, write_locations
+    from stream_app.watching.habits import basis_note
+
+    if (priors is None) == (city_people is None):
+        raise typer.BadParameter("give a priors file or --city-people")
+    settings = settings_of(config)
+    population = _population(priors, city_people, seed)
+    if locations_file is not None:
+        write_locations(locations_file, population.location_names)
+    report = load_people(settings, population, effective_from, remove_others=remove_others)
+    if json:
+        print_json(report._asdict())
+    else:
+        stdout().print(
+            f"{report.sent:,} people sent to {report.topic}, {report.removed:,} removed, "
+            f"effective from step {effective_from}."
+        )
+        if (note := basis_note(len(population), population.assumed)) is not None:
+            stdout().print(f"Note: {note}.", soft_wrap=True)
+
+
+def _population(priors: Path | None, city_people: int | None, seed: int) -> Population:
+    """The people of a file, or of the simulated city."""
+    if priors is not None:
+        from models.prior_files.files import load_population
+
+        return load_population(priors)
+    from stream_app.city import CityOptions, build_city
+
+    return build_city(CityOptions(people=city_people or 0, seed=seed)).population

@@ -1,0 +1,69 @@
+"""``tallyguard worker``: the processes of a deployment on Kafka."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from stream_app.cli.shared.options import ConfigOption, ListenOption
+from stream_app.cli.shared.output import stderr
+
+worker = typer.Typer(name="worker", help="Processes of a deployment on Kafka.", no_args_is_help=True)
+
+
+@worker.callback()
+def _group() -> None:
+    """Processes of a deployment on Kafka."""
+
+
+@worker.command()
+def release(
+    config: ConfigOption = None,
+    schedule: Annotated[
+        Path | None,
+        typer.Option(help="Schedule (JSON) whose mechanisms go before the settings'.", show_default=False),
+    ] = None,
+    listen: ListenOption = None,
+    accept_changes: Annotated[
+        bool,
+        typer.Option(
+            "--accept-changes",
+            help="Continue although release policy or noise key changed, or input records are lost.",
+        ),
+    ] = False,
+) -> None:
+    """Close steps, draw values, write the release log.
+
+    Exactly one runs; a second one refuses to start.
+
+    \b
+    Examples:
+      tallyguard worker release --config tallyguard.toml
+      TALLYGUARD_KAFKA__SERVERS=broker:9092 tallyguard worker release --config city.toml --listen 0.0.0.0:9464
+    """
+    from stream_app.cli.shared.command_settings import settings_of
+    from stream_app.kafka.processes import run_release_worker
+
+    settings = settings_of(config, {"listen": listen})
+    code = run_release_worker(settings, schedule, accept_changes=accept_changes, announce=stderr().print)
+    raise SystemExit(code)
+
+
+@worker.command()
+def account(config: ConfigOption = None, listen: ListenOption = None) -> None:
+    """Account every released step for its share of the people.
+
+    The people are split into partitions. Start as many workers as there are partitions at most; they share
+    out the people by themselves.
+
+    \b
+    Examples:
+      tallyguard worker account --config tallyguard.toml
+      tallyguard worker account --config tallyguard.toml --listen 127.0.0.1:9465
+    """
+    from stream_app.cli.shared.command_settings import settings_of
+    from stream_app.kafka.processes import run_account_worker
+
+    raise SystemExit(run_account_worker(settings_of(config, {"listen": listen}), announce=stderr().print))

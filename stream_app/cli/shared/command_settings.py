@@ -1,0 +1,20 @@
+"""A command's settings, and what follows from them before it does anything."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from stream_app.setup.settings import Settings
+
+
+def settings_of(config: Path | None, flags: Mapping[str, object] | None = None) -> Settings:
+    """The settings of file, environment and flags; from here on the command logs as they say."""
+    from stream_app.setup.logs import start_logging
+    from stream_app.setup.settings_sources import load_settings
+
+    settings = load_settings(config, flags)
+    start_logging(settings.log)
+    return settings

@@ -1,0 +1,62 @@
+"""Arguments and options that several commands share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from accounting.continuous.horizon_settings import HORIZON, MISTAKES
+
+PriorsArgument = Annotated[
+    Path, typer.Argument(help="Movement priors, .json or .parquet.", show_default=False)
+]
+ConfigOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--config", help="Settings file (TOML); environment and flags override it.", show_default=False
+    ),
+]
+CovarianceOption = Annotated[
+    list[Path] | None,
+    typer.Option(
+        metavar="<path>",
+        help="Covariance (.npy) of the correlated noise that was used; may be repeated.",
+        show_default=False,
+    ),
+]
+ListenOption = Annotated[
+    str | None,
+    typer.Option(
+        help='Address of metrics and page, host:port; "" for none. '
+        "127.0.0.1:9464 unless the settings say otherwise.",
+        show_default=False,
+    ),
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+HorizonOption = Annotated[
+    int | None,
+    typer.Option(
+        help=f"Steps the adversary tries to reconstruct (T); {HORIZON} unless the settings say otherwise.",
+        show_default=False,
+    ),
+]
+MistakesOption = Annotated[
+    int | None,
+    typer.Option(
+        help=f"How many of them it may get wrong (s); {MISTAKES} unless the settings say otherwise.",
+        show_default=False,
+    ),
+]
+
+
+def know_covariances(paths: list[Path] | None) -> None:
+    """Make the designs of ``--covariance`` known before a schedule or log names them."""
+    if not paths:
+        return
+    from models.mechanisms.correlated import know_design
+    from models.noise.correlated_noise import CorrelatedNoise
+
+    for path in paths:
+        know_design(CorrelatedNoise.load(path))

@@ -1,0 +1,1 @@
+"""Commands that set a deployment up and run it."""

@@ -1,0 +1,61 @@
+"""``tallyguard check``: are priors, sensors, schedule and settings fit to run with?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from stream_app.cli.shared.options import ConfigOption, JsonOption
+from stream_app.cli.shared.output import print_json, stdout
+
+if TYPE_CHECKING:
+    from stream_app.analysis.preflight import Finding
+
+
+def check(
+    priors: Annotated[
+        Path | None, typer.Option("--priors", help="Movement priors, .json or .parquet.", show_default=False)
+    ] = None,
+    schedule: Annotated[
+        Path | None, typer.Option("--schedule", help="Schedule (JSON).", show_default=False)
+    ] = None,
+    sensors: Annotated[
+        Path | None,
+        typer.Option("--sensors", help="Sensors (JSON or CSV).", show_default=False),
+    ] = None,
+    config: ConfigOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Check files and settings before a run.
+
+    Explains each finding. Exits with 1 when something is wrong. Warnings alone exit with 0. Sensors and
+    schedule are checked against the locations of --priors, or of the settings. Forms of all files:
+    docs/reference/file-formats.md.
+
+    \b
+    Examples:
+      tallyguard check --config tallyguard.toml --priors priors.json
+      tallyguard check --priors priors.parquet --sensors sensors.csv --schedule tomorrow.json --json
+    """
+    from stream_app.analysis.preflight import check_files
+
+    findings = check_files(config=config, priors=priors, sensors=sensors, schedule=schedule)
+    if json:
+        print_json([finding.as_json() for finding in findings])
+    else:
+        _print_findings(findings)
+    if any(finding.level == "problem" for finding in findings):
+        raise typer.Exit(1)
+
+
+def _print_findings(findings: list[Finding]) -> None:
+    console = stdout()
+    marks = {"ok": "[green]ok[/]     ", "warning": "[yellow]warning[/]", "problem": "[red]problem[/]"}
+    for finding in findings:
+        console.print(
+            f"{marks[finding.level]} [bold]{finding.subject}[/]: {finding.sentence}", soft_wrap=True
+        )
+        if finding.remedy:
+            console.print(f"        {finding.remedy}", soft_wrap=True)

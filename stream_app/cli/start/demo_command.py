@@ -1,0 +1,198 @@
+"""``tallyguard demo``: a simulated city end to end, and a summary that needs no manual."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from stream_app.cli.shared.options import JsonOption
+from stream_app.cli.shared.output import own_command, print_json, progress, stdout
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+    from stream_app.starting.demo import DemoOptions, DemoReport
+    from stream_app.starting.demo.run_demo import ExposedPerson, WayOfLife
+
+
+def demo(
+    steps: Annotated[int, typer.Option(help="Hours to simulate.")] = 48,
+    people: Annotated[int, typer.Option(help="People in the city.")] = 2000,
+    seed: Annotated[int, typer.Option(help="Seed of the city; the same seed gives the same demo.")] = 20260,
+    seconds_per_step: Annotated[
+        float, typer.Option(help="Pause after each simulated hour, to have time to look at the page.")
+    ] = 0.1,
+    output: Annotated[Path, typer.Option(help="Folder for everything the demo writes.")] = Path(
+        "demo-output"
+    ),
+    listen: Annotated[
+        str, typer.Option(help='Address of page and metrics; port 0 is any, "" none.')
+    ] = "127.0.0.1:0",
+    json: JsonOption = False,
+) -> None:
+    """Show the whole engine on a simulated city.
+
+    Needs no data, no broker and no network. Ends by itself, with who is most exposed and what noise would do.
+
+    \b
+    Examples:
+      tallyguard demo
+      tallyguard demo --people 20000 --steps 72 --seconds-per-step 0
+    """
+    from stream_app.starting.demo import DemoOptions
+
+    options = DemoOptions(steps, people, seed, seconds_per_step, output, listen)
+    report = _run(options)
+    if json:
+        print_json(report_json(report))
+    else:
+        print_report(stdout(), report)
+
+
+def _run(options: DemoOptions) -> DemoReport:
+    from stream_app.starting.demo import run_demo
+    from stream_app.watching.events import Observer, StepClosed
+
+    with progress() as bar:
+        task = bar.add_task("simulated hours", total=options.steps)
+
+        class Advance(Observer):
+            def closed(self, event: StepClosed) -> None:
+                bar.update(task, completed=event.step + 1)
+
+        return run_demo(options, announce=bar.console.print, observer=Advance())
+
+
+def report_json(report: DemoReport) -> dict[str, Any]:
+    """The report as one JSON object; paths as text."""
+    from dataclasses import asdict
+
+    document = asdict(report)
+    document["origin"] = report.origin.isoformat()
+    document["scenario"] = {"folder": str(report.scenario.folder)}
+    return document
+
+
+def print_report(console: Console, report: DemoReport) -> None:
+    """The summary for people, in 80 columns."""
+    _print_question(console, report)
+    if report.warning:
+        console.print(f"\n[bold]Warning[/]: {report.warning}.")
+    _print_exposed(console, report)
+    _print_ways_of_life(console, report)
+    _print_alternatives(console, report)
+    _print_next(console, report)
+
+
+def _print_question(console: Console, report: DemoReport) -> None:
+    from stream_app.watching.wording import in_a_hundred
+
+    counts = f"{report.releases:,} counts of {report.people:,} people were published in {report.steps} hours"
+    console.print(
+        f"""
+[bold]{counts}[/], raw, but
+with noise of sigma 1 at homes. Could somebody who sees every count, knows a
+person's habits and where everybody else is, tell where that person was in
+{_how_many(report)} of the last {report.horizon_steps} hours?
+
+  [bold]Guess[/]    how often the best guess without any count is right: on average
+           {in_a_hundred(report.mean_baseline)}. Habits alone give that much away.
+  [bold]Ceiling[/]  if habits are as assumed, no method is right more often, given all
+           counts published so far.
+  [bold]Added[/]    ceiling less guess: at most this much is due to the counts.""",
+        soft_wrap=True,
+    )
+
+
+def _how_many(report: DemoReport) -> str:
+    return f"at least {report.horizon_steps - report.mistakes}" if report.mistakes else "each"
+
+
+def _print_exposed(console: Console, report: DemoReport) -> None:
+    from datetime import timedelta
+
+    table = _table(
+        "Who is most exposed, and when (chances in 100)", ("Pseudonym", "Way of life", "Last hour")
+    )
+    for person in report.exposed:
+        begin = report.origin + timedelta(hours=person.step)
+        when = f"{begin.day} {begin:%b, %H:%M}"
+        table.add_row(person.pseudonym[:8], person.way_of_life, when, *_chances(person))
+    console.print(table)
+
+
+def _print_ways_of_life(console: Console, report: DemoReport) -> None:
+    table = _table(
+        "By way of life, each person at the worst moment (chances in 100)", ("Way of life", "People")
+    )
+    for row in report.ways_of_life:
+        table.add_row(row.name, f"{row.people:,}", *_chances(row))
+    console.print(table)
+
+
+def _chances(row: ExposedPerson | WayOfLife) -> tuple[str, str, str]:
+    from stream_app.watching.wording import in_a_hundred
+
+    guess, ceiling, added = (
+        in_a_hundred(chance).removesuffix(" in 100") for chance in (row.baseline, row.risk, row.added)
+    )
+    return guess, ceiling, added
+
+
+def _print_alternatives(console: Console, report: DemoReport) -> None:
+    from stream_app.watching.wording import in_a_hundred
+
+    names = ("Mean ceiling", "Ceiling 50+", "Added 10+", "A count errs by")
+    table = _table(
+        f"What noise would do to {report.compared_people:,} of them (people in 100 who ever get there)",
+        ("Published",),
+        names,
+    )
+    for row in report.alternatives:
+        error = "no count" if row.mean_error is None else f"{row.mean_error:.1f} people"
+        at_risk, added = (
+            f"{100 * number / report.compared_people:.0f}"
+            for number in (row.people_at_risk, row.people_added)
+        )
+        table.add_row(row.name, in_a_hundred(row.mean_risk), at_risk, added, error)
+    console.print(table)
+
+
+def _table(
+    title: str, words: tuple[str, ...], numbers: tuple[str, ...] = ("Guess", "Ceiling", "Added")
+) -> Table:
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    table = Table(
+        title=f"\n{title}", title_justify="left", title_style="bold", box=SIMPLE_HEAD, pad_edge=False
+    )
+    for name in words:
+        table.add_column(name, no_wrap=True)
+    for name in numbers:
+        table.add_column(name, justify="right", no_wrap=True)
+    return table
+
+
+def _print_next(console: Console, report: DemoReport) -> None:
+    files, command = report.scenario, own_command()
+    console.print(
+        f"""[bold]Where to look next[/]
+
+The report to read or file: {files.report}
+What the public sees: {files.output}/releases.jsonl
+Everybody's risk, by pseudonym: {files.output}/risks.jsonl
+Change {files.settings} (more noise?) and run the same messages again:
+
+  {command} run --config {files.settings} --priors {files.priors} \\
+    --input {files.messages} --output {files.folder}/again
+
+Every bound and attack for one person over one working day:
+
+  {command} audit {files.priors} --sensors {files.sensors} \\
+    --schedule {files.schedule} --mistakes {report.mistakes} --person {report.example_person}""",
+        soft_wrap=True,
+    )

@@ -1,0 +1,278 @@
+"""``tallyguard init``: a deployment's files from counts and nothing else."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from stream_app.cli.shared.output import own_command, progress, stderr, stdout
+
+if TYPE_CHECKING:
+    from models.priors.population import Population
+    from stream_app.starting.counts.assumed import Dependence
+    from stream_app.starting.counts.deployment_files import Deployment
+
+_YEAR_SECONDS = 365 * 86_400
+_REMEDY = "fewer days or more noise (--days, --epsilon)"
+_USEFUL_EPSILON = 10.0  # beyond it a guarantee lets odds change 20,000-fold
+
+
+class Habits(StrEnum):
+    """What to account people's risk with where nobody was measured."""
+
+    NONE = "none"
+    ASSUMED = "assumed"
+
+
+def init(
+    counts: Annotated[Path, typer.Argument(help="Counts, .csv (also .gz) or .parquet.", show_default=False)],
+    output: Annotated[Path, typer.Option(help="New folder for the files.", show_default=False)],
+    sensors: Annotated[
+        Path | None, typer.Option(help="List of sensors (CSV) with name, lat, lon.", show_default=False)
+    ] = None,
+    time_column: Annotated[str | None, typer.Option(help="Column of times.", show_default=False)] = None,
+    sensor_column: Annotated[
+        str | None, typer.Option(help="Column of sensors, in a long file.", show_default=False)
+    ] = None,
+    count_column: Annotated[
+        str | None, typer.Option(help="Column of counts, in a long file.", show_default=False)
+    ] = None,
+    timezone: Annotated[
+        str | None, typer.Option(help="Time zone of wall-clock times: Europe/Vienna.", show_default=False)
+    ] = None,
+    time_format: Annotated[
+        str | None, typer.Option(help="How times are written: %d/%m/%Y %H:%M.", show_default=False)
+    ] = None,
+    wall_clock: Annotated[
+        bool, typer.Option("--wall-clock", help="Times that are numbers show the clock on the wall.")
+    ] = False,
+    ignore: Annotated[
+        list[str] | None, typer.Option(help="Column that is no sensor; may be repeated.", show_default=False)
+    ] = None,
+    drop_repeated: Annotated[
+        bool, typer.Option("--drop-repeated", help="Several counts at one time are no count.")
+    ] = False,
+    skip_missing_hour: Annotated[
+        bool, typer.Option("--skip-missing-hour", help="Leave out the hour that the clock skips in spring.")
+    ] = False,
+    days: Annotated[int, typer.Option(min=0, help="Last days to take; 0 for all.")] = 28,
+    epsilon: Annotated[
+        float, typer.Option(min=0.01, help="Differential privacy of everything together; it sets the noise.")
+    ] = 5.0,
+    sigma: Annotated[
+        float | None,
+        typer.Option(min=0.05, help="Noise in people, instead of --epsilon.", show_default=False),
+    ] = None,
+    habits: Annotated[
+        Habits | None, typer.Option(help="Account nobody, or invented people.", show_default=False)
+    ] = None,
+) -> None:
+    """Make a deployment from counts and nothing else.
+
+    Reads a file as cities have it: a column a sensor, or time, sensor and count in each row. An empty cell
+    is "not counted", never 0. Writes sensors, locations, schedule, settings and messages to a new folder,
+    and says what it could not know. The noise is the least with which all of it together costs --epsilon.
+    Without habits of people, run accounts differential privacy only; --habits assumed adds invented
+    people, and shows how much the answer depends on what was assumed. Forms of the file:
+    docs/reference/file-formats.md.
+
+    \b
+    Examples:
+      tallyguard init counts.csv --sensors sensors.csv --timezone Europe/Vienna --output city
+      tallyguard init counts.parquet --time-column time --habits assumed --days 7 --output city
+    """
+    from stream_app.starting.counts import CountsQuestions, Deployment, read_counts, write_deployment
+    from stream_app.starting.counts.deployment_files import least_sigma, require_new
+    from stream_app.starting.counts.sensor_places import sensor_places
+
+    require_new(output)
+    timezone = timezone or _asked("Time zone of the times, if they show the clock on the wall", "")
+    read = read_counts(
+        counts,
+        CountsQuestions(
+            time_column=time_column,
+            sensor_column=sensor_column,
+            count_column=count_column,
+            timezone=timezone or None,
+            time_format=time_format,
+            wall_clock=wall_clock,
+            ignore=tuple(ignore or ()),
+            drop_repeated=drop_repeated,
+            skip_missing_hour=skip_missing_hour,
+        ),
+    )
+    taken = read.last_days(days)
+    places = sensor_places(sensors, taken.sensors)
+    deployment = Deployment(output.resolve().name, taken, places, sigma or 1.0)
+    if sigma is None:
+        least = least_sigma(deployment.steps_with_releases, epsilon, _delta())
+        deployment = replace(deployment, sigma=least)
+    if habits is None:
+        habits = Habits(_asked("Account risk with habits: none or assumed", "none") or "none")
+    population, table = _assumed(deployment) if habits is Habits.ASSUMED else (None, ())
+    write_deployment(output, deployment, population, table)
+    _print_reading(deployment, len(read.table))
+    _print_unknown(deployment)
+    if table:
+        _print_dependence(table)
+    _print_next(output, population is not None)
+
+
+def _assumed(deployment: Deployment) -> tuple[Population, tuple[Dependence, ...]]:
+    """The invented people, and how much the answer depends on them."""
+    from accounting.continuous.accountant import HorizonSettings
+    from stream_app.starting.counts import assumed
+
+    counts, places = deployment.counts, deployment.places
+    population = assumed.assumed_population(assumed.ALTERNATIVES[0], places, counts.step_seconds)
+    chosen = assumed.table_steps(len(counts.table), counts.first_slot, counts.step_seconds)
+    horizon = HorizonSettings(
+        assumed.HORIZON, assumed.MISTAKES, first_slot=counts.first_slot, first_step=chosen.start
+    )
+    stderr().print(
+        f"Comparing {len(assumed.ALTERNATIVES)} assumptions about habits over {len(chosen)} steps."
+    )
+    with progress() as bar:
+        task = bar.add_task("steps", total=len(assumed.ALTERNATIVES) * len(chosen))
+        steps = deployment.schedule(chosen)
+        table = assumed.dependence(places, steps, counts.step_seconds, horizon, lambda: bar.advance(task))
+    return population, table
+
+
+def _delta() -> float:
+    """Delta of differential privacy as the settings have it unless they are changed."""
+    from stream_app.setup.settings import Settings
+
+    return float(Settings.model_fields["delta"].default)
+
+
+def _asked(question: str, default: str) -> str:
+    """The answer of whoever sits at a terminal; the default where nobody does."""
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        return default
+    return str(typer.prompt(question, default=default, show_default=bool(default)))
+
+
+def _print_reading(deployment: Deployment, steps: int) -> None:
+    from stream_app.starting.counts.step_counts import NOT_COUNTED
+    from stream_app.watching.wording import duration
+
+    console, counts = stdout(), deployment.counts
+    counted = int((counts.table != NOT_COUNTED).sum())
+    console.print(
+        f"Read {len(counts.sensors):,} sensors, every {duration(counts.step_seconds)}. "
+        f"Took {len(counts.table):,} of {steps:,} steps (--days), {counted:,} counts, "
+        f"{counts.table.size - counted:,} cells without one. Step 0 is {counts.origin:%Y-%m-%d %H:%M} UTC.",
+        soft_wrap=True,
+    )
+    for remark in counts.remarks:
+        console.print(f"  {remark}", soft_wrap=True)
+
+
+def _print_unknown(deployment: Deployment) -> None:
+    from stream_app.watching.wording import duration
+
+    console = stdout()
+    console.print("\nWhat the file cannot say, and what was assumed:")
+    for sentence in (
+        "A time is the start of its interval. If it is the end, set origin in tallyguard.toml a step back.",
+        "A missing count means that nobody counted. If your system leaves out zeros, write them first.",
+        "A sensor is announced from its first count to its last; where it did not count in between, nothing "
+        "is published.",
+        f"Nobody is counted by two sensors within {duration(deployment.counts.step_seconds)}. Whoever is has "
+        "less protection than priors and epsilon say: count in shorter intervals, or add noise.",
+        f"Noise of sigma {deployment.sigma:g} people on every count: off by {_error(deployment)} people on "
+        f"average. In differential privacy, all these releases together cost {_spent(deployment)}.",
+        *_clock_change(deployment),
+        *(
+            ["Where the sensors stand is not known: the page draws no map."]
+            if deployment.places[0].latitude is None
+            else []
+        ),
+    ):
+        console.print(f"  - {sentence}", soft_wrap=True)
+
+
+def _error(deployment: Deployment) -> str:
+    from models.mechanisms import Gaussian
+
+    return f"{Gaussian(deployment.sigma).expected_absolute_error():.2g}"
+
+
+def _clock_change(deployment: Deployment) -> list[str]:
+    """What is to be known where the clocks change during the counts."""
+    change = deployment.counts.clock_change
+    if change is None:
+        return []
+    return [
+        f"The clocks change on {change:%Y-%m-%d}. A daily cycle of habits counts steps, so from then on it "
+        "is an hour off."
+    ]
+
+
+def _spent(deployment: Deployment) -> str:
+    """The differential privacy of everything that is to be released, in words."""
+    from accounting.ledgers.zcdp import epsilon_from_zcdp
+    from models.mechanisms import Gaussian
+
+    delta = _delta()
+    epsilon = deployment.epsilon(delta)
+    if epsilon == float("inf"):
+        return f"more than can be stated, which protects nobody: {_REMEDY}"
+    if epsilon > _USEFUL_EPSILON:
+        return f"epsilon {epsilon:,.3g} at delta {delta:g}, which protects nobody: {_REMEDY}"
+    a_year = _YEAR_SECONDS / deployment.counts.step_seconds * Gaussian(deployment.sigma).zcdp_rho()
+    return (
+        f"epsilon {epsilon:,.3g} at delta {delta:g}; a whole year would cost "
+        f"{epsilon_from_zcdp(a_year, delta):,.3g}. --epsilon or --sigma choose otherwise, docs/explanation/"
+        "guarantees.md says what epsilon promises"
+    )
+
+
+def _print_dependence(table: tuple[Dependence, ...]) -> None:
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    from stream_app.starting.counts.assumed import DEPENDS, HORIZON, TABLE_STEPS
+    from stream_app.watching.wording import in_a_hundred, in_points
+
+    console = stdout()
+    console.print(
+        f"\nHow much the answer depends on assumed habits: chances that each of the last {HORIZON} steps is "
+        f"told, over {TABLE_STEPS} steps at most, from 8 in the morning on",
+        soft_wrap=True,
+    )
+    shown = Table(box=SIMPLE_HEAD, pad_edge=False)
+    shown.add_column("Habits")
+    for name in ("Mean guess", "Mean ceiling", "Most added to anybody"):
+        shown.add_column(name, justify="right", no_wrap=True)
+    for row in table:
+        means = map(in_a_hundred, (row.mean_guess, row.mean_ceiling))
+        shown.add_row(row.habits, *means, in_points(row.most_added))
+    console.print(shown)
+    console.print(DEPENDS, soft_wrap=True)
+
+
+def _print_next(output: Path, has_priors: bool) -> None:
+    console, command = stdout(), own_command()
+    priors = f" --priors {output}/assumed-priors.json" if has_priors else ""
+    settings = f"--config {output}/tallyguard.toml{priors}"
+    console.print("\nNext:")
+    for line in (
+        f"check {settings} --schedule {output}/schedule.json",
+        f"run {settings} --input {output}/messages.jsonl --output {output}/out --create-keys",
+        f"ledger {output}/out {settings}",
+        f"report {output}/out --output {output}/report.html",
+    ):
+        console.print(f"  {command} {line}", soft_wrap=True)
+    if not has_priors:
+        console.print(
+            "No risk of persons is computed without priors: fit some to check-ins "
+            "(docs/how-to/get-a-prior.md), or start again with --habits assumed.",
+            soft_wrap=True,
+        )

@@ -1,0 +1,64 @@
+"""``tallyguard keys``: the secrets of a deployment."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from stream_app.cli.shared.options import ConfigOption, JsonOption
+from stream_app.cli.shared.output import print_json, stdout
+
+keys = typer.Typer(name="keys", help="The secret keys of a deployment.", no_args_is_help=True)
+
+
+@keys.callback()
+def _group() -> None:
+    """The secret keys of a deployment."""
+
+
+@keys.command()
+def advance(
+    output: Annotated[
+        Path | None, typer.Option(help="Output folder of a stopped run; none on Kafka.", show_default=False)
+    ] = None,
+    config: ConfigOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Replace the noise key by that of the next epoch, for good.
+
+    Whoever steals the key later can compute no count of earlier steps. Nothing that was released changes;
+    coming steps are drawn with the new key. Erase copies of the old one yourself.
+
+    With --output, for `tallyguard run`: stop the run, advance, start it again as before. Refused while a step
+    may be published that the folder does not record: then start the run once more first.
+
+    On Kafka, without --output: stop the release worker with SIGTERM, advance the key in its file, bring the
+    file to where the worker reads it (a secret of the cluster), and start it once with --accept-changes.
+    After a kill start it once more with the old key first, until it says that it continues.
+
+    \b
+    Examples:
+      tallyguard keys advance --output out --config tallyguard.toml
+      TALLYGUARD_NOISE_KEY=noise.key tallyguard keys advance
+    """
+    from stream_app.cli.shared.command_settings import settings_of
+    from stream_app.setup.run_folder.key_epochs import advance_noise_key
+    from stream_app.setup.run_folder.run_settings import settings_of_run
+
+    settings = settings_of(config)
+    if output is not None:
+        settings = settings_of_run(output, settings)
+    done = advance_noise_key(settings, output)
+    if json:
+        print_json({"file": str(done.file), "epoch": done.epoch, "first_step": done.first_step})
+        return
+    if done.first_step is None:
+        stdout().print(f"{done.file} has the key of epoch {done.epoch}.", markup=False)
+        stdout().print("Start the release worker with it, once with --accept-changes.")
+    else:
+        stdout().print(
+            f"{done.file} has the key of epoch {done.epoch}, for steps from {done.first_step} on.",
+            markup=False,
+        )

@@ -1,0 +1,180 @@
+"""``tallyguard run``: the embedded engine on a file or a pipe."""
+
+from __future__ import annotations
+
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NoReturn
+
+import typer
+
+from stream_app.cli.shared.options import (
+    ConfigOption,
+    HorizonOption,
+    JsonOption,
+    ListenOption,
+    MistakesOption,
+)
+from stream_app.cli.shared.output import print_json, stderr, stdout
+
+if TYPE_CHECKING:
+    from stream_app.embedded.assembly import RunOptions
+    from stream_app.embedded.runner import RunReport
+    from stream_app.setup.settings import Settings
+
+
+class RiskFile(StrEnum):
+    """Formats of the per-person risks."""
+
+    JSONL = "jsonl"
+    PARQUET = "parquet"
+
+
+def run(
+    output: Annotated[Path, typer.Option(help="Output folder; continued if it exists.", show_default=False)],
+    priors: Annotated[
+        Path | None,
+        typer.Option(
+            help="Movement priors, .json or .parquet; without them nobody's risk is computed.",
+            show_default=False,
+        ),
+    ] = None,
+    input_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--input", help="Messages, .jsonl or .csv; standard input if left out.", show_default=False
+        ),
+    ] = None,
+    schedule: Annotated[
+        Path | None,
+        typer.Option(help="Schedule (JSON) or activations (CSV) known beforehand.", show_default=False),
+    ] = None,
+    config: ConfigOption = None,
+    horizon: HorizonOption = None,
+    mistakes: MistakesOption = None,
+    listen: ListenOption = None,
+    risk_format: Annotated[
+        RiskFile, typer.Option("--format", help="Format of per-person risks.")
+    ] = RiskFile.JSONL,
+    csv: Annotated[
+        bool | None,
+        typer.Option("--csv/--jsonl", help="Input format; by file name if left out.", show_default=False),
+    ] = None,
+    keep_open: Annotated[
+        bool, typer.Option("--keep-open", help="Leave unfinished steps open at the end of the input.")
+    ] = False,
+    create_keys: Annotated[
+        bool, typer.Option("--create-keys", help="Make missing secret keys beside the output folder.")
+    ] = False,
+    accept_changes: Annotated[
+        bool,
+        typer.Option(
+            "--accept-changes", help="Continue although release policy, schedule or noise key changed."
+        ),
+    ] = False,
+    json: JsonOption = False,
+) -> None:
+    """Publish counts and account every person's risk.
+
+    Reads activations and readings, writes releases.jsonl, risks.jsonl and rejected.jsonl to the output
+    folder. Stop it with Ctrl-C, or kill it: started again on the same output it continues where it stopped,
+    and publishes nothing twice. Without --priors counts are published with the noise of the settings, and
+    only their differential privacy is accounted; setting locations names the places.
+    --create-keys makes the keys in OUTPUT-keys (mode 0700), for you only. Forms of all files:
+    docs/reference/file-formats.md.
+
+    \b
+    Examples:
+      tallyguard run --priors priors.json --input day.jsonl --output out --create-keys
+      tallyguard run --config tallyguard.toml --input day.jsonl --output out
+      producer | tallyguard run --priors priors.parquet --output out --config tallyguard.toml
+      tallyguard run --priors priors.json --input counts.csv --schedule schedule.json --output out
+    """
+    from stream_app.cli.shared.command_settings import settings_of
+    from stream_app.embedded.assembly import RunOptions
+    from stream_app.steps.risk_output import RiskFormat
+
+    settings = settings_of(config, {"horizon": horizon, "mistakes": mistakes, "listen": listen})
+    options = RunOptions(
+        output=output,
+        input=input_file,
+        is_csv=csv,
+        schedule=schedule,
+        risk_format=RiskFormat(risk_format.value),
+        keep_open=keep_open,
+        create_keys=create_keys,
+        accept_changes=accept_changes,
+    )
+    report = _run(settings, options, priors)
+    if json:
+        print_json(report_json(report))
+    else:
+        _print_report(report, output, settings.delta)
+    if report.is_in_vain and not (keep_open and not report.rejected):
+        _exit_in_vain(report, output)
+
+
+def _run(settings: Settings, options: RunOptions, priors: Path | None) -> RunReport:
+    from stream_app.embedded import assembly as embedded
+    from stream_app.setup.given_priors import population_of
+    from stream_app.setup.sensor_files import load_registry
+    from stream_app.watching.web.watch import watching
+
+    options.check_input()
+    population = population_of(settings, priors)
+    registry = load_registry(settings.sensors, population.location_names)
+    with watching(settings, registry.sensors) as watch:
+        if watch.address:
+            stderr().print(f"watch it at {watch.address} (metrics at {watch.address}metrics)")
+        return embedded.run(settings, options, population, observer=watch.observer)
+
+
+def _exit_in_vain(report: RunReport, output: Path) -> NoReturn:
+    """Say why no step could be closed, and exit with 3."""
+    from stream_app.wire.refusals import mostly_refused
+
+    why = mostly_refused(report.lines, report.rejected) or "the input held no message that closes a step"
+    print(f"tallyguard: no step could be closed: {why}; see {output / 'rejected.jsonl'}", file=sys.stderr)
+    raise SystemExit(3)
+
+
+def report_json(report: RunReport) -> dict[str, object]:
+    """The report of a run as one JSON object."""
+    from dataclasses import asdict
+
+    return asdict(report)
+
+
+def _print_report(report: RunReport, output: Path, delta: float) -> None:
+    from stream_app.setup.run_folder.run_settings import load_run
+
+    console = stdout()
+    rejected = sum(report.rejected.values())
+    console.print(
+        f"{report.steps:,} steps from {report.lines:,} messages in {report.seconds:.1f} s, "
+        f"{rejected:,} messages rejected; stopped by {report.reason} before step {report.next_step:,}."
+    )
+    for reason, count in sorted(report.rejected.items()):
+        console.print(f"  rejected, {reason}: {count:,}")
+    console.print(f"Results are in {output}.")
+    if report.note is not None:
+        console.print(f"Note: {report.note}.", soft_wrap=True)
+    if load_run(output).get("people") == 0:
+        _print_spent(output, delta)
+
+
+def _print_spent(output: Path, delta: float) -> None:
+    """What a run without people can state."""
+    from math import isfinite
+
+    from accounting.ledgers.privacy_account import EVERY_GROUP
+    from stream_app.setup.run_folder.run_settings import load_account
+
+    account = load_account(output)
+    if account is not None:
+        epsilon = account.spends[EVERY_GROUP].epsilon(delta)
+        shown = f"{epsilon:.4g} at delta {delta:g}" if isfinite(epsilon) else "no limit"
+        stdout().print(
+            f"Differential privacy of all that was published so far: epsilon {shown}.", soft_wrap=True
+        )

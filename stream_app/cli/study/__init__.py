@@ -1,0 +1,1 @@
+"""Commands that study priors, plans and what a run has released."""

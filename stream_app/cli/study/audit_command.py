@@ -1,0 +1,170 @@
+"""``tallyguard audit``: every bound and attack for people under a schedule."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from accounting.continuous.horizon_settings import MISTAKES
+from stream_app.cli.shared.options import CovarianceOption, JsonOption, PriorsArgument, know_covariances
+from stream_app.cli.shared.output import print_json, progress, stdout
+from stream_app.cli.study.audit_why import as_document, explain_people, print_explanation
+
+if TYPE_CHECKING:
+    from accounting.audit.audit import AttackSettings, Audit
+    from accounting.audit.explain import Explanation
+    from accounting.bounds.patterns.effort import Effort
+    from models.priors.population import Population
+    from models.releases.schedule import Schedule
+
+_ATTACK_DRAWS = 10_000
+
+
+def audit(
+    priors: PriorsArgument,
+    schedule: Annotated[
+        Path,
+        typer.Option(help="What is released when (JSON); its length is the horizon.", show_default=False),
+    ],
+    mistakes: Annotated[int, typer.Option(help="Steps the adversary may get wrong (s).")] = MISTAKES,
+    person: Annotated[
+        list[str] | None,
+        typer.Option(metavar="<str>", help="Only this person; may be repeated.", show_default=False),
+    ] = None,
+    sensors: Annotated[
+        Path | None,
+        typer.Option(help="Sensors (JSON or CSV); otherwise one per location.", show_default=False),
+    ] = None,
+    order: Annotated[int, typer.Option(help="Order of the moment bound: higher is sharper and slower.")] = 4,
+    effort: Annotated[
+        int, typer.Option(help="Most hit patterns and kept sets to enumerate; more is sharper and slower.")
+    ] = 4096,
+    draws: Annotated[
+        int,
+        typer.Option(help="Trajectories drawn to bound and to attack; 0 draws 10000 for attacks only."),
+    ] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of everything that is drawn.")] = 0,
+    confidence: Annotated[float, typer.Option(help="Confidence of bounds by sampling.")] = 0.95,
+    attacks: Annotated[
+        bool, typer.Option(help="Try the attacks too, as by default.", show_default=False)
+    ] = True,
+    why: Annotated[
+        bool, typer.Option("--why", help="Say which release did it; takes one more audit for each release.")
+    ] = False,
+    covariance: CovarianceOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Bound what a schedule gives away about each person.
+
+    Prints the ceiling for any adversary, if habits are as the prior says, the best guess without releases,
+    and what the paper's attacks achieve. With --json a list with one object per person.
+
+    \b
+    Examples:
+      tallyguard audit priors.json --schedule schedule.json
+      tallyguard audit priors.json --schedule schedule.json --person p1 --why
+      tallyguard audit priors.parquet --schedule schedule.json --mistakes 2 --person p1 --json
+    """
+    from accounting.audit.audit import AttackSettings
+    from accounting.bounds.patterns.effort import Effort
+    from models.prior_files.files import load_population
+    from stream_app.setup.schedule_files import load_schedule
+    from stream_app.setup.sensor_files import load_registry
+    from stream_app.watching.habits import basis_note
+
+    know_covariances(covariance)
+    population = load_population(priors)
+    registry = load_registry(sensors, population.location_names)
+    planned = load_schedule(schedule, registry)
+    chosen = _positions(population, person or [])
+    limits = Effort(order=order, patterns=effort, draws=draws, seed=seed, confidence=confidence)
+    trials = AttackSettings(draws=draws or _ATTACK_DRAWS, seed=seed) if attacks else None
+    audits = _audit(population, planned, mistakes, chosen, limits, trials)
+    explanations = explain_people(population, planned, mistakes, chosen, limits) if why else []
+    if json:
+        print_json(_documents(audits, explanations))
+        return
+    _print_table(audits)
+    if (note := basis_note(len(population), population.assumed)) is not None:
+        stdout().print(f"Note: {note}.", soft_wrap=True)
+    for each, explanation in zip(audits, explanations, strict=False):  # without --why there are none
+        print_explanation(each.person, explanation)
+
+
+def _documents(audits: list[Audit], explanations: list[Explanation]) -> list[dict[str, Any]]:
+    """One object a person, with the field ``why`` where it was asked for."""
+    documents: list[dict[str, Any]] = [each.model_dump(mode="json") for each in audits]
+    for document, explanation in zip(documents, explanations, strict=False):
+        document["why"] = as_document(explanation)
+    return documents
+
+
+def _positions(population: Population, people: list[str]) -> list[int]:
+    """Positions of the people asked for; everybody if none was."""
+    return [population.position(person) for person in people] or list(range(len(population)))
+
+
+def _audit(
+    population: Population,
+    planned: Schedule,
+    mistakes: int,
+    chosen: list[int],
+    effort: Effort,
+    attacks: AttackSettings | None,
+) -> list[Audit]:
+    from accounting.audit.audit import audit_population
+
+    with progress() as bar:
+        task = bar.add_task("auditing", total=len(chosen))
+        return list(
+            audit_population(
+                population,
+                planned,
+                mistakes,
+                people=chosen,
+                effort=effort,
+                attacks=attacks,
+                progress=lambda done: bar.update(task, completed=done),
+            )
+        )
+
+
+def _print_table(audits: list[Audit]) -> None:
+    if not audits:
+        return
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    right = audits[0].steps - audits[0].mistakes
+    console = stdout()
+    console.print(f"Chance of telling where a person was in at least {right} of {audits[0].steps} steps:")
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    table.add_column("Person", overflow="fold", min_width=len("Person"))
+    for name in ("Guess", "Best attack", "Ceiling", "Paper's"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("By", no_wrap=True)
+    for each in audits:
+        table.add_row(each.person, *_chances(each), each.certified_by)
+    console.print(table)
+    console.print(
+        "Guess: the best guess without any release, exact. Ceiling, and by which bound: if habits are as "
+        "the prior says, no method does better. Paper's: the ceiling of the paper's own bound.",
+        soft_wrap=True,
+    )
+
+
+def _chances(audit: Audit) -> tuple[str, str, str, str]:
+    """Guess, best attack, certified ceiling and the paper's tight one, in words."""
+    from stream_app.watching.wording import in_a_hundred
+
+    tried = (attack for attack in (audit.attacks or {}).values() if attack is not None)
+    best = max((attack.success for attack in tried), default=None)
+    paper = audit.bounds.tight
+    return (
+        in_a_hundred(audit.baseline),
+        "not tried" if best is None else in_a_hundred(best),
+        in_a_hundred(audit.certified),
+        "none" if paper is None else in_a_hundred(paper),
+    )

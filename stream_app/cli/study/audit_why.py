@@ -1,0 +1,75 @@
+"""Which release did it: the explanations that ``tallyguard audit --why`` adds to its audits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Any
+
+from stream_app.cli.shared.output import progress, stdout
+
+if TYPE_CHECKING:
+    from accounting.audit.explain import Explanation, ReleaseShare
+    from accounting.bounds.patterns.effort import Effort
+    from models.priors.population import Population
+    from models.releases.schedule import Schedule
+
+
+def explain_people(
+    population: Population, planned: Schedule, mistakes: int, chosen: Sequence[int], effort: Effort
+) -> list[Explanation]:
+    """Each chosen person's audit taken apart, with the seeds the audits themselves had."""
+    from accounting.audit.explain import explain
+    from accounting.exposure.exposure import Exposure
+
+    explanations = []
+    with progress() as bar:
+        for person in bar.track(chosen, description="explaining"):
+            exposure = Exposure.of(
+                population.chain(person), planned, population.location_count, population.initial(person)
+            )
+            own = replace(effort, seed=effort.seed + person)
+            explanations.append(explain(exposure, planned.steps, mistakes, effort=own))
+    return explanations
+
+
+def as_document(explanation: Explanation) -> dict[str, Any]:
+    """The field ``why`` of an audit: the total and every release that concerns the person."""
+    return {
+        "information_nats": explanation.information_nats,
+        "releases": [asdict(share) for share in explanation.shares],
+    }
+
+
+def print_explanation(person: str, explanation: Explanation) -> None:
+    """A table for people: the releases that told most about the person come first."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    console = stdout()
+    if not explanation.shares:
+        console.print(f"{person}: no release concerns this person.")
+        return
+    console.print(f"{person}: what each release revealed, and the ceiling without it")
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    for name in ("Step", "Sensor", "Released"):
+        table.add_column(name, no_wrap=name != "Sensor")
+    for name in ("Bits", "Share", "Ceiling without it"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for share in explanation.shares:
+        table.add_row(str(share.step), share.sensor, share.mechanism, *_figures(explanation, share))
+    console.print(table)
+
+
+def _figures(explanation: Explanation, share: ReleaseShare) -> tuple[str, str, str]:
+    """Bits, share of everything told and the ceiling without the release, in words."""
+    from stream_app.watching.people import NATS_PER_BIT
+    from stream_app.watching.wording import in_a_hundred
+
+    told = share.information_nats
+    part = told / explanation.information_nats if explanation.information_nats > 0.0 else 0.0
+    return (
+        f"{told / NATS_PER_BIT:.3g}",
+        f"{part:.0%}",
+        in_a_hundred(explanation.certified - share.certified_drop),
+    )

@@ -1,0 +1,38 @@
+"""``tallyguard explain``: a word of the glossary, in the terminal."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from stream_app.cli.shared.options import JsonOption
+from stream_app.cli.shared.output import print_json, stdout
+
+
+def explain(
+    words: Annotated[
+        list[str] | None, typer.Argument(help="The word; left out, all words.", show_default=False)
+    ] = None,
+    json: JsonOption = False,
+) -> None:
+    """Explain a word: ceiling, guess, added, horizon and others.
+
+    \b
+    Examples:
+      tallyguard explain ceiling
+      tallyguard explain risk budget
+      tallyguard explain
+    """
+    from dataclasses import asdict
+
+    from stream_app.watching import glossary
+
+    entries = [glossary.explain(" ".join(words))] if words else list(glossary.GLOSSARY)
+    if json:
+        print_json([asdict(entry) for entry in entries])
+        return
+    console = stdout()
+    for entry in entries:
+        console.print(f"[bold]{entry.heading}[/]")
+        console.print(f"  {entry.meaning}\n  More: docs/{entry.page}\n", markup=False)

@@ -1,0 +1,189 @@
+"""``tallyguard ledger``: one release log, read as several kinds of privacy."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from stream_app.cli.shared.options import (
+    ConfigOption,
+    CovarianceOption,
+    HorizonOption,
+    JsonOption,
+    MistakesOption,
+    know_covariances,
+)
+from stream_app.cli.shared.output import print_json, progress, stdout
+
+if TYPE_CHECKING:
+    from accounting.ledgers.inferential_log import SecretQuestion
+
+
+def ledger(
+    log: Annotated[
+        Path, typer.Argument(help="Output folder of a run, or a schedule (JSON).", show_default=False)
+    ],
+    priors: Annotated[
+        Path | None,
+        typer.Option(
+            help="Movement priors, .json or .parquet; without them nobody's risk is computed.",
+            show_default=False,
+        ),
+    ] = None,
+    config: ConfigOption = None,
+    delta: Annotated[
+        float | None,
+        typer.Option(
+            help="Delta of differential privacy; 1e-6 unless the run or the settings say otherwise.",
+            show_default=False,
+        ),
+    ] = None,
+    horizon: HorizonOption = None,
+    mistakes: MistakesOption = None,
+    independent_people: Annotated[
+        bool,
+        typer.Option("--independent-people", help="Vouch that people move independently of each other."),
+    ] = False,
+    covariance: CovarianceOption = None,
+    secret: Annotated[
+        str | None,
+        typer.Option(
+            help="Compute what a sensor's series reveals about these steps: 24,25.", show_default=False
+        ),
+    ] = None,
+    sensor: Annotated[str | None, typer.Option(help="The sensor of --secret.", show_default=False)] = None,
+    length_scale: Annotated[float, typer.Option(help="Of the RBF prior of its counts, in steps.")] = 8.0,
+    variance: Annotated[float, typer.Option(help="Of that prior, in people squared.")] = 1.0,
+    order: Annotated[float, typer.Option(help="Rényi order of the loss about --secret.")] = 5.0,
+    radius: Annotated[float, typer.Option(help="People by which two secrets may differ.")] = 1.0,
+    oracle: Annotated[
+        bool, typer.Option("--oracle", help="Ask dp_accounting too, where it is installed.")
+    ] = False,
+    json: JsonOption = False,
+) -> None:
+    """Say which guarantees a log of releases keeps.
+
+    Differential, Bayesian, inferential and reconstruction privacy, read from one log.
+
+    Each guarantee is computed where it holds and refused with the reason where it does not. A run's own
+    settings count: horizon, mistakes and delta are those it recorded, and any others are refused.
+
+    \b
+    Examples:
+      tallyguard ledger out --priors priors.json
+      tallyguard ledger out --config tallyguard.toml
+      tallyguard ledger schedule.json --priors priors.json --delta 1e-8 --json
+      tallyguard ledger out --priors priors.json --sensor s3 --secret 24,25 --length-scale 6
+    """
+    from stream_app.analysis.ledger_document import LedgerQuestions, ledger_document
+    from stream_app.analysis.ledger_log import first_slot_of_log, load_log
+    from stream_app.cli.shared.command_settings import settings_of
+    from stream_app.setup.given_priors import population_of
+    from stream_app.setup.run_folder.run_settings import check_belongs, settings_of_run
+    from stream_app.setup.sensor_files import load_registry
+    from stream_app.steps.plan import horizon_settings
+
+    settings = settings_of(config, {"delta": delta, "horizon": horizon, "mistakes": mistakes})
+    question = _secret(secret, sensor, length_scale, variance, order, radius)
+    if log.is_dir():
+        settings = settings_of_run(log, settings)
+    know_covariances(covariance)
+    population = population_of(settings, priors)
+    registry = load_registry(settings.sensors, population.location_names)
+    if question is not None:
+        registry.get(question.sensor)
+    if log.is_dir():
+        check_belongs(log, population, registry)
+    releases = load_log(log, registry)
+    first_slot = first_slot_of_log(log, registry, settings)
+    questions = LedgerQuestions(
+        delta=settings.delta,
+        horizon=horizon_settings(settings, first_slot, len(population)),
+        independent_people=independent_people,
+        secret=question,
+        oracle=oracle,
+    )
+    with progress() as bar:
+        task = bar.add_task("reading the log", total=len(releases.steps))
+        document = ledger_document(
+            releases, population, questions, lambda done: bar.update(task, completed=done)
+        )
+    if json:
+        print_json(document)
+    else:
+        _print(document)
+
+
+def _secret(
+    steps: str | None, sensor: str | None, length_scale: float, variance: float, order: float, radius: float
+) -> SecretQuestion | None:
+    """The question about a series; None if none was asked."""
+    from accounting.ledgers.inferential_log import SecretQuestion
+    from models.gaussian_process.covariances import RBF
+
+    if steps is None and sensor is None:
+        return None
+    if steps is None or sensor is None:
+        raise typer.BadParameter("--secret and --sensor belong together")
+    if not all(part.strip().isdecimal() for part in steps.split(",")):
+        raise typer.BadParameter("--secret must be steps with commas between, e.g. 24,25")
+    numbers = tuple(sorted({int(part) for part in steps.split(",")}))
+    return SecretQuestion(sensor, numbers, RBF(length_scale, variance), order, radius)
+
+
+def _print(document: dict[str, Any]) -> None:
+    console = stdout()
+    counts = ", ".join(f"{count:,} {name}" for name, count in document["releases"].items()) or "none"
+    console.print(f"{document['steps']:,} steps; sensor-steps released: {counts}")
+    if document["note"] is not None:
+        console.print(f"Note: {document['note']}.", soft_wrap=True)
+    for statement in document["differential_privacy"]:
+        console.print(_dp_sentence(statement), soft_wrap=True)
+    console.print(_sentence("Bayesian privacy of whole traces", document["bayesian"]), soft_wrap=True)
+    console.print(_reconstruction_sentence(document["reconstruction"]), soft_wrap=True)
+    for name in ("inferential", "oracle"):
+        if name in document:
+            console.print(_sentence(name.capitalize(), document[name]), soft_wrap=True)
+
+
+def _dp_sentence(statement: dict[str, Any]) -> str:
+    if "refused" in statement:
+        return _sentence("Differential privacy", statement)
+    what = f"Differential privacy, {statement['neighbours']}"
+    if statement["epsilon"] is None:
+        return f"{what}: none (a count was released raw, or the noise is spent)"
+    paper = statement["paper_epsilon"]
+    shown = "" if paper is None else f"; the paper's formula says {paper:.3g}, which is no guarantee"
+    return (
+        f"{what}: epsilon {statement['epsilon']:.4g} at delta {statement['delta']:g} "
+        f"(by {statement['certified_by']}{shown})"
+    )
+
+
+def _reconstruction_sentence(statement: dict[str, Any]) -> str:
+    from stream_app.watching.wording import in_a_hundred
+
+    if "refused" in statement:
+        return _sentence("Reconstruction", statement)
+    right = statement["horizon"] - statement["mistakes"]
+    return (
+        f"Reconstruction of {right} of the last {statement['horizon']} steps: most exposed person "
+        f"{in_a_hundred(statement['risk']['1'])}, half of the people at most "
+        f"{in_a_hundred(statement['risk']['0.5'])}; ever: {in_a_hundred(statement['highest_ever']['1'])}"
+    )
+
+
+def _sentence(name: str, statement: dict[str, Any]) -> str:
+    """Numbers of a statement in one line, or why there is none."""
+    if "refused" in statement:
+        return f"{name}: no guarantee. {statement['refused']}; {statement['remedy']}"
+    numbers = (f"{key.replace('_', ' ')} {_shown(value)}" for key, value in statement.items())
+    return f"{name}: {', '.join(numbers)}"
+
+
+def _shown(value: object) -> str:
+    if value is None:
+        return "unbounded"
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

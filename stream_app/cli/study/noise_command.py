@@ -1,0 +1,179 @@
+"""``tallyguard noise design``: correlated noise for one window of a series."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
+
+import typer
+
+from stream_app.cli.shared.options import JsonOption
+from stream_app.cli.shared.output import print_json, stderr, stdout
+
+if TYPE_CHECKING:
+    from accounting.inferential import InferentialLoss
+    from models.gaussian_process import Kernel
+    from models.noise_design import DesignProblem, NoiseDesign
+
+KernelName = Literal["rbf", "periodic", "matern12", "matern32", "matern52"]
+MethodName = Literal[
+    "exact", "unrestricted", "sdp-a", "multiple", "multiple-exact", "uniform", "concentrated"
+]
+SolverName = Literal["auto", "clarabel", "scs"]
+Number = TypeVar("Number", int, float)
+
+noise = typer.Typer(name="noise", help="Design noise.", no_args_is_help=True)
+
+
+@noise.callback()
+def _group() -> None:
+    """Design noise."""
+
+
+@noise.command()
+def design(
+    points: Annotated[int, typer.Option(min=1, help="Times in the noise window: 0, 1, 2, ...")] = 50,
+    times: Annotated[
+        str | None,
+        typer.Option(help="Instead of --points: increasing times, separated by commas.", show_default=False),
+    ] = None,
+    kernel: Annotated[KernelName, typer.Option(help="Covariance function of the prior.")] = "rbf",
+    length_scale: Annotated[
+        float, typer.Option(help="Length scale, in steps; without unit for periodic.")
+    ] = 8.0,
+    period: Annotated[float, typer.Option(help="Period of the periodic kernel, in steps.")] = 24.0,
+    variance: Annotated[float, typer.Option(help="Prior variance of a value.")] = 1.0,
+    secret: Annotated[
+        str | None,
+        typer.Option(help="Positions to hide together, from 0; left out, each time.", show_default=False),
+    ] = None,
+    noise_budget: Annotated[float, typer.Option(help="Total noise variance (trace) of the window.")] = 1.0,
+    method: Annotated[
+        MethodName,
+        typer.Option(
+            help="exact, unrestricted and sdp-a hide one secret; multiple and multiple-exact every time; "
+            "uniform and concentrated are independent noise."
+        ),
+    ] = "exact",
+    order: Annotated[float, typer.Option(help="Renyi order lambda, above 1.")] = 5.0,
+    radius: Annotated[float, typer.Option(help="How far apart two secrets may be, per value.")] = 1.0,
+    solver: Annotated[SolverName, typer.Option(help="auto solves directly where that is possible.")] = "auto",
+    covariance: Annotated[
+        Path | None, typer.Option(help="Write the noise covariance here (.npy).", show_default=False)
+    ] = None,
+    json: JsonOption = False,
+) -> None:
+    """Find the Gaussian noise that hides a secret best.
+
+    The total variance is given.
+
+    The adversary knows the series is a Gaussian process with this kernel. Epsilon is the loss at --secret,
+    or at the worst single time without it, evaluated from the covariance that is written, whatever the
+    method; null in JSON where the release fixes the secret. multiple and multiple-exact always design for
+    every time.
+
+    \b
+    Examples:
+      tallyguard noise design --points 50 --length-scale 8 --secret 24,25
+      tallyguard noise design --points 48 --kernel periodic --length-scale 1.1 --secret 24 --method sdp-a
+      tallyguard noise design --method multiple-exact --noise-budget 20 --covariance noise.npy --json
+    """
+    from models.noise_design import design_noise
+
+    problem = _problem(_kernel(kernel, length_scale, period, variance), points, times, secret, noise_budget)
+    with stderr().status("designing noise"):
+        designed = design_noise(problem, method, solver)
+    loss = _worst_loss(problem, designed, order, radius)
+    if covariance is not None:
+        _save(designed, covariance)
+    document = _document(designed, loss)
+    if json:
+        print_json(document)
+    else:
+        _print_text(document, problem, covariance)
+
+
+def _kernel(name: KernelName, length_scale: float, period: float, variance: float) -> Kernel:
+    from models.gaussian_process import RBF, Matern, Periodic
+
+    if name == "rbf":
+        return RBF(length_scale, variance)
+    if name == "periodic":
+        return Periodic(length_scale, period, variance)
+    return Matern(length_scale, {"matern12": 0.5, "matern32": 1.5, "matern52": 2.5}[name], variance)
+
+
+def _problem(
+    kernel: Kernel, points: int, times: str | None, secret: str | None, noise_budget: float
+) -> DesignProblem:
+    import numpy as np
+
+    from models.gaussian_process import GaussianProcessPrior
+    from models.noise_design import DesignProblem
+
+    at = np.arange(points, dtype=np.float64) if times is None else np.array(_numbers("--times", times, float))
+    hidden = None if secret is None else tuple(_numbers("--secret", secret, int))
+    return DesignProblem(GaussianProcessPrior(kernel, at).covariance(), hidden, noise_budget)
+
+
+def _numbers(option: str, text: str, kind: Callable[[str], Number]) -> list[Number]:
+    """Numbers separated by commas."""
+    try:
+        return [kind(part) for part in text.split(",")]
+    except ValueError:
+        message = f"must be numbers separated by commas, got {text!r}; write for example 24,25"
+        raise typer.BadParameter(message, param_hint=option) from None
+
+
+def _worst_loss(
+    problem: DesignProblem, designed: NoiseDesign, order: float, radius: float
+) -> InferentialLoss:
+    """The loss at the secret, or at the single time where it is largest."""
+    from accounting.inferential import release_loss
+
+    losses = [
+        release_loss(problem.prior, designed.covariance, secret, order, radius) for secret in problem.secrets
+    ]
+    return max(losses, key=lambda loss: loss.epsilon)
+
+
+def _document(designed: NoiseDesign, loss: InferentialLoss) -> dict[str, Any]:
+    import math
+
+    def finite(value: float) -> float | None:
+        return value if math.isfinite(value) else None
+
+    return {
+        "method": designed.method,
+        "epsilon": finite(loss.epsilon),
+        "sigma_s2": loss.secret_variance,
+        "alpha": finite(loss.alpha),
+        "trace": float(designed.covariance.trace()),
+        "posterior_2sigma": loss.posterior_half_width,
+        "solver": designed.solver,
+        "seconds": designed.seconds,
+    }
+
+
+def _save(designed: NoiseDesign, path: Path) -> None:
+    """Write the covariance under exactly this name."""
+    import numpy as np
+
+    with path.open("wb") as file:
+        np.save(file, designed.covariance)
+
+
+def _print_text(document: dict[str, Any], problem: DesignProblem, covariance: Path | None) -> None:
+    console = stdout()
+    protected = "the worst single time" if problem.secret is None else f"secret {list(problem.secret)}"
+    epsilon = document["epsilon"]
+    shown = "no finite value: the release fixes the secret" if epsilon is None else f"{epsilon:.6g} nats"
+    console.print(f"{document['method']} design for {problem.points} times")
+    console.print(f"  epsilon at {protected}: {shown}")
+    console.print(f"  noise variance at the secret: {document['sigma_s2']:.6g}")
+    console.print(f"  total noise variance: {document['trace']:.6g}")
+    console.print(f"  adversary's uncertainty (2 sigma): {document['posterior_2sigma']:.6g}")
+    console.print(f"  solved by {document['solver']} in {document['seconds']:.3g} s")
+    if covariance is not None:
+        console.print(f"Written to {covariance}.")

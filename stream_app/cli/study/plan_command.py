@@ -1,0 +1,133 @@
+"""``tallyguard plan``: the decisions for a whole schedule in advance."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from stream_app.cli.shared.options import ConfigOption, HorizonOption, JsonOption, MistakesOption
+from stream_app.cli.shared.output import print_json, progress, stderr, stdout
+
+if TYPE_CHECKING:
+    from models.releases.schedule import StepSchedule
+    from stream_app.analysis.planning import ReleasePlan
+    from stream_app.setup.settings import Settings
+
+
+def plan(
+    schedule: Annotated[
+        Path, typer.Argument(help="What is counted when: schedule (JSON) or activations (CSV).")
+    ],
+    priors: Annotated[Path, typer.Option(help="Movement priors, .json or .parquet.", show_default=False)],
+    config: ConfigOption = None,
+    share: Annotated[
+        float | None, typer.Option(help="Risk budget: share of people who may be over the limit.")
+    ] = None,
+    risk: Annotated[float | None, typer.Option(help="Risk budget: limit on the certified risk.")] = None,
+    added: Annotated[float | None, typer.Option(help="Risk budget: limit on the added risk.")] = None,
+    look_ahead: Annotated[
+        int | None, typer.Option(help="Risk budget: coming steps to share what is left with.")
+    ] = None,
+    horizon: HorizonOption = None,
+    mistakes: MistakesOption = None,
+    plot: Annotated[Path | None, typer.Option(help="Also draw the plan (PNG).", show_default=False)] = None,
+    json: JsonOption = False,
+) -> None:
+    """Decide a whole schedule in advance.
+
+    Shows what each step will be released with and why, by how many people each sensor's counts will be off,
+    and how everybody's risk will develop. Decisions need no counts: a run on the same files decides the same.
+    A run splits people by pseudonym, so name the same pseudonym key as the run where a budget decides.
+
+    \b
+    Examples:
+      tallyguard plan tomorrow.json --priors priors.json --config tallyguard.toml
+      tallyguard plan tomorrow.json --priors priors.parquet --added 0.05 --share 0.01 --plot plan.png
+      tallyguard plan tomorrow.json --priors priors.json --risk 0.5 --look-ahead 24 --json
+    """
+    from models.prior_files.files import load_population
+    from stream_app.analysis.planning import plan_releases
+    from stream_app.cli.shared.command_settings import settings_of
+
+    budget = {"share": share, "risk": risk, "added": added, "look_ahead": look_ahead}
+    settings = settings_of(config, {"horizon": horizon, "mistakes": mistakes})
+    settings = _with_budget(settings, {key: value for key, value in budget.items() if value is not None})
+    population = load_population(priors)
+    with progress() as bar:
+        task = bar.add_task("planning", total=None)
+        planned = plan_releases(
+            settings, schedule, population, lambda done, steps: bar.update(task, completed=done, total=steps)
+        )
+    if plot is not None:
+        from stream_app.analysis.plan_figure import draw_plan
+
+        draw_plan(planned, plot)
+    if json:
+        print_json(planned.as_json())
+    else:
+        _print_plan(planned)
+
+
+def _with_budget(settings: Settings, budget: dict[str, float | int]) -> Settings:
+    """The settings with the limits given on the command line, which ask for a budget."""
+    if not budget:
+        return settings
+    limits = settings.release.budget.model_copy(update=budget)
+    release = settings.release.model_copy(update={"mechanism": "budget", "budget": limits})
+    return settings.model_copy(update={"release": release})
+
+
+def _print_plan(planned: ReleasePlan) -> None:
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    console = stdout()
+    if planned.warning:
+        stderr().print(f"warning: {planned.warning}", soft_wrap=True)
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    for name in ("Step", "Raw", "Noised", "Silent", "Error", "Over", "Median", "Highest"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("Because", no_wrap=True)
+    for step in planned.steps:
+        why, quantiles = step.decided.why, step.risks.risk_quantiles
+        table.add_row(
+            str(step.decided.schedule.step),
+            *_counts(step.decided.schedule),
+            "" if why is None else f"{why.over + why.natural} of {why.allowed}",
+            f"{quantiles[0.5]:.3f}",
+            f"{quantiles[1.0]:.3f}",
+            "configured" if why is None else why.because.value,
+        )
+    if planned.note is not None:
+        console.print(f"Note: {planned.note}.", soft_wrap=True)
+    console.print(table)
+    sensors = Table(box=SIMPLE_HEAD, pad_edge=False)
+    sensors.add_column("Sensor")
+    for name in ("Steps", "Released", "Raw", "Mean error"):
+        sensors.add_column(name, justify="right", no_wrap=True)
+    for sensor in planned.sensors():
+        error = "" if sensor.mean_error is None else f"{sensor.mean_error:.2f}"
+        sensors.add_row(sensor.sensor, str(sensor.steps), str(sensor.released), str(sensor.raw), error)
+    console.print(sensors)
+    console.print(
+        "Error: mean expected absolute error of what is released, in people. Over: people over the limit of "
+        "the risk budget, and how many may be. Median, Highest: certified risk after the step.",
+        soft_wrap=True,
+    )
+    if not planned.as_run:
+        console.print(
+            "Planned without the run's pseudonym_key: if more people need the slower, tighter bound than "
+            "release.budget.dear allows, the run may decide otherwise. Name the key to plan what it does.",
+            soft_wrap=True,
+        )
+
+
+def _counts(step: StepSchedule) -> tuple[str, str, str, str]:
+    """Sensors released raw, noised and not at all; mean expected error of those released."""
+    released = [r.mechanism for r in step.releases if r.mechanism.is_released]
+    raw = sum(mechanism.is_exact for mechanism in released)
+    errors = [mechanism.expected_absolute_error() for mechanism in released]
+    mean = f"{sum(errors) / len(errors):.2f}" if errors else ""
+    return str(raw), str(len(released) - raw), str(len(step.releases) - len(released)), mean

@@ -1,0 +1,147 @@
+"""``tallyguard priors fit``: movement priors from check-ins."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from stream_app.cli.shared.options import JsonOption
+from stream_app.cli.shared.output import print_json, stderr, stdout
+
+if TYPE_CHECKING:
+    from models.fitting.fit_options import FitOptions
+
+priors = typer.Typer(name="priors", help="Make movement priors.", no_args_is_help=True)
+
+
+@priors.callback()
+def _group() -> None:
+    """Make movement priors."""
+
+
+@priors.command()
+def fit(
+    checkins: Annotated[
+        Path,
+        typer.Argument(help="Check-ins, .parquet or .csv: user, time (unix s UTC), loc.", show_default=False),
+    ],
+    output: Annotated[Path, typer.Option(help="Priors to write, .json or .parquet.", show_default=False)],
+    window_seconds: Annotated[
+        int, typer.Option(help="Length of a fitting window, which becomes one step.")
+    ] = 1_728_000,
+    origin: Annotated[
+        str, typer.Option(help="Start of window 0: earliest, epoch, or unix seconds.")
+    ] = "earliest",
+    keep_partial_window: Annotated[
+        bool,
+        typer.Option(help="Whether the last, partial window counts; it does by default.", show_default=False),
+    ] = True,
+    top_places: Annotated[int, typer.Option(help="Locations kept.")] = 100,
+    ranking: Annotated[str, typer.Option(help="Ranked by rows, users or training_rows.")] = "rows",
+    window_place: Annotated[
+        str, typer.Option(help="Check-in that stands for a window: most_frequent, first or last.")
+    ] = "most_frequent",
+    elsewhere: Annotated[
+        str, typer.Option(help="A window without check-in: a location of its own, bridge or skip.")
+    ] = "location",
+    elsewhere_name: Annotated[str, typer.Option(help="Name of that location.")] = "elsewhere",
+    min_windows: Annotated[int, typer.Option(help="Windows with a check-in a person needs.")] = 10,
+    min_windows_counted: Annotated[str, typer.Option(help="Counted among all or training windows.")] = "all",
+    held_out_windows: Annotated[int, typer.Option(help="Last windows that are not fitted.")] = 5,
+    smoothing: Annotated[
+        str, typer.Option(help="Which moves get the weight: between visited places, all locations, or none.")
+    ] = "visited",
+    smoothing_weight: Annotated[float, typer.Option(help="Added to the count of each such move.")] = 0.1,
+    never_left: Annotated[
+        str, typer.Option(help="Row of a place nobody left: smoothed, stay or uniform.")
+    ] = "smoothed",
+    slots: Annotated[int, typer.Option(help="Matrices per cycle, e.g. 24 with --window-seconds 3600.")] = 1,
+    shrinkage_weight: Annotated[
+        float, typer.Option(help="Moves that a person's row without a cycle counts for in each slot.")
+    ] = 5.0,
+    reject_bad_rows: Annotated[
+        bool, typer.Option("--reject-bad-rows", help="Leave out bad rows and count them.")
+    ] = False,
+    json: JsonOption = False,
+) -> None:
+    """Fit a movement prior for each person from check-ins.
+
+    The defaults are the preprocessing of Koga, Meehan and Chaudhuri, "Measuring Privacy Loss in Distributed
+    Spatio-Temporal Data"; each choice it leaves open is an option.
+
+    \b
+    Examples:
+      tallyguard priors fit checkins.parquet --output priors.json
+      tallyguard priors fit checkins.csv --output priors.parquet --window-seconds 3600 --slots 24
+        --origin epoch --held-out-windows 0
+    """
+    given = {name: value for name, value in locals().items() if name not in _NOT_OPTIONS}
+    given["origin"] = int(origin) if origin.lstrip("-").isdecimal() else origin
+    summary = _fit(checkins, output, given, reject_bad_rows)
+    if json:
+        print_json({**summary, "output": str(output)})
+    else:
+        _print_summary(summary, output)
+
+
+_NOT_OPTIONS = {"checkins", "output", "json", "reject_bad_rows"}
+
+
+def _fit(checkins: Path, output: Path, given: dict[str, Any], reject_bad_rows: bool) -> dict[str, Any]:
+    from models.fitting.checkins import read_checkins
+    from models.fitting.fit import fit_priors
+    from models.fitting.fit_options import FitOptions
+    from models.fitting.held_out import predict_held_out
+    from models.prior_files.files import save_population
+
+    options: FitOptions = FitOptions(**given)
+    with stderr().status("reading check-ins"):
+        rows = read_checkins(checkins, "reject" if reject_bad_rows else "fail")
+    with stderr().status("fitting"):
+        result = fit_priors(rows, options)
+        save_population(result.population, output)
+    predicted = predict_held_out(result)
+    return {**result.summary(), "held-out prediction": None if predicted is None else predicted._asdict()}
+
+
+def _print_summary(summary: dict[str, Any], output: Path) -> None:
+    console = stdout()
+    prediction = summary.pop("held-out prediction")
+    for name, value in summary.items():
+        if isinstance(value, dict):
+            console.print(f"{name}:")
+            for reason, count in value.items():
+                console.print(f"  {reason}: {count:,}")
+        elif isinstance(value, list):
+            for note in value:
+                console.print(f"{name}: {note}")
+        else:
+            console.print(f"{name}: {value}")
+    console.print(_prediction_in_words(prediction), soft_wrap=True)
+    console.print(f"Written to {output}.")
+
+
+def _prediction_in_words(prediction: dict[str, Any] | None) -> str:
+    """How far ceilings computed with these priors can be trusted."""
+    from stream_app.watching.wording import in_a_hundred
+
+    if prediction is None:
+        return (
+            "No window was held out (--held-out-windows), so nothing is known of how well the priors predict."
+        )
+    expected, actual = prediction["expected"], prediction["actual"]
+    if actual - expected > prediction["margin"]:
+        verdict = (
+            "People are more regular than the priors say: an attack can succeed more often than a ceiling "
+            "computed with them. Fit shorter windows or more months, or smooth less."
+        )
+    elif expected - actual > prediction["margin"]:
+        verdict = "People are less regular than the priors say: ceilings may be higher than they need to be."
+    else:
+        verdict = "That agrees, as far as this number of people can show."
+    return (
+        f"Held-out windows of {prediction['people']:,} people: by habit alone the likeliest place should be "
+        f"right in {in_a_hundred(expected)}, and is right in {in_a_hundred(actual)}. {verdict}"
+    )

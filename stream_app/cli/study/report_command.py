@@ -1,0 +1,85 @@
+"""``tallyguard report``: one self-contained HTML file, or a PDF, from a run or an audit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from stream_app.cli.shared.options import ConfigOption, CovarianceOption, JsonOption, know_covariances
+from stream_app.cli.shared.output import print_json, stdout
+
+if TYPE_CHECKING:
+    from stream_app.analysis.report.lowering import Priors
+    from stream_app.setup.settings import Settings
+
+
+def report(
+    source: Annotated[
+        Path,
+        typer.Argument(help="Output folder of a run, or the JSON of `audit --json`.", show_default=False),
+    ],
+    output: Annotated[Path, typer.Option(help="File to write: HTML, or a PDF where it ends in .pdf.")] = Path(
+        "report.html"
+    ),
+    pdf: Annotated[
+        Path | None, typer.Option(help="Write the same as a PDF, too.", show_default=False)
+    ] = None,
+    priors: Annotated[
+        Path | None,
+        typer.Option(help="The run's priors, to say what would lower the risk.", show_default=False),
+    ] = None,
+    config: ConfigOption = None,
+    covariance: CovarianceOption = None,
+    most_exposed: Annotated[int, typer.Option(min=0, help="People listed, by pseudonym.")] = 10,
+    json: JsonOption = False,
+) -> None:
+    """Write a report that can be read, printed and filed.
+
+    One HTML file without scripts that loads nothing. First: may this be published, by the rule in
+    [release.budget] (a limit on risk or added risk, a share of people)? Then the question, the setting,
+    figures, the most exposed people by pseudonym, what would lower the risk, the limits of the method, a
+    glossary. With the run's priors and configuration it also names the sensors that revealed most about the
+    most exposed people, and what noise or silence there would do. A PDF needs WeasyPrint
+    (pip install 'tallyguard[pdf]') and Pango.
+
+    \b
+    Examples:
+      tallyguard report out --output report.html
+      tallyguard report out --pdf report.pdf
+      tallyguard report out --priors priors.parquet --config tallyguard.toml
+      tallyguard audit priors.json --schedule day.json --mistakes 2 --json > audit.json
+      tallyguard report audit.json --output audit.html
+    """
+    from stream_app.analysis.report.pdf import check_can_print
+    from stream_app.analysis.report.write import is_pdf, make_report, save_report
+    from stream_app.cli.shared.command_settings import settings_of
+    from stream_app.setup.run_folder.run_settings import settings_of_run
+
+    outputs = [output] if pdf is None or pdf == output else [output, pdf]
+    if pdf is not None and not is_pdf(pdf):
+        raise typer.BadParameter("--pdf names a file that ends in .pdf")
+    if any(map(is_pdf, outputs)):
+        check_can_print()
+    know_covariances(covariance)
+    settings = settings_of(config)
+    if source.is_dir():
+        settings = settings_of_run(source, settings)
+    if priors is not None and not source.is_dir():
+        raise typer.BadParameter("--priors belongs to the output folder of a run")
+    known = None if priors is None else _priors(source, priors, settings)
+    made = make_report(source, most_exposed, priors=known)
+    sizes = [save_report(made, path) for path in outputs]
+    if json:
+        written = dict(zip(map(str, outputs), sizes, strict=True))
+        print_json({"report": str(output), "bytes": sizes[0], "files": written})
+    else:
+        stdout().print(f"The report is in {' and '.join(map(str, outputs))}.", soft_wrap=True)
+
+
+def _priors(folder: Path, priors: Path, settings: Settings) -> Priors:
+    from models.prior_files.files import load_population
+    from stream_app.analysis.report.lowering import load_priors
+
+    return load_priors(folder, settings, load_population(priors))

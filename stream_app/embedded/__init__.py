@@ -1,0 +1,1 @@
+"""One process that reads messages, runs the engine and keeps the output folder."""

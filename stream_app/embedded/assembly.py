@@ -1,0 +1,264 @@
+"""Puts an embedded run together from settings, priors and options, and runs it."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from accounting.continuous.accountant import ContinuousAccountant
+from models.priors.population import Population
+from stream_app.embedded.carrying import carry_on
+from stream_app.embedded.journal import Journal
+from stream_app.embedded.runner import EmbeddedRunner, RunReport
+from stream_app.embedded.signals import StopRequest, stop_on_signals
+from stream_app.embedded.snapshots import SnapshotCache
+from stream_app.setup.keys import Keys, load_keys
+from stream_app.setup.run_folder.manifest import ACCEPTABLE, TOLD
+from stream_app.setup.run_folder.run_settings import sensors_fingerprint
+from stream_app.setup.schedule_files import schedule_fingerprint
+from stream_app.setup.settings import Settings
+from stream_app.steps.engine import Accountant, Publisher, StepEngine, StoredStep
+from stream_app.steps.intake import Intake
+from stream_app.steps.plan import Plan, make_plan, new_accountant
+from stream_app.steps.policy import (
+    BudgetPolicy,
+)
+from stream_app.steps.policy.people_shards import decision_shares
+from stream_app.steps.publisher import KeyedPublisher
+from stream_app.steps.risk_output import JsonlRisks, ParquetRisks, RiskFormat, RiskWriter
+from stream_app.steps.ticks import StepClock
+from stream_app.steps.tier_continuation import TierContinuation
+from stream_app.steps.window import StepWindow
+from stream_app.watching.events import Observer
+from stream_app.watching.habits import basis_note, habits_warning
+from stream_app.watching.people import PeopleView
+from stream_app.wire.clock import Clock, SystemClock
+from stream_app.wire.decision_messages import schedule_of
+from stream_app.wire.input_format import check_file, checked_chunks
+from stream_app.wire.inputs import Chunks, FileChunks, LineReader, open_input
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """What one run reads and writes.
+
+    ``input`` None or ``-`` is standard input. ``is_csv`` None goes by the file's extension. ``schedule`` is a
+    schedule (JSON) or activations (CSV) known beforehand. With ``keep_open`` the end of the input closes
+    nothing. ``accept_changes`` lets release policy, schedule and noise key differ from the earlier run's.
+    """
+
+    output: Path
+    input: Path | None = None
+    is_csv: bool | None = None
+    schedule: Path | None = None
+    risk_format: RiskFormat = RiskFormat.JSONL
+    keep_open: bool = False
+    create_keys: bool = False
+    accept_changes: bool = False
+
+    @property
+    def file(self) -> Path | None:
+        """The input file; None for standard input."""
+        return None if self.input is None or str(self.input) == "-" else self.input
+
+    @property
+    def reads_csv(self) -> bool:
+        """Whether the input is CSV."""
+        if self.is_csv is not None:
+            return self.is_csv
+        return self.file is not None and self.file.suffix.lower() == ".csv"
+
+    def check_input(self) -> None:
+        """:class:`InputError` for an input file of another kind than messages, before anything is made."""
+        if self.file is not None:
+            check_file(self.file, is_csv=self.reads_csv)
+
+
+def run(
+    settings: Settings,
+    options: RunOptions,
+    population: Population,
+    *,
+    observer: Observer | None = None,
+    clock: Clock | None = None,
+    chunks: Chunks | Iterable[bytes] | None = None,
+) -> RunReport:
+    """Run the engine on an input until its end, or until SIGINT or SIGTERM.
+
+    Continues where an earlier run on ``options.output`` stopped, however it stopped. ``chunks`` replaces the
+    input by bytes from within the program. Raises a :class:`models.exceptions.TallyguardError` for
+    everything a person can mend; nothing that was not accounted has been published then.
+    """
+    clock, step_clock = clock or SystemClock(), StepClock.of(settings)
+    if chunks is None:
+        options.check_input()
+    plan = make_plan(settings, options.schedule, population)
+    keys = load_keys(settings, options.output, create=options.create_keys)
+    manifest = make_manifest(settings, options, population, plan, keys)
+    replaceable = ACCEPTABLE if options.accept_changes else frozenset()
+    continuation = TierContinuation.of(settings, keys.noise, plan.tier_levels)
+    journal = Journal(options.output, manifest, replaceable, plan.tiers, continuation)
+    try:
+        basis = {key: value for key, value in manifest.items() if key not in ACCEPTABLE | TOLD}
+        snapshots = SnapshotCache(options.output, basis, settings.snapshot_seconds)
+        accountant = new_accountant(settings, plan, population)
+        if _remembers(plan) or not snapshots.restore(accountant, journal.last_commit.next_step):
+            accountant = new_accountant(settings, plan, population)
+        if isinstance(plan.policy, BudgetPolicy):
+            names = keys.pseudonyms.pseudonyms(population.people)
+            plan.policy.bind(accountant, decision_shares(settings, names))
+        for warning in (basis_note(len(population), population.assumed), habits_warning(accountant)):
+            if warning is not None:
+                logger.warning("%s", warning)
+        observer = observer or Observer()
+        account = carry_on(accountant, plan.policy, plan.registry, journal, observer)
+        engine = restore_engine(settings, plan, accountant, KeyedPublisher.of(settings, keys.noise), journal)
+        risks = _risk_writer(options, keys, population)
+        with (
+            stop_on_signals() as request,
+            _open(options, request, chunks, lambda: step_clock.wait_seconds(clock.now_seconds())) as opened,
+        ):
+            runner = EmbeddedRunner(
+                engine,
+                journal,
+                risks,
+                _reader(options, journal, opened),
+                account=account,
+                clock=clock,
+                step_clock=step_clock,
+                observer=observer,
+                people=len(population),
+                view=_people_view(population, accountant, keys),
+                most_exposed=settings.most_exposed,
+                is_csv=options.reads_csv,
+                snapshot=lambda now: snapshots.save_sometimes(accountant, now),
+            )
+            return runner.run(lambda: request.is_set, keep_open=options.keep_open)
+    finally:
+        journal.close()
+
+
+def _remembers(plan: Plan) -> bool:
+    """Whether decisions depend on earlier steps beyond the accounts, so that all have to be walked over."""
+    return isinstance(plan.policy, BudgetPolicy) and plan.policy.limit.in_hindsight
+
+
+def _people_view(population: Population, accountant: ContinuousAccountant, keys: Keys) -> PeopleView:
+    """What observers may ask about people."""
+    return PeopleView(
+        population, accountant, accountant.settings, keys.pseudonyms.pseudonyms(population.people)
+    )
+
+
+def restore_engine(
+    settings: Settings,
+    plan: Plan,
+    accountant: Accountant,
+    publisher: Publisher,
+    journal: Journal,
+) -> StepEngine:
+    """The engine as the journal's last commit left it, around an accountant that knows the steps before."""
+    window = StepWindow(
+        settings.grace,
+        plan.announced,
+        watermark_share=settings.watermark_share,
+        by_clock=settings.grace_seconds is not None,
+    )
+    if journal.last_commit.window:
+        window.load(journal.last_commit.window)
+    stored = (
+        StoredStep(schedule_of(step.decision, plan.registry), step.release, step.decision.why)
+        for step in journal.published_since()
+    )
+    return StepEngine(
+        Intake(plan.registry, window, settings.max_ahead),
+        plan.policy,
+        publisher,
+        accountant,
+        risk_every=settings.risk_every,
+        stored=stored,
+    )
+
+
+def make_manifest(
+    settings: Settings, options: RunOptions, population: Population, plan: Plan, keys: Keys
+) -> dict[str, Any]:
+    """What must not change while an output folder is continued: values and fingerprints, no secret."""
+    fixed = settings.model_dump(
+        mode="json",
+        include={
+            "deployment",
+            "step_seconds",
+            "origin",
+            "horizon",
+            "mistakes",
+            "thresholds",
+            "sharpen",
+            "sharpen_above",
+            "release",
+            "delta",
+        },
+    )
+    schedule = None if options.schedule is None else schedule_fingerprint(options.schedule)
+    return {
+        **fixed,
+        "first_slot": plan.first_slot,
+        "people": len(population),
+        "assumed_habits": population.assumed,
+        "priors": population.fingerprint,
+        "sensors": sensors_fingerprint(plan.registry),
+        "schedule": schedule,
+        "risk_format": options.risk_format.value,
+        "noise_key": keys.noise.fingerprint(),
+        "pseudonym_key": keys.pseudonyms.fingerprint(),
+    }
+
+
+def _risk_writer(options: RunOptions, keys: Keys, population: Population) -> RiskWriter:
+    """The writer of the chosen format, with everybody's pseudonym."""
+    pseudonyms = keys.pseudonyms.pseudonyms(population.people)
+    if options.risk_format is RiskFormat.PARQUET:
+        return ParquetRisks(options.output, pseudonyms)
+    return JsonlRisks(pseudonyms)
+
+
+@contextmanager
+def _open(
+    options: RunOptions,
+    request: StopRequest,
+    chunks: Chunks | Iterable[bytes] | None,
+    wait_seconds: Callable[[], float],
+) -> Iterator[Chunks | Iterable[bytes]]:
+    """The bytes of the input."""
+    if chunks is not None:
+        yield chunks
+    elif options.file is None:
+        whole = FileChunks(sys.stdin.fileno(), request.wake, wait_seconds)
+        yield checked_chunks("stdin", whole, is_csv=options.reads_csv)
+    else:
+        descriptor = open_input(options.file)
+        try:
+            whole = FileChunks(descriptor, request.wake, wait_seconds)
+            yield checked_chunks(options.file.name, whole, is_csv=options.reads_csv)
+        finally:
+            os.close(descriptor)
+
+
+def _reader(options: RunOptions, journal: Journal, chunks: Chunks | Iterable[bytes]) -> LineReader:
+    """The lines of the input from where the journal's last commit left it."""
+    return LineReader(
+        "stdin" if options.file is None else options.file.name,
+        chunks,
+        journal.last_commit.position or None,
+        head_lines=2 if options.reads_csv else 1,
+        keep_torn=options.keep_open,
+        is_fleeting=options.file is None,
+    )

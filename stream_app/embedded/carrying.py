@@ -1,0 +1,68 @@
+"""Bringing a run to the journal's last commit: what was accounted, and what was spent on privacy.
+
+The privacy account stands in the commit, so a start reads no step for it. Only the steps that the accountant
+does not know yet are read from the log, and those of the last horizon, which observers look back at.
+"""
+
+from __future__ import annotations
+
+from accounting.continuous.accountant import ContinuousAccountant
+from accounting.ledgers.privacy_account import PrivacyAccount
+from models.releases.sensors import SensorRegistry
+from stream_app.embedded.journal import Commit, Journal
+from stream_app.exceptions import OutputError, restoring
+from stream_app.steps.policy import Policy
+from stream_app.watching.events import Observer
+from stream_app.wire.decision_messages import fingerprint_of, schedule_of
+
+
+def carry_on(
+    accountant: ContinuousAccountant,
+    policy: Policy,
+    registry: SensorRegistry,
+    journal: Journal,
+    observer: Observer,
+) -> PrivacyAccount:
+    """Apply the decisions before the last commit that the accountant lacks; what all of them have spent.
+
+    :class:`OutputError` where the commit's account is not that of the logged steps.
+    """
+    commit = journal.last_commit
+    recent = max(0, commit.next_step - accountant.settings.horizon)
+    account = _carried(commit)
+    charged = PrivacyAccount(sensor.group for sensor in registry.sensors) if account is None else account
+    first = 0 if account is None else min(recent, accountant.next_step)
+    for decision in journal.accounted(first):
+        schedule = schedule_of(decision, registry)
+        if decision.step >= accountant.next_step:
+            policy.accounted(schedule)
+            accountant.apply(schedule)
+        if account is None:
+            charged.charge(schedule)
+        if decision.step == commit.next_step - 1 and commit.decided not in (None, fingerprint_of(schedule)):
+            raise _other_steps(commit)
+        if decision.step >= recent:
+            observer.restored(schedule)
+    observer.carried(charged)
+    return charged
+
+
+def _carried(commit: Commit) -> PrivacyAccount | None:
+    """The account in a commit; None where an earlier version has kept none."""
+    if not commit.account:
+        return None
+    try:
+        account = PrivacyAccount.load(commit.account)
+    except ValueError as error:
+        raise _other_steps(commit) from error
+    if account.steps != commit.next_step:
+        raise _other_steps(commit)
+    return account
+
+
+def _other_steps(commit: Commit) -> OutputError:
+    return OutputError(
+        f"progress.json must hold the privacy account of the {commit.next_step} steps in decisions.jsonl",
+        "that of others",
+        restoring("decisions.jsonl and progress.json"),
+    )

@@ -1,0 +1,1 @@
+"""Account workers: risks of the people in their partitions."""

@@ -1,0 +1,186 @@
+"""What an account worker shows of all its partitions together: metrics, page, people by pseudonym.
+
+Under load every step is accounted and told to the topic, but shown only a few times a second.
+"""
+
+from __future__ import annotations
+
+import time
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Sequence
+from functools import reduce
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from accounting.continuous.membership import join_people
+from accounting.continuous.risk_summary import summarise
+from accounting.continuous.worst_moments import WorstMoments, no_moments
+from accounting.exposure.step_information.sensor_information import SensorInformation
+from models.releases.schedule import StepSchedule
+from stream_app.kafka.account.book import Book
+from stream_app.kafka.process.worker_metrics import AccountCounters
+from stream_app.steps.risk_output import summary_message
+from stream_app.watching.events import Observer, RunStarted, RunStopped, StepClosed
+from stream_app.watching.habits import basis_note
+from stream_app.watching.people import NATS_PER_BIT, PeopleView, Standing
+from stream_app.wire.messages import Reason
+
+if TYPE_CHECKING:
+    from accounting.audit.explain import Explanation
+
+SHOW_SECONDS = 0.5
+NOBODY_HERE = (
+    "nobody is loaded on this worker's partitions (`tallyguard persons load` does it), so it computes no "
+    "risk of persons; the release worker promises differential privacy, as far as releases are noised"
+)
+
+
+class BooksView(PeopleView):
+    """The people of several books, one book after the other."""
+
+    def __init__(self, books: Sequence[Book]) -> None:
+        self._books = tuple(books)
+        self._accountants = tuple(book.accountant for book in books)
+        self._assumed = min((book.assumed for book in books if book.assumed is not None), default=None)
+        self._told = tuple(
+            SensorInformation(each.population, each.settings.first_slot) for each in self._accountants
+        )
+        self._first = np.cumsum([0, *(len(each.population) for each in self._accountants)]).tolist()
+
+    @property
+    def people(self) -> int:
+        """How many there are."""
+        return int(self._first[-1])
+
+    @property
+    def horizon(self) -> int:
+        """``T``, the steps of an explanation."""
+        return self._accountants[0].settings.horizon if self._accountants else 1
+
+    @property
+    def assumed(self) -> str | None:
+        """What habits rest on where anybody here was not measured."""
+        return self._assumed
+
+    @property
+    def note(self) -> str | None:
+        """What the page must say: that habits are assumed, or that nobody is accounted here yet."""
+        return basis_note(self.people, self._assumed) if self.people else NOBODY_HERE
+
+    def sensor_information_bits(self, step: StepSchedule) -> dict[str, float]:
+        """Mean information each release of the step tells about a person, bits, by sensor."""
+        totals = dict.fromkeys((release.sensor.name for release in step.releases), 0.0)
+        for accountant, told in zip(self._accountants, self._told, strict=True):
+            for name, nats in told.of_step(step).items():
+                totals[name] += nats * len(accountant.population)
+        return {name: total / max(self.people, 1) / NATS_PER_BIT for name, total in totals.items()}
+
+    def standing(self) -> Standing:
+        """Everybody's figures after the last step that every book has applied."""
+        step = min((each.next_step for each in self._accountants), default=0) - 1
+        people = tuple(name for each in self._accountants for name in each.population.people)
+        none = np.empty(0)
+        risk = np.concatenate([none, *(each.risk() for each in self._accountants)])
+        baseline = np.concatenate([none, *(each.baseline() for each in self._accountants)])
+        return Standing(step, people, risk, baseline, self._worst())
+
+    def _worst(self) -> WorstMoments:
+        """Everybody's worst moments, in the same order."""
+        return reduce(join_people, (each.worst() for each in self._accountants), no_moments(0))
+
+    def explain(self, person: int, steps: Sequence[StepSchedule]) -> Explanation:
+        """One person's risk over these steps taken apart by release; safe on any thread."""
+        number = bisect_right(self._first, person) - 1
+        accountant = self._accountants[number]
+        view = PeopleView(
+            accountant.population, accountant, accountant.settings, accountant.population.people
+        )
+        return view.explain(person - self._first[number], steps)
+
+
+class AccountWatch:
+    """Turns what books do into the events observers know."""
+
+    def __init__(
+        self,
+        observer: Observer,
+        counters: AccountCounters,
+        sensors: tuple[str, ...],
+        now_seconds: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._observer = observer
+        self._counters = counters
+        self._sensors = sensors
+        self._now_seconds = now_seconds
+        self._books: tuple[Book, ...] = ()
+        self._view = BooksView(())
+        self._schedules: dict[int, StepSchedule] = {}
+        self._shown_seconds = -np.inf
+        self._shown_step = -1
+
+    def owns(self, books: Iterable[Book]) -> None:
+        """The books, or their people, are others now."""
+        self._books = tuple(books)
+        self._view = BooksView(self._books)
+        self._counters.partitions.set(len(self._books))
+        view = self._view if self._books else None
+        self._observer.started(RunStarted(self._view.people, self._reached(), self._sensors, view))
+
+    def accounted(self, book: Book, schedule: StepSchedule) -> None:
+        """A book has applied a step."""
+        self._counters.person_steps.inc(len(book.pseudonyms))
+        self._schedules[schedule.step] = schedule
+        self.show()
+
+    def show(self, *, at_once: bool = False) -> None:
+        """Show the last step that every book has applied, unless something was shown just now."""
+        reached = self._reached() - 1
+        now = self._now_seconds()
+        recent = now - self._shown_seconds < SHOW_SECONDS and not at_once
+        if reached <= self._shown_step or reached not in self._schedules or recent:
+            return
+        for step in sorted(step for step in self._schedules if step < reached):
+            self._observer.restored(self._schedules.pop(step))
+        self._observer.closed(self._event(self._schedules.pop(reached)))
+        self._shown_step, self._shown_seconds = reached, now
+
+    def dropped(self) -> None:
+        """A step was delivered again."""
+        self._counters.redelivered.inc()
+
+    def filled(self, steps: int) -> None:
+        """Steps were taken from the log."""
+        self._counters.from_log.inc(steps)
+
+    def refused(self, reason: Reason) -> None:
+        """A record went to the dead letters."""
+        self._observer.rejected(reason)
+
+    def lag(self, steps: int) -> None:
+        """Steps decided and not yet accounted."""
+        self._counters.lag.set(steps)
+
+    def stopped(self, reason: str) -> None:
+        """No more steps will be accounted."""
+        self.show(at_once=True)
+        self._observer.stopped(RunStopped(self._reached(), reason))
+
+    def _reached(self) -> int:
+        """The step that some book applies next."""
+        return min((book.next_step for book in self._books), default=0)
+
+    def _event(self, schedule: StepSchedule) -> StepClosed:
+        standing = self._view.standing()
+        thresholds = self._books[0].accountant.settings.thresholds
+        summary = summarise(schedule.step, standing.risk, standing.baseline, thresholds, standing.worst)
+        return StepClosed(
+            step=schedule.step,
+            schedule=schedule,
+            published={},
+            missing=(),
+            people=standing.risk.size,
+            summary=summary_message(summary, assumed=self._view.assumed),
+            latency_seconds=0.0,
+            lag_steps=0,
+        )

@@ -1,0 +1,332 @@
+"""An account worker: owns the people of its partitions and accounts every decided step for them, once.
+
+A partition that is given to it is loaded from ``persons`` and brought up to date from the log of decisions;
+then the steps of its live topic follow. A step that was applied is dropped, a gap is filled from the log. The
+state lives in memory only: it is a function of the two topics, and the next owner computes it again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import aclosing
+from functools import partial
+from typing import Any, NamedTuple, TypeVar
+
+from models.exceptions import MechanismError, ScheduleError, SensorError
+from models.releases.schedule import StepSchedule
+from stream_app.exceptions import restoring
+from stream_app.kafka.account.account_watch import AccountWatch
+from stream_app.kafka.account.book import Arrival, Book, Moved
+from stream_app.kafka.account.person_source import Changes, PersonSource
+from stream_app.kafka.account.proposal_source import ProposalSource
+from stream_app.kafka.account.risk_topic import RiskTopic
+from stream_app.kafka.broker.kafka_exceptions import LogError
+from stream_app.kafka.broker.log_ends import LogEnds
+from stream_app.kafka.deployment.deployment import Deployment
+from stream_app.kafka.deployment.log_reader import (
+    committed_offset,
+    first_pending_step,
+    last_step,
+    read_steps,
+)
+from stream_app.kafka.deployment.records import DECISION
+from stream_app.kafka.deployment.refused import Refused, refused_person
+from stream_app.kafka.process.worker import Job, Pulse, heed_cancellation
+from stream_app.kafka.process.worker_warm_up import account_a_little
+from stream_app.steps.policy.proposals import Answer, Proposal
+from stream_app.wire.messages import StepDecision
+
+logger = logging.getLogger(__name__)
+
+_IDLE_SECONDS = 0.5
+_STEPS_AT_A_TIME = 200  # caught up between two signs of life
+Result = TypeVar("Result")
+
+
+def answer_if_sound(book: Book, proposal: Proposal) -> Answer | None:
+    """A partition's answer; None, and a warning, for what no release worker of this deployment asks."""
+    try:
+        return book.answer(proposal)
+    except (SensorError, MechanismError, ScheduleError) as error:
+        logger.warning("step %d: a proposal cannot be answered: %s", proposal.step, error.must)
+        return None
+
+
+class _Asked(NamedTuple):
+    """A proposal and the partition it is put to."""
+
+    partition: int
+    proposal: Proposal
+
+
+class AccountWorker(Job):
+    """Accounts the partitions the group gives it, one event after the other."""
+
+    def __init__(self, deployment: Deployment, *, watch: AccountWatch, pulse: Pulse) -> None:
+        self._deployment = deployment
+        self._watch = watch
+        self._pulse = pulse
+        self._topics = deployment.topics
+        self._risks = RiskTopic(deployment.connection, deployment.topics)
+        self._persons = PersonSource(deployment, self._refuse)
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="accountant")
+        self._is_asked = deployment.limit() is not None
+        self._proposals = ProposalSource(deployment.connection, deployment.topics.proposals, self._hear)
+        self._asked: dict[int, Proposal] = {}
+        self._books: dict[int, Book] = {}
+        self._lags = False
+        self._ends = LogEnds(deployment.settings.kafka.stall_seconds / 4)
+        self._inbox: asyncio.Queue[Any] = asyncio.Queue(maxsize=256)
+        self._assignment: set[int] = set()
+        self._changed = asyncio.Event()
+        self._app: Any = None
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """What this worker is given by its group."""
+        return (self._topics.steps,)
+
+    async def prepare(self, app: Any) -> None:
+        """Compile the kernels before joining: a member that compiles is a member that is silent."""
+        self._app = app
+        await self._deployment.record.wait(self._deployment.basis)
+        await self._risks.start()
+        await self._in_thread(lambda: account_a_little(self._deployment))
+
+    async def assigned(self, partitions: set[tuple[str, int]]) -> None:
+        """Remember what is owned; loading is work, and waits for its turn."""
+        self._assignment = {partition for _, partition in partitions}
+        logger.info("partitions given: %s", ", ".join(map(str, sorted(self._assignment))) or "none")
+        self._changed.set()
+
+    async def take(self, event: Any) -> None:
+        """Keep an event until its turn comes."""
+        await self._inbox.put(event)
+
+    async def _hear(self, partition: int, proposal: Proposal) -> None:
+        """Keep a proposal until its turn comes."""
+        await self._inbox.put(_Asked(partition, proposal))
+
+    async def run(self) -> None:
+        """Until cancelled: partitions first, then changed people, then events."""
+        while True:
+            heed_cancellation()
+            self._pulse.beat(has_work=self._lags or not self._inbox.empty())
+            event = await self._next_event()
+            if self._changed.is_set():  # also before an event of a partition that was just given
+                self._changed.clear()
+                await self._settle()
+            await self._change_people()
+            if event is None:
+                self._watch.show()
+                await self._look_for_lag()
+            elif isinstance(event, _Asked):
+                self._asked[event.partition] = event.proposal
+            elif event.message.partition in self._books:
+                await self._take(self._books[event.message.partition], event)
+            await self._answer()
+
+    async def finish(self, reason: str) -> None:
+        """Leave; what was accounted is acknowledged, the rest is another's."""
+        self._watch.stopped(reason)
+        await self._persons.stop()
+        await self._proposals.stop()
+        await self._risks.stop()
+        self._thread.shutdown(wait=False)
+
+    async def _next_event(self) -> Any | None:
+        """The next event; None after a while without one, or when partitions were given or taken."""
+        if self._changed.is_set() and self._inbox.empty():
+            return None
+        try:
+            return await asyncio.wait_for(self._inbox.get(), _IDLE_SECONDS)
+        except TimeoutError:
+            return None
+
+    async def _look_for_lag(self) -> None:
+        """Whether steps wait that nobody hands to us: a member that is forgotten must not stay.
+
+        Looked at now and then while nothing comes; the watchdog ends the process when it stays so.
+        """
+        if not self._books:
+            return
+        connection, decisions = self._deployment.connection, self._topics.decisions
+        reached = await self._ends.look(lambda: last_step(connection, decisions, patient=False))
+        if reached is None:
+            return
+        lag = max(reached + 1 - book.next_step for book in self._books.values())
+        self._watch.lag(max(0, lag))
+        self._lags = lag > 0 and self._inbox.empty()
+
+    async def _answer(self) -> None:
+        """Answer proposals about the step that is next; one about a later step waits for its turn."""
+        for partition, proposal in list(self._asked.items()):
+            book = self._books.get(partition)
+            if book is None or proposal.step > book.next_step:
+                continue
+            del self._asked[partition]
+            answer = await self._in_thread(partial(answer_if_sound, book, proposal))
+            if answer is not None:
+                await self._risks.answer(answer)
+
+    async def _settle(self) -> None:
+        """Drop books of partitions that were taken away, make those of new ones."""
+        for partition in self._books.keys() - self._assignment:
+            del self._books[partition]
+        for partition in sorted(self._assignment - self._books.keys()):
+            if partition not in self._assignment:  # taken away while others were opened
+                continue
+            self._books[partition] = await self._open(partition)
+            self._pulse.progress()
+        await self._persons.follow(self._books)
+        await self._proposals.follow(self._books if self._is_asked else ())
+        self._watch.owns(self._books.values())
+
+    async def _open(self, partition: int) -> Book:
+        """A partition's book before the next step that is to be told."""
+        return await self._bring_to(partition, await self._resume_step(partition))
+
+    async def _bring_to(self, partition: int, step: int) -> Book:
+        """A partition's book from its topics alone, accounted before ``step``."""
+        book = Book(partition, self._deployment)
+        await self._enter(book, await self._persons.load(partition, self._pulse.progress))
+        await self._catch_up(book, step)
+        logger.info("partition %d: %d people, next step %d", partition, len(book.pseudonyms), book.next_step)
+        return book
+
+    async def _resume_step(self, partition: int) -> int:
+        """The first step whose risks were not told by whoever owned the partition before."""
+        connection, steps = self._deployment.connection, self._topics.steps
+        start = await committed_offset(connection, self._app.conf.id, steps, partition)
+        return await first_pending_step(connection, steps, partition, start)
+
+    async def _take(self, book: Book, event: Any) -> None:
+        """One event: account its step, tell the risks, acknowledge."""
+        schedule = await self._scheduled(event)
+        if schedule is not None:
+            arrival = book.standing_of(schedule.step)
+            if arrival is Arrival.AHEAD:
+                self._watch.filled(schedule.step - book.next_step)
+                await self._catch_up(book, schedule.step, are_told=False)
+            if arrival is Arrival.KNOWN:
+                self._watch.dropped()
+            else:
+                await self._apply(book, schedule)
+        event.ack()
+        self._lags = False
+        self._pulse.progress()
+
+    async def _apply(self, book: Book, schedule: StepSchedule) -> None:
+        """Account a step and tell what became of the risks."""
+        summary, records = await self._in_thread(lambda: _account(book, schedule))
+        await self._risks.write(book.partition, summary, book.pseudonyms, records)
+        self._watch.accounted(book, schedule)
+
+    async def _scheduled(self, event: Any) -> StepSchedule | None:
+        """The decided step in an event; None after a dead letter."""
+        decision = DECISION.read(event.message)
+        if isinstance(decision, Refused):
+            await self._refuse(decision)
+            return None
+        try:
+            return self._schedule(decision)
+        except (SensorError, MechanismError, ScheduleError) as error:
+            message = event.message
+            source = f"{message.topic}/{message.partition}:{message.offset}"
+            await self._refuse(Refused(source, message.value, f"{error.must}; {error.remedy}"))
+            return None
+
+    async def _catch_up(self, book: Book, until: int, *, are_told: bool = True) -> None:
+        """Apply the logged steps before ``until``; their risks are told unless somebody has done so."""
+        async for schedules in self._logged(book.next_step, until):
+            if are_told:
+                await self._in_thread(partial(_apply_all, book, schedules, self._pulse.progress))
+                continue
+            for schedule in schedules:
+                await self._apply(book, schedule)
+                self._pulse.progress()
+
+    async def _logged(self, first: int, until: int) -> AsyncIterator[list[StepSchedule]]:
+        """The decided steps ``first..until - 1`` of the log, some at a time: the log may be long."""
+        connection, decisions = self._deployment.connection, self._topics.decisions
+        found: list[StepSchedule] = []
+        due = first
+        async with aclosing(read_steps(connection, decisions, first, until)) as steps:
+            async for decision in steps:
+                if decision.step != due:
+                    break
+                due += 1
+                found.append(self._schedule(decision))
+                self._pulse.progress()
+                if len(found) == _STEPS_AT_A_TIME:
+                    yield found
+                    found = []
+        if found:
+            yield found
+        if due < until:
+            raise LogError(
+                f"{decisions} must hold every step from {first} to {until - 1}",
+                f"none of step {due}",
+                f"its retention must be unlimited; {restoring(decisions)}",
+            )
+
+    async def _change_people(self) -> None:
+        """Between two steps: people who came, left or have another prior."""
+        self._persons.check()
+        self._proposals.check()
+        for partition in self._persons.waiting():
+            book, changes = self._books.get(partition), self._persons.take(partition)
+            if book is not None:
+                before, changed = len(book.pseudonyms), len(changes)
+                came = sum(entry is not None for entry in changes.values())
+                if book.remembers:
+                    book = self._books[partition] = await self._bring_to(partition, book.next_step)
+                else:
+                    await self._enter(book, changes)
+                logger.info(
+                    "partition %d: %d records of people, %d deletions; %d people before, %d now",
+                    *(partition, came, changed - came, before, len(book.pseudonyms)),
+                )
+                self._watch.owns(self._books.values())
+
+    async def _enter(self, book: Book, changes: Changes) -> None:
+        """Bring changes into a book; records that are no priors go to the dead letters."""
+        moved = self._pulse.progress
+        newcomers = await self._in_thread(lambda: book.newcomers(changes, moved))
+        async for schedules in self._logged(newcomers.next_step, book.next_step):
+            await self._in_thread(partial(newcomers.apply, schedules, moved))
+        await self._in_thread(lambda: book.change(newcomers, moved))
+        for person in newcomers.refused:
+            source = f"{self._topics.persons}/{book.partition}:{person.offset}"
+            await self._refuse(refused_person(source, person.pseudonym.encode(), person.reason))
+
+    def _schedule(self, decision: StepDecision) -> StepSchedule:
+        return self._deployment.schedule_of(decision)
+
+    async def _refuse(self, refused: Refused) -> None:
+        letter = refused.letter()
+        await self._risks.reject(letter)
+        self._watch.refused(letter.reason)
+
+    async def _in_thread(self, work: Callable[[], Result]) -> Result:
+        """Numeric work off the event loop, so that the group keeps hearing from us."""
+        future = asyncio.get_running_loop().run_in_executor(self._thread, work)
+        while not future.done():
+            await asyncio.wait({future}, timeout=1.0)
+            self._pulse.beat(has_work=True)
+        return future.result()
+
+
+def _apply_all(book: Book, schedules: Iterable[StepSchedule], moved: Moved) -> None:
+    for schedule in schedules:
+        book.apply(schedule)
+        moved()
+
+
+def _account(book: Book, schedule: StepSchedule) -> tuple[Any, Any]:
+    """One step on the accountant's thread."""
+    book.apply(schedule)
+    return book.summary(), book.records()

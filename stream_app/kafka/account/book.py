@@ -1,0 +1,208 @@
+"""The people of one partition and their accountant: what an account worker keeps, without any broker.
+
+A book is a pure function of the records of its people and of the decisions applied to it. Each step is
+applied once, whatever is delivered again: :meth:`Book.standing_of` says what to do with a step that arrives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
+from enum import Enum
+
+import numpy as np
+
+from accounting.continuous.accountant import ContinuousAccountant
+from accounting.decisions.what_if.questions import WhatIf
+from models.releases.schedule import StepSchedule
+from stream_app.kafka.deployment.deployment import Deployment
+from stream_app.kafka.deployment.person_records import PersonEntry, RefusedPerson, people_of
+from stream_app.steps.engine import RiskRecords, risk_records
+from stream_app.steps.policy.people_shards import decision_shares
+from stream_app.steps.policy.proposals import Answer, Proposal, Respondent
+from stream_app.steps.risk_output import summary_message, with_worst
+from stream_app.wire.messages import RiskSummary
+
+Moved = Callable[[], None]
+"""Called whenever a piece of long work is done."""
+
+PIECE_PEOPLE = 500
+"""Newcomers who are packed, checked and brought up to date together."""
+
+
+class Arrival(Enum):
+    """What a step that arrives is to a book."""
+
+    KNOWN = "known"  # applied already: drop it
+    NEXT = "next"  # apply it
+    AHEAD = "ahead"  # fetch the steps between from the log first
+
+
+class Newcomers:
+    """People who are to enter a book, in pieces, before the first step that counts for any of them."""
+
+    def __init__(
+        self,
+        pieces: list[ContinuousAccountant],
+        refused: tuple[RefusedPerson, ...],
+        changed: Mapping[str, str | None],
+        until: int,
+    ) -> None:
+        self.pieces = pieces
+        self.refused = refused
+        """Records that are no prior."""
+        self.changed = changed
+        """Everybody who comes, changes or leaves, and what the new prior rests on if it was not measured."""
+        self.next_step = min([until, *(piece.next_step for piece in pieces)])
+        """The first step of the log that concerns any of them; they enter the book before step ``until``."""
+
+    def apply(self, schedules: Iterable[StepSchedule], moved: Moved) -> None:
+        """Account some logged steps, in order, for everybody whom they concern."""
+        for schedule in schedules:
+            for piece in self.pieces:
+                if piece.next_step <= schedule.step:
+                    piece.apply(schedule)
+                    moved()
+
+
+class Book:
+    """Everybody of one partition, accounted up to ``next_step``."""
+
+    def __init__(self, partition: int, deployment: Deployment) -> None:
+        self.partition = partition
+        self._names = deployment.location_names
+        self._registry = deployment.registry
+        self._digest = deployment.digest
+        self._settings = deployment.horizon()
+        self._risk_every = deployment.settings.risk_every
+        self._most_exposed = deployment.settings.most_exposed or 0
+        self._limit = deployment.limit()
+        self._given = deployment.settings
+        self._respondent: Respondent | None = None
+        self._what_if: WhatIf | None = None
+        self._assumed: dict[str, str] = {}  # what the priors of some people rest on, by pseudonym
+        self._use(self._accountant([], self._settings.first_step)[0])
+
+    @property
+    def next_step(self) -> int:
+        """The step that is applied next."""
+        return self.accountant.next_step
+
+    @property
+    def pseudonyms(self) -> tuple[str, ...]:
+        """Who is in the book, in the accountant's order."""
+        return self.accountant.population.people
+
+    @property
+    def assumed(self) -> str | None:
+        """What the habits of anybody here rest on where they were not measured; None where all were."""
+        return min(self._assumed.values(), default=None)
+
+    def standing_of(self, step: int) -> Arrival:
+        """What to do with a step."""
+        if step < self.next_step:
+            return Arrival.KNOWN
+        return Arrival.NEXT if step == self.next_step else Arrival.AHEAD
+
+    def apply(self, step: StepSchedule) -> None:
+        """Account one step for everybody."""
+        if self._what_if is not None:
+            self._what_if.note(step)
+        self.accountant.apply(step)
+
+    def answer(self, proposal: Proposal) -> Answer | None:
+        """What a proposal would do to the people; None for a step that is not next, or without a budget."""
+        return None if self._respondent is None else self._respondent.answer(proposal)
+
+    @property
+    def remembers(self) -> bool:
+        """Whether answers depend on who was over the limit before: then people cannot change in passing."""
+        return self._limit is not None and self._limit.in_hindsight
+
+    def summary(self) -> RiskSummary:
+        """The last step in a few numbers, naming the most exposed where the settings ask for it."""
+        summary = summary_message(self.accountant.summary(), self.partition, self.assumed)
+        return with_worst(summary, self.accountant.worst(), self.pseudonyms, self._most_exposed)
+
+    def records(self) -> RiskRecords:
+        """Risks to be told of single people after the last step."""
+        return risk_records(self.accountant, self.next_step - 1, self._risk_every)
+
+    def newcomers(
+        self, changes: MutableMapping[str, PersonEntry | None], moved: Moved = lambda: None
+    ) -> Newcomers:
+        """People who come, leave (None) or get another prior; the log then brings them up to date.
+
+        Done in pieces, each of which is told to ``moved``: many people take long, and are not stuck.
+        ``changes`` are used up, so that nobody is held as a record and packed.
+        """
+        pieces: list[ContinuousAccountant] = []
+        refused: tuple[RefusedPerson, ...] = ()
+        changed = {name: None if entry is None else entry.assumed for name, entry in changes.items()}
+        for piece in _pieces(changes):
+            some, wrong = self._accountant(piece, self.next_step)
+            if len(some.population):
+                pieces.append(some)
+            refused += wrong
+            moved()
+        return Newcomers(pieces, refused, changed, self.next_step)
+
+    def change(self, newcomers: Newcomers, moved: Moved = lambda: None) -> None:
+        """Take in :meth:`newcomers` that have reached ``next_step``, and drop who left.
+
+        A record that is no prior changes nothing: whoever was known stays with the prior that was known.
+        """
+        gone = newcomers.changed.keys() - {each.pseudonym for each in newcomers.refused}
+        for name in gone:
+            self._assumed.pop(name, None)
+            if (assumed := newcomers.changed[name]) is not None:
+                self._assumed[name] = assumed
+        known = self.accountant
+        staying = [i for i, name in enumerate(known.population.people) if name not in gone]
+        if len(staying) < len(known.population):
+            known = known.of_people(np.array(staying, dtype=np.int64))
+        parts, newcomers.pieces = [known, *newcomers.pieces], []
+        del known
+        self._use(_joined(parts, moved))
+
+    def _use(self, accountant: ContinuousAccountant) -> None:
+        """Account with this one from now on."""
+        self.accountant = accountant
+        if self._limit is not None:
+            dear = decision_shares(self._given, accountant.population.people)
+            self._what_if = WhatIf(accountant, self._limit, dear)
+            evaluations = self._given.release.budget.dear
+            self._respondent = Respondent(
+                self.partition, self._what_if, self._registry, self._digest, evaluations
+            )
+
+    def _accountant(
+        self, entries: list[PersonEntry], next_step: int
+    ) -> tuple[ContinuousAccountant, tuple[RefusedPerson, ...]]:
+        """An accountant of these people before the first step that counts for any of them."""
+        people = people_of(entries, self._names)
+        first = min([next_step, *people.effective_from.tolist()])
+        settings = self._settings.starting_at(max(first, self._settings.first_step))
+        return ContinuousAccountant(people.population, settings, people.effective_from), people.refused
+
+
+def _pieces(changes: MutableMapping[str, PersonEntry | None]) -> Iterator[list[PersonEntry]]:
+    """Newcomers, some at a time and then no longer in ``changes``, in the order of their pseudonyms."""
+    names = sorted(name for name, entry in changes.items() if entry is not None)
+    for first in range(0, len(names), PIECE_PEOPLE):
+        taken = [changes.pop(name) for name in names[first : first + PIECE_PEOPLE]]
+        yield [entry for entry in taken if entry is not None]
+
+
+def _joined(parts: list[ContinuousAccountant], moved: Moved) -> ContinuousAccountant:
+    """All of them as one, in this order; joined in pairs, so that nobody is copied once a piece.
+
+    The list is used up on the way, so that nobody is held three times.
+    """
+    while len(parts) > 1:
+        pairs: list[ContinuousAccountant] = []
+        while parts:
+            first = parts.pop(0)
+            pairs.append(first.with_people(parts.pop(0)) if parts else first)
+            moved()
+        parts = pairs
+    return parts[0]

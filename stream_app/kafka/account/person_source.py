@@ -1,0 +1,81 @@
+"""The records of ``persons`` for the partitions a worker owns: all of them first, then what changes."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any
+
+from stream_app.kafka.deployment.deployment import Deployment
+from stream_app.kafka.deployment.following import Following
+from stream_app.kafka.deployment.log_reader import read_partition, reading
+from stream_app.kafka.deployment.person_records import PersonEntry
+from stream_app.kafka.deployment.records import person_kind
+from stream_app.kafka.deployment.refused import Refused
+
+Changes = dict[str, PersonEntry | None]
+"""By pseudonym; None where a person was deleted."""
+
+Refuse = Callable[[Refused], Awaitable[None]]
+
+
+class PersonSource(Following):
+    """Reads outside any group. Changes wait in :meth:`take` until the worker is between two steps."""
+
+    def __init__(self, deployment: Deployment, refuse: Refuse) -> None:
+        super().__init__()
+        self._connection = deployment.connection
+        self._topic = deployment.topics.persons
+        self._kind = person_kind(deployment.digest)
+        self._refuse = refuse
+        self._changes: dict[int, Changes] = {}
+        self._next: dict[int, int] = {}
+
+    async def load(self, partition: int, moved: Callable[[], None]) -> Changes:
+        """Everybody of a partition as of now; ``moved`` is told of each record."""
+        people: Changes = {}
+        last = -1
+        async for record in read_partition(self._connection, self._topic, partition):
+            last = record.offset
+            await self._enter(people, record)
+            moved()
+        self._next[partition] = last + 1
+        return people
+
+    def take(self, partition: int) -> Changes:
+        """What has changed since the last call."""
+        return self._changes.pop(partition, {})
+
+    def waiting(self) -> tuple[int, ...]:
+        """Partitions of which something has changed."""
+        return tuple(self._changes)
+
+    async def follow(self, partitions: Iterable[int]) -> None:
+        """From now on hear of changes in these partitions only; each must have been loaded."""
+        await self.stop()
+        followed = set(partitions)
+        self._changes = {each: changes for each, changes in self._changes.items() if each in followed}
+        if followed:
+            await self.begin(self._follow(followed))
+
+    async def _follow(self, partitions: set[int]) -> None:
+        from aiokafka import TopicPartition
+
+        where = {TopicPartition(self._topic, each): self._next[each] for each in partitions}
+        async with reading(self._connection) as consumer:
+            consumer.assign(list(where))
+            for each, offset in where.items():
+                consumer.seek(each, offset)
+            async for record in consumer:
+                self._next[record.partition] = record.offset + 1
+                await self._enter(self._changes.setdefault(record.partition, {}), record)
+
+    async def _enter(self, people: Changes, record: Any) -> None:
+        """One record; what is no person goes to the dead letters, and whoever was known stays."""
+        if not record.value:
+            people[(record.key or b"").decode("utf-8", "replace")] = None
+            return
+        entry = self._kind.read(record)
+        if isinstance(entry, Refused):
+            await self._refuse(entry)
+            return
+        people[entry.pseudonym] = entry._replace(offset=record.offset)

@@ -1,0 +1,66 @@
+"""What an account worker writes: a packed summary a step and partition, single people now and then."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from stream_app.kafka.broker.connection import Connection
+from stream_app.kafka.broker.topics import Topics
+from stream_app.steps.engine import RiskRecords
+from stream_app.steps.policy.proposals import Answer
+from stream_app.steps.risk_output import JsonlRisks
+from stream_app.wire.messages import Rejected, RiskSummary
+
+_REQUEST_MILLISECONDS = 40_000
+
+
+class RiskTopic:
+    """Writes ``risks`` and ``rejected``; a call returns once the broker has everything.
+
+    A step accounted again after a crash is written again, with the same bytes: readers keep the first.
+    """
+
+    def __init__(self, connection: Connection, topics: Topics) -> None:
+        self._connection = connection
+        self._topics = topics
+        self._producer: Any = None
+
+    async def start(self) -> None:
+        """Connect."""
+        from aiokafka import AIOKafkaProducer
+
+        self._producer = AIOKafkaProducer(
+            **self._connection.aiokafka(),
+            enable_idempotence=True,
+            linger_ms=2,
+            max_batch_size=256 * 1024,
+            request_timeout_ms=_REQUEST_MILLISECONDS,
+        )
+        await self._producer.start()
+
+    async def stop(self) -> None:
+        """Disconnect."""
+        if self._producer is not None:
+            await self._producer.stop()
+
+    async def write(
+        self, partition: int, summary: RiskSummary, people: tuple[str, ...], records: RiskRecords
+    ) -> None:
+        """The risks of a partition after a step: people first, so that a summary says that all are there."""
+        sent: list[Any] = []
+        for block in JsonlRisks(people).blocks(summary.step, records):
+            for line in block.splitlines():
+                key = people[records.person[len(sent)]].encode()
+                sent.append(await self._producer.send(self._topics.risks, line, key, partition))
+        step = str(summary.step).encode()
+        sent.append(await self._producer.send(self._topics.risks, summary.line().rstrip(), step, partition))
+        for future in sent:
+            await future
+
+    async def answer(self, answer: Answer) -> None:
+        """One partition's answer to a proposal."""
+        await self._producer.send_and_wait(self._topics.answers, answer.line().rstrip())
+
+    async def reject(self, letter: Rejected) -> None:
+        """One dead letter."""
+        await self._producer.send_and_wait(self._topics.rejected, letter.line().rstrip())

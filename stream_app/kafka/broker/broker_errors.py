@@ -1,0 +1,127 @@
+"""Errors of the Kafka clients in words an operator can act on, and waiting for a broker that is away.
+
+Both clients hide why a broker refused them behind "unable to bootstrap", so a refusal is looked for by one
+more connection, made for nothing else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from typing import TypeVar
+
+from stream_app.kafka.broker.connection import Connection
+from stream_app.kafka.broker.kafka_exceptions import BrokerError
+
+logger = logging.getLogger(__name__)
+
+FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.5, 15.0
+_REFUSALS = ("Authentication", "Authorization", "Sasl", "SSL", "Certificate")
+_PROBE_MILLISECONDS = 5_000
+Answered = TypeVar("Answered")
+
+
+def is_refusal(error: BaseException) -> bool:
+    """Whether the broker is there and does not want us: waiting does not help then."""
+    chain: BaseException | None = error
+    while chain is not None:
+        if any(word in type(chain).__name__ for word in _REFUSALS) or "certificate" in str(chain).lower():
+            return True
+        chain = chain.__cause__ or chain.__context__
+    return False
+
+
+def is_passing(error: BaseException) -> bool:
+    """Whether the broker was away or busy, so that the same question may be answered later."""
+    is_late = type(error).__name__ == "KafkaTimeoutError"
+    return isinstance(error, ConnectionError) or is_late or bool(getattr(error, "retriable", False))
+
+
+def explain(error: BaseException, connection: Connection) -> BrokerError:
+    """One sentence for an error of a client."""
+    servers = ", ".join(connection.servers)
+    said = str(error) or type(error).__name__
+    if is_refusal(error):
+        return BrokerError(
+            f"the broker at {servers} must accept this client",
+            said,
+            "check kafka.security, username, password and ca_file, and what this user may do "
+            "(docs/reference/kafka-topics.md)",
+        )
+    return BrokerError(
+        f"the broker at {servers} must answer", said, "check that it runs and that kafka.servers names it"
+    )
+
+
+async def find_refusal(connection: Connection) -> BaseException | None:
+    """Why a server refuses a connection; None where none does."""
+    from aiokafka.conn import create_conn
+
+    login = connection.aiokafka()
+    login.pop("bootstrap_servers")
+    for server in connection.servers:
+        host, _, port = server.rpartition(":")
+        try:
+            conn = await create_conn(host, int(port), request_timeout_ms=_PROBE_MILLISECONDS, **login)
+            conn.close()
+        except Exception as error:  # the client's, sockets' and TLS's own
+            if is_refusal(error):
+                return error
+    return None
+
+
+@contextmanager
+def broker_errors(connection: Connection) -> Iterator[None]:
+    """Errors of kafka-python and aiokafka as :class:`BrokerError`; not inside an event loop."""
+    from aiokafka.errors import KafkaError as AiokafkaError
+    from kafka.errors import KafkaError
+
+    try:
+        yield
+    except (KafkaError, AiokafkaError, ConnectionError) as error:
+        refusal = None if is_refusal(error) else asyncio.run(_quietly(connection))
+        raise explain(refusal or error, connection) from error
+
+
+async def wait_for_broker(connection: Connection) -> None:
+    """Return once the broker answers; :class:`BrokerError` if it does and refuses us."""
+    from aiokafka.admin import AIOKafkaAdminClient
+
+    pause = FIRST_PAUSE_SECONDS
+    while True:
+        admin = AIOKafkaAdminClient(**connection.aiokafka())
+        try:
+            await admin.start()
+            return
+        except Exception as error:  # the client's, sockets' and TLS's own
+            refusal = await find_refusal(connection)
+            if refusal is not None:
+                raise explain(refusal, connection) from error
+            logger.warning("waiting for the broker at %s: %s", ", ".join(connection.servers), error)
+        finally:
+            await admin.close()
+        await asyncio.sleep(pause)
+        pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
+
+
+async def patiently(connection: Connection, ask: Callable[[], Awaitable[Answered]]) -> Answered:
+    """What the broker answers, also if it has to come back first; :class:`BrokerError` if it refuses us."""
+    while True:
+        try:
+            return await ask()
+        except Exception as error:  # the client's and sockets' own
+            if not is_passing(error):
+                raise
+            logger.warning("asking the broker again: %s", str(error) or type(error).__name__)
+        await asyncio.sleep(FIRST_PAUSE_SECONDS)
+        await wait_for_broker(connection)
+
+
+async def _quietly(connection: Connection) -> BaseException | None:
+    """A refusal, or nothing within a while."""
+    try:
+        return await asyncio.wait_for(find_refusal(connection), _PROBE_MILLISECONDS / 1000.0)
+    except TimeoutError:
+        return None

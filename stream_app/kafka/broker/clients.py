@@ -1,0 +1,99 @@
+"""kafka-python's clients as the commands use them."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from stream_app.kafka.broker.broker_errors import broker_errors
+from stream_app.kafka.broker.connection import Connection
+from stream_app.kafka.broker.kafka_exceptions import TopicError
+from stream_app.kafka.broker.topics import LARGE_BYTES
+
+_BOOTSTRAP_MILLISECONDS = 10_000
+_MARKS = 3  # offsets looked at for each record wanted: marks of transactions take some
+
+
+@contextmanager
+def writing(connection: Connection) -> Iterator[Any]:
+    """A producer that has delivered everything when the block is left."""
+    from kafka import KafkaProducer
+
+    with broker_errors(connection):
+        producer = KafkaProducer(
+            **connection.kafka_python(),
+            acks="all",
+            enable_idempotence=True,
+            linger_ms=5,
+            max_request_size=LARGE_BYTES,
+            bootstrap_timeout_ms=_BOOTSTRAP_MILLISECONDS,
+        )
+        try:
+            yield producer
+            producer.flush()
+        finally:
+            producer.close()
+
+
+@contextmanager
+def consuming(connection: Connection) -> Iterator[Any]:
+    """A consumer without a group that sees committed transactions only."""
+    from kafka import KafkaConsumer
+
+    with broker_errors(connection):
+        consumer = KafkaConsumer(
+            **connection.kafka_python(),
+            isolation_level="read_committed",
+            enable_auto_commit=False,
+            auto_offset_reset="earliest",
+            bootstrap_timeout_ms=_BOOTSTRAP_MILLISECONDS,
+        )
+        try:
+            yield consumer
+        finally:
+            consumer.close()
+
+
+def records(consumer: Any, topic: str, *, last: int | None = None) -> Iterator[Any]:
+    """The records of a topic up to its present end; with ``last`` from that many offsets before it.
+
+    Partition by partition as they come; within one in order.
+    """
+    where = _partitions(consumer, topic)
+    ends, begins = consumer.end_offsets(where), consumer.beginning_offsets(where)
+    for each in where:
+        start = begins[each] if last is None else max(begins[each], ends[each] - last)
+        consumer.seek(each, start)
+    while any(consumer.position(each) < ends[each] for each in where):
+        for each, batch in consumer.poll(timeout_ms=500).items():
+            yield from (record for record in batch if record.offset < ends[each])
+
+
+def recent(consumer: Any, topic: str, last: int, *, follow: bool = False) -> Iterator[Any]:
+    """The ``last`` records of each partition in order of time, then with ``follow`` whatever comes."""
+    kept: dict[int, deque[Any]] = {}
+    if last:
+        for record in records(consumer, topic, last=_MARKS * last):
+            kept.setdefault(record.partition, deque(maxlen=last)).append(record)
+        found = (record for batch in kept.values() for record in batch)
+        yield from sorted(found, key=lambda record: (record.timestamp, record.partition, record.offset))
+    if follow:
+        if not last:
+            consumer.seek_to_end(*_partitions(consumer, topic))
+        while True:
+            for batch in consumer.poll(timeout_ms=1000).values():
+                yield from batch
+
+
+def _partitions(consumer: Any, topic: str) -> list[Any]:
+    """Every partition of a topic, assigned to the consumer."""
+    from kafka import TopicPartition
+
+    numbers = consumer.partitions_for_topic(topic)
+    if not numbers:
+        raise TopicError("a topic must exist", topic, "run `tallyguard topics create`")
+    where = [TopicPartition(topic, number) for number in sorted(numbers)]
+    consumer.assign(where)
+    return where

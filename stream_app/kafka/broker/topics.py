@@ -1,0 +1,346 @@
+"""The topics of a deployment: what each holds, how it must be shaped, making them, checking them.
+
+``releases`` and ``decisions`` are logs: one partition, in the order of steps, nothing ever removed, because
+everybody's risk is rebuilt from them. ``steps`` carries the decisions to the account workers, one copy a
+partition of ``persons``. Activations and readings have one partition each: there is one release worker, and
+the broker's own time stamps put the two in order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from stream_app.kafka.broker.kafka_exceptions import TopicError
+from stream_app.setup.settings import Settings
+
+FOREVER = "-1"
+HOUR_MILLISECONDS = 3600 * 1000
+DAY_MILLISECONDS = 24 * HOUR_MILLISECONDS
+LARGE_BYTES = 16 * 2**20
+"""What a record may have that names every sensor of a step, or holds a person's habits."""
+MEDIUM_BYTES = 2**20
+"""What any other record may have: no more than brokers take unless told otherwise."""
+
+_LARGE = {"max.message.bytes": str(LARGE_BYTES)}
+_BROKER_TIME = {"message.timestamp.type": "LogAppendTime"}  # one clock for all: order and latency by it
+
+
+def _days(days: int) -> dict[str, str]:
+    """Kept for some days: segments are short beside that, as a record goes with the segment that holds it."""
+    kept = days * DAY_MILLISECONDS
+    segment = {"segment.ms": str(min(kept // 4, DAY_MILLISECONDS))}
+    return {"cleanup.policy": "delete", "retention.ms": str(kept), **segment, **_BROKER_TIME}
+
+
+_LOG = {
+    "cleanup.policy": "delete",
+    "retention.ms": FOREVER,
+    "retention.bytes": FOREVER,
+    **_BROKER_TIME,
+    **_LARGE,
+}
+_ERASED = {  # a deleted person is gone from the disk within two days, however quiet the topic is
+    "cleanup.policy": "compact",
+    "max.compaction.lag.ms": str(DAY_MILLISECONDS),
+    "delete.retention.ms": str(DAY_MILLISECONDS),
+    "segment.ms": str(DAY_MILLISECONDS),
+    "segment.bytes": str(256 * 2**20),
+    **_LARGE,
+}
+_REWRITTEN = {  # several records a transaction: clean up behind them, counts of closed steps within the hour
+    "cleanup.policy": "compact",
+    "max.compaction.lag.ms": str(HOUR_MILLISECONDS),
+    "delete.retention.ms": str(HOUR_MILLISECONDS),
+    "segment.ms": str(HOUR_MILLISECONDS // 6),
+    "segment.bytes": str(64 * 2**20),
+    "min.cleanable.dirty.ratio": "0.1",
+    **_LARGE,
+}
+_KEPT = {"cleanup.policy": "compact"}
+_COPIES_FOR_SAFETY = 3
+
+
+def _safety(replication: int) -> dict[str, str]:
+    """What is acknowledged survives the loss of a broker: two copies of three, never one that lags behind."""
+    acknowledged = 2 if replication >= _COPIES_FOR_SAFETY else 1
+    return {"min.insync.replicas": str(acknowledged), "unclean.leader.election.enable": "false"}
+
+
+@dataclass(frozen=True)
+class TopicPlan:
+    """How one topic must be. ``holds`` says in words what is in it, ``readers`` who may read it."""
+
+    name: str
+    partitions: int
+    replication: int
+    configuration: Mapping[str, str]
+    holds: str = ""
+    readers: str = ""
+
+
+@dataclass(frozen=True)
+class Topics:
+    """The topic names of a deployment; ``tiers`` least informed first."""
+
+    prefix: str = ""
+    partitions: int = 4
+    replication: int = 1
+    tiers: tuple[str, ...] = ()
+    _plans: Mapping[str, TopicPlan] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        safety = _safety(self.replication)
+        plans = (replace(plan, configuration={**plan.configuration, **safety}) for plan in self._make_plans())
+        object.__setattr__(self, "_plans", {plan.name: plan for plan in plans})
+
+    @classmethod
+    def of(cls, settings: Settings) -> Topics:
+        """The topics the settings ask for."""
+        kafka = settings.kafka
+        return cls(kafka.prefix, kafka.partitions, kafka.replication, tuple(settings.release.tiers))
+
+    @property
+    def activations(self) -> str:
+        """Which sensors will count in a step."""
+        return f"{self.prefix}activations"
+
+    @property
+    def readings(self) -> str:
+        """The counts: as secret as the sensors."""
+        return f"{self.prefix}readings"
+
+    @property
+    def releases(self) -> str:
+        """The public log."""
+        return f"{self.prefix}releases"
+
+    def tier(self, name: str) -> str:
+        """The log of one tier of recipients."""
+        return f"{self.prefix}releases-{name}"
+
+    @property
+    def decisions(self) -> str:
+        """The internal twin of the releases: what is accounted."""
+        return f"{self.prefix}decisions"
+
+    @property
+    def steps(self) -> str:
+        """The decisions again, one copy a partition of people."""
+        return f"{self.prefix}steps"
+
+    @property
+    def progress(self) -> str:
+        """Where the release worker continues."""
+        return f"{self.prefix}progress"
+
+    @property
+    def deployment(self) -> str:
+        """What everything was begun with."""
+        return f"{self.prefix}deployment"
+
+    @property
+    def persons(self) -> str:
+        """Priors by pseudonym."""
+        return f"{self.prefix}persons"
+
+    @property
+    def risks(self) -> str:
+        """Certified risks: a summary a step and partition, single people now and then."""
+        return f"{self.prefix}risks"
+
+    @property
+    def rejected(self) -> str:
+        """Dead letters."""
+        return f"{self.prefix}rejected"
+
+    @property
+    def proposals(self) -> str:
+        """What a step might release, asked of every partition of people."""
+        return f"{self.prefix}proposals"
+
+    @property
+    def answers(self) -> str:
+        """How many people each proposal would put over the budget, by partition."""
+        return f"{self.prefix}answers"
+
+    def plans(self) -> tuple[TopicPlan, ...]:
+        """Every topic as it must be."""
+        return tuple(self._plans.values())
+
+    def plan(self, name: str) -> TopicPlan:
+        """One topic as it must be."""
+        return self._plans[name]
+
+    def _make_plans(self) -> Iterable[TopicPlan]:
+        one, people, copies = 1, self.partitions, self.replication
+        week, month, quarter = _days(7), _days(30), _days(90)
+        yield TopicPlan(
+            self.activations, one, copies, week | _LARGE, "schedule, before any count", "release worker"
+        )
+        yield TopicPlan(self.readings, one, copies, week, "counts: secret", "release worker only")
+        yield TopicPlan(self.releases, one, copies, _LOG, "published values", "everybody")
+        for tier in self.tiers:
+            yield TopicPlan(self.tier(tier), one, copies, _LOG, f"values for tier {tier}", f"tier {tier}")
+        yield TopicPlan(
+            self.decisions, one, copies, _LOG, "what was decided and accounted", "workers, privacy officer"
+        )
+        yield TopicPlan(
+            self.steps, people, copies, week | _LARGE, "decisions, one copy a partition", "account workers"
+        )
+        yield TopicPlan(
+            self.progress,
+            one,
+            copies,
+            _REWRITTEN,
+            "open steps with counts: secret",
+            "release worker only",
+        )
+        yield TopicPlan(
+            self.deployment,
+            one,
+            copies,
+            _KEPT,
+            "what must stay as it was begun",
+            "workers, loader",
+        )
+        yield TopicPlan(
+            self.persons, people, copies, _ERASED, "movement priors by pseudonym: secret", "account workers"
+        )
+        yield TopicPlan(
+            self.risks, people, copies, quarter, "risks by pseudonym", "privacy officer, dashboards"
+        )
+        yield TopicPlan(
+            self.rejected, one, copies, month, "refused messages, may hold counts: secret", "operator"
+        )
+        yield TopicPlan(
+            self.proposals, people, copies, _days(1) | _LARGE, "what a step might release", "account workers"
+        )
+        yield TopicPlan(
+            self.answers, one, copies, _days(1), "people over budget, by partition", "release worker"
+        )
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One thing that is not as it must be, and how to mend it."""
+
+    topic: str
+    must: str
+    got: str
+    remedy: str
+
+    def sentence(self) -> str:
+        """The difference in words."""
+        return f"{self.topic} must {self.must}, got {self.got}; {self.remedy}"
+
+
+def create_topics(admin: Any, topics: Topics) -> tuple[str, ...]:
+    """Make the topics that are missing; the names of those made. Existing ones are left as they are."""
+    existing = set(admin.list_topics())
+    missing = [plan for plan in topics.plans() if plan.name not in existing]
+    if missing:
+        admin.create_topics(
+            {
+                plan.name: {
+                    "num_partitions": plan.partitions,
+                    "replication_factor": plan.replication,
+                    "configs": dict(plan.configuration),
+                }
+                for plan in missing
+            }
+        )
+    return tuple(plan.name for plan in missing)
+
+
+def check_topics(admin: Any, topics: Topics) -> list[Difference]:
+    """Everything in which the broker's topics are not as the deployment needs them."""
+    existing = set(admin.list_topics())
+    differences = []
+    for plan in topics.plans():
+        if plan.name in existing:
+            differences += _compare(admin, plan)
+        else:
+            differences.append(
+                Difference(plan.name, "exist", "no such topic", "run `tallyguard topics create`")
+            )
+    return differences
+
+
+def require_topics(admin: Any, topics: Topics) -> None:
+    """:class:`TopicError` with every difference that keeps workers from running soundly."""
+    differences = check_topics(admin, topics)
+    if differences:
+        raise TopicError(
+            "the broker's topics must be those of the settings",
+            "; ".join(difference.sentence() for difference in differences),
+            "see `tallyguard topics check`",
+        )
+
+
+def _compare(admin: Any, plan: TopicPlan) -> list[Difference]:
+    """Partitions, copies and configuration of one topic that exists."""
+    found = admin.describe_topics([plan.name])[0]["partitions"]
+    differences = []
+    if len(found) != plan.partitions:
+        differences.append(
+            Difference(
+                plan.name,
+                f"have {plan.partitions} partitions",
+                str(len(found)),
+                "set kafka.partitions to that number: a topic made again forgets what it held",
+            )
+        )
+    copies = min(len(partition["replica_nodes"]) for partition in found)
+    if copies < plan.replication:
+        differences.append(
+            Difference(
+                plan.name,
+                f"have {plan.replication} copies of each partition",
+                str(copies),
+                "reassign its partitions, or lower kafka.replication",
+            )
+        )
+    return differences + _compare_configuration(admin, plan)
+
+
+def _compare_configuration(admin: Any, plan: TopicPlan) -> list[Difference]:
+    """Settings of a topic that have another value than planned."""
+    from kafka.admin import ConfigResource, ConfigResourceType
+
+    resource = ConfigResource(ConfigResourceType.TOPIC, plan.name)
+    values = _values(admin.describe_configs([resource], config_filter="all"), plan.name)
+    return [*_compare_room(plan, values), *_compare_values(plan, values)]
+
+
+def _compare_room(plan: TopicPlan, values: Mapping[str, str]) -> list[Difference]:
+    """Where no size is planned the brokers' own holds (message.max.bytes): it must not be too small."""
+    taken = values.get("max.message.bytes", "")
+    if "max.message.bytes" in plan.configuration or not taken or int(taken) >= MEDIUM_BYTES:
+        return []
+    least = f"max.message.bytes={MEDIUM_BYTES}"
+    remedy = f"kafka-configs.sh --alter --topic {plan.name} --add-config {least}"
+    return [Difference(plan.name, f"have at least {least}", taken, remedy)]
+
+
+def _compare_values(plan: TopicPlan, values: Mapping[str, str]) -> list[Difference]:
+    return [
+        Difference(
+            plan.name,
+            f"have {key}={wanted}",
+            values.get(key, "nothing"),
+            f"kafka-configs.sh --alter --topic {plan.name} --add-config {key}={wanted}",
+        )
+        for key, wanted in plan.configuration.items()
+        if values.get(key) != wanted
+    ]
+
+
+def _values(described: Any, name: str) -> dict[str, str]:
+    """The configuration in kafka-python's description of a topic."""
+    found: dict[str, str] = {}
+    for resources in described.values():
+        for key, entry in resources.get(name, {}).items():
+            found[key] = str(entry["value"] if isinstance(entry, Mapping) else entry)
+    return found

@@ -1,0 +1,1 @@
+"""What all processes of a deployment share, and the records on its topics."""

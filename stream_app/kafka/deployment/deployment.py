@@ -1,0 +1,152 @@
+"""What every process of one deployment on Kafka shares: settings, sensors, topics, the way to the broker."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from accounting.continuous.accountant import HorizonSettings
+from accounting.decisions.risk_budget import RiskLimit
+from models.releases.schedule import StepSchedule
+from models.releases.sensors import SensorRegistry
+from stream_app.exceptions import RunChangedError, keeping
+from stream_app.kafka.broker.connection import Connection
+from stream_app.kafka.broker.kafka_exceptions import LogError
+from stream_app.kafka.broker.topics import Topics, require_topics
+from stream_app.kafka.deployment.deployment_record import DeploymentTopic, accounts_basis, digest_of
+from stream_app.kafka.deployment.sizes import require_room
+from stream_app.setup.location_names import location_names as read_names
+from stream_app.setup.run_folder.manifest import ACCEPTABLE, differences
+from stream_app.setup.sensor_files import load_registry
+from stream_app.setup.settings import Settings
+from stream_app.steps.policy import BudgetPolicy, policy_from
+from stream_app.wire.decision_messages import schedule_of
+from stream_app.wire.messages import StepDecision
+
+_WHERE = "on Kafka, where no worker reads the priors file"
+_REMEDY = "write the location names one a line (`tallyguard persons load --locations-file` does it)"
+
+
+@dataclass(frozen=True)
+class Deployment:
+    """One deployment as its workers see it; no priors, no keys."""
+
+    settings: Settings
+    registry: SensorRegistry
+    topics: Topics
+    connection: Connection
+
+    @classmethod
+    def of(cls, settings: Settings, location_names: tuple[str, ...] | None = None) -> Deployment:
+        """Read sensors and locations; :class:`SettingsError` where a file or a server is not named.
+
+        Who has read the priors gives the locations of those.
+        """
+        connection = Connection.of(settings.kafka)
+        names = location_names or read_names(settings, _WHERE, _REMEDY)
+        registry = load_registry(settings.sensors, names)
+        return cls(settings, registry, Topics.of(settings), connection)
+
+    @property
+    def location_names(self) -> tuple[str, ...]:
+        """The ``M`` locations."""
+        return self.registry.location_names
+
+    def horizon(self) -> HorizonSettings:
+        """What the adversary tries; dear bounds only where they are asked for, so that partitions agree."""
+        settings = self.settings
+        return HorizonSettings(
+            settings.horizon,
+            settings.mistakes,
+            settings.thresholds,
+            settings.first_slot,
+            sharpen=bool(settings.sharpen),
+            sharpen_above=settings.sharpen_above,
+        )
+
+    def limit(self) -> RiskLimit | None:
+        """The risk budget, where there is one."""
+        policy = policy_from(self.settings.release, self.registry)
+        return policy.limit if isinstance(policy, BudgetPolicy) else None
+
+    @cached_property
+    def basis(self) -> dict[str, Any]:
+        """What every process accounts with: values and fingerprints, no secret."""
+        return accounts_basis(self.settings, self.registry)
+
+    @cached_property
+    def digest(self) -> str:
+        """The basis in short: what decisions and people carry."""
+        return digest_of(self.basis)
+
+    @property
+    def record(self) -> DeploymentTopic:
+        """Where it stands what the deployment was begun with."""
+        return DeploymentTopic(self.connection, self.topics.deployment)
+
+    def schedule_of(self, decision: StepDecision) -> StepSchedule:
+        """The schedule of a logged decision; :class:`LogError` if it was made to be accounted otherwise."""
+        if decision.deployment not in (None, self.digest):  # None: logged before decisions carried it
+            raise LogError(
+                f"step {decision.step} of {self.topics.decisions} must belong to deployment {self.digest}",
+                decision.deployment,
+                "two deployments write to one log, or it was restored beside another one's: "
+                "stop the other, restore what belongs together",
+            )
+        return schedule_of(decision, self.registry)
+
+    def release_basis(self, noise_key: str, schedule: str | None) -> dict[str, Any]:
+        """What the release log hangs on besides: policy, and fingerprints of noise key and schedule file."""
+        release = self.settings.release.model_dump(mode="json")
+        return {**self.basis, "release": release, "noise_key": noise_key, "schedule": schedule}
+
+
+def check_basis(stored: Mapping[str, Any], wanted: Mapping[str, Any], *, accept_changes: bool) -> None:
+    """Refuse to continue a log with other settings than it was begun with.
+
+    What an earlier version did not store cannot be compared.
+    """
+    replaceable = ACCEPTABLE if accept_changes else frozenset[str]()
+    changed = sorted(stored.keys() - replaceable)
+    changed = [key for key in changed if stored[key] != wanted.get(key)]
+    if changed:
+        raise RunChangedError(
+            "the release log must be continued with the settings it was started with",
+            differences(changed, stored, wanted),
+            keeping(changed, ACCEPTABLE),
+        )
+
+
+@contextmanager
+def administration(connection: Connection) -> Iterator[Any]:
+    """kafka-python's admin client while the block runs; :class:`BrokerError` where the broker refuses."""
+    from kafka import KafkaAdminClient
+
+    from stream_app.kafka.broker.broker_errors import broker_errors
+
+    class Admin(KafkaAdminClient):  # type: ignore[misc]
+        def __init__(self, **arguments: Any) -> None:
+            try:
+                super().__init__(**arguments)
+            except Exception:
+                if hasattr(self, "_net"):  # its thread runs, though no broker has answered
+                    self._closed = False
+                    self.close()
+                raise
+
+    with broker_errors(connection):
+        admin = Admin(**connection.kafka_python(), bootstrap_timeout_ms=10_000)
+        try:
+            yield admin
+        finally:
+            admin.close()
+
+
+def check_topics_of(deployment: Deployment) -> None:
+    """:class:`TopicError` with everything that is wrong with the broker's topics."""
+    require_room(deployment.registry, deployment.topics, deployment.settings)
+    with administration(deployment.connection) as admin:
+        require_topics(admin, deployment.topics)

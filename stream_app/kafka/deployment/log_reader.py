@@ -1,0 +1,220 @@
+"""Reading logs outside any group: the decided steps of a range, the last record, everything there is.
+
+Only committed transactions are read. Marks of transactions take offsets too, so a step is found by bisection:
+steps and offsets rise together. A record that is no decision is passed over: whoever accounts notices a gap.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from stream_app.kafka.broker.broker_errors import patiently
+from stream_app.kafka.broker.connection import Connection
+from stream_app.kafka.deployment.records import DECISION
+from stream_app.wire.messages import StepDecision
+
+_LAST_RECORDS = 64  # marks of transactions at the end of a log are fewer than that
+_POLL_MILLISECONDS = 500
+
+
+@asynccontextmanager
+async def reading(connection: Connection, *, patient: bool = True) -> AsyncIterator[Any]:
+    """A consumer without a group while the block runs; a patient one waits for a broker that is away."""
+    consumer = await (patiently(connection, lambda: _start(connection)) if patient else _start(connection))
+    try:
+        yield consumer
+    finally:
+        await consumer.stop()
+
+
+async def read_partition(
+    connection: Connection, topic: str, partition: int, start: int | None = None
+) -> AsyncIterator[Any]:
+    """Every record from an offset (None: the first) to what is the end at the time of the call."""
+    async with _assigned(connection, topic, partition) as (consumer, where):
+        begin, end = await _bounds(consumer, where)
+        consumer.seek(where, max(begin, begin if start is None else start))
+        async for record in _until(consumer, where, end):
+            yield record
+
+
+async def last_record(
+    connection: Connection, topic: str, partition: int = 0, *, patient: bool = True
+) -> Any | None:
+    """The last record of a partition; None if it is empty."""
+    async with _assigned(connection, topic, partition, patient=patient) as (consumer, where):
+        begin, end = await _bounds(consumer, where)
+        return await _last(consumer, where, begin, end)
+
+
+async def latest_records(connection: Connection, topic: str) -> dict[bytes | None, bytes | None]:
+    """The last value of each key of a topic with one partition; None where it was deleted."""
+    return {record.key: record.value async for record in read_partition(connection, topic, 0)}
+
+
+async def bounds(connection: Connection, topic: str) -> tuple[int, int]:
+    """First offset of a topic with one partition, and the one behind its last committed record."""
+    async with _assigned(connection, topic, 0) as (consumer, where):
+        return await _bounds(consumer, where)
+
+
+async def last_decision(connection: Connection, topic: str, *, patient: bool = True) -> StepDecision | None:
+    """The last decision of a log; None while there is none."""
+    async with _assigned(connection, topic, 0, patient=patient) as (consumer, where):
+        begin, end = await _bounds(consumer, where)
+        return await _last_decision(consumer, where, begin, end)
+
+
+async def last_step(connection: Connection, topic: str, *, patient: bool = True) -> int:
+    """The last decided step of a log; -1 while there is none."""
+    last = await last_decision(connection, topic, patient=patient)
+    return -1 if last is None else last.step
+
+
+async def first_pending_step(connection: Connection, topic: str, partition: int, start: int) -> int:
+    """The step of the first record from an offset on; behind the last one where there is none yet.
+
+    Both are judged by one look at the end: a record that comes in between would seem to be neither.
+    """
+    async with _assigned(connection, topic, partition) as (consumer, where):
+        begin, end = await _bounds(consumer, where)
+        consumer.seek(where, max(begin, start))
+        pending = await _first_step(consumer, where, end)
+        if pending is not None:
+            return pending
+        last = await _last_decision(consumer, where, begin, end)
+        return 0 if last is None else last.step + 1
+
+
+async def committed_offset(connection: Connection, group: str, topic: str, partition: int) -> int:
+    """The first offset of a partition that a group has not acknowledged."""
+    from aiokafka import TopicPartition
+    from aiokafka.admin import AIOKafkaAdminClient
+
+    async def ask() -> Any:
+        admin = AIOKafkaAdminClient(**connection.aiokafka())
+        try:
+            await admin.start()
+            return await admin.list_consumer_group_offsets(group)
+        finally:
+            await admin.close()
+
+    found = (await patiently(connection, ask)).get(TopicPartition(topic, partition))
+    return 0 if found is None else max(0, found.offset)
+
+
+async def read_steps(
+    connection: Connection, topic: str, first: int, until: int
+) -> AsyncGenerator[StepDecision, None]:
+    """The decisions of the steps ``first..until - 1`` of a log with one record a step, in order."""
+    if first >= until:
+        return
+    async with _assigned(connection, topic, 0) as (consumer, where):
+        begin, end = await _bounds(consumer, where)
+        consumer.seek(where, await _find(consumer, where, begin, end, first))
+        async for record in _until(consumer, where, end):
+            decision = DECISION.read_or_warn(record)
+            if decision is None or decision.step < first:
+                continue
+            if decision.step >= until:
+                return
+            yield decision
+
+
+async def _start(connection: Connection) -> Any:
+    """A consumer that is connected."""
+    from aiokafka import AIOKafkaConsumer
+
+    consumer = AIOKafkaConsumer(
+        **connection.aiokafka(),
+        isolation_level="read_committed",
+        enable_auto_commit=False,
+        auto_offset_reset="earliest",  # an offset that compaction removed must not lead to the end
+        max_partition_fetch_bytes=2**20,  # a larger record comes alone
+    )
+    try:
+        await consumer.start()
+    except BaseException:
+        await consumer.stop()
+        raise
+    return consumer
+
+
+@asynccontextmanager
+async def _assigned(
+    connection: Connection, topic: str, partition: int, *, patient: bool = True
+) -> AsyncIterator[tuple[Any, Any]]:
+    """A consumer of one partition, and the partition."""
+    from aiokafka import TopicPartition
+
+    where = TopicPartition(topic, partition)
+    async with reading(connection, patient=patient) as consumer:
+        consumer.assign([where])
+        yield consumer, where
+
+
+async def _bounds(consumer: Any, where: Any) -> tuple[int, int]:
+    """First offset of a partition, and the one behind its last committed record."""
+    begin = (await consumer.beginning_offsets([where]))[where]
+    return begin, (await consumer.end_offsets([where]))[where]
+
+
+async def _last(consumer: Any, where: Any, begin: int, end: int) -> Any | None:
+    """The last record between two offsets."""
+    start = end
+    while start > begin:
+        start = max(begin, start - _LAST_RECORDS)
+        consumer.seek(where, start)
+        last = None
+        async for record in _until(consumer, where, end):
+            last = record
+        if last is not None:
+            return last
+    return None
+
+
+async def _last_decision(consumer: Any, where: Any, begin: int, end: int) -> StepDecision | None:
+    """The last decision between two offsets."""
+    last = await _last(consumer, where, begin, end)
+    while last is not None:
+        decision = DECISION.read_or_warn(last)
+        if decision is not None:
+            return decision
+        last = await _last(consumer, where, begin, last.offset)
+    return None
+
+
+async def _find(consumer: Any, where: Any, begin: int, end: int, step: int) -> int:
+    """An offset at or before the record of a step, and not far before it."""
+    while end - begin > _LAST_RECORDS:
+        middle = (begin + end) // 2
+        consumer.seek(where, middle)
+        found = await _first_step(consumer, where, end)
+        if found is None or found > step:
+            end = middle
+        else:
+            begin = middle
+    return begin
+
+
+async def _first_step(consumer: Any, where: Any, end: int) -> int | None:
+    """The step of the next decision before an offset."""
+    async for record in _until(consumer, where, end):
+        decision = DECISION.read_or_warn(record)
+        if decision is not None:
+            return decision.step
+    return None
+
+
+async def _until(consumer: Any, where: Any, end: int) -> AsyncIterator[Any]:
+    """Records of a partition up to an offset, past marks and whatever was aborted."""
+    while await consumer.position(where) < end:
+        batch = await consumer.getmany(where, timeout_ms=_POLL_MILLISECONDS, max_records=1000)
+        for record in batch.get(where, ()):
+            if record.offset >= end:
+                return
+            yield record
+        await asyncio.sleep(0)

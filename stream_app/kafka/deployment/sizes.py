@@ -1,0 +1,135 @@
+"""How large records can become, and whether the broker takes them: looked at before a worker starts.
+
+The largest records name every sensor of the deployment in one step. They are made from the messages
+themselves, with the longest numbers there can be, so that no arithmetic is kept beside the formats.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+from accounting.decisions.search import OPTIONS_A_ROUND
+from models.releases.sensors import SensorRegistry
+from stream_app.exceptions import SettingsError
+from stream_app.kafka.broker.topics import LARGE_BYTES, MEDIUM_BYTES, Topics
+from stream_app.setup.settings import Settings
+from stream_app.steps.policy import BudgetPolicy, policy_from
+from stream_app.steps.policy.proposals import Option, SensorOptions
+from stream_app.wire.messages import (
+    MAX_COUNT,
+    MAX_STEP,
+    Activation,
+    SensorDecision,
+    SensorValue,
+    StepDecision,
+    StepRelease,
+)
+
+ENVELOPE_BYTES = 4096
+"""Key, headers and what a decision says of its reason, at most."""
+
+_LONGEST = -2.2250738585072014e-308
+_LOWEST = -(2**63)
+_SOURCE = "r" * 249 + ":" + str(2**63)
+_LONGEST_NAME = "correlated"
+_PARAMETERS = ("sigma", "epsilon", "design", "position")
+
+
+def largest_bytes(registry: SensorRegistry, topics: Topics) -> Mapping[str, int]:
+    """The largest record of each topic that names sensors, with every sensor active in one step."""
+    names = tuple(sensor.name for sensor in registry.sensors)
+    decision = len(_decision(names, topics.tiers).line())
+    sizes = {
+        topics.activations: len(Activation(v=1, step=MAX_STEP, sensors=names).line()),
+        topics.releases: len(_release(names).line()),
+        topics.decisions: decision,
+        topics.steps: decision,
+        topics.progress: max(len(_announced(names)), len(_waiting(names))),
+    }
+    return {topic: size + ENVELOPE_BYTES for topic, size in sizes.items()}
+
+
+def largest_proposal_bytes(registry: SensorRegistry, settings: Settings) -> int:
+    """The largest question about a step of all sensors under a risk budget; 0 without one.
+
+    Each sensor may have an option of its own besides, as a schedule file may name one.
+    """
+    policy = policy_from(settings.release, registry)
+    if not isinstance(policy, BudgetPolicy):
+        return 0
+    choices = policy.decider(0, [sensor.name for sensor in registry.sensors]).choices
+    known = {option for choice in choices for option in choice.options}
+    own = _option(_LONGEST_NAME, dict.fromkeys((*_PARAMETERS, *settings.release.tiers), _LONGEST))
+    options = (*(_option(each.name, dict(each.parameters)) for each in known), *[own] * len(choices))
+    places = [tuple([len(options)] * (len(choice.options) + 1)) for choice in choices]
+    sensors = tuple(
+        SensorOptions(sensor=choice.sensor.name, options=place)
+        for choice, place in zip(choices, places, strict=True)
+    )
+    named = len(Activation(v=1, step=0, sensors=tuple(choice.sensor.name for choice in choices)).line())
+    candidates = OPTIONS_A_ROUND * (len(str(max(map(len, places), default=0))) + 1)
+    listed = sum(len(each.model_dump_json()) + 1 for each in (*options, *sensors))
+    return listed + candidates + settings.release.budget.look_ahead * named + ENVELOPE_BYTES
+
+
+def largest_request_bytes(registry: SensorRegistry, topics: Topics, settings: Settings) -> int:
+    """The largest request of the release worker, if one broker leads every partition: one record to each.
+
+    That is a transaction with a step of all sensors, or a question about one.
+    """
+    sizes = largest_bytes(registry, topics)
+    written = (topics.releases, *[topics.releases] * len(topics.tiers), topics.decisions, topics.progress)
+    transaction = sum(sizes[topic] for topic in written) + topics.partitions * sizes[topics.steps]
+    question = topics.partitions * largest_proposal_bytes(registry, settings)
+    return max(transaction + MEDIUM_BYTES, question)  # and a dead letter
+
+
+def require_room(registry: SensorRegistry, topics: Topics, settings: Settings | None = None) -> None:
+    """:class:`SettingsError` where a step of all sensors would not fit in a record."""
+    asked = 0 if settings is None else largest_proposal_bytes(registry, settings)
+    if asked > LARGE_BYTES:
+        raise SettingsError(
+            f"a risk budget's question about a step of all {len(registry.sensors)} sensors must fit in a "
+            f"record of {topics.proposals}, which has at most {LARGE_BYTES} bytes (max.message.bytes)",
+            f"up to {asked} bytes",
+            "lower release.budget.look_ahead, shorten the names of sensors or the list of sigmas, "
+            "or let fewer sensors count",
+        )
+    for topic, size in largest_bytes(registry, topics).items():
+        if size > LARGE_BYTES:
+            raise SettingsError(
+                f"a step of all {len(registry.sensors)} sensors must fit in a record of {topic}, "
+                f"which has at most {LARGE_BYTES} bytes (max.message.bytes)",
+                f"up to {size} bytes",
+                "shorten the names of sensors, or let fewer of them count",
+            )
+
+
+def _option(name: str, parameters: Mapping[str, float]) -> Option:
+    return Option(mechanism=name, parameters=parameters)
+
+
+def _release(names: tuple[str, ...]) -> StepRelease:
+    fields = {"sigma": _LONGEST, "epsilon": _LONGEST, "design": MAX_STEP, "position": MAX_STEP}
+    values = (
+        SensorValue.model_validate({"sensor": name, "mechanism": "suppressed", "value": _LOWEST, **fields})
+        for name in names
+    )
+    return StepRelease(step=MAX_STEP, releases=tuple(values))
+
+
+def _decision(names: tuple[str, ...], tiers: tuple[str, ...]) -> StepDecision:
+    parameters = dict.fromkeys((*_PARAMETERS, *tiers), _LONGEST)
+    decisions = (SensorDecision(sensor=name, mechanism="suppressed", parameters=parameters) for name in names)
+    return StepDecision(step=MAX_STEP, decisions=tuple(decisions), deployment="d" * 64)
+
+
+def _announced(names: tuple[str, ...]) -> bytes:
+    counts = dict.fromkeys(names, MAX_COUNT)
+    return json.dumps({"step": MAX_STEP, "sensors": names, "counts": counts, "waiting": {}}).encode()
+
+
+def _waiting(names: tuple[str, ...]) -> bytes:
+    waiting = dict.fromkeys(names, (MAX_COUNT, _SOURCE))
+    return json.dumps({"step": MAX_STEP, "sensors": None, "counts": {}, "waiting": waiting}).encode()

@@ -1,0 +1,1 @@
+"""A worker process of its own: broker, group, watchdog, compiled kernels, metrics."""

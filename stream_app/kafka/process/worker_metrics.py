@@ -1,0 +1,66 @@
+"""Metrics of account workers: the risks of their people, and what the log and the group did to them.
+
+Releases, their noise and the privacy spent are the release worker's to count: summed over workers nothing
+may count twice.
+"""
+
+from __future__ import annotations
+
+from prometheus_client import CollectorRegistry, Counter, Gauge
+
+from stream_app.watching.events import RunStarted, StepClosed
+from stream_app.watching.metrics import EngineMetrics
+
+
+class AccountMetrics(EngineMetrics):
+    """The engine's metrics without what belongs to the release worker."""
+
+    def started(self, event: RunStarted) -> None:
+        """Partitions were given or taken; a worker that has none stands by, and shows nobody's risk."""
+        super().started(event)
+        if event.view is None:
+            self._running.set(0)
+            self.lag.set(0)
+            self._show_nobody()
+
+    def closed(self, event: StepClosed) -> None:
+        """Show the risks after a step."""
+        self._last_step.set(event.step)
+        self._people.set(event.people)
+        self._progress.set(self._now_seconds())
+        self._show_information(event.schedule)
+        self._show_budget(event)
+        if event.summary is not None:
+            self._show_summary(event.summary)
+
+
+class ReleaseCounters:
+    """What only the release worker can count."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self.waiting = Gauge(
+            "tallyguard_records_waiting",
+            "Records taken from the broker and not yet written to the log",
+            registry=registry,
+        )
+
+
+class AccountCounters:
+    """What only an account worker can count; ``person_steps`` and ``lag`` are the engine's own."""
+
+    def __init__(self, registry: CollectorRegistry, metrics: EngineMetrics) -> None:
+        self.partitions = Gauge(
+            "tallyguard_partitions_owned", "Partitions of people this worker accounts", registry=registry
+        )
+        self.redelivered = Counter(
+            "tallyguard_steps_redelivered",
+            "Steps delivered twice and ignored, counted per partition",
+            registry=registry,
+        )
+        self.from_log = Counter(
+            "tallyguard_steps_from_log",
+            "Steps missing on the live topic and read from the log, counted per partition",
+            registry=registry,
+        )
+        self.person_steps = metrics.person_steps
+        self.lag = metrics.lag

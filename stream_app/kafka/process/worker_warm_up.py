@@ -1,0 +1,73 @@
+"""Compiling an account worker's kernels before it joins its group.
+
+``python -m stream_app.kafka.process.worker_warm_up`` does it without a broker, for whoever builds an image.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from accounting.continuous.accountant import ContinuousAccountant
+from accounting.decisions.what_if.questions import WhatIf
+from models.mechanisms import Gaussian, Raw
+from models.priors.population import Population
+from models.priors.prior import MovementPrior
+from models.releases.schedule import SensorRelease, StepSchedule
+from stream_app.kafka.deployment.deployment import Deployment
+from stream_app.setup.settings_sources import load_settings
+
+_STAY = 0.99
+_KINDS: tuple[dict[str, Any], ...] = (  # settings that need kernels of their own
+    {"sharpen": False},
+    {"sharpen": True},
+    {"release": {"mechanism": "budget", "budget": {"risk": 0.5}}},
+)
+
+
+def account_a_little(deployment: Deployment) -> None:
+    """Account a few steps of two invented people, one with a start of its own; ask what if.
+
+    They hardly move, so that their risk is high: the dear bounds, where they are wanted, are needed too.
+    """
+    places = len(deployment.location_names)
+    size = min(2, places)
+    matrix = np.full((size, size), (1.0 - _STAY) / size) + _STAY * np.eye(size)
+    start = np.full(size, 1.0 / size)
+    people = [
+        MovementPrior.from_dense("habitual", matrix, places=range(size)),
+        MovementPrior.from_dense("starting", matrix, places=range(size), initial=start),
+    ]
+    accountant = ContinuousAccountant(
+        Population.pack(people, deployment.location_names), deployment.horizon()
+    )
+    sensors = deployment.registry.sensors[:2]
+    limit = deployment.limit()
+    what_if = None if limit is None else WhatIf(accountant, limit)
+    for step in range(4):
+        mechanism = Raw() if step % 2 else Gaussian(1.0)
+        releases = tuple(SensorRelease(sensor, mechanism) for sensor in sensors)
+        schedule = StepSchedule(accountant.next_step, releases)
+        if what_if is not None:
+            what_if.next_step(sensors, [sensors]).tally([schedule])
+            what_if.note(schedule)
+        accountant.apply(schedule)
+    accountant.summary()
+    accountant.crossings()
+
+
+def main() -> None:
+    """Compile for every kind of settings; two locations need the same kernels as two thousand."""
+    with tempfile.TemporaryDirectory() as folder:
+        locations = Path(folder) / "locations.txt"
+        locations.write_text("here\nthere\n")
+        for kind in _KINDS:
+            flags = {"locations": locations, "kafka": {"servers": ["nowhere:9092"]}, **kind}
+            account_a_little(Deployment.of(load_settings(None, flags)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""The release worker: closes steps, draws values and writes the logs."""

@@ -1,0 +1,1 @@
+"""Tools around a deployment on Kafka."""

@@ -1,0 +1,55 @@
+"""Dead letters on the topic ``rejected``: looking at them, sending them again once their cause is mended."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from typing import Any, NamedTuple
+
+from stream_app.kafka.broker.clients import records
+from stream_app.kafka.broker.topics import Topics
+from stream_app.kafka.deployment.records import DEAD_LETTER
+from stream_app.wire.messages import MAX_PAYLOAD_CHARS, Rejected
+
+
+class DeadLetter(NamedTuple):
+    """A refused message and where it lies."""
+
+    offset: int
+    timestamp_seconds: float
+    letter: Rejected
+
+
+class Resubmission(NamedTuple):
+    """What became of dead letters that were sent again; ``left`` maps an offset to why it was not."""
+
+    sent: int
+    left: dict[int, str]
+
+
+def dead_letters(
+    consumer: Any, topics: Topics, *, reason: str | None = None, offsets: Collection[int] = ()
+) -> Iterator[DeadLetter]:
+    """The dead letters of a reason, or at these offsets; all of them where neither is given."""
+    for record in records(consumer, topics.rejected):
+        letter = DEAD_LETTER.read_or_warn(record)
+        if letter is None:  # written by another program
+            continue
+        chosen = not offsets or record.offset in offsets
+        if chosen and (reason is None or letter.reason == reason):
+            yield DeadLetter(record.offset, record.timestamp / 1000.0, letter)
+
+
+def resubmit(producer: Any, topics: Topics, letters: Iterator[DeadLetter]) -> Resubmission:
+    """Send payloads to the topics they came from. The same message twice changes nothing there."""
+    sent, left = 0, {}
+    inputs = (topics.activations, topics.readings)
+    for offset, _, letter in letters:
+        topic = letter.source.rpartition(":")[0]
+        if topic not in inputs:
+            left[offset] = f"it came from {letter.source}; mend it there"
+        elif len(letter.payload) >= MAX_PAYLOAD_CHARS:
+            left[offset] = "its payload was cut"
+        else:
+            producer.send(topic, letter.payload.encode())
+            sent += 1
+    return Resubmission(sent, left)

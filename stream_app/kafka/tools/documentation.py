@@ -1,0 +1,102 @@
+"""The tables of ``docs/reference/kafka-topics.md``, from the topics and roles themselves.
+
+``python -m stream_app.kafka.tools.documentation`` writes them into a checkout; a test finds them out of date.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from stream_app.kafka.broker.access import Role, roles
+from stream_app.kafka.broker.topics import DAY_MILLISECONDS, FOREVER, TopicPlan, Topics
+
+PAGE = Path("docs/reference/kafka-topics.md")
+_COMMAND = "python -m stream_app.kafka.tools.documentation"
+_EXAMPLE = Topics(partitions=4, tiers=("city",))
+_TOLD_OTHERWISE = (  # in the column of how long, or below the table, as they are the same for all
+    *("cleanup.policy", "retention.ms", "retention.bytes"),
+    *("min.insync.replicas", "unclean.leader.election.enable"),
+)
+
+
+def topics_table(topics: Topics) -> str:
+    """Every topic: partitions, how long records are kept, other settings, contents, readers."""
+    rows = (
+        (
+            f"`{plan.name}`",
+            str(plan.partitions),
+            _kept(plan),
+            ", ".join(f"`{each}`" for each in _other_settings(plan)),
+            plan.holds,
+            plan.readers,
+        )
+        for plan in topics.plans()
+    )
+    return _table(("topic", "partitions", "kept", "settings besides", "holds", "who may read it"), rows)
+
+
+def access_table(topics: Topics) -> str:
+    """Every role: what it may read and write, its group and its transactions."""
+    head = ("user", "who that is", "reads", "writes", "group", "transactional id")
+    return _table(head, (_role_row(role) for role in roles(topics)))
+
+
+def refreshed(page: str, tables: Mapping[str, str]) -> str:
+    """A page with each table between its two markers replaced."""
+    for name, table in tables.items():
+        begin, end = f"<!-- {name}: made by `{_COMMAND}`, checked by a test -->", f"<!-- end of {name} -->"
+        block = re.compile(f"{re.escape(begin)}.*?{re.escape(end)}", re.DOTALL)
+        page = block.sub(lambda _, text=f"{begin}\n\n{table}\n{end}": text, page)  # type: ignore[misc]
+    return page
+
+
+def tables() -> dict[str, str]:
+    """Every table by the name of its markers."""
+    return {"topics": topics_table(_EXAMPLE), "access": access_table(_EXAMPLE)}
+
+
+def _role_row(role: Role) -> Sequence[str]:
+    return (
+        f"`{role.name}`",
+        role.purpose,
+        _names(role.reads),
+        _names(role.writes),
+        _names([role.group] if role.group else ()),
+        _names([role.transactional_id] if role.transactional_id else ()),
+    )
+
+
+def _names(names: Iterable[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names)
+
+
+def _kept(plan: TopicPlan) -> str:
+    """How long a record stays, in words."""
+    if plan.configuration["cleanup.policy"] == "compact":
+        return "the last of each key"
+    milliseconds = plan.configuration["retention.ms"]
+    if milliseconds == FOREVER:
+        return "for ever"
+    days = int(milliseconds) // DAY_MILLISECONDS
+    return f"{days} day{'s' if days > 1 else ''}"
+
+
+def _other_settings(plan: TopicPlan) -> Iterable[str]:
+    return (f"{key}={value}" for key, value in plan.configuration.items() if key not in _TOLD_OTHERWISE)
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def main() -> None:
+    """Write the tables into the page below the current folder."""
+    PAGE.write_text(refreshed(PAGE.read_text(), tables()))
+    print(PAGE)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,130 @@
+"""Messages onto the topics: where they come from, which topic each belongs to, and how fast."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models.releases.sensors import SensorRegistry
+from stream_app.exceptions import InputError
+from stream_app.kafka.broker.topics import Topics
+from stream_app.wire.messages import Activation, Reading
+
+_ACTIVATION = b'"activation"'
+_FLUSH_EVERY = 5_000
+
+
+@dataclass(frozen=True)
+class ProducedCount:
+    """How much was written."""
+
+    activations: int
+    readings: int
+    seconds: float
+
+
+class Pace:
+    """Lets through so many messages a second; None: as fast as it goes."""
+
+    def __init__(
+        self,
+        per_second: float | None,
+        now_seconds: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._per_second = per_second
+        self._now_seconds = now_seconds
+        self._sleep = sleep
+        self._began = now_seconds()
+        self._passed = 0
+
+    def wait(self) -> None:
+        """Return when the next message may go."""
+        if self._per_second is not None:
+            due = self._began + self._passed / self._per_second
+            ahead = due - self._now_seconds()
+            if ahead > 0.0:
+                self._sleep(ahead)
+        self._passed += 1
+
+
+def produce(
+    producer: Any, topics: Topics, lines: Iterable[bytes], pace: Pace, *, paced: str = "messages"
+) -> ProducedCount:
+    """Write every line to its topic; nothing is checked here, so nothing is lost: workers refuse and keep it.
+
+    ``paced`` is ``messages`` or ``steps`` (an activation begins a step).
+    """
+    began, activations, readings = time.monotonic(), 0, 0
+    for line in lines:
+        is_activation = _ACTIVATION in line
+        if paced == "messages" or is_activation:
+            pace.wait()
+        producer.send(topics.activations if is_activation else topics.readings, line)
+        activations += is_activation
+        readings += not is_activation
+        if (activations + readings) % _FLUSH_EVERY == 0:
+            producer.flush()
+    producer.flush()
+    return ProducedCount(activations, readings, time.monotonic() - began)
+
+
+def file_lines(path: Path) -> Iterator[bytes]:
+    """The lines of a JSONL file, without line ends; empty ones are left out."""
+    try:
+        with path.open("rb") as source:
+            for line in source:
+                if stripped := line.strip():
+                    yield stripped
+    except OSError as error:
+        raise InputError(f"input file {path} must be readable", error.strerror, "check the path") from error
+
+
+def city_lines(people: int, steps: int, seed: int) -> Iterator[bytes]:
+    """Activations and readings of the simulated city."""
+    from stream_app.city import CityOptions, build_city
+
+    city = build_city(CityOptions(people=people, seed=seed))
+    return (message.line().rstrip() for message in city.messages(steps))
+
+
+def checkin_lines(
+    path: Path, registry: SensorRegistry, step_seconds: int, origin_seconds: int
+) -> Iterator[bytes]:
+    """Check-ins as people counted by sensor and step: every sensor in every step, zeros too.
+
+    A sensor that is active only where somebody checked in would tell that somebody did. Locations are matched
+    by name; check-ins elsewhere or before the origin are left out.
+    """
+    from models.fitting.checkins import read_checkins
+
+    checkins = read_checkins(path)
+    index = {name: number for number, name in enumerate(registry.location_names)}
+    location = np.array([index.get(name, -1) for name in checkins.location_names], dtype=np.int64)
+    where = location[checkins.location]
+    step = (checkins.time_seconds - origin_seconds) // step_seconds
+    known = (where >= 0) & (step >= 0)
+    order = np.argsort(step[known], kind="stable")
+    step, where, user = step[known][order], where[known][order], checkins.user[known][order]
+    steps = int(step.max(initial=-1)) + 1
+    bounds = np.searchsorted(step, np.arange(steps + 1))
+    for number in range(steps):
+        now = slice(bounds[number], bounds[number + 1])
+        yield from _step_lines(number, registry, where[now], user[now])
+
+
+def _step_lines(
+    step: int, registry: SensorRegistry, where: NDArray[np.int64], user: NDArray[np.int32]
+) -> Iterator[bytes]:
+    """One step: its activation, then the people seen by each sensor."""
+    names = tuple(sensor.name for sensor in registry.sensors)
+    yield Activation(v=1, step=step, sensors=names).line().rstrip()
+    for sensor in registry.sensors:
+        count = np.unique(user[np.isin(where, sensor.locations)]).size
+        yield Reading(v=1, step=step, sensor=sensor.name, count=count).line().rstrip()

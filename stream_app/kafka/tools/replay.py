@@ -1,0 +1,123 @@
+"""Computing everybody's risks again from the logs, offline, and comparing with what was told live.
+
+Nothing but ``persons`` and ``decisions`` is read; a risk is a function of the two. What the live workers told
+must come out bit for bit, for everybody whose prior has not been changed since.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from stream_app.kafka.account.book import Book
+from stream_app.kafka.broker.clients import consuming, records
+from stream_app.kafka.deployment.deployment import Deployment
+from stream_app.kafka.deployment.person_records import PersonEntry
+from stream_app.kafka.deployment.records import DECISION, person_kind
+from stream_app.kafka.deployment.refused import Refused
+from stream_app.steps.risk_output import JsonlRisks
+
+Changes = dict[str, PersonEntry | None]
+
+
+@dataclass
+class Comparison:
+    """How the replay compares with what was told; ``differing`` names the first few."""
+
+    steps: int = 0
+    people: int = 0
+    compared: int = 0
+    missing: int = 0
+    different: int = 0
+    examples: list[str] = field(default_factory=list)
+
+    @property
+    def is_same(self) -> bool:
+        """Whether everything told came out again."""
+        return self.missing == 0 and self.different == 0
+
+
+def replay(deployment: Deployment, tell: Callable[[int, bytes], None]) -> tuple[int, int]:
+    """Account every logged step for everybody; ``tell`` gets partition and line. Returns steps and people.
+
+    Only with what the deployment was begun with: other settings would give other risks for the same people.
+    """
+    deployment.record.check(deployment.basis)
+    with consuming(deployment.connection) as consumer:
+        books = _books(deployment, _people(consumer, deployment))
+        steps = 0
+        for record in records(consumer, deployment.topics.decisions):
+            decision = DECISION.read_or_warn(record)
+            if decision is None:
+                continue
+            schedule = deployment.schedule_of(decision)
+            for book in books:
+                book.apply(schedule)
+                for line in _lines(book):
+                    tell(book.partition, line)
+            steps += 1
+    return steps, sum(len(book.pseudonyms) for book in books)
+
+
+def compare(deployment: Deployment) -> Comparison:
+    """Replay, and hold every line against what the workers told of the same step and person."""
+    told: dict[tuple[int, bytes], set[bytes]] = {}
+    with consuming(deployment.connection) as consumer:
+        for record in records(consumer, deployment.topics.risks):
+            line = record.value or b""
+            told.setdefault((record.partition, _subject(line)), set()).add(line)
+    result = Comparison()
+
+    def hold(partition: int, line: bytes) -> None:
+        live = told.pop((partition, _subject(line)), None)
+        result.compared += 1
+        if live is None:
+            result.missing += 1
+        elif live != {line}:
+            result.different += 1
+        else:
+            return
+        if len(result.examples) < 5:
+            result.examples.append(line.decode())
+
+    result.steps, result.people = replay(deployment, hold)
+    result.missing += len(told)
+    result.examples += [next(iter(lines)).decode() for lines in list(told.values())[:5]]
+    return result
+
+
+def _people(consumer: object, deployment: Deployment) -> dict[int, Changes]:
+    """The last record of everybody, by partition."""
+    people: dict[int, Changes] = {each: {} for each in range(deployment.topics.partitions)}
+    kind = person_kind(deployment.digest)
+    for record in records(consumer, deployment.topics.persons):
+        name = (record.key or b"").decode("utf-8", "replace")
+        entry = kind.read(record) if record.value else None
+        if not isinstance(entry, Refused):  # the workers refuse it too; whoever was known stays
+            people[record.partition][name] = entry
+    return people
+
+
+def _books(deployment: Deployment, people: dict[int, Changes]) -> list[Book]:
+    """Everybody before the first step."""
+    books = []
+    for partition, changes in people.items():
+        book = Book(partition, deployment)
+        book.change(book.newcomers(changes))
+        books.append(book)
+    return books
+
+
+def _lines(book: Book) -> Iterator[bytes]:
+    """What a worker tells of a book after a step."""
+    step = book.next_step - 1
+    for block in JsonlRisks(book.pseudonyms).blocks(step, book.records()):
+        yield from block.splitlines()
+    yield book.summary().line().rstrip()
+
+
+def _subject(line: bytes) -> bytes:
+    """What a line is about: everything before its first figure."""
+    kind = line.find(b'"type":"risk_summary"')
+    end = line.find(b',"partition"') if kind >= 0 else line.find(b',"risk":')
+    return line[:end]

@@ -1,0 +1,1 @@
+"""What a deployment is made of: settings, keys, sensors, schedules, recipients."""

@@ -1,0 +1,133 @@
+"""The two secrets of a deployment: from a file, from the environment, or made on request."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple, TypeVar
+
+from pydantic import SecretStr
+
+from models.keys.noise_key import NoiseKey
+from models.keys.pseudonym import Pseudonymiser
+from stream_app.exceptions import SettingsError
+from stream_app.setup.settings import ENVIRONMENT_PREFIX, Settings
+
+logger = logging.getLogger(__name__)
+
+Key = TypeVar("Key")
+
+
+class Keys(NamedTuple):
+    """What hides counts, and what hides names."""
+
+    noise: NoiseKey
+    pseudonyms: Pseudonymiser
+
+
+def load_keys(settings: Settings, folder: Path, *, create: bool = False) -> Keys:
+    """The keys the settings name; without any, ``noise.key`` and ``pseudonym.key`` beside the output folder.
+
+    With ``create`` a key whose file is missing is made, with mode 0600; otherwise :class:`SettingsError` says
+    how to get one.
+    """
+    return Keys(
+        load_noise_key(settings, folder, create=create), load_pseudonym_key(settings, folder, create=create)
+    )
+
+
+def load_noise_key(settings: Settings, folder: Path | None = None, *, create: bool = False) -> NoiseKey:
+    """The key that hides counts; without a folder the settings must name it."""
+    source = _Source("noise_key", settings.noise_key, settings.noise_key_secret, folder)
+    return _load(source, "noise.key", NoiseKey, create)
+
+
+def load_pseudonym_key(
+    settings: Settings, folder: Path | None = None, *, create: bool = False
+) -> Pseudonymiser:
+    """The key that hides names; without a folder the settings must name it."""
+    source = _Source("pseudonym_key", settings.pseudonym_key, settings.pseudonym_key_secret, folder)
+    return _load(source, "pseudonym.key", Pseudonymiser, create)
+
+
+def key_folder(output: Path) -> Path:
+    """Where the keys of an output folder are made: beside it, as the folder itself holds public releases."""
+    whole = output.resolve()
+    return whole.parent / f"{whole.name}-keys"
+
+
+def noise_key_file(settings: Settings, folder: Path | None) -> Path:
+    """The file of the noise key, there or not; :class:`SettingsError` where the key is in no file."""
+    source = _Source("noise_key", settings.noise_key, settings.noise_key_secret, folder)
+    file = _file(source, "noise.key")
+    if file is None:
+        raise SettingsError(
+            "noise_key must name the file of the key",
+            "nothing" if source.secret is None else f"the key in {ENVIRONMENT_PREFIX}NOISE_KEY_SECRET",
+            "write the key to a file of mode 0600 and name that",
+        )
+    return file
+
+
+class _Source(NamedTuple):
+    """Where one key may come from."""
+
+    name: str
+    path: Path | None
+    secret: SecretStr | None
+    folder: Path | None
+
+
+def _load(source: _Source, default_name: str, kind: type[Key], create: bool) -> Key:
+    """One key: the secret itself, else its file, else the default file."""
+    parse: Callable[[str], Key] = kind.parse  # type: ignore[attr-defined]
+    load: Callable[[Path], Key] = kind.load  # type: ignore[attr-defined]
+    make: Callable[[Path], Key] = kind.create  # type: ignore[attr-defined]
+    name = source.name
+    file = _file(source, default_name)
+    if source.secret is not None:
+        return parse(source.secret.get_secret_value())
+    if file is not None and create and not file.exists():
+        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        made = make(file)
+        logger.warning("made %s: keep a copy in a safe place, a run cannot be continued without it", file)
+        return made
+    if file is None or (source.path is None and not file.exists()):
+        raise SettingsError(
+            f"{name} must be set",
+            "nothing",
+            f"write one with `openssl rand -hex 32 > {name}.txt` and set {name} (or {ENVIRONMENT_PREFIX}"
+            f"{name.upper()}) to that file; --create-keys makes one beside the output folder",
+        )
+    if (warning := readable_by_others(file)) is not None:
+        logger.warning("%s: %s; %s", name, *warning)
+    return load(file)
+
+
+def readable_by_others(file: Path) -> tuple[str, str] | None:
+    """What is wrong with the rights of a key's file, and what to do; None where only its owner reads it."""
+    if not file.is_file() or not file.stat().st_mode & 0o077:
+        return None
+    return f"{file} can be read by others than its owner", f"chmod 600 {file}"
+
+
+def _file(source: _Source, default_name: str) -> Path | None:
+    """The file a key is in, or is to be made in; None for a key that is in none."""
+    name, path, secret, folder = source
+    if secret is not None and path is not None:
+        raise SettingsError(f"{name} must come from one place", "a file and a secret", "drop one of the two")
+    if secret is not None or path is not None or folder is None:
+        return path
+    beside, within = key_folder(folder) / default_name, folder / default_name
+    if not within.exists():
+        return beside
+    if beside.exists():
+        raise SettingsError(
+            f"{name} must come from one place", f"{within} and {beside}", "move away the one not in use"
+        )
+    logger.warning(
+        "%s lies among what others may read: stop the run, then `mkdir -p -m 700 %s && mv %s %s`",
+        *(within, beside.parent, within, beside),
+    )
+    return within

@@ -1,0 +1,87 @@
+"""What a run was made with, for every command that reads its folder: settings, people and sensors."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from accounting.ledgers.privacy_account import PrivacyAccount
+from models.priors.population import Population
+from models.releases.sensors import SensorRegistry
+from stream_app.exceptions import OutputError, RunChangedError
+from stream_app.setup.run_folder.manifest import load_document, load_sealed
+from stream_app.setup.settings import Settings
+
+_ACCOUNTED_WITH = (
+    *("deployment", "step_seconds", "origin", "first_slot"),
+    *("horizon", "mistakes", "thresholds", "sharpen", "sharpen_above", "delta"),
+)
+_FORMS: dict[str, Callable[[Any], Any]] = {"origin": datetime.fromisoformat, "thresholds": tuple}
+
+
+def load_run(folder: Path) -> dict[str, Any]:
+    """``run.json`` of an output folder; :class:`OutputError` for a folder that is none of a run."""
+    if not (folder / "run.json").is_file():
+        raise OutputError(
+            f"{folder} must be the output folder of a run", "no run.json in it", "name the folder of --output"
+        )
+    return load_document(folder / "run.json")
+
+
+def load_account(folder: Path) -> PrivacyAccount | None:
+    """What a run has spent on privacy up to its last commit; None where it has recorded none."""
+    path = folder / "progress.json"
+    saved = load_sealed(path).get("account") if path.is_file() else None
+    try:
+        return PrivacyAccount.load(saved) if saved else None
+    except ValueError:
+        return None
+
+
+def settings_of_run(folder: Path, given: Settings) -> Settings:
+    """The settings at hand with what the run was accounted with in their place.
+
+    :class:`RunChangedError` where file, environment or flags say something else than the run: an answer about
+    other settings would not be one about this run. What the run did not record is left as given.
+    """
+    stored = {name: value for name, value in load_run(folder).items() if name in _ACCOUNTED_WITH}
+    values = given.model_dump(mode="json", include=set(stored))
+    said = set(given.model_fields_set)
+    if given.first_slot == 0:  # says nothing: it may come from a schedule file
+        said.discard("first_slot")
+    for name in _ACCOUNTED_WITH:
+        if name in stored and name in said and values[name] != stored[name]:
+            raise RunChangedError(
+                f"{name} must be what {folder} was made with, {_shown(stored[name])}",
+                _shown(values[name]),
+                f"leave {name} out of flags, environment and settings file: the run recorded it; "
+                "to ask about other settings, give a schedule instead of the run",
+            )
+    recorded = {name: _FORMS[name](value) if name in _FORMS else value for name, value in stored.items()}
+    return given.model_copy(update=recorded)
+
+
+def check_belongs(folder: Path, population: Population, registry: SensorRegistry) -> None:
+    """:class:`RunChangedError` for other people or sensors than the run was accounted for."""
+    stored = load_run(folder)
+    if stored.get("priors") not in (None, population.fingerprint):
+        raise RunChangedError("the priors must be those of the run", "others", "name the file the run had")
+    if stored.get("sensors") not in (None, sensors_fingerprint(registry)):
+        raise RunChangedError(
+            "the sensors must be those of the run", "others", "name the run's settings file with --config"
+        )
+
+
+def sensors_fingerprint(registry: SensorRegistry) -> str:
+    """By which a run knows its sensors again."""
+    sensors = [[sensor.name, list(sensor.locations), sensor.group] for sensor in registry.sensors]
+    return hashlib.sha256(json.dumps(sensors).encode()).hexdigest()
+
+
+def _shown(value: object) -> str:
+    """A value as it stands in a settings file."""
+    return json.dumps(value)

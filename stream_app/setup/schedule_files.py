@@ -1,0 +1,165 @@
+"""Schedule files: which sensors are active when, with mechanism and parameters, in the documented JSON.
+
+``{"first_slot": 0, "steps": [{"sensors": [3, "s17"], "mechanism": "gaussian", "sigma": 1.0}, {"sensors": []},
+{"releases": [{"sensor": 3, "mechanism": "raw"}]}]}``. The flat form is shorthand for ``releases``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TypeGuard
+
+from models import mechanisms
+from models.exceptions import MechanismError, ScheduleError, SensorError
+from models.releases.schedule import Schedule, SensorRelease, StepSchedule
+from models.releases.sensors import Sensor, SensorRegistry
+from models.text.documents import parse_json
+
+_TOP_KEYS = ("first_slot", "steps")
+_FLAT_EXAMPLE = 'write {"sensors": [...], "mechanism": "raw"} or {"releases": [...]}'
+
+
+def load_schedule(path: Path, registry: SensorRegistry) -> Schedule:
+    """Read a schedule file; :class:`ScheduleError` names the step and says what to write instead."""
+    try:
+        document = parse_json(path.read_bytes())
+    except OSError as error:
+        raise ScheduleError(
+            f"schedule file {path} must be readable", error.strerror, "check the path"
+        ) from error
+    except ValueError as error:
+        raise ScheduleError(f"schedule file {path} must be JSON", error, "correct it there") from error
+    return parse_schedule(document, registry)
+
+
+def schedule_fingerprint(path: Path) -> str:
+    """SHA-256 of the file, by which a run knows its schedule again."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def parse_schedule(document: object, registry: SensorRegistry) -> Schedule:
+    """The schedule in a document already decoded from JSON."""
+    fields = _mapping(document, "a schedule", 'write {"first_slot": 0, "steps": [...]}')
+    for key in fields:
+        if key not in _TOP_KEYS:
+            raise ScheduleError(
+                "a schedule has the keys first_slot and steps", repr(key), _suggest(key, _TOP_KEYS)
+            )
+    first_slot = fields.get("first_slot", 0)
+    if not _is_index(first_slot):
+        raise ScheduleError(
+            "first_slot must be an integer >= 0", repr(first_slot), "use the first step's slot in the cycle"
+        )
+    entries = fields.get("steps")
+    if not isinstance(entries, list):
+        raise ScheduleError("steps must be a list", repr(entries), "write one object per step")
+    steps = tuple(_step(index, entry, registry) for index, entry in enumerate(entries))
+    return Schedule(steps, first_slot)
+
+
+def _step(index: int, entry: object, registry: SensorRegistry) -> StepSchedule:
+    """One step of either form."""
+    fields = _mapping(entry, f"step {index}", _FLAT_EXAMPLE)
+    if ("releases" in fields) == ("sensors" in fields):
+        raise ScheduleError(
+            f"step {index} must have either sensors or releases", sorted(fields) or "{}", _FLAT_EXAMPLE
+        )
+    read = _detailed if "releases" in fields else _flat
+    releases = read(index, fields, registry)
+    names = [release.sensor.name for release in releases]
+    repeated = sorted({name for name in names if names.count(name) > 1})
+    if repeated:
+        raise ScheduleError(
+            f"step {index} must release each sensor once", ", ".join(repeated), "drop the repetition"
+        )
+    return StepSchedule(index, releases)
+
+
+def _detailed(
+    index: int, fields: Mapping[str, object], registry: SensorRegistry
+) -> tuple[SensorRelease, ...]:
+    """The form with one object per release."""
+    unknown = sorted(fields.keys() - {"releases"})
+    entries = fields["releases"]
+    if unknown or not isinstance(entries, list):
+        raise ScheduleError(
+            f"step {index} must have releases as a list and nothing beside it",
+            unknown or entries,
+            _FLAT_EXAMPLE,
+        )
+    releases = []
+    for entry in entries:
+        item = dict(_mapping(entry, f"a release of step {index}", '{"sensor": 3, "mechanism": "raw"}'))
+        sensor = item.pop("sensor", None)
+        releases.append(SensorRelease(find_sensor(index, sensor, registry), _mechanism(index, item)))
+    return tuple(releases)
+
+
+def _flat(index: int, fields: Mapping[str, object], registry: SensorRegistry) -> tuple[SensorRelease, ...]:
+    """The short form: some sensors, all with the same mechanism."""
+    item = dict(fields)
+    sensors = item.pop("sensors")
+    if not isinstance(sensors, list):
+        raise ScheduleError(f"sensors of step {index} must be a list", repr(sensors), _FLAT_EXAMPLE)
+    if not sensors and not item:
+        return ()
+    mechanism = _mechanism(index, item)
+    return tuple(SensorRelease(find_sensor(index, sensor, registry), mechanism) for sensor in sensors)
+
+
+def find_sensor(index: int, sensor: object, registry: SensorRegistry) -> Sensor:
+    """The sensor meant by a name, or by the index of the only location it counts."""
+    if isinstance(sensor, str):
+        try:
+            return registry.get(sensor)
+        except SensorError as error:
+            raise ScheduleError(
+                f"step {index} must name sensors of the deployment", error.got, error.remedy
+            ) from error
+    if not _is_index(sensor):
+        raise ScheduleError(
+            f"a sensor of step {index} must be a name or a location index", repr(sensor), _FLAT_EXAMPLE
+        )
+    found = [candidate for candidate in registry.sensors if candidate.locations == (sensor,)]
+    if len(found) != 1:
+        raise ScheduleError(
+            f"location {sensor} of step {index} must have exactly one sensor of its own",
+            len(found),
+            f"locations are 0..{len(registry.location_names) - 1}; give the sensor's name instead",
+        )
+    return found[0]
+
+
+def _mechanism(index: int, fields: Mapping[str, object]) -> mechanisms.Mechanism:
+    """The mechanism of one release: its name and whatever parameters stand beside it."""
+    parameters = dict(fields)
+    name = parameters.pop("mechanism", None)
+    if not isinstance(name, str):
+        raise ScheduleError(
+            f"step {index} must name a mechanism", repr(name), "write raw, gaussian with sigma, or suppressed"
+        )
+    try:
+        return mechanisms.parse(name, parameters)
+    except MechanismError as error:
+        raise ScheduleError(f"step {index}: {error.must}", error.got, error.remedy) from error
+
+
+def _mapping(value: object, what: str, example: str) -> Mapping[str, object]:
+    """The value as a JSON object, or a sentence."""
+    if not isinstance(value, dict):
+        raise ScheduleError(f"{what} must be an object", type(value).__name__, example)
+    return value
+
+
+def _is_index(value: object) -> TypeGuard[int]:
+    """Whether the value is an integer >= 0; JSON's true is not one."""
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _suggest(key: str, known: tuple[str, ...]) -> str:
+    """The closest known key, in words."""
+    close = get_close_matches(key, known, n=1)
+    return f"did you mean {close[0]!r}?" if close else "remove it"

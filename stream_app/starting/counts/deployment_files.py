@@ -1,0 +1,187 @@
+"""The files of a deployment made from counts: written whole or not at all."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from accounting.ledgers.zcdp import ZcdpSpend, epsilon_from_zcdp
+from models.mechanisms import Gaussian
+from models.prior_files.files import save_population
+from models.priors.population import Population
+from models.releases.schedule import SensorRelease, StepSchedule
+from models.releases.sensors import Sensor
+from stream_app.exceptions import InputError, OutputError
+from stream_app.starting.counts.assumed import DEPENDS, ELSEWHERE, HORIZON, MISTAKES, TABLE_STEPS, Dependence
+from stream_app.starting.counts.sensor_places import SensorPlace
+from stream_app.starting.counts.step_counts import NOT_COUNTED, Counts
+from stream_app.watching.wording import in_a_hundred, in_points
+from stream_app.wire.messages import Activation, Reading
+
+ASSUMED_PRIORS = "assumed-priors.json"
+_MOST_SIGMA = 10_000
+
+
+@dataclass(frozen=True)
+class Deployment:
+    """Counts, where they were made, and by how much noise they are to be released."""
+
+    name: str
+    counts: Counts
+    places: tuple[SensorPlace, ...]
+    sigma: float
+
+    def announced(self) -> Iterator[tuple[str, ...]]:
+        """The sensors of each step: each from its first count to its last; no gap tells of a count."""
+        counted = self.counts.table != NOT_COUNTED
+        first = counted.argmax(axis=0)
+        last = len(counted) - 1 - counted[::-1].argmax(axis=0)
+        for step in range(len(counted)):
+            yield tuple(
+                name
+                for name, begin, end in zip(self.counts.sensors, first, last, strict=True)
+                if begin <= step <= end
+            )
+
+    def epsilon(self, delta: float) -> float:
+        """What releasing all of it costs anybody in differential privacy, whoever looks."""
+        spend = ZcdpSpend()
+        for step in self.schedule(range(len(self.counts.table))):
+            spend.add(step.releases)
+        return spend.epsilon(delta)
+
+    @property
+    def steps_with_releases(self) -> int:
+        """Steps in which anything is announced."""
+        return sum(bool(names) for names in self.announced())
+
+    def schedule(self, steps: range) -> list[StepSchedule]:
+        """What these steps release."""
+        index = {name: number for number, name in enumerate(self.counts.sensors)}
+        noise = Gaussian(self.sigma)
+        return [
+            StepSchedule(step, tuple(SensorRelease(Sensor(name, (index[name],)), noise) for name in names))
+            for step, names in enumerate(self.announced())
+            if step in steps
+        ]
+
+
+def least_sigma(steps: int, epsilon: float, delta: float) -> float:
+    """The smallest whole sigma with which so many steps cost at most ``epsilon`` in differential privacy.
+
+    Each sensor counts at a location of its own, so a person is in one count a step.
+    """
+    for sigma in range(1, _MOST_SIGMA + 1):
+        if epsilon_from_zcdp(steps / (2.0 * sigma**2), delta) <= epsilon:
+            return float(sigma)
+    raise InputError(
+        f"releases must cost at most epsilon {epsilon:g} together",
+        f"more with any noise up to sigma {_MOST_SIGMA:,}",
+        "take fewer days, or a larger --epsilon",
+    )
+
+
+def require_new(folder: Path) -> None:
+    """:class:`OutputError` for a folder that holds anything."""
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise OutputError("--output must be a new or empty folder", folder, "choose another")
+
+
+def write_deployment(
+    folder: Path,
+    deployment: Deployment,
+    assumed: Population | None = None,
+    table: Sequence[Dependence] = (),
+) -> None:
+    """Write everything to a new folder; nothing stays where that fails."""
+    require_new(folder)
+    unfinished = folder.with_name(folder.name + ".unfinished")
+    unfinished.mkdir(parents=True)
+    try:
+        _write(unfinished, deployment)
+        if assumed is not None:
+            save_population(assumed, unfinished / ASSUMED_PRIORS)
+            (unfinished / "assumed-habits.md").write_text(assumption_text(assumed.assumed or "", table))
+        if folder.exists():
+            folder.rmdir()
+        unfinished.rename(folder)
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)
+
+
+def assumption_text(label: str, table: Sequence[Dependence]) -> str:
+    """What was assumed, and how much the answer depends on it."""
+    rows = [
+        f"| {row.habits} | {in_a_hundred(row.mean_guess)} | {in_a_hundred(row.mean_ceiling)} "
+        f"| {in_points(row.most_added)} |"
+        for row in table
+    ]
+    return "\n".join(
+        [
+            "# Assumed habits",
+            "",
+            f"Nobody was measured. {ASSUMED_PRIORS} holds {label}.",
+            "Everything computed with them holds for such people only. No count was used to make them.",
+            "",
+            f"How much the answer depends on the assumption, over {TABLE_STEPS} steps at most, from 8 in the",
+            f"morning on. Chances that each of a person's last {HORIZON} steps is told:",
+            "",
+            "| habits | mean guess | mean ceiling | most added to anybody |",
+            "|---|---|---|---|",
+            *rows,
+            "",
+            DEPENDS,
+            "",
+        ]
+    )
+
+
+def _write(folder: Path, deployment: Deployment) -> None:
+    names = deployment.counts.sensors
+    rows = [_sensor_row(place) for place in deployment.places]
+    (folder / "sensors.json").write_text(json.dumps({"sensors": rows}, indent=1) + "\n")
+    (folder / "locations.txt").write_text("".join(f"{name}\n" for name in (*names, ELSEWHERE)))
+    (folder / "tallyguard.toml").write_text(_settings(deployment))
+    with (folder / "schedule.json").open("w") as schedule, (folder / "messages.jsonl").open("wb") as messages:
+        schedule.write(f'{{"first_slot": {deployment.counts.first_slot}, "steps": [')
+        for step, announced in enumerate(deployment.announced()):
+            release = {"mechanism": "gaussian", "sigma": deployment.sigma} if announced else {}
+            schedule.write((",\n" if step else "\n") + json.dumps({"sensors": announced, **release}))
+            messages.write(Activation(v=1, step=step, sensors=announced).line())
+            row = deployment.counts.table[step]
+            for index in np.flatnonzero(row != NOT_COUNTED):
+                messages.write(Reading(v=1, step=step, sensor=names[index], count=int(row[index])).line())
+        schedule.write("\n]}\n")
+
+
+def _sensor_row(place: SensorPlace) -> dict[str, object]:
+    row: dict[str, object] = {"name": place.name, "locations": [place.name]}
+    return row if place.latitude is None else {**row, "lat": place.latitude, "lon": place.longitude}
+
+
+def _settings(deployment: Deployment) -> str:
+    counts = deployment.counts
+    return "\n".join(
+        [
+            "# Written by tallyguard init; every setting: tallyguard config show --config tallyguard.toml",
+            f"deployment = {json.dumps(deployment.name)}",
+            f"step_seconds = {counts.step_seconds}",
+            f"origin = {counts.origin:%Y-%m-%dT%H:%M:%SZ}  # start of step 0",
+            f"first_slot = {counts.first_slot}  # place of step 0 in the local day, for a daily cycle",
+            "# Slots count steps, not hours on the clock: after the clocks change, habits are an hour off.",
+            f"horizon = {HORIZON}  # steps of which an observer tries to tell where a person was",
+            f"mistakes = {MISTAKES}  # how many of them may be wrong; with 0 the ceiling is sharpest",
+            'sensors = "sensors.json"',
+            'locations = "locations.txt"',
+            "",
+            "[release]",
+            'mechanism = "gaussian"',
+            f"sigma = {deployment.sigma:g}  # standard deviation of the noise, in people: yours to decide",
+            "",
+        ]
+    )

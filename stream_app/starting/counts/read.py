@@ -1,0 +1,199 @@
+"""Counts from a CSV or Parquet file, wide (a column a sensor) or long (time, sensor, count)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from stream_app.exceptions import InputError
+from stream_app.starting.counts.step_counts import NOT_COUNTED, Counts, interval_seconds
+from stream_app.starting.counts.tables import read_table
+from stream_app.starting.counts.times import check_zone, exists, parse_times, to_instants
+from stream_app.wire.messages import MAX_COUNT
+
+_WALL_CLOCK = "if they show the clock on the wall, add --wall-clock"
+_TIME_NAMES = ("time", "date", "datetime", "date_time", "timestamp", "time_local", "date & time")
+_SENSOR_NAMES = ("sensor", "sensor_id", "sensor id", "sensor_name", "site", "counter", "location")
+_COUNT_NAMES = ("count", "counts", "hourly_counts", "value", "n", "total_of_directions", "pedestrians")
+
+
+@dataclass(frozen=True)
+class CountsQuestions:
+    """What is to be known of a file besides the file; None where it is to be found out."""
+
+    time_column: str | None = None
+    sensor_column: str | None = None
+    count_column: str | None = None
+    timezone: str | None = None
+    time_format: str | None = None
+    wall_clock: bool = False
+    ignore: tuple[str, ...] = ()
+    drop_repeated: bool = False
+    skip_missing_hour: bool = False
+
+
+@dataclass(frozen=True)
+class _Cells:
+    """One count a row: of which time, which sensor (index into ``names``)."""
+
+    row: NDArray[np.int64]
+    sensor: NDArray[np.int64]
+    count: NDArray[np.int64]
+    names: tuple[str, ...]
+
+
+def read_counts(path: Path, asked: CountsQuestions) -> Counts:
+    """The counts of a file; :class:`InputError` says what is wrong, with its row, and never shows a count."""
+    if asked.timezone is not None:
+        check_zone(asked.timezone)
+    table = read_table(path)
+    for name in asked.ignore:
+        _column(table, name, "--ignore")
+    table = table.drop_columns(list(asked.ignore))
+    time = _named(table, asked.time_column, _TIME_NAMES, "--time-column")
+    if time is None:
+        raise InputError(
+            "the column of times must be known", ", ".join(table.column_names), "name it with --time-column"
+        )
+    seconds, is_local, are_numbers = parse_times(table[time], time, asked.time_format, asked.wall_clock)
+    if is_local and asked.timezone is None:
+        raise InputError(
+            f"the time zone of column {time!r} must be known, as its times are those of a clock on the wall",
+            "nothing",
+            "name it with --timezone, e.g. Australia/Melbourne; UTC if that is what they are",
+        )
+    sensor = _named(table, asked.sensor_column, _SENSOR_NAMES, "--sensor-column")
+    count = _named(table, asked.count_column, _COUNT_NAMES, "--count-column")
+    if sensor is not None and count is not None:
+        cells, left_out = _long(table, sensor, count), set(table.column_names) - {time, sensor, count}
+    else:
+        cells, left_out = _wide(table, time), set()
+    remarks = [f"Columns left out: {', '.join(sorted(left_out))}."] if left_out else []
+    if are_numbers and not is_local:
+        remarks.append(f"Numbers of column {time!r} are taken as unix seconds; {_WALL_CLOCK}.")
+    if asked.timezone is None:
+        remarks.append("Hours of the day are those of UTC, as no --timezone was given.")
+    return _counts(cells, seconds, is_local, asked, remarks)
+
+
+def _long(table: pa.Table, sensor: str, count: str) -> _Cells:
+    names = pc.cast(table[sensor], pa.string())
+    if names.null_count:
+        raise InputError(f"column {sensor!r} must name a sensor in each row", "an empty cell", "fill it")
+    found, index = np.unique(np.asarray(names.to_pylist(), dtype=str), return_inverse=True)
+    values = _whole(table[count], count)
+    row = np.flatnonzero(values != NOT_COUNTED)
+    return _Cells(row, index[row], values[row], tuple(found.tolist()))
+
+
+def _wide(table: pa.Table, time: str) -> _Cells:
+    names = tuple(name for name in table.column_names if name != time)
+    if not names:
+        raise InputError("the file must have a column for each sensor", "none", "give a file with counts")
+    values = np.stack([_whole(table[name], name) for name in names], axis=1)
+    for index, name in enumerate(names):
+        others = np.delete(values, index, axis=1)
+        if (
+            len(names) > 2
+            and (others != NOT_COUNTED).all()
+            and (others.sum(axis=1) == values[:, index]).all()
+        ):
+            raise InputError(
+                "each person must be counted in one column",
+                f"{name!r}, the sum of all others",
+                f"leave it out with --ignore '{name}'",
+            )
+    row, sensor = np.nonzero(values != NOT_COUNTED)
+    return _Cells(row, sensor, values[row, sensor], names)
+
+
+def _whole(column: pa.ChunkedArray[Any], name: str) -> NDArray[np.int64]:
+    """Counts of a column, :data:`NOT_COUNTED` where a cell is empty."""
+    text: Any = pc.utf8_trim_whitespace(pc.cast(column, pa.string()))
+    text = pc.if_else(pc.is_in(text, value_set=pa.array(["", "NA", "NaN", "nan", "null"])), None, text)
+    good: Any = pc.fill_null(pc.match_substring_regex(text, r"^[0-9]{1,13}(\.0+)?$"), True)
+    if not pc.all(good).as_py():
+        row = pc.index(good, False).as_py()
+        raise InputError(
+            f"column {name!r} must hold whole counts of 0 or more, or nothing where nobody counted",
+            f"something else in row {row + 1}",
+            "correct the file, name the columns, or leave this one out with --ignore",
+        )
+    values = np.asarray(pc.fill_null(pc.cast(pc.cast(text, pa.float64()), pa.int64()), NOT_COUNTED))
+    if values.size and values.max() > MAX_COUNT:
+        raise InputError(f"column {name!r} must hold counts up to {MAX_COUNT}", "a larger one", "correct it")
+    return values
+
+
+def _counts(
+    cells: _Cells, seconds: NDArray[np.int64], is_local: bool, asked: CountsQuestions, remarks: list[str]
+) -> Counts:
+    zone = asked.timezone or "UTC"
+    times = seconds[cells.row]
+    kept = np.ones(times.size, dtype=bool)
+    if is_local and asked.skip_missing_hour:
+        kept = exists(times, zone)
+        remarks.append(f"Left out {int((~kept).sum()):,} counts of hours that the clock skips.")
+    order = np.lexsort((cells.row[kept], times[kept], cells.sensor[kept]))
+    index = np.flatnonzero(kept)[order]
+    sensor, times, count = cells.sensor[index], times[index], cells.count[index]
+    if seconds.size > 1 and seconds[0] > seconds[-1]:  # newest first: a repeated hour stands reversed
+        same = np.lexsort((-cells.row[index], times, sensor))
+        sensor, times, count = sensor[same], times[same], count[same]
+    if is_local:
+        repeat = np.concatenate([[0], _same(sensor, times).astype(np.int64)])[: times.size]
+        times, alone = to_instants(times, repeat, zone)
+        if alone:
+            remarks.append(
+                f"{alone:,} counts stand once where the clock shows the hour twice: taken as the first one."
+            )
+        again = np.argsort(times, kind="stable")
+        again = again[np.argsort(sensor[again], kind="stable")]
+        sensor, times, count = sensor[again], times[again], count[again]
+    twice = _same(sensor, times)
+    hint = "" if is_local else f"; {_WALL_CLOCK}"
+    if twice.any() and not asked.drop_repeated:
+        raise InputError(
+            "each sensor must be counted once at a time",
+            f"{int(twice.sum())} counts more, the first at "
+            f"{datetime.fromtimestamp(int(times[1:][twice][0]), UTC):%Y-%m-%d %H:%M} UTC",
+            f"correct the file, or treat such times as not counted with --drop-repeated{hint}",
+        )
+    if twice.any():
+        bad = np.concatenate([[False], twice]) | np.concatenate([twice, [False]])
+        sensor, times, count = sensor[~bad], times[~bad], count[~bad]
+        remarks.append(f"Repeated counts taken as not counted: {int(bad.sum()):,}.")
+    step_seconds = interval_seconds(times)
+    first, last = int(times.min()), int(times.max())
+    table = np.full(((last - first) // step_seconds + 1, len(cells.names)), NOT_COUNTED, dtype=np.int64)
+    table[(times - first) // step_seconds, sensor] = count
+    origin = datetime.fromtimestamp(first, UTC)
+    return Counts(cells.names, table, origin, step_seconds, zone, tuple(remarks))
+
+
+def _same(sensor: NDArray[np.int64], times: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Where a row has the sensor and time of the one before."""
+    return np.asarray((sensor[1:] == sensor[:-1]) & (times[1:] == times[:-1]))
+
+
+def _named(table: pa.Table, asked: str | None, usual: tuple[str, ...], option: str) -> str | None:
+    """The column asked for, else the one of a usual name."""
+    if asked is not None:
+        return _column(table, asked, option)
+    return next((name for name in table.column_names if name.strip().lower() in usual), None)
+
+
+def _column(table: pa.Table, name: str, option: str) -> str:
+    if name in table.column_names:
+        return name
+    close = get_close_matches(name, table.column_names, n=1)
+    hint = f"did you mean {close[0]!r}?" if close else f"it has {', '.join(table.column_names[:20])}"
+    raise InputError(f"{option} must name a column of the file", repr(name), hint)

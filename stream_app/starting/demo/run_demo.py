@@ -1,0 +1,244 @@
+"""Running the demo: city, engine with metrics and page, then the figures a newcomer should see."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accounting.continuous.accountant import HorizonSettings
+from models.mechanisms import parse
+from models.priors.population import Population
+from models.releases.schedule import StepSchedule
+from stream_app.analysis.accounted_again import Account, account, mean_error, read_decisions, released_with
+from stream_app.analysis.report.lowering import load_priors
+from stream_app.analysis.report.write import write_report
+from stream_app.city import City, CityOptions, build_city
+from stream_app.city.city_habits import HABITS
+from stream_app.embedded import assembly as embedded
+from stream_app.embedded.runner import RunReport
+from stream_app.exceptions import SettingsError
+from stream_app.setup.keys import load_keys
+from stream_app.setup.settings import Settings
+from stream_app.setup.settings_sources import load_settings
+from stream_app.starting.demo.scenario import Scenario, paced_messages, prepare, write_audit_schedule
+from stream_app.steps.plan import horizon_settings
+from stream_app.watching.events import Observer
+from stream_app.watching.web.watch import watching
+
+MOST_EXPOSED = 5
+COMPARED_PEOPLE = 500  # enough for shares of 100, and quick; people are in random order
+HIGH_RISK = 0.5
+HIGH_ADDED = 0.1
+RELEASED = "as it was"
+ALTERNATIVES: tuple[
+    tuple[str, str, dict[str, float]], ...
+] = (  # what the same schedule would cost under other noise
+    ("all raw", "raw", {}),
+    ("all sigma 1", "gaussian", {"sigma": 1.0}),
+    ("all sigma 3", "gaussian", {"sigma": 3.0}),
+    ("all sigma 10", "gaussian", {"sigma": 10.0}),
+    ("nothing", "suppressed", {}),
+)
+
+
+@dataclass(frozen=True)
+class DemoOptions:
+    """What may be chosen: the city, how long it runs, how fast, and where the results go."""
+
+    steps: int = 48
+    people: int = 2000
+    seed: int = 20260
+    seconds_per_step: float = 0.1
+    output: Path = Path("demo-output")
+    listen: str = "127.0.0.1:0"
+
+
+@dataclass(frozen=True)
+class ExposedPerson:
+    """One row of the table of the most exposed: the step at which the releases added most."""
+
+    pseudonym: str
+    way_of_life: str
+    step: int
+    baseline: float
+    risk: float
+    added: float
+
+
+@dataclass(frozen=True)
+class WayOfLife:
+    """One row of the table by way of life: means over its people, each at their own worst moment."""
+
+    name: str
+    people: int
+    baseline: float
+    risk: float
+    added: float
+
+
+@dataclass(frozen=True)
+class Alternative:
+    """One row of the table of what noise would do; errors are in people, None where nothing is published."""
+
+    name: str
+    mean_risk: float
+    people_at_risk: int
+    people_added: int
+    mean_error: float | None
+
+
+@dataclass(frozen=True)
+class DemoReport:
+    """Everything the demo ends with."""
+
+    people: int
+    steps: int
+    origin: datetime
+    releases: int
+    compared_people: int
+    mean_baseline: float
+    horizon_steps: int
+    mistakes: int
+    exposed: tuple[ExposedPerson, ...]
+    ways_of_life: tuple[WayOfLife, ...]
+    alternatives: tuple[Alternative, ...]
+    example_person: str
+    warning: str | None
+    scenario: Scenario
+    run: RunReport
+
+
+def run_demo(
+    options: DemoOptions,
+    *,
+    announce: Callable[[str], None],
+    observer: Observer | None = None,
+    sleep: Callable[[float], None] = time.sleep,
+) -> DemoReport:
+    """Simulate, release, account and sum up; ``announce`` is told in words what happens meanwhile."""
+    for name, value in (("steps", options.steps), ("people", options.people)):
+        if value < 1:
+            raise SettingsError(f"{name} must be at least 1", value, f"leave --{name} out for a good demo")
+    announce(f"building a city of {options.people:,} people (seed {options.seed})")
+    city = build_city(CityOptions(people=options.people, seed=options.seed))
+    scenario = prepare(options.output, city)
+    token = secrets.token_urlsafe(12)  # made for this run, told to who started it, kept nowhere
+    settings = load_settings(scenario.settings, {"listen": options.listen, "page_token": token})
+    announce(
+        "starting the engine; the first time, kernels are compiled for this machine, which takes a while"
+    )
+    write_audit_schedule(scenario, city, options.steps)
+    report = _run_engine(options, city, scenario, settings, announce, observer, sleep)
+    announce("writing the report")
+    priors = load_priors(scenario.output, settings, city.population)
+    write_report(scenario.output, scenario.report, priors=priors)
+    announce("accounting the same hours again, as they were and under other noise")
+    return _sum_up(city, scenario, settings, report)
+
+
+def _run_engine(
+    options: DemoOptions,
+    city: City,
+    scenario: Scenario,
+    settings: Settings,
+    announce: Callable[[str], None],
+    observer: Observer | None,
+    sleep: Callable[[float], None],
+) -> RunReport:
+    """The embedded engine on the city's messages, watched."""
+    chunks = paced_messages(scenario, city, options.steps, lambda: sleep(options.seconds_per_step))
+    run_options = embedded.RunOptions(output=scenario.output)
+    with watching(settings, city.registry.sensors, [observer] if observer else []) as watch:
+        if watch.address:
+            announce(f"page {watch.address}   metrics {watch.address}metrics")
+            announce(f"access token for single people on the page: {_token(settings)}")
+            announce("both end with the demo; --seconds-per-step 2 (make demo PAUSE=2) leaves time to look")
+        return embedded.run(settings, run_options, city.population, observer=watch.observer, chunks=chunks)
+
+
+def _token(settings: Settings) -> str:
+    return settings.page_token.get_secret_value() if settings.page_token else "none"
+
+
+def _sum_up(city: City, scenario: Scenario, settings: Settings, report: RunReport) -> DemoReport:
+    """Everything at the end comes from the run's own log, read back."""
+    steps = read_decisions(scenario.output / "decisions.jsonl", city.registry)
+    horizon = horizon_settings(settings, settings.first_slot, len(city.population))
+    released = account(city.population, steps, horizon)
+    ranked = np.argsort(-released.worst.added, kind="stable")
+    return DemoReport(
+        people=len(city.population),
+        steps=len(steps),
+        origin=settings.origin,
+        releases=sum(len(step.releases) for step in steps),
+        compared_people=min(COMPARED_PEOPLE, len(city.population)),
+        mean_baseline=released.mean_baseline,
+        horizon_steps=settings.horizon,
+        mistakes=settings.mistakes,
+        exposed=tuple(_exposed(city, scenario, settings, released, ranked[:MOST_EXPOSED])),
+        ways_of_life=tuple(_ways_of_life(city, released)),
+        alternatives=tuple(_alternatives(city.population, steps, horizon)),
+        example_person=city.population.people[ranked[0]],
+        warning=released.warning,
+        scenario=scenario,
+        run=report,
+    )
+
+
+def _exposed(
+    city: City, scenario: Scenario, settings: Settings, released: Account, chosen: NDArray[np.int64]
+) -> list[ExposedPerson]:
+    pseudonyms = load_keys(settings, scenario.output).pseudonyms
+    worst = released.worst
+    return [
+        ExposedPerson(
+            pseudonyms.pseudonym(city.population.people[person]),
+            city.habit_of(person),
+            int(worst.step[person]),
+            float(worst.baseline[person]),
+            float(worst.risk[person]),
+            float(worst.added[person]),
+        )
+        for person in chosen
+    ]
+
+
+def _ways_of_life(city: City, released: Account) -> list[WayOfLife]:
+    """Most added risk first; a way of life that nobody has is left out."""
+    worst = released.worst
+    rows = []
+    for index, habit in enumerate(HABITS):
+        own = city.habits == index
+        if own.any():
+            means = (float(column[own].mean()) for column in (worst.baseline, worst.risk, worst.added))
+            rows.append(WayOfLife(habit.name, int(own.sum()), *means))
+    return sorted(rows, key=lambda row: -row.added)
+
+
+def _alternatives(
+    population: Population, steps: list[StepSchedule], horizon: HorizonSettings
+) -> list[Alternative]:
+    """The schedule as it was and under other noise, for the first people of the city."""
+    some = population.subset(range(min(COMPARED_PEOPLE, len(population))))
+    rows = [_row(RELEASED, account(some, steps, horizon), steps)]
+    for name, mechanism, parameters in ALTERNATIVES:
+        other = list(released_with(steps, parse(mechanism, parameters)))
+        rows.append(_row(name, account(some, other, horizon), other))
+    return rows
+
+
+def _row(name: str, accounted: Account, steps: list[StepSchedule]) -> Alternative:
+    return Alternative(
+        name,
+        accounted.mean_risk,
+        accounted.people_at_risk(HIGH_RISK),
+        accounted.people_added(HIGH_ADDED),
+        mean_error(steps),
+    )

@@ -1,0 +1,68 @@
+"""Compiles the kernels a run needs, once a machine; installing does it.
+
+Two processes share the work: what one has compiled the other loads.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+from accounting.audit.audit import audit_exposure
+from accounting.continuous.accountant import ContinuousAccountant, HorizonSettings
+from accounting.decisions.risk_budget import RiskLimit
+from accounting.decisions.what_if.questions import WhatIf
+from accounting.exposure.exposure import Exposure
+from accounting.exposure.step_information.observation import observe
+from models.prior_files.files import load_population
+from models.priors.chain import ChainView
+from models.priors.population import Population
+from models.releases.schedule import Schedule
+from stream_app.analysis.planning import plan_releases
+from stream_app.setup.settings import BUDGET, BudgetSettings, ReleaseSettings, Settings
+from stream_app.starting.demo import DemoOptions, run_demo
+from stream_app.starting.demo.scenario import Scenario
+
+_TIGHT = BudgetSettings(added=0.01, habits="apart")
+_BESIDE = "beside"
+
+
+def main() -> None:
+    """Run the smallest demo, plan its day under a risk budget, and throw the results away."""
+    other = subprocess.Popen([sys.executable, "-m", "stream_app.starting.warm_up", _BESIDE])
+    with other, tempfile.TemporaryDirectory() as folder:
+        options = DemoOptions(
+            steps=12, people=30, seconds_per_step=0.0, output=Path(folder) / "demo", listen=""
+        )
+        run_demo(options, announce=lambda text: None)
+        scenario = Scenario(options.output)
+        release = ReleaseSettings(mechanism=BUDGET, budget=_TIGHT)
+        settings = Settings(release=release, sensors=scenario.sensors)
+        plan_releases(settings, scenario.schedule, load_population(scenario.priors))
+
+
+def beside() -> None:
+    """Compile what the other comes to later: one person's bounds, accounts and decisions of nobody."""
+    places = np.arange(2, dtype=np.int32)
+    columns = np.array([[0, 2, 4]], dtype=np.int32)
+    chain = ChainView(
+        places, np.full((1, 2), 0.5), columns, np.array([0, 1, 0, 1], dtype=np.int32), np.full(4, 0.5)
+    )
+    for schedule in (Schedule.raw([[1]] * 3), Schedule.gaussian([[1]] * 3, 2.0)):
+        observations = tuple(observe(step, 2) for step in schedule.steps)
+        audit_exposure(Exposure(chain, chain.start[0], 0, observations), 1)
+    accountant = ContinuousAccountant(Population.pack([], ["here", "there"]), HorizonSettings(4, 1))
+    what_if = WhatIf(accountant, RiskLimit(risk=0.5))
+    schedule = Schedule.raw([[1], [0]])
+    for step in schedule.steps:
+        what_if.next_step([step.releases[0].sensor], []).tally([step])
+        what_if.note(step)
+        accountant.apply(step)
+
+
+if __name__ == "__main__":
+    beside() if sys.argv[1:] == [_BESIDE] else main()

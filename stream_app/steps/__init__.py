@@ -1,0 +1,1 @@
+"""The walk of a reading: intake, open steps, the engine, publication."""

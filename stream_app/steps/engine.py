@@ -1,0 +1,268 @@
+"""The step engine: the walk of a reading from intake to release, without files, clocks or brokers.
+
+Messages go in by :meth:`StepEngine.receive`; :meth:`StepEngine.close_next` then gives closed steps until none
+is due. Whoever runs the engine makes a closed step's release durable before it does anything else with it,
+and before it asks for the next. The same messages in the same order give the same outputs, bit for bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models.exceptions import TallyguardError
+from models.mechanisms import Suppressed, Tiered
+from models.releases.publish import PublishedValue, TierValues
+from models.releases.schedule import SensorRelease, StepSchedule
+from stream_app.exceptions import AccountingFailedError
+from stream_app.steps.intake import Intake, Receipt, refuse_waiting
+from stream_app.steps.policy import Decided, Policy
+from stream_app.steps.window import ClosedCounts, Origin
+from stream_app.wire.messages import (
+    Activation,
+    DecisionReason,
+    Reading,
+    Rejected,
+    SensorValue,
+    StepRelease,
+    TierValue,
+)
+
+if TYPE_CHECKING:
+    from accounting.continuous.accountant import RiskSummary as AccountantSummary
+
+_SUPPRESSED = Suppressed().name
+
+
+class Accountant(Protocol):
+    """What the engine asks of :class:`accounting.continuous.accountant.ContinuousAccountant`."""
+
+    @property
+    def next_step(self) -> int:
+        """The step that :meth:`apply` expects."""
+
+    def apply(self, step: StepSchedule) -> None:
+        """Account one step; refuses before it changes anything."""
+
+    def risk(self) -> NDArray[np.float64]:
+        """Certified risk of each person, shape (N,)."""
+
+    def baseline(self) -> NDArray[np.float64]:
+        """Success of the best guess from the prior alone, shape (N,)."""
+
+    def added(self) -> NDArray[np.float64]:
+        """Risk less baseline, shape (N,)."""
+
+    def crossings(self) -> NDArray[np.int64]:
+        """People who crossed a threshold in the last step."""
+
+    def decided_by(self, person: int) -> str:
+        """Which bound gave a person's risk."""
+
+    def summary(self) -> AccountantSummary:
+        """The last step in a few numbers."""
+
+
+class Publisher(Protocol):
+    """Turns counts into public values; see :mod:`stream_app.steps.publisher`."""
+
+    def publish(self, schedule: StepSchedule, counts: Sequence[int | None]) -> Sequence[PublishedValue]:
+        """One value per release of the schedule; None for a missing count and where nothing is published."""
+
+
+class StoredStep(NamedTuple):
+    """A step that an earlier run has published: its decision and its release stand."""
+
+    schedule: StepSchedule
+    release: StepRelease
+    why: DecisionReason | None = None
+
+
+class DueStep(NamedTuple):
+    """A step that is being closed: what was counted, and what an earlier run has published of it."""
+
+    closed: ClosedCounts
+    stored: StoredStep | None
+
+
+class RiskRecords(NamedTuple):
+    """Risks of the people to be reported at a step, all of shape (n,); ``person`` indexes the population."""
+
+    person: NDArray[np.int64]
+    risk: NDArray[np.float64]
+    baseline: NDArray[np.float64]
+    added: NDArray[np.float64]
+    by: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ClosedStep:
+    """All that comes of closing one step.
+
+    ``schedule`` is what was accounted: a missing reading is accounted as if it had been released.
+    ``why`` says what settled the decision where a risk budget did.
+    ``is_replayed`` is true when an earlier run has made the release durable already.
+    """
+
+    schedule: StepSchedule
+    release: StepRelease
+    missing: tuple[str, ...]
+    summary: AccountantSummary
+    records: RiskRecords
+    rejected: tuple[Rejected, ...]
+    is_replayed: bool
+    why: DecisionReason | None = None
+
+
+class StepEngine:
+    """Intake, decision, accounting and release of one deployment, strictly step by step."""
+
+    def __init__(
+        self,
+        intake: Intake,
+        policy: Policy,
+        publisher: Publisher,
+        accountant: Accountant,
+        *,
+        risk_every: int = 100,
+        stored: Iterable[StoredStep] = (),
+    ) -> None:
+        self.intake = intake
+        self.accountant = accountant
+        self._policy = policy
+        self._publisher = publisher
+        self._risk_every = risk_every
+        self._stored = {step.schedule.step: step for step in stored}
+
+    @property
+    def next_step(self) -> int:
+        """The step that closes next."""
+        return self.intake.window.next_step
+
+    def receive(self, message: Activation | Reading, origin: Origin) -> Receipt:
+        """Take one message. Steps it makes due are closed by :meth:`close_next`."""
+        return self.intake.receive(message, origin)
+
+    def is_due(self) -> bool:
+        """Whether :meth:`close_next` would close a step."""
+        return self.intake.window.is_due()
+
+    def allow_through(self, step: int) -> None:
+        """The ticks of the steps up to this one have come: they may close when all is there."""
+        window = self.intake.window
+        window.open_through = max(window.open_through, step)
+
+    def close_through(self, step: int) -> None:
+        """The ticks of the steps up to this one have come, and so has all that was sent before."""
+        self.intake.window.close_through = max(self.intake.window.close_through, step)
+
+    def finish(self) -> None:
+        """The input has ended: all steps that were announced or reported are due."""
+        self.intake.window.finish()
+
+    def drain(self) -> tuple[Rejected, ...]:
+        """Dead letters of the readings whose activation never came; after the last step was closed."""
+        return tuple(refuse_waiting(*entry) for entry in self.intake.window.drain())
+
+    def close_next(self) -> ClosedStep | None:
+        """Close the next step if it is due: decide, account, only then draw values.
+
+        :class:`AccountingFailedError` when it cannot be accounted; nothing of it may be published then, and
+        the engine must not go on.
+        """
+        due = self.take_due()
+        if due is None:
+            return None
+        if due.stored is not None:
+            return self.complete(due, Decided(due.stored.schedule, due.stored.why))
+        return self.complete(due, self._policy.decide(due.closed.step, due.closed.sensors))
+
+    def take_due(self) -> DueStep | None:
+        """The next step if it is due; it must be completed before anything else is asked of the engine.
+
+        For a runner that decides by itself, where people's accounts are elsewhere.
+        """
+        if not self.is_due():
+            return None
+        closed = self.intake.window.close()
+        return DueStep(closed, self._stored.pop(closed.step, None))
+
+    def complete(self, due: DueStep, decided: Decided) -> ClosedStep:
+        """Account the decided step and draw its values; what was stored of it stands."""
+        closed, stored = due
+        schedule, why = decided
+        self._account(schedule)
+        release = self._release(schedule, closed) if stored is None else stored.release
+        return ClosedStep(
+            schedule=schedule,
+            release=release,
+            missing=tuple(name for name in closed.sensors if name not in closed.counts),
+            summary=self.accountant.summary(),
+            records=risk_records(self.accountant, closed.step, self._risk_every),
+            rejected=tuple(refuse_waiting(closed.step, *entry) for entry in closed.waiting.items()),
+            is_replayed=stored is not None,
+            why=why,
+        )
+
+    def _account(self, schedule: StepSchedule) -> None:
+        """Account a step, or stop everything."""
+        try:
+            self._policy.accounted(schedule)
+            self.accountant.apply(schedule)
+        except TallyguardError as error:
+            raise AccountingFailedError(
+                f"step {schedule.step} must be accounted before it is published",
+                error,
+                "nothing of it was published; mend the cause and start again on the same output",
+            ) from error
+
+    def _release(self, schedule: StepSchedule, closed: ClosedCounts) -> StepRelease:
+        """The message of a step."""
+        counts = [closed.counts.get(release.sensor.name) for release in schedule.releases]
+        values = self._publisher.publish(schedule, counts)
+        return release_of(schedule, values)
+
+
+def release_of(schedule: StepSchedule, values: Sequence[PublishedValue]) -> StepRelease:
+    """The message of a step whose values were drawn: every tier's, where a reading has tiers."""
+    return StepRelease(step=schedule.step, releases=tuple(map(_sensor_value, schedule.releases, values)))
+
+
+def risk_records(accountant: Accountant, step: int, every: int) -> RiskRecords:
+    """Risks after a step of those who crossed a threshold, and of everybody at each ``every``-th step."""
+    risk = accountant.risk()
+    person = np.arange(risk.size) if step % every == 0 else accountant.crossings()
+    return RiskRecords(
+        person,
+        risk[person],
+        accountant.baseline()[person],
+        accountant.added()[person],
+        tuple(map(accountant.decided_by, person.tolist())),
+    )
+
+
+def _sensor_value(release: SensorRelease, value: PublishedValue) -> SensorValue:
+    """What is said of one sensor; without a value it is released as nothing."""
+    name, mechanism = release.sensor.name, release.mechanism
+    if value is None:
+        return SensorValue(sensor=name, mechanism=_SUPPRESSED)
+    if isinstance(mechanism, Tiered) and isinstance(value, TierValues):
+        return _tiered_value(name, mechanism, value)
+    fields = {"sensor": name, "mechanism": mechanism.name, **mechanism.parameters, "value": value}
+    return SensorValue.model_validate(fields)
+
+
+def _tiered_value(sensor: str, mechanism: Tiered, values: TierValues) -> SensorValue:
+    """Every tier's value; the one for everybody is that of the least informed."""
+    tiers = {
+        name: TierValue.of(epsilon, values.drawn[name], values.told[name])
+        for name, epsilon in mechanism.tiers
+    }
+    least = next(iter(tiers.values()))
+    return SensorValue(
+        sensor=sensor, mechanism=mechanism.name, epsilon=least.epsilon, value=least.value, tiers=tiers
+    )

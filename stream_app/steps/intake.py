@@ -1,0 +1,181 @@
+"""Which messages are taken: known sensors, announced steps, no contradiction, neither late nor far ahead.
+
+Everything refused becomes a dead letter with a reason of :class:`stream_app.wire.messages.Reason` and a hint.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from models.exceptions import SensorError
+from models.releases.sensors import SensorRegistry
+from stream_app.steps.window import OpenStep, Origin, StepWindow, WaitingReading
+from stream_app.wire.messages import Activation, Outcome, Reading, Reason, Rejected, reject
+
+
+class Receipt(NamedTuple):
+    """What became of one message: the fate of readings decided by it, and its dead letters.
+
+    A reading that waits for the activation of its step has no fate yet.
+    """
+
+    outcomes: tuple[Outcome, ...] = ()
+    rejected: tuple[Rejected, ...] = ()
+
+
+MAX_WAITING = 100_000
+"""Readings that may wait for the activation of their step; more are refused."""
+
+_TOO_MANY_WAITING = f"{MAX_WAITING} readings wait for the activation of their step; announce steps first"
+_ACCEPTED = Receipt((Outcome.ACCEPTED,))
+_DUPLICATE = Receipt((Outcome.DUPLICATE,))
+_NOTHING = Receipt()
+
+
+class Intake:
+    """Checks messages against the sensors and enters them in the window of open steps."""
+
+    def __init__(self, registry: SensorRegistry, window: StepWindow, max_ahead: int) -> None:
+        self.registry = registry
+        self.window = window
+        self.max_ahead = max_ahead
+
+    def receive(self, message: Activation | Reading, origin: Origin) -> Receipt:
+        """Take one message; never raises for what a message says."""
+        if isinstance(message, Reading):
+            return self._reading(message, origin)
+        return self._activation(message, origin)
+
+    def _reading(self, reading: Reading, origin: Origin) -> Receipt:
+        """Take a count, keep it until its step is announced, or refuse it."""
+        if reading.sensor not in self.registry:
+            return _refused(origin, Reason.UNKNOWN_SENSOR, self._unknown(reading.sensor))
+        if reading.step < self.window.next_step:
+            return self._late_reading(reading, origin)
+        if reading.step >= self.window.next_step + self.max_ahead:
+            return _refused(origin, Reason.TOO_FAR_AHEAD, self._too_far(reading.step))
+        step = self.window.at(reading.step)
+        if step.sensors is None:
+            return self._wait(step, reading, origin)
+        if reading.sensor not in step.active:
+            return _refused(origin, Reason.NO_ACTIVATION, _not_active(reading.step, reading.sensor))
+        known = step.counts.get(reading.sensor)
+        if known is not None:
+            return _repetition(known, reading, origin)
+        self.window.accept(reading.step, reading.sensor, reading.count)
+        return _ACCEPTED
+
+    def _wait(self, step: OpenStep, reading: Reading, origin: Origin) -> Receipt:
+        """Keep a reading until its step is announced, unless too many are kept."""
+        known = step.waiting.get(reading.sensor)
+        if known is not None:
+            return _repetition(known.count, reading, origin)
+        if self.window.waiting_count >= MAX_WAITING:
+            return _refused(origin, Reason.TOO_MANY_WAITING, _TOO_MANY_WAITING)
+        step.waiting[reading.sensor] = WaitingReading(reading.count, origin.source)
+        return _NOTHING
+
+    def _late_reading(self, reading: Reading, origin: Origin) -> Receipt:
+        """A reading of a closed step: a repetition at best."""
+        closed = self.window.closed(reading.step)
+        known = None if closed is None else closed.counts.get(reading.sensor)
+        if known is not None:
+            return _repetition(known, reading, origin)
+        hint = (
+            f"step {reading.step} is closed, the next is {self.window.next_step}; send earlier or raise grace"
+        )
+        return _refused(origin, Reason.LATE_READING, hint)
+
+    def _activation(self, activation: Activation, origin: Origin) -> Receipt:
+        """Announce a step, or refuse the announcement."""
+        unknown = next((name for name in activation.sensors if name not in self.registry), None)
+        if unknown is not None:
+            return _unannounced(origin, Reason.UNKNOWN_SENSOR, self._unknown(unknown))
+        if len(set(activation.sensors)) != len(activation.sensors):
+            return _unannounced(origin, Reason.REPEATED_SENSOR, "name each sensor once")
+        if activation.step < self.window.next_step:
+            return self._late_activation(activation, origin)
+        if activation.step >= self.window.next_step + self.max_ahead:
+            return _unannounced(origin, Reason.TOO_FAR_AHEAD, self._too_far(activation.step))
+        step = self.window.at(activation.step)
+        if step.sensors is not None:
+            return _reannounced(step, activation, origin, Reason.CONTRADICTING_ACTIVATION)
+        step.announce(activation.sensors)
+        return self._admit_waiting(activation.step, step)
+
+    def _late_activation(self, activation: Activation, origin: Origin) -> Receipt:
+        """An activation of a closed step: a repetition at best."""
+        closed = self.window.closed(activation.step)
+        return _reannounced(closed or OpenStep(), activation, origin, Reason.LATE_ACTIVATION)
+
+    def _admit_waiting(self, number: int, step: OpenStep) -> Receipt:
+        """Decide the readings that came before the activation of their step."""
+        if not step.waiting:
+            return _NOTHING
+        waiting, step.waiting = step.waiting, {}
+        outcomes, rejected = [], []
+        for sensor, reading in waiting.items():
+            if sensor in step.active:
+                self.window.accept(number, sensor, reading.count)
+                outcomes.append(Outcome.ACCEPTED)
+            else:
+                rejected.append(refuse_waiting(number, sensor, reading))
+                outcomes.append(Outcome.REJECTED)
+        return Receipt(tuple(outcomes), tuple(rejected))
+
+    def _unknown(self, sensor: str) -> str:
+        """The closest known sensor names, in words."""
+        try:
+            self.registry.get(sensor)
+        except SensorError as error:
+            return f"no sensor {sensor!r}; {error.remedy}"
+        return ""
+
+    def _too_far(self, step: int) -> str:
+        """Why a step far ahead is not believed."""
+        return (
+            f"step {step} is {self.max_ahead} or more ahead of the next step {self.window.next_step}; "
+            "correct the sender's clock, or raise max_ahead after a long silence"
+        )
+
+
+def refuse_waiting(step: int, sensor: str, reading: WaitingReading) -> Rejected:
+    """The dead letter of a reading whose activation never came; its payload in the plainest form."""
+    payload = Reading(v=1, step=step, sensor=sensor, count=reading.count).line().rstrip()
+    return reject(reading.source, payload, Reason.NO_ACTIVATION, _not_active(step, sensor))
+
+
+def _repetition(known: int, reading: Reading, origin: Origin) -> Receipt:
+    """The same count again changes nothing; another one is a second release, and refused."""
+    if known == reading.count:
+        return _DUPLICATE
+    hint = (
+        f"sensor {reading.sensor!r} has reported another count for step {reading.step}; the first one stands"
+    )
+    return _refused(origin, Reason.CONTRADICTING_READING, hint)
+
+
+def _reannounced(step: OpenStep, activation: Activation, origin: Origin, reason: Reason) -> Receipt:
+    """The same sensors again change nothing, in whatever order."""
+    if step.sensors is not None and step.active == set(activation.sensors):
+        return _NOTHING
+    hint = {
+        Reason.CONTRADICTING_ACTIVATION: f"step {activation.step} has been announced with other sensors",
+        Reason.LATE_ACTIVATION: f"step {activation.step} is closed; announce steps before their counts",
+    }[reason]
+    return _unannounced(origin, reason, hint)
+
+
+def _not_active(step: int, sensor: str) -> str:
+    """What to do about a count nobody announced."""
+    return f"sensor {sensor!r} is not announced for step {step}; send its activation first"
+
+
+def _refused(origin: Origin, reason: Reason, hint: str) -> Receipt:
+    """A refused reading."""
+    return Receipt((Outcome.REJECTED,), (reject(*origin, reason, hint),))
+
+
+def _unannounced(origin: Origin, reason: Reason, hint: str) -> Receipt:
+    """A refused activation."""
+    return Receipt((), (reject(*origin, reason, hint),))

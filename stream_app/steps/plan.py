@@ -1,0 +1,123 @@
+"""What a run will do, from its settings and before any count: sensors, announcements, policy, accountant."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from accounting.continuous.accountant import ContinuousAccountant, HorizonSettings
+from models.priors.population import Population
+from models.releases.schedule import Schedule
+from models.releases.sensors import SensorRegistry
+from stream_app.exceptions import SettingsError
+from stream_app.setup.schedule_files import load_schedule
+from stream_app.setup.sensor_files import load_registry
+from stream_app.setup.settings import Settings
+from stream_app.steps.policy import (
+    BudgetPolicy,
+    FixedPolicy,
+    Policy,
+    ScheduledPolicy,
+    announced_sensors,
+    policy_from,
+)
+from stream_app.steps.tier_continuation import TierLevels
+from stream_app.steps.tier_views import tier_names
+from stream_app.wire.csv_messages import load_activations
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is known before any count: sensors, announcements, mechanisms, the slot of step 0, tiers."""
+
+    registry: SensorRegistry
+    announced: Mapping[int, tuple[str, ...]]
+    policy: Policy
+    first_slot: int
+    tiers: tuple[str, ...] = ()
+    tier_levels: TierLevels = field(default_factory=TierLevels)
+
+
+SHARPENED_UNASKED = 5_000
+"""People up to whom the dear bounds cost less than a second a step, so that nobody has to ask for them."""
+
+
+def make_plan(settings: Settings, schedule: Path | None, population: Population) -> Plan:
+    """Sensors, announcements and policy of a run with a schedule (JSON), activations (CSV) or neither."""
+    registry = load_registry(settings.sensors, population.location_names)
+    if schedule is None or is_activations(schedule):
+        announced = {} if schedule is None else load_activations(schedule, registry)
+        policy = policy_from(settings.release, registry, announced)
+        levels = TierLevels.of(settings.release.tiers)
+        tiers = tier_names(policy.mechanisms())
+        return Plan(registry, announced, policy, settings.first_slot, tiers, levels)
+    return follow_schedule(settings, load_schedule(schedule, registry), registry)
+
+
+def follow_schedule(settings: Settings, schedule: Schedule, registry: SensorRegistry) -> Plan:
+    """Sensors, announcements and policy where a schedule says what is released at best."""
+    policy = policy_from(settings.release, registry)
+    tiers = tiers_of(schedule, policy)
+    levels = TierLevels.of(settings.release.tiers, schedule.steps)
+    first_slot = first_slot_of(settings, schedule)
+    announced = announced_sensors(schedule)
+    return Plan(registry, announced, following(schedule, policy), first_slot, tiers, levels)
+
+
+def is_activations(path: Path) -> bool:
+    """Whether a file of what is known beforehand holds activations (CSV), else it is a schedule (JSON)."""
+    return path.suffix.lower() == ".csv"
+
+
+def tiers_of(schedule: Schedule, policy: FixedPolicy | BudgetPolicy) -> tuple[str, ...]:
+    """The tiers that a schedule file and the settings release to, least informed first."""
+    scheduled = (release.mechanism for step in schedule.steps for release in step.releases)
+    return tier_names([*policy.mechanisms(), *scheduled])
+
+
+def following(schedule: Schedule, policy: FixedPolicy | BudgetPolicy) -> Policy:
+    """The policy of a schedule file: its mechanisms, or under a risk budget none better."""
+    if isinstance(policy, BudgetPolicy):
+        policy.follow(schedule)
+        return policy
+    return ScheduledPolicy(schedule, policy)
+
+
+def first_slot_of(settings: Settings, schedule: Schedule) -> int:
+    """The slot of step 0: said by the settings or by the schedule; 0 stands for nothing said."""
+    said = {settings.first_slot, schedule.first_slot} - {0}
+    if len(said) > 1:
+        raise SettingsError(
+            "first_slot must be the same in settings and schedule",
+            f"{settings.first_slot} and {schedule.first_slot}",
+            "correct one of them",
+        )
+    return said.pop() if said else 0
+
+
+def sharpens(settings: Settings, people: int) -> bool:
+    """Whether a run with so many people looks again at high risks; what the settings say counts first.
+
+    Workers on Kafka never do so unasked: none of them knows how many people there are.
+    """
+    if settings.sharpen is not None:
+        return settings.sharpen
+    return not settings.kafka.servers and people <= SHARPENED_UNASKED
+
+
+def new_accountant(settings: Settings, plan: Plan, population: Population) -> ContinuousAccountant:
+    """The accountant before the first step."""
+    return ContinuousAccountant(population, horizon_settings(settings, plan.first_slot, len(population)))
+
+
+def horizon_settings(settings: Settings, first_slot: int, people: int) -> HorizonSettings:
+    """What the accountant of a run with so many people is told."""
+    return HorizonSettings(
+        settings.horizon,
+        settings.mistakes,
+        settings.thresholds,
+        first_slot,
+        sharpen=sharpens(settings, people),
+        sharpen_above=settings.sharpen_above,
+    )

@@ -1,0 +1,19 @@
+"""Which mechanism for which sensor: decided from schedule, priors and settings, never from a count.
+
+So a decision says nothing about anybody and needs no accounting of its own.
+"""
+
+from stream_app.steps.policy.base import Decided, Policy, ScheduledPolicy, announced_sensors
+from stream_app.steps.policy.budget import BudgetPolicy
+from stream_app.steps.policy.fixed import FixedPolicy
+from stream_app.steps.policy.from_settings import policy_from
+
+__all__ = [
+    "BudgetPolicy",
+    "Decided",
+    "FixedPolicy",
+    "Policy",
+    "ScheduledPolicy",
+    "announced_sensors",
+    "policy_from",
+]

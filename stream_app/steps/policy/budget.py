@@ -1,0 +1,110 @@
+"""The least error that keeps a risk budget, step by step."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from accounting.continuous.accountant import ContinuousAccountant
+from accounting.decisions.risk_budget import RiskLimit
+from accounting.decisions.search import SearchSettings
+from accounting.decisions.step_decision import Decision, StepDecider, decide
+from accounting.decisions.what_if.questions import WhatIf
+from accounting.decisions.what_if.refined_check import DearSettings
+from models.releases.schedule import Schedule, StepSchedule
+from models.releases.sensors import Sensor, SensorRegistry
+from stream_app.exceptions import SettingsError
+from stream_app.steps.policy.base import Decided, announced_sensors
+from stream_app.steps.policy.fixed import StepMechanism
+from stream_app.steps.policy.menu import Menu
+from stream_app.wire.messages import DecisionReason
+
+
+class BudgetPolicy:
+    """Asks the accounts what each way of releasing a step would do to people, and takes the best left.
+
+    In one process :meth:`bind` gives it the accounts; where they are elsewhere, whoever runs it talks them
+    through :meth:`decider` (see :mod:`stream_app.steps.policy.proposals`).
+    """
+
+    def __init__(
+        self,
+        registry: SensorRegistry,
+        menu: Menu,
+        limit: RiskLimit,
+        search: SearchSettings | None = None,
+        announced: Mapping[int, tuple[str, ...]] | None = None,
+        look_ahead: int = 0,
+    ) -> None:
+        """``look_ahead`` steps beyond the one at hand share what is left, if they are ``announced``."""
+        self.limit = limit
+        self._registry = registry
+        self._menu = menu
+        self._search = search or SearchSettings()
+        self._announced = dict(announced or {})
+        self._look_ahead = look_ahead
+        self._wished: dict[int, StepSchedule] = {}
+        self._what_if: WhatIf | None = None
+
+    def follow(self, schedule: Schedule) -> None:
+        """Take a schedule's mechanisms as the best that its sensors may be released with."""
+        self._wished = {step.step: step for step in schedule.steps}
+        self._announced = announced_sensors(schedule)
+
+    def bind(self, accountant: ContinuousAccountant, dear: DearSettings | None = None) -> None:
+        """Decide for the people of this accountant, from its next step on.
+
+        ``dear`` bounds are used where the accountant sharpens.
+        """
+        self._what_if = WhatIf(accountant, self.limit, dear)
+
+    def decider(self, step: int, sensors: Sequence[str]) -> StepDecider:
+        """The questions to ask about a step."""
+        known = [self._registry.get(name) for name in sensors]
+        wished = self._wished.get(step)
+        at_best = {} if wished is None else {r.sensor.name: r.mechanism for r in wished.releases}
+        choices = [self._menu.choice(sensor, step, at_best.get(sensor.name)) for sensor in known]
+        people = None if self._what_if is None else self._what_if.people
+        must_be_raw = self._menu.must_be_raw(known)
+        return StepDecider(step, choices, self.limit, self._search, must_be_raw, people)
+
+    def coming(self, step: int) -> tuple[tuple[Sensor, ...], ...]:
+        """The announced sensors of each of the steps that what is left is shared with."""
+        return tuple(
+            tuple(self._registry.get(name) for name in self._announced.get(later, ()))
+            for later in range(step + 1, step + 1 + self._look_ahead)
+        )
+
+    def decide(self, step: int, sensors: Sequence[str]) -> Decided:
+        """The decision for the people at hand; :class:`SettingsError` if there are none bound."""
+        if self._what_if is None:
+            raise SettingsError(
+                "a risk budget must know whose risk it limits",
+                "no accounts",
+                "bind the policy to an accountant",
+            )
+        known = [self._registry.get(name) for name in sensors]
+        asked = self._what_if.next_step(known, self.coming(step))
+        return decided(decide(self.decider(step, sensors), asked.tally))
+
+    def accounted(self, step: StepSchedule) -> None:
+        """Remember who was over the limit, where that matters later."""
+        if self._what_if is not None:
+            self._what_if.note(step)
+
+    def mechanisms(self) -> tuple[StepMechanism, ...]:
+        """Every mechanism beside noise and raw that may be decided on."""
+        return self._menu.mechanisms()
+
+
+def decided(decision: Decision) -> Decided:
+    """A decision as the engine and its log take it."""
+    why = DecisionReason(
+        because=decision.because,
+        people=decision.people,
+        allowed=decision.allowed,
+        natural=decision.natural,
+        over=decision.over,
+        dear=decision.dear,
+        rounds=decision.rounds,
+    )
+    return Decided(decision.schedule, why)

@@ -1,0 +1,49 @@
+"""One configured mechanism a sensor, whatever was released before."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias
+
+from models.mechanisms import Mechanism
+from models.mechanisms.correlated import CorrelatedSteps
+from models.releases.schedule import SensorRelease, StepSchedule
+from models.releases.sensors import SensorRegistry
+from stream_app.steps.policy.base import Decided
+
+StepMechanism: TypeAlias = Mechanism | CorrelatedSteps
+"""The same mechanism at every step, or one that knows the step's place in its noise window."""
+
+
+class FixedPolicy:
+    """One mechanism for all sensors, with exceptions by sensor."""
+
+    def __init__(
+        self,
+        registry: SensorRegistry,
+        default: StepMechanism,
+        exceptions: Mapping[str, StepMechanism] | None = None,
+    ) -> None:
+        self._registry = registry
+        self._default = default
+        self._exceptions = dict(exceptions or {})
+
+    def decide(self, step: int, sensors: Sequence[str]) -> Decided:
+        """The step with each sensor's configured mechanism."""
+        releases = (
+            SensorRelease(self._registry.get(name), at_step(self._exceptions.get(name, self._default), step))
+            for name in sensors
+        )
+        return Decided(StepSchedule(step, tuple(releases)))
+
+    def accounted(self, step: StepSchedule) -> None:
+        """Nothing depends on what was released before."""
+
+    def mechanisms(self) -> tuple[StepMechanism, ...]:
+        """Every mechanism that may be decided on."""
+        return self._default, *self._exceptions.values()
+
+
+def at_step(mechanism: StepMechanism, step: int) -> Mechanism:
+    """The mechanism a sensor has in one step."""
+    return mechanism.at_step(step) if isinstance(mechanism, CorrelatedSteps) else mechanism

@@ -1,0 +1,120 @@
+"""From the settings to a policy; everything that is wrong with them is said with its place."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from accounting.decisions.search import SearchSettings
+from models import mechanisms
+from models.exceptions import MechanismError
+from models.mechanisms import Correlated, Gaussian, Tiered
+from models.mechanisms.correlated import CorrelatedSteps, know_design
+from models.noise.correlated_noise import CorrelatedNoise
+from models.releases.sensors import SensorRegistry
+from stream_app.exceptions import SettingsError
+from stream_app.setup.settings import (
+    BUDGET,
+    BudgetSettings,
+    ReleaseSettings,
+    SensorPolicy,
+    mechanism_of,
+    policy_parameters,
+)
+from stream_app.steps.policy.budget import BudgetPolicy
+from stream_app.steps.policy.fixed import FixedPolicy, StepMechanism
+from stream_app.steps.policy.menu import Menu, SensorWishes
+
+
+def policy_from(
+    settings: ReleaseSettings,
+    registry: SensorRegistry,
+    announced: Mapping[int, tuple[str, ...]] | None = None,
+) -> FixedPolicy | BudgetPolicy:
+    """The policy of the settings; :class:`SettingsError` for unknown sensors, mechanisms and parameters.
+
+    ``announced`` are the sensors of the steps known beforehand, for a policy that looks ahead.
+    """
+    if settings.covariance is not None:  # a schedule may name the design too
+        know_design(_covariance(settings.covariance))
+    for name in settings.sensors:
+        registry.get(name)
+    if settings.mechanism == BUDGET:
+        return _budget_policy(settings, registry, announced or {})
+    exceptions = {
+        name: _mechanism(f"release.sensors.{name}", exception, settings)
+        for name, exception in settings.sensors.items()
+    }
+    return FixedPolicy(registry, _mechanism("release", settings, settings), exceptions)
+
+
+def _budget_policy(
+    settings: ReleaseSettings, registry: SensorRegistry, announced: Mapping[int, tuple[str, ...]]
+) -> BudgetPolicy:
+    budget = settings.budget
+    limit = budget.limit
+    if limit is None:
+        raise SettingsError(
+            "release.budget must limit risk or added risk", "neither", "set release.budget.risk or .added"
+        )
+    wishes = {name: _wishes(name, exception, settings) for name, exception in settings.sensors.items()}
+    return BudgetPolicy(
+        registry,
+        Menu(_standard_wishes(budget), wishes),
+        limit,
+        SearchSettings(budget.exact_up_to, budget.rounds, budget.most_sensors),
+        announced,
+        budget.look_ahead,
+    )
+
+
+def _standard_wishes(budget: BudgetSettings) -> SensorWishes:
+    """What is wanted of a sensor without settings of its own."""
+    return SensorWishes(
+        noised=tuple(_gaussian("release.budget.sigmas", sigma) for sigma in budget.sigmas),
+        max_sigma=budget.max_sigma,
+        raw=budget.raw,
+    )
+
+
+def _wishes(name: str, policy: SensorPolicy, settings: ReleaseSettings) -> SensorWishes:
+    """What is wanted of one sensor; a mechanism of its own is the only one it is released with."""
+    budget, where = settings.budget, f"release.sensors.{name}"
+    sigmas = budget.sigmas if policy.sigmas is None else policy.sigmas
+    own = None
+    if mechanism_of(policy, settings) != BUDGET:
+        own = _mechanism(where, policy, settings)
+    return SensorWishes(
+        noised=tuple(_gaussian(f"{where}.sigmas", sigma) for sigma in sigmas),
+        max_sigma=budget.max_sigma if policy.max_sigma is None else policy.max_sigma,
+        raw=budget.raw if policy.raw is None else policy.raw,
+        weight=policy.weight,
+        only=own,
+    )
+
+
+def _gaussian(where: str, sigma: float) -> Gaussian:
+    try:
+        return Gaussian(sigma)
+    except MechanismError as error:
+        raise SettingsError(f"{where}: {error.must}", error.got, error.remedy) from error
+
+
+def _covariance(path: Path) -> CorrelatedNoise:
+    try:
+        return CorrelatedNoise.load(path)
+    except MechanismError as error:
+        raise SettingsError(f"release.covariance: {error.must}", error.got, error.remedy) from error
+
+
+def _mechanism(where: str, policy: ReleaseSettings | SensorPolicy, release: ReleaseSettings) -> StepMechanism:
+    """The mechanism a section of the settings names; tiers and covariance are the deployment's."""
+    name, parameters = policy_parameters(policy, release)
+    try:
+        if name == Correlated.name and release.covariance is not None and not parameters:
+            return CorrelatedSteps(_covariance(release.covariance))
+        if name == Tiered.name and not parameters:
+            return Tiered(tuple(release.tiers.items()))
+        return mechanisms.parse(name, parameters)
+    except MechanismError as error:
+        raise SettingsError(f"{where}: {error.must}", error.got, error.remedy) from error

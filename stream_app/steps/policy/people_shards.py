@@ -1,0 +1,57 @@
+"""How people are split into partitions, and ordered within them, by pseudonym alone.
+
+One process that decides for everybody splits its work in the same way, so that it decides as many workers do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from hashlib import blake2b
+
+import numpy as np
+
+from accounting.decisions.what_if.refined_check import DearSettings
+from stream_app.setup.settings import Settings
+
+_SEED, _MIX, _WORD = 0x9747B28C, 0x5BD1E995, 0xFFFFFFFF
+
+
+def partition_of(key: str, partitions: int) -> int:
+    """The partition a broker's clients put a key in: Austin Appleby's MurmurHash2 of its bytes, modulo."""
+    return (murmur2(key.encode()) & 0x7FFFFFFF) % partitions
+
+
+def murmur2(data: bytes) -> int:
+    """MurmurHash2, 32 bits, with the seed that Kafka's clients use."""
+    value = (_SEED ^ len(data)) & _WORD
+    whole = len(data) - len(data) % 4
+    for at in range(0, whole, 4):
+        word = int.from_bytes(data[at : at + 4], "little") * _MIX & _WORD
+        word = (word ^ (word >> 24)) * _MIX & _WORD
+        value = (value * _MIX & _WORD) ^ word
+    if whole < len(data):
+        value = (value ^ int.from_bytes(data[whole:], "little")) * _MIX & _WORD
+    value = (value ^ (value >> 13)) * _MIX & _WORD
+    return value ^ (value >> 15)
+
+
+def decision_shares(settings: Settings, pseudonyms: Sequence[str]) -> DearSettings | None:
+    """The dear evaluations that settings give to decisions: shared out alike in a plan, a run, a worker."""
+    return dear_settings(pseudonyms, settings.release.budget.dear, settings.kafka.partitions)
+
+
+def dear_settings(pseudonyms: Sequence[str], evaluations: int, partitions: int) -> DearSettings | None:
+    """An even part of the evaluations for each partition of these people; None for none at all."""
+    if evaluations < partitions:
+        return None
+    return DearSettings(
+        evaluations,
+        partitions,
+        np.array([partition_of(name, partitions) for name in pseudonyms], dtype=np.int64),
+        np.array([_rank(name) for name in pseudonyms], dtype=np.int64),
+    )
+
+
+def _rank(pseudonym: str) -> int:
+    """A place in an order that does not depend on where or when a person was read."""
+    return int.from_bytes(blake2b(pseudonym.encode(), digest_size=7).digest(), "big")

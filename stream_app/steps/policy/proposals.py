@@ -1,0 +1,351 @@
+"""Decisions where people's accounts are elsewhere: a proposal a round, an answer from each partition.
+
+The release worker proposes candidates for a step; each partition answers how many of its people each
+candidate would put over the limit. Answers add up: the decision is the one a single process finds. Proposals
+follow from settings and schedule, answers from priors and what was accounted: neither knows a count.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from functools import cached_property, reduce
+from math import lcm
+from operator import add, ge
+from typing import Annotated, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from accounting.decisions.over_limit import Tally
+from accounting.decisions.risk_budget import RiskLimit
+from accounting.decisions.step_decision import StepDecider
+from accounting.decisions.what_if.questions import NextStep, WhatIf
+from models import mechanisms
+from models.exceptions import ScheduleError
+from models.mechanisms import Mechanism
+from models.releases.schedule import SensorRelease, StepSchedule
+from models.releases.sensors import Sensor, SensorRegistry
+from stream_app.exceptions import SettingsError
+from stream_app.steps.policy.base import Decided
+from stream_app.steps.policy.budget import decided
+from stream_app.wire.messages import MAX_STEP, Finite, Name, Step, Version
+
+MAX_CYCLE = 100_000
+"""Slots of a cycle that all partitions have in common, at most: ten weeks of minutes are as many."""
+
+Count = Annotated[int, Field(ge=0, le=MAX_STEP)]
+
+
+class _Exchange(BaseModel):
+    """What both messages share: frozen, strict, nothing unknown."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    v: Version = 1
+
+    def line(self) -> bytes:
+        """The message as one line of ASCII JSON."""
+        return self.model_dump_json(exclude_none=True, ensure_ascii=True).encode() + b"\n"
+
+
+class Option(BaseModel):
+    """A mechanism that a sensor may be released with."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    mechanism: Name
+    parameters: Mapping[str, Finite] = Field(default_factory=dict)
+
+
+class SensorOptions(BaseModel):
+    """A sensor's options by their places in the proposal; candidates name them by position here."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    sensor: Name
+    options: tuple[Count, ...]
+
+
+class Limit(BaseModel):
+    """The risk budget that is asked about; see :class:`accounting.decisions.risk_budget.RiskLimit`.
+
+    ``evaluations`` of the dear bounds may be spent on a step, by the settings of whoever asks.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    share: float
+    risk: float | None = None
+    added: float | None = None
+    habits_apart: bool = False
+    in_hindsight: bool = False
+    reserve: float
+    evaluations: Count = 0
+
+    @classmethod
+    def of(cls, limit: RiskLimit, evaluations: int) -> Limit:
+        """The message form of a limit."""
+        return cls(
+            share=limit.share,
+            risk=limit.risk,
+            added=limit.added,
+            habits_apart=limit.habits_apart,
+            in_hindsight=limit.in_hindsight,
+            reserve=limit.reserve,
+            evaluations=evaluations,
+        )
+
+
+class Source(BaseModel):
+    """Who asks: the ``deployment`` by its digest, and a ``session`` that is another one after every start."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    deployment: Name
+    session: Name
+
+
+class Proposal(_Exchange):
+    """Candidates for a step. ``coming`` are the sensors of the steps that what is left is shared with.
+
+    What sensors have in common stands once in ``options``, so that many sensors fit in a record. A partition
+    with more than ``enough`` people over the limit need not count them: all are.
+    """
+
+    type: Literal["proposal"] = "proposal"
+    source: Source
+    step: Step
+    round: Count
+    limit: Limit
+    options: tuple[Option, ...]
+    sensors: tuple[SensorOptions, ...]
+    candidates: tuple[tuple[Count, ...], ...]
+    enough: Count | None = None
+    coming: tuple[tuple[Name, ...], ...] = ()
+
+    @model_validator(mode="after")
+    def _names_what_there_is(self) -> Self:
+        """Candidates and sensors name options that are there."""
+        if any(k >= len(self.options) for each in self.sensors for k in each.options):
+            raise ValueError("options of a sensor must be among those of the proposal")
+        counts = [len(each.options) for each in self.sensors]
+        for candidate in self.candidates:
+            if len(candidate) != len(counts) or any(map(ge, candidate, counts)):
+                raise ValueError("a candidate must name one option of each sensor")
+        return self
+
+    @cached_property
+    def identity(self) -> str:
+        """The digest of everything that is asked, and by whom: what an answer names."""
+        return hashlib.sha256(self.line()).hexdigest()[:32]
+
+    def schedules(self, registry: SensorRegistry) -> tuple[StepSchedule, ...]:
+        """Each candidate as a step; :class:`ScheduleError` for one that chooses no option of each sensor."""
+        options = [mechanisms.parse(each.mechanism, dict(each.parameters)) for each in self.options]
+        try:
+            known = [
+                [SensorRelease(registry.get(each.sensor), options[k]) for k in each.options]
+                for each in self.sensors
+            ]
+            return tuple(
+                StepSchedule(self.step, tuple(of[k] for of, k in zip(known, candidate, strict=True)))
+                for candidate in self.candidates
+            )
+        except (IndexError, ValueError):
+            raise ScheduleError(
+                f"each candidate of step {self.step} must choose one of its options for each sensor",
+                "another choice",
+                "propose again",
+            ) from None
+
+
+class Answer(_Exchange):
+    """One partition's tally of the ``proposal`` with this identity.
+
+    See :class:`accounting.decisions.over_limit.Tally`.
+    """
+
+    type: Literal["answer"] = "answer"
+    proposal: Name
+    step: Step
+    round: Count
+    partition: Count
+    people: Count
+    natural_now: Count
+    natural: Annotated[tuple[Count, ...], Field(max_length=MAX_CYCLE)]
+    over: tuple[Count, ...]
+    dear: tuple[Count, ...]
+
+    @property
+    def tally(self) -> Tally:
+        """The counts alone."""
+        return Tally(self.people, self.natural_now, self.natural, self.over, self.dear)
+
+
+class Respondent:
+    """Answers proposals for the people of one partition.
+
+    Make a new one when the partition's accountant is replaced, as when people join or leave.
+    """
+
+    def __init__(
+        self,
+        partition: int,
+        what_if: WhatIf,
+        registry: SensorRegistry,
+        deployment: str,
+        evaluations: int = 0,
+    ) -> None:
+        """``deployment`` is the digest of what these people are accounted with.
+
+        ``evaluations`` of the dear bounds a step are what the settings give to all partitions together.
+        """
+        self._limit = Limit.of(what_if.limit, evaluations)
+        self._partition = partition
+        self._what_if = what_if
+        self._registry = registry
+        self._deployment = deployment
+        self._asked: tuple[Proposal, NextStep] | None = None
+
+    def answer(self, proposal: Proposal) -> Answer | None:
+        """The partition's answer; None for a step that is not next: an answer would be about another state.
+
+        None for another deployment, too. :class:`SettingsError` when the limit is not the one this worker
+        was started with.
+        """
+        if proposal.step != self._what_if.next_step_number:
+            return None
+        if proposal.source.deployment != self._deployment:
+            return None
+        if proposal.limit != self._limit:
+            raise SettingsError(
+                "proposals must ask about the risk budget of this worker's settings",
+                proposal.limit,
+                "start all workers with the same settings",
+            )
+        tally = self._questions(proposal).tally(proposal.schedules(self._registry), proposal.enough)
+        return Answer(
+            proposal=proposal.identity,
+            step=proposal.step,
+            round=proposal.round,
+            partition=self._partition,
+            people=tally.people,
+            natural_now=tally.natural_now,
+            natural=tally.natural,
+            over=tally.over,
+            dear=tally.dear,
+        )
+
+    def _questions(self, proposal: Proposal) -> NextStep:
+        """The what-if state of the step, found once for all rounds that one source asks about it."""
+        if self._asked is None or proposal.round == 0 or not _continues(self._asked[0], proposal):
+            sensors = [self._registry.get(each.sensor) for each in proposal.sensors]
+            coming = [[self._registry.get(name) for name in names] for names in proposal.coming]
+            self._asked = proposal, self._what_if.next_step(sensors, coming)
+        return self._asked[1]
+
+
+def _continues(earlier: Proposal, later: Proposal) -> bool:
+    """Whether both are rounds of one question."""
+    return (earlier.source, earlier.step, earlier.options, earlier.sensors, earlier.coming) == (
+        *(later.source, later.step),
+        *(later.options, later.sensors, later.coming),
+    )
+
+
+class Talk:
+    """The decision for one step by proposals and answers; pure, without clock or broker.
+
+    Send :attr:`proposal`, give every answer to :meth:`take`, send the next proposal when it changes, until
+    :attr:`decided` is there; :meth:`give_up` when time is over. Repeated and late answers change nothing, nor
+    do answers to any other proposal than the one at hand.
+    """
+
+    def __init__(
+        self,
+        decider: StepDecider,
+        limit: RiskLimit,
+        partitions: int,
+        coming: Sequence[Sequence[Sensor]] = (),
+        *,
+        source: Source,
+        evaluations: int = 0,
+    ) -> None:
+        """``partitions`` must all answer each round, also those without people.
+
+        ``evaluations`` of the dear bounds may be spent on the step.
+        """
+        self._source = source
+        self._decider = decider
+        self._limit = Limit.of(limit, evaluations)
+        self._partitions = partitions
+        self._coming = tuple(tuple(sensor.name for sensor in sensors) for sensors in coming)
+        self._tallies: dict[int, Tally] = {}
+        places: dict[Mechanism, int] = {}
+        self._sensors = tuple(
+            SensorOptions(
+                sensor=choice.sensor.name,
+                options=tuple(places.setdefault(option, len(places)) for option in choice.options),
+            )
+            for choice in decider.choices
+        )
+        self._options = tuple(
+            Option(mechanism=each.name, parameters=dict(each.parameters)) for each in places
+        )
+        self.proposal: Proposal | None = self._propose()
+
+    @property
+    def decided(self) -> Decided | None:
+        """The decision, once there is one."""
+        return None if self._decider.decision is None else decided(self._decider.decision)
+
+    @property
+    def waiting_for(self) -> frozenset[int]:
+        """Partitions that have not answered the current proposal."""
+        return frozenset(range(self._partitions)) - self._tallies.keys()
+
+    def take(self, answer: Answer) -> None:
+        """Note an answer; the last one of a round leads to the next proposal or to the decision.
+
+        Where all have answered that they account nobody, nothing is released.
+        """
+        proposal = self.proposal
+        if proposal is None or answer.proposal != proposal.identity:
+            return
+        if answer.partition not in self.waiting_for or not self._fits(answer, len(proposal.candidates)):
+            return
+        self._tallies[answer.partition] = answer.tally
+        if not self.waiting_for:
+            whole = reduce(add, (self._tallies[partition] for partition in range(self._partitions)))
+            self._tallies = {}
+            if whole.people == 0:  # everything would keep a budget that protects nobody
+                self.give_up()
+                return
+            self._decider.take(whole)
+            self.proposal = self._propose()
+
+    def _fits(self, answer: Answer, candidates: int) -> bool:
+        """Whether an answer counts people for each candidate, and can be added to the others."""
+        cycles = (len(tally.natural) for tally in self._tallies.values())
+        is_bounded = lcm(len(answer.natural), *cycles) <= MAX_CYCLE
+        return is_bounded and len(answer.over) == len(answer.dear) == candidates
+
+    def give_up(self) -> Decided:
+        """No answer will do: the best that everybody has answered for, or silence."""
+        self.proposal = None
+        return decided(self._decider.give_up())
+
+    def _propose(self) -> Proposal | None:
+        if self._decider.decision is not None:
+            return None
+        return Proposal(
+            source=self._source,
+            step=self._decider.step,
+            round=self._decider.round,
+            limit=self._limit,
+            options=self._options,
+            sensors=self._sensors,
+            candidates=self._decider.candidates,
+            enough=self._decider.enough,
+            coming=self._coming,
+        )

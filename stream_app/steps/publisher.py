@@ -1,0 +1,48 @@
+"""Counts of a step become public values, with the deployment's key and the step's absolute interval."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from models.keys.noise_key import NoiseKey
+from models.releases.publish import CountToPublish, PublishedValue, StepInterval, publish_step
+from models.releases.schedule import StepSchedule
+from stream_app.setup.settings import Settings
+
+
+@dataclass(frozen=True)
+class KeyedPublisher:
+    """Publishes with keyed noise: the same reading always gives the same value."""
+
+    key: NoiseKey
+    deployment: str
+    origin_seconds: int
+    step_seconds: int
+    clamp_negative: bool = False
+
+    @classmethod
+    def of(cls, settings: Settings, key: NoiseKey) -> KeyedPublisher:
+        """The publisher of a deployment."""
+        return cls(
+            key,
+            settings.deployment,
+            settings.origin_seconds,
+            settings.step_seconds,
+            settings.release.clamp_negative,
+        )
+
+    def publish(self, schedule: StepSchedule, counts: Sequence[int | None]) -> list[PublishedValue]:
+        """One value (or one per tier) per release, drawn in one batch; None for missing and suppressed."""
+        start = self.origin_seconds + schedule.step * self.step_seconds
+        batch = [
+            CountToPublish(release.sensor.name, release.mechanism, count)
+            for release, count in zip(schedule.releases, counts, strict=True)
+        ]
+        return publish_step(
+            self.key,
+            self.deployment,
+            StepInterval(start, start + self.step_seconds),
+            batch,
+            clamp_negative=self.clamp_negative,
+        )

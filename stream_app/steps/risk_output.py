@@ -1,0 +1,149 @@
+"""Risks as messages: one packed summary a step, and records of people by pseudonym as JSONL or Parquet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from enum import StrEnum
+from io import BytesIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+import numpy as np
+
+from stream_app.setup.run_folder.durable import SECRET_MODE, replace_file
+from stream_app.steps.engine import RiskRecords
+from stream_app.wire.messages import RiskSummary, WorstMoment
+
+if TYPE_CHECKING:
+    from accounting.continuous.accountant import RiskSummary as AccountantSummary
+    from accounting.continuous.worst_moments import WorstMoments
+
+Value = TypeVar("Value", int, float)
+_BLOCK_PEOPLE = 4096  # lines made at once: everybody's would take half a kilobyte a person
+
+
+class RiskFormat(StrEnum):
+    """How records of single people are written; summaries are always JSONL."""
+
+    JSONL = "jsonl"
+    PARQUET = "parquet"
+
+
+class RiskWriter(Protocol):
+    """Writes the records of single people at one step."""
+
+    def blocks(self, step: int, records: RiskRecords) -> Iterator[bytes]:
+        """What goes into ``risks.jsonl``, piece by piece; a writer of other files gives nothing."""
+
+    def discard_from(self, step: int) -> None:
+        """Remove what an interrupted run wrote for this step and later ones."""
+
+
+def summary_message(
+    summary: AccountantSummary, partition: int = 0, assumed: str | None = None
+) -> RiskSummary:
+    """The packed summary of a step as a message; levels become texts, as JSON keys are.
+
+    ``assumed`` says what habits rest on where nobody was measured.
+    """
+    return RiskSummary(
+        step=summary.step,
+        partition=partition,
+        people=summary.people,
+        at_risk=_by_text(summary.at_risk),
+        at_added_risk=_by_text(summary.at_added_risk),
+        risk=_by_text(summary.risk_quantiles),
+        added=_by_text(summary.added_quantiles),
+        baseline=_by_text(summary.baseline_quantiles),
+        mean_risk=summary.mean_risk,
+        mean_added=summary.mean_added,
+        mean_baseline=summary.mean_baseline,
+        at_baseline=_by_text(summary.at_baseline),
+        most_risk=summary.most_risk,
+        most_added=summary.most_added,
+        assumed=assumed,
+    )
+
+
+def with_worst(summary: RiskSummary, worst: WorstMoments, people: Sequence[str], count: int) -> RiskSummary:
+    """The summary naming the ``count`` people to whom most was added so far: for the owner's eyes only.
+
+    Ties go by pseudonym, so that the order does not depend on how people are stored.
+    """
+    added = worst.added
+    ranked = sorted(worst.first(count).tolist(), key=lambda person: (-added[person], people[person]))
+    named = (
+        WorstMoment(
+            person=people[person],
+            step=int(worst.step[person]),
+            risk=float(worst.risk[person]),
+            baseline=float(worst.baseline[person]),
+            added=float(added[person]),
+        )
+        for person in ranked[:count]
+    )
+    return summary.model_copy(update={"worst": tuple(named)})
+
+
+class JsonlRisks:
+    """Records as ``risk`` messages, written without a model each: there may be 100 000 a step."""
+
+    def __init__(self, pseudonyms: Sequence[str]) -> None:
+        self._people = pseudonyms  # hexadecimal: nothing in them to escape
+
+    def blocks(self, step: int, records: RiskRecords) -> Iterator[bytes]:
+        """One line a person; floats in the shortest form that reads back exactly."""
+        start = f'{{"v":1,"type":"risk","step":{step},"person":'
+        columns = (records.person, records.risk, records.baseline, records.added)
+        for first in range(0, records.person.size, _BLOCK_PEOPLE):
+            block = slice(first, first + _BLOCK_PEOPLE)
+            rows = zip(*(column[block].tolist() for column in columns), records.by[block], strict=True)
+            yield "".join(
+                f'{start}"{self._people[i]}","risk":{risk!r},"baseline":{baseline!r},"added":{added!r},'
+                f'"by":"{by}"}}\n'
+                for i, risk, baseline, added, by in rows
+            ).encode()
+
+    def discard_from(self, step: int) -> None:
+        """Nothing beside the journal's own file."""
+
+
+class ParquetRisks:
+    """Records as one Parquet file a step: ``risks/step-000000000100.parquet``."""
+
+    def __init__(self, folder: Path, pseudonyms: Sequence[str]) -> None:
+        import pyarrow as pa
+
+        self._folder = folder / "risks"
+        self._folder.mkdir(parents=True, exist_ok=True)
+        self._people = pa.array(pseudonyms, type=pa.string())
+
+    def blocks(self, step: int, records: RiskRecords) -> Iterator[bytes]:
+        """Write the step's file as a whole; nothing for ``risks.jsonl``."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        if records.person.size == 0:
+            return iter(())
+        columns: dict[str, Any] = {
+            "step": np.full(records.person.size, step),
+            "person": self._people.take(records.person),
+            "risk": records.risk,
+            "baseline": records.baseline,
+            "added": records.added,
+            "by": pa.array(records.by, type=pa.string()).dictionary_encode(),
+        }
+        buffer = BytesIO()
+        pq.write_table(pa.table(columns), buffer, compression="zstd")
+        replace_file(self._folder / f"step-{step:012d}.parquet", buffer.getvalue(), SECRET_MODE)
+        return iter(())
+
+    def discard_from(self, step: int) -> None:
+        """Remove the files of this step and later ones, and drafts."""
+        for path in self._folder.glob("step-*"):
+            if path.suffix == ".new" or int(path.stem.removeprefix("step-")) >= step:
+                path.unlink()
+
+
+def _by_text(levels: Mapping[float, Value]) -> dict[str, Value]:
+    return {repr(level): value for level, value in levels.items()}

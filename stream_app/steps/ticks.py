@@ -1,0 +1,94 @@
+"""When steps close by the clock: on their ticks, once what waited in the input has been read."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from stream_app.exceptions import SettingsError
+from stream_app.setup.settings import Settings
+
+QUIET_SECONDS = 1.0
+"""Silence after which a pipe is taken to hold nothing that was sent before."""
+
+
+@dataclass(frozen=True)
+class StepClock:
+    """The tick of a step is its end and ``grace_seconds`` more; without those there are no ticks."""
+
+    origin_seconds: int
+    step_seconds: int
+    grace_seconds: float | None
+    max_ahead: int
+
+    @classmethod
+    def of(cls, settings: Settings) -> StepClock:
+        """The clock of a deployment."""
+        return cls(settings.origin_seconds, settings.step_seconds, settings.grace_seconds, settings.max_ahead)
+
+    @property
+    def has_ticks(self) -> bool:
+        """Whether steps close by the clock."""
+        return self.grace_seconds is not None
+
+    def due_step(self, now_seconds: float) -> int:
+        """The last step whose tick has come; -1 for none."""
+        if self.grace_seconds is None:
+            return -1
+        return int((now_seconds - self.grace_seconds - self.origin_seconds) // self.step_seconds) - 1
+
+    def end_of(self, step: int) -> float:
+        """When a step ends, in unix seconds."""
+        return float(self.origin_seconds + (step + 1) * self.step_seconds)
+
+    def wait_seconds(self, now_seconds: float) -> float:
+        """How long to wait for input at a time."""
+        return min(QUIET_SECONDS, self.seconds_to_tick(now_seconds))
+
+    def seconds_to_tick(self, now_seconds: float) -> float:
+        """How long until the next step is due."""
+        if self.grace_seconds is None:
+            return math.inf
+        tick = self.end_of(self.due_step(now_seconds) + 1) + self.grace_seconds
+        return max(0.0, tick - now_seconds)
+
+    def check(self, now_seconds: float, next_step: int) -> None:
+        """Nothing closes years of empty steps at once."""
+        due = self.due_step(now_seconds)
+        if due - next_step >= self.max_ahead:
+            raise SettingsError(
+                f"with grace_seconds the clock must be within {self.max_ahead} steps of step {next_step}",
+                f"step {due}",
+                "set the clock, or origin to the true start of step 0; raise max_ahead if all sensors were "
+                "silent for so long; or leave grace_seconds out",
+            )
+
+
+class Backlog:
+    """Whether what waited in an input has been read, so that silence is the sensors' own.
+
+    That is so once nothing came for a while, or once most sensors report steps whose tick has not come. It
+    has to be shown anew after more than a step was not looked at. An input that has said nothing yet is given
+    ``first_seconds``.
+    """
+
+    def __init__(self, now_seconds: float, first_seconds: float) -> None:
+        self._heard_seconds = now_seconds
+        self._patience_seconds = max(QUIET_SECONDS, first_seconds)
+        self._is_read = False
+        self._due = -1
+
+    def hear(self, now_seconds: float) -> None:
+        """A message has come."""
+        self._heard_seconds, self._patience_seconds = now_seconds, QUIET_SECONDS
+
+    def look(self, due: int) -> None:
+        """The input is looked at, when ``due`` is the last step whose tick has come."""
+        self._is_read = self._is_read and due <= self._due + 1
+        self._due = due
+
+    def is_read(self, now_seconds: float, watermark: int) -> bool:
+        """Whether there is nothing more to wait for, at a moment at which nothing is waiting."""
+        is_quiet = now_seconds - self._heard_seconds >= self._patience_seconds
+        self._is_read = self._is_read or is_quiet or watermark > self._due
+        return self._is_read

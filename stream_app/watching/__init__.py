@@ -1,0 +1,1 @@
+"""What observers see of a running engine: events, metrics, words for numbers."""

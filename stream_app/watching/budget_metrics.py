@@ -1,0 +1,115 @@
+"""Metrics of the risk budget: the limit that was set, how many people are over it, how many may be.
+
+There from the start: without a limit its gauges say +Inf, and nobody is over it nor may be.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import NamedTuple
+
+import numpy as np
+from prometheus_client import CollectorRegistry, Counter, Gauge
+
+from accounting.decisions.reason import Because
+from accounting.decisions.risk_budget import RiskLimit
+from stream_app.setup.settings import ReleaseSettings
+from stream_app.watching.people import PeopleView, Standing
+from stream_app.wire.messages import DecisionReason
+
+
+class PeopleOver(NamedTuple):
+    """People over a limit because of releases, and by habit alone; nobody is in both."""
+
+    by_releases: int
+    by_habits: int
+
+
+class BudgetMetrics:
+    """Shows ``release.budget``; None where there is none.
+
+    Where it decides, decisions say who is over its limit. A limit under another mechanism decides nothing:
+    people are held against it by their certified risks after each step.
+    """
+
+    def __init__(self, registry: CollectorRegistry, release: ReleaseSettings | None) -> None:
+        limit = None if release is None else release.budget.limit
+        decides = release is not None and release.mechanism == "budget"
+        self._watched_limit = None if decides else limit
+        self._show_people(registry)
+        self._show_limit(registry, limit)
+        self.show_nobody()
+
+    def _show_people(self, registry: CollectorRegistry) -> None:
+        self._decisions = Counter(
+            "tallyguard_decisions",
+            "Steps decided under a risk budget, by reason",
+            ["because"],
+            registry=registry,
+        )
+        self._over = Gauge(
+            "tallyguard_people_over_limit",
+            "People over the limit of the risk budget, by releases or by habit alone; 0 where none is set",
+            ["by"],
+            registry=registry,
+        )
+        self._allowed = Gauge(
+            "tallyguard_people_allowed_over_limit",
+            "People who may be over the limit of the risk budget; 0 where none is set",
+            registry=registry,
+        )
+        for because in Because:
+            self._decisions.labels(because.value)
+
+    def _show_limit(self, registry: CollectorRegistry, limit: RiskLimit | None) -> None:
+        share = Gauge(
+            "tallyguard_budget_share",
+            "Share of people who may be over the limit; 0 where no limit is set",
+            registry=registry,
+        )
+        most = Gauge(
+            "tallyguard_budget_limit",
+            "Limit of the certified risk and of the added risk; +Inf where it is not limited",
+            ["of"],
+            registry=registry,
+        )
+        share.set(0.0 if limit is None else limit.share)
+        most.labels("risk").set(_or_unlimited(None if limit is None else limit.risk))
+        most.labels("added").set(_or_unlimited(None if limit is None else limit.added))
+
+    def show_nobody(self) -> None:
+        """Nobody is accounted."""
+        self._show(PeopleOver(0, 0), 0.0)
+
+    def decided(self, why: DecisionReason, *, is_replayed: bool) -> None:
+        """A step was decided under the budget; a restart walks over it again without counting it."""
+        if not is_replayed:
+            self._decisions.labels(why.because.value).inc()
+        self._show(PeopleOver(why.over, why.natural), why.allowed)
+
+    def accounted(self, view: PeopleView) -> None:
+        """A step was accounted: where the limit decides nothing, see who is over it."""
+        if self._watched_limit is not None:
+            standing = view.standing()
+            allowed = Fraction(repr(self._watched_limit.share)) * standing.risk.size
+            self._show(people_over(standing, self._watched_limit), float(allowed))
+
+    def _show(self, over: PeopleOver, allowed: float) -> None:
+        self._over.labels("releases").set(over.by_releases)
+        self._over.labels("habits").set(over.by_habits)
+        self._allowed.set(allowed)
+
+
+def people_over(standing: Standing, limit: RiskLimit) -> PeopleOver:
+    """Who is over the limit by certified risk, baseline and what was added; the budget's ``habits`` apart."""
+    most_risk, most_added = _or_unlimited(limit.risk), _or_unlimited(limit.added)
+    is_added_to = standing.risk - standing.baseline > most_added
+    is_habitual = standing.baseline > most_risk
+    by_releases = is_added_to | (~is_habitual & (standing.risk > most_risk))
+    by_habits = is_habitual & ~by_releases & (not limit.habits_apart)
+    return PeopleOver(int(np.count_nonzero(by_releases)), int(np.count_nonzero(by_habits)))
+
+
+def _or_unlimited(limit: float | None) -> float:
+    return math.inf if limit is None else limit

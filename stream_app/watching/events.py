@@ -1,0 +1,141 @@
+"""What the engine tells those who watch it: metrics, the page, progress bars.
+
+An observer hears of things after they are durable, and never of a count. Single people are reachable only
+through :class:`~stream_app.watching.people.PeopleView`, by pseudonym: an observer that passes them on asks
+for an access token. Subclass :class:`Observer` and override what is of interest; every method does nothing by
+default.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from models.releases.schedule import StepSchedule
+from stream_app.wire.messages import Outcome, Reason
+
+if TYPE_CHECKING:
+    from accounting.ledgers.privacy_account import PrivacyAccount
+    from stream_app.watching.people import PeopleView
+    from stream_app.wire.clock import ClockOff
+    from stream_app.wire.messages import DecisionReason, RiskSummary
+
+
+@dataclass(frozen=True, slots=True)
+class StepClosed:
+    """One closed step: its schedule is accounted, its release durable.
+
+    ``schedule`` is what was decided and accounted, ``missing`` the sensors of it that did not report and are
+    released as nothing. ``published`` maps a sensor to its public value. ``latency_seconds`` is the time from
+    the message that closed the step to its durable release and risks. ``is_replayed`` is true while a restart
+    walks over steps that an earlier run has published already. ``why`` says what settled the decision,
+    where a risk budget did.
+    """
+
+    step: int
+    schedule: StepSchedule
+    published: Mapping[str, int]
+    missing: tuple[str, ...]
+    people: int
+    summary: RiskSummary | None
+    latency_seconds: float
+    lag_steps: int
+    is_replayed: bool = False
+    why: DecisionReason | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RunStarted:
+    """A run begins, or continues at ``next_step`` after an earlier one on the same output.
+
+    ``view`` answers questions about the people accounted for, where this process holds their priors.
+    """
+
+    people: int
+    next_step: int
+    sensors: tuple[str, ...] = field(repr=False)
+    view: PeopleView | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class RunStopped:
+    """A run ended. ``reason`` is one of ``end of input``, ``signal`` or ``failure: ...``."""
+
+    next_step: int
+    reason: str
+
+
+class Observer:
+    """Hears of everything the engine does; by default it does nothing with it."""
+
+    def started(self, event: RunStarted) -> None:
+        """A run begins or continues."""
+
+    def restored(self, schedule: StepSchedule) -> None:
+        """A step of the last horizon was closed by an earlier run, or is passed over; before what follows."""
+
+    def carried(self, account: PrivacyAccount) -> None:
+        """What all steps of earlier runs have spent, before :meth:`started`."""
+
+    def received(self, outcome: Outcome) -> None:
+        """A reading was taken, was a repetition, or was refused."""
+
+    def rejected(self, reason: Reason) -> None:
+        """A message went to the dead letters."""
+
+    def clock_read(self, off: ClockOff) -> None:
+        """Where steps close by the clock: now and then, whether it is followed."""
+
+    def closed(self, event: StepClosed) -> None:
+        """A step was closed and published."""
+
+    def stopped(self, event: RunStopped) -> None:
+        """A run ended."""
+
+
+class Observers(Observer):
+    """Several observers heard one after the other."""
+
+    def __init__(self, observers: Sequence[Observer] = ()) -> None:
+        self._observers = tuple(observers)
+
+    def started(self, event: RunStarted) -> None:
+        """Tell all."""
+        for observer in self._observers:
+            observer.started(event)
+
+    def restored(self, schedule: StepSchedule) -> None:
+        """Tell all."""
+        for observer in self._observers:
+            observer.restored(schedule)
+
+    def carried(self, account: PrivacyAccount) -> None:
+        """Tell all."""
+        for observer in self._observers:
+            observer.carried(account)
+
+    def received(self, outcome: Outcome) -> None:
+        """Tell all."""
+        for observer in self._observers:
+            observer.received(outcome)
+
+    def rejected(self, reason: Reason) -> None:
+        """Tell all."""
+        for observer in self._observers:
+            observer.rejected(reason)
+
+    def clock_read(self, off: ClockOff) -> None:
+        """Tell all."""
+        for observer in self._observers:
+            observer.clock_read(off)
+
+    def closed(self, event: StepClosed) -> None:
+        """Tell all."""
+        for observer in self._observers:
+            observer.closed(event)
+
+    def stopped(self, event: RunStopped) -> None:
+        """Tell all."""
+        for observer in self._observers:
+            observer.stopped(event)

@@ -1,0 +1,36 @@
+"""What is to be said of the habits a run rests on: that there are none, that they are assumed, or decide."""
+
+from __future__ import annotations
+
+from accounting.continuous.accountant import ContinuousAccountant
+from stream_app.watching.wording import in_a_hundred
+
+HABITS_DECIDE = 0.8
+"""The median guess without any count above which a warning is due."""
+
+
+NO_PEOPLE = (
+    "no priors, so no risk of persons is computed: what is promised is differential privacy, as far as "
+    "releases are noised, and nothing else"
+)
+
+
+def basis_note(people: int, assumed: str | None) -> str | None:
+    """What every output of a run must say of its priors; None for measured habits of people."""
+    if people == 0:
+        return NO_PEOPLE
+    if assumed is not None:
+        return f"habits are assumed, not measured ({assumed}): every guess and ceiling holds for them only"
+    return None
+
+
+def habits_warning(accountant: ContinuousAccountant) -> str | None:
+    """What to say where habits alone tell most people's steps, cause and remedy; None where they do not."""
+    guess, settings = accountant.median_guess(), accountant.settings
+    if guess <= HABITS_DECIDE:
+        return None
+    return (
+        "habits alone give this away: without any count, half of the people are guessed right in "
+        f"{in_a_hundred(guess)} cases or more, with {settings.mistakes} of {settings.horizon} steps allowed "
+        "to be wrong, so what releases add hardly shows; lower mistakes or lengthen horizon"
+    )

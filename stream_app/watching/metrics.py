@@ -1,0 +1,353 @@
+"""Prometheus metrics of a running engine: an observer that counts, never a person in a label.
+
+Every child exists at 0 from the start, so that a rate or an alert sees the first event. The labels are fixed
+lists (outcomes, reasons, mechanisms, thresholds, quantiles) or the deployment's own sensors and their groups.
+"""
+
+from __future__ import annotations
+
+import platform
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+from accounting.ledgers.privacy_account import PrivacyAccount
+from accounting.ledgers.zcdp import ZcdpSpend
+from models.mechanisms import MECHANISMS
+from models.releases.schedule import StepSchedule
+from models.releases.sensors import Sensor
+from stream_app.setup.own_version import own_version
+from stream_app.setup.settings import Settings
+from stream_app.watching.budget_metrics import BudgetMetrics
+from stream_app.watching.events import Observer, RunStarted, RunStopped, StepClosed
+from stream_app.watching.people import PeopleView
+from stream_app.wire.clock import ClockOff
+from stream_app.wire.messages import Outcome, Reason, RiskSummary
+
+QUANTILES = (0.5, 0.9, 0.99, 1.0)
+LATENCY_BUCKETS_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+
+
+class EngineMetrics(Observer):
+    """The metrics of one engine, registered in ``registry``.
+
+    ``thresholds`` are the deployment's risk thresholds and ``delta`` the one its epsilon is reported at;
+    ``settings`` are shown as configuration where they are given. ``now_seconds`` is the clock.
+    Steps walked over again after a restart bring gauges and the privacy account up to date, but are no new
+    events: they are not counted.
+    """
+
+    def __init__(
+        self,
+        registry: CollectorRegistry,
+        sensors: Sequence[Sensor],
+        thresholds: Iterable[float],
+        delta: float,
+        mechanisms: Iterable[str] = tuple(MECHANISMS),
+        *,
+        settings: Settings | None = None,
+        now_seconds: Callable[[], float] = time.time,
+    ) -> None:
+        self._delta = delta
+        self._now_seconds = now_seconds
+        self._view: PeopleView | None = None
+        self._count_events(registry, mechanisms)
+        self._budget = BudgetMetrics(registry, None if settings is None else settings.release)
+        self._show_state(registry)
+        self._show_risks(registry, [label(level) for level in thresholds])
+        self._show_noise(registry, sensors)
+        _show_build(registry)
+        if settings is not None:
+            _show_configuration(registry, settings)
+
+    def _count_events(self, registry: CollectorRegistry, mechanisms: Iterable[str]) -> None:
+        self._readings = Counter("tallyguard_readings", "Readings by outcome", ["outcome"], registry=registry)
+        self._rejected = Counter(
+            "tallyguard_rejected",
+            "Messages sent to the dead letters, by reason",
+            ["reason"],
+            registry=registry,
+        )
+        self._steps = Counter("tallyguard_steps_closed", "Steps closed and published", registry=registry)
+        self._releases = Counter(
+            "tallyguard_releases",
+            "Sensor-steps released, by mechanism; a missing reading is released as nothing (suppressed)",
+            ["mechanism"],
+            registry=registry,
+        )
+        self.person_steps = Counter(
+            "tallyguard_person_steps", "Steps accounted, times people", registry=registry
+        )
+        self._latency = Histogram(
+            "tallyguard_step_latency_seconds",
+            "From the message that closed a step to its durable release and risks",
+            buckets=LATENCY_BUCKETS_SECONDS,
+            registry=registry,
+        )
+        _at_zero(self._readings, Outcome)
+        _at_zero(self._rejected, Reason)
+        _at_zero(self._releases, mechanisms)
+
+    def _show_state(self, registry: CollectorRegistry) -> None:
+        self._people = Gauge("tallyguard_people", "People whose risk is accounted", registry=registry)
+        self._assumed = Gauge(
+            "tallyguard_habits_assumed",
+            "1 where habits of people are assumed, not measured: their risks hold for such habits only",
+            registry=registry,
+        )
+        self.lag = Gauge(
+            "tallyguard_accountant_lag_steps",
+            "Steps seen but not yet closed and accounted",
+            registry=registry,
+        )
+        self._last_step = Gauge("tallyguard_last_step", "The last closed step", registry=registry)
+        self._running = Gauge(
+            "tallyguard_running", "1 while steps are being closed, 0 before and after", registry=registry
+        )
+        self._progress = Gauge(
+            "tallyguard_last_progress_timestamp_seconds",
+            "When the last step was closed, or the run started; unix seconds",
+            registry=registry,
+        )
+        self._clock_off = Gauge(
+            "tallyguard_clock_off_seconds",
+            "With grace_seconds: seconds the clock is ahead (jump ignored) or behind (steps wait); else 0",
+            ["direction"],
+            registry=registry,
+        )
+        self.clock_read(ClockOff())
+
+    def _show_risks(self, registry: CollectorRegistry, levels: Sequence[str]) -> None:
+        self._at_risk = Gauge(
+            "tallyguard_people_at_risk",
+            "People whose certified reconstruction risk is at or above the threshold",
+            ["threshold"],
+            registry=registry,
+        )
+        self._at_added = Gauge(
+            "tallyguard_people_added_risk",
+            "People whose added risk is at or above the threshold",
+            ["threshold"],
+            registry=registry,
+        )
+        self._risk = Gauge(
+            "tallyguard_risk_quantile",
+            "Certified reconstruction risk: this share of people is at or below",
+            ["quantile"],
+            registry=registry,
+        )
+        self._added = Gauge(
+            "tallyguard_added_risk_quantile",
+            "Risk added by the releases: this share of people is at or below",
+            ["quantile"],
+            registry=registry,
+        )
+        self._baseline = Gauge(
+            "tallyguard_baseline_quantile",
+            "Success of the best guess without any release: this share of people is at or below",
+            ["quantile"],
+            registry=registry,
+        )
+        self._means = {
+            "risk": Gauge("tallyguard_risk_mean", "Mean certified risk over people", registry=registry),
+            "added": Gauge(
+                "tallyguard_added_risk_mean", "Mean risk added by the releases", registry=registry
+            ),
+            "baseline": Gauge(
+                "tallyguard_baseline_mean",
+                "Mean success of the best guess without any release",
+                registry=registry,
+            ),
+        }
+        self._most = {
+            kind: Gauge(f"tallyguard_highest_{name}", f"Highest {words}", registry=registry)
+            for kind, name, words in (
+                ("risk", "risk", "certified risk of anybody at any step so far"),
+                ("added", "added_risk", "risk that the releases added to anybody at any step so far"),
+            )
+        }
+        self._levels = levels
+        self._show_nobody()
+
+    def _show_nobody(self) -> None:
+        """The risks of no people at all."""
+        for gauge in (self._at_risk, self._at_added):
+            _set_all(gauge, dict.fromkeys(self._levels, 0.0))
+        for gauge in (self._risk, self._added, self._baseline):
+            _set_all(gauge, dict.fromkeys(map(label, QUANTILES), 0.0))
+        for gauge in (*self._means.values(), *self._most.values()):
+            gauge.set(0.0)
+        self._budget.show_nobody()
+
+    def _show_noise(self, registry: CollectorRegistry, sensors: Sequence[Sensor]) -> None:
+        self._rho = Gauge(
+            "tallyguard_dp_rho",
+            "zCDP rho spent since the log began, adding or removing one person; +Inf after a raw count",
+            ["group"],
+            registry=registry,
+        )
+        self._epsilon = Gauge(
+            "tallyguard_dp_epsilon",
+            "Differential-privacy epsilon certified from rho at the deployment's delta",
+            ["group"],
+            registry=registry,
+        )
+        self._error = Gauge(
+            "tallyguard_published_error_expected",
+            "Expected absolute error of the sensor's last published value, in people, from the noise alone",
+            ["sensor"],
+            registry=registry,
+        )
+        self._told = Gauge(
+            "tallyguard_sensor_information_bits",
+            "Bits that the sensor's last release, taken alone, reveals about where an average person is",
+            ["sensor"],
+            registry=registry,
+        )
+        self._account = PrivacyAccount(sensor.group for sensor in sensors)
+        _at_zero(self._rho, self._account.spends)
+        _at_zero(self._epsilon, self._account.spends)
+        _at_zero(self._error, (sensor.name for sensor in sensors))
+        _at_zero(self._told, (sensor.name for sensor in sensors))
+
+    def started(self, event: RunStarted) -> None:
+        """People are loaded; the log continues after its last step."""
+        self._people.set(event.people)
+        self._view = event.view
+        self._assumed.set(event.view is not None and event.view.assumed is not None)
+        self._running.set(1)
+        self._progress.set(self._now_seconds())
+
+    def carried(self, account: PrivacyAccount) -> None:
+        """Earlier runs have spent this in all; go on from there."""
+        self._account = PrivacyAccount.load(account.save())
+        self._show_spent(group for group, spend in account.spends.items() if spend != ZcdpSpend())
+
+    def stopped(self, event: RunStopped) -> None:
+        """No more steps will be closed."""
+        self._running.set(0)
+
+    def received(self, outcome: Outcome) -> None:
+        """Count a reading."""
+        self._readings.labels(outcome.value).inc()
+
+    def rejected(self, reason: Reason) -> None:
+        """Count a dead letter."""
+        self._rejected.labels(reason.value).inc()
+
+    def clock_read(self, off: ClockOff) -> None:
+        """Show whether the clock is followed."""
+        self._clock_off.labels("ahead").set(off.ahead_seconds)
+        self._clock_off.labels("behind").set(off.behind_seconds)
+
+    def closed(self, event: StepClosed) -> None:
+        """A step is durable: count it, and show what it did to the risks."""
+        self._last_step.set(event.step)
+        self.lag.set(event.lag_steps)
+        self._people.set(event.people)
+        self._charge(event.schedule)
+        self._show_budget(event)
+        self._show_errors(event)
+        self._show_information(event.schedule)
+        if event.summary is not None:
+            self._show_summary(event.summary)
+        if not event.is_replayed:
+            self._count_step(event)
+
+    def _count_step(self, event: StepClosed) -> None:
+        self._steps.inc()
+        self._progress.set(self._now_seconds())
+        self._latency.observe(event.latency_seconds)
+        self.person_steps.inc(event.people)
+        for release in event.schedule.releases:
+            missing = release.sensor.name in event.missing
+            self._releases.labels("suppressed" if missing else release.mechanism.name).inc()
+
+    def _show_budget(self, event: StepClosed) -> None:
+        """Who is over the limit: as it was decided, or as the accounts say."""
+        if event.why is not None:
+            self._budget.decided(event.why, is_replayed=event.is_replayed)
+        elif self._view is not None:
+            self._budget.accounted(self._view)
+
+    def _show_errors(self, event: StepClosed) -> None:
+        for release in event.schedule.releases:
+            if release.mechanism.is_released and release.sensor.name not in event.missing:
+                error = release.mechanism.expected_absolute_error()
+                self._error.labels(release.sensor.name).set(error)
+
+    def _show_information(self, schedule: StepSchedule) -> None:
+        if self._view is not None:
+            for sensor, bits in self._view.sensor_information_bits(schedule).items():
+                self._told.labels(sensor).set(bits)
+
+    def _charge(self, schedule: StepSchedule) -> None:
+        self._show_spent(self._account.charge(schedule))
+
+    def _show_spent(self, groups: Iterable[str]) -> None:
+        for group in groups:
+            spend = self._account.spends[group]
+            self._rho.labels(group).set(spend.rho_value())
+            self._epsilon.labels(group).set(spend.epsilon(self._delta))
+
+    def _show_summary(self, summary: RiskSummary) -> None:
+        _set_all(self._at_risk, summary.at_risk)
+        _set_all(self._at_added, summary.at_added_risk)
+        _set_all(self._risk, summary.risk)
+        _set_all(self._added, summary.added)
+        _set_all(self._baseline, summary.baseline)
+        self._means["risk"].set(summary.mean_risk)
+        self._means["added"].set(summary.mean_added)
+        self._means["baseline"].set(summary.mean_baseline)
+        self._most["risk"].set(summary.most_risk or 0.0)
+        self._most["added"].set(summary.most_added or 0.0)
+
+
+def _show_build(registry: CollectorRegistry) -> None:
+    build = Gauge(
+        "tallyguard_build_info",
+        "Constant 1; the labels say what is running",
+        ["version", "python"],
+        registry=registry,
+    )
+    build.labels(own_version(), platform.python_version()).set(1)
+
+
+def _show_configuration(registry: CollectorRegistry, settings: Settings) -> None:
+    length = Gauge("tallyguard_step_seconds", "Configured length of a step", registry=registry)
+    length.set(settings.step_seconds)
+    partitions = Gauge(
+        "tallyguard_partitions_configured",
+        "Partitions of people that the account workers share; 0 without Kafka",
+        registry=registry,
+    )
+    partitions.set(settings.kafka.partitions if settings.kafka.servers else 0)
+    shown = {
+        "deployment": settings.deployment,
+        "horizon": str(settings.horizon),
+        "mistakes": str(settings.mistakes),
+        "delta": f"{settings.delta:g}",
+    }
+    configuration = Gauge(
+        "tallyguard_config_info",
+        "Constant 1; the labels say what the risks refer to",
+        list(shown),
+        registry=registry,
+    )
+    configuration.labels(**shown).set(1)
+
+
+def label(number: float | str) -> str:
+    """A threshold or quantile as a label: the shortest decimal form, 0.5 and 1."""
+    return f"{float(number):g}"
+
+
+def _set_all(gauge: Gauge, values: Mapping[str, float] | Mapping[str, int]) -> None:
+    for key, value in values.items():
+        gauge.labels(label(key)).set(value)
+
+
+def _at_zero(metric: Counter | Gauge, values: Iterable[str]) -> None:
+    for value in values:
+        metric.labels(str(value))

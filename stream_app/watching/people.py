@@ -1,0 +1,106 @@
+"""A view of the people a run accounts for, for observers: what sensors tell, who stands where, and why.
+
+Nothing here depends on a count. Single people appear by pseudonym; whoever passes on more than totals asks
+for an access token first.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accounting.continuous.accountant import ContinuousAccountant, HorizonSettings
+from accounting.continuous.worst_moments import WorstMoments
+from accounting.exposure.exposure import Exposure
+from accounting.exposure.step_information.sensor_information import SensorInformation
+from models.priors.population import Population
+from models.releases.schedule import Schedule, StepSchedule
+from stream_app.watching.habits import basis_note
+
+if TYPE_CHECKING:
+    from accounting.audit.explain import Explanation
+
+NATS_PER_BIT = math.log(2.0)
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Everybody's certified risk and baseline after a step, (N,) each, and worst moments until then.
+
+    ``pseudonyms`` are in the same order.
+    """
+
+    step: int
+    pseudonyms: Sequence[str]
+    risk: NDArray[np.float64]
+    baseline: NDArray[np.float64]
+    worst: WorstMoments
+
+    def most_exposed(self, threshold: float, at_most: int) -> NDArray[np.int64]:
+        """Positions of the people whose risk is at or above the threshold, the most added first."""
+        reached = np.flatnonzero(self.risk >= threshold)
+        added = (self.risk - self.baseline)[reached]
+        return reached[np.lexsort((reached, -self.risk[reached], -added))][:at_most]
+
+
+class PeopleView:
+    """What may be asked about a run's people; on the engine's thread, except :meth:`explain`."""
+
+    def __init__(
+        self,
+        population: Population,
+        accountant: ContinuousAccountant,
+        settings: HorizonSettings,
+        pseudonyms: Sequence[str],
+    ) -> None:
+        self._population = population
+        self._accountant = accountant
+        self._settings = settings
+        self._pseudonyms = tuple(pseudonyms)
+        self._information = SensorInformation(population, settings.first_slot)
+
+    @property
+    def horizon(self) -> int:
+        """``T``, the steps of an explanation."""
+        return self._settings.horizon
+
+    @property
+    def assumed(self) -> str | None:
+        """What habits rest on where nobody was measured; None for measured people."""
+        return self._population.assumed
+
+    @property
+    def note(self) -> str | None:
+        """What every output must say of the priors; None for measured habits of people."""
+        return basis_note(len(self._population), self.assumed)
+
+    def sensor_information_bits(self, step: StepSchedule) -> dict[str, float]:
+        """Mean information each release of the step tells about a person, bits, by sensor."""
+        return {name: nats / NATS_PER_BIT for name, nats in self._information.of_step(step).items()}
+
+    def standing(self) -> Standing:
+        """Copies of everybody's figures after the last accounted step."""
+        accountant = self._accountant
+        figures = accountant.risk(), accountant.baseline(), accountant.worst()
+        return Standing(accountant.next_step - 1, self._pseudonyms, *figures)
+
+    def explain(self, person: int, steps: Sequence[StepSchedule]) -> Explanation:
+        """One person's risk over these steps taken apart by release; safe on any thread.
+
+        The explained risk is that of these steps alone, from the person's habitual start: what earlier
+        releases told before is in the running risk, not here.
+        """
+        from accounting.audit.explain import explain
+
+        first_slot = self._settings.first_slot + (steps[0].step if steps else 0)
+        exposure = Exposure.of(
+            self._population.chain(person),
+            Schedule(tuple(steps), first_slot),
+            self._population.location_count,
+        )
+        return explain(exposure, tuple(steps), min(self._settings.mistakes, len(steps) - 1))

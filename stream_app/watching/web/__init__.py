@@ -1,0 +1,7 @@
+"""What people see while the engine runs: metrics, health, readiness and a page, on an address of choice."""
+
+from stream_app.watching.web.people_board import PeopleBoard
+from stream_app.watching.web.server import WebServer, serve
+from stream_app.watching.web.status import Status, StatusBoard
+
+__all__ = ["PeopleBoard", "Status", "StatusBoard", "WebServer", "serve"]

@@ -1,0 +1,179 @@
+"""What is at each path. Pure: a path and a token in, an answer out."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from functools import cache
+from http import HTTPStatus
+from importlib.resources import files
+from typing import NamedTuple
+from urllib.parse import parse_qs, unquote, urlsplit
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+
+from stream_app.setup.settings import Settings
+from stream_app.watching.web.people_board import PeopleBoard
+from stream_app.watching.web.plain_page import render
+from stream_app.watching.web.state import state_json
+from stream_app.watching.web.status import StatusBoard
+
+_JSON = "application/json"
+_TEXT = "text/plain; charset=utf-8"
+_HTML = "text/html; charset=utf-8"
+_NOTHING_ELSE = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+_LIVE = f"{_NOTHING_ELSE}; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'"
+_PLAIN = f"{_NOTHING_ELSE}; style-src 'unsafe-inline'"
+_STATIC = {
+    "/": ("page.html", _HTML),
+    "/page.css": ("page.css", "text/css; charset=utf-8"),
+    "/page.js": ("page.js", "text/javascript; charset=utf-8"),
+    "/charts.js": ("charts.js", "text/javascript; charset=utf-8"),
+    "/map.js": ("map.js", "text/javascript; charset=utf-8"),
+    "/people.js": ("people.js", "text/javascript; charset=utf-8"),
+    "/words.js": ("words.js", "text/javascript; charset=utf-8"),
+    "/icon.svg": ("icon.svg", "image/svg+xml"),
+}
+_PATHS = (
+    "/",
+    "/plain",
+    "/state.json",
+    "/events",
+    "/people.json",
+    "/metrics",
+    "/runbooks/",
+    "/-/healthy",
+    "/-/ready",
+)
+_PEOPLE = "/people.json"
+_RUNBOOKS = "/runbooks/"
+PEOPLE_PATHS = (_PEOPLE, "/why.json")
+_REFUSALS = {
+    HTTPStatus.BAD_REQUEST: "the request cannot be read",
+    HTTPStatus.METHOD_NOT_ALLOWED: "only GET and HEAD are answered here",
+    HTTPStatus.REQUEST_TIMEOUT: "the request took too long",
+    HTTPStatus.REQUEST_ENTITY_TOO_LARGE: "a request here has no body",
+    HTTPStatus.TOO_MANY_REQUESTS: "too many live pages from one address; close one",
+    HTTPStatus.SERVICE_UNAVAILABLE: "too many connections; try again later",
+}
+
+
+class Answer(NamedTuple):
+    """Status, kind and bytes of a response, and what a browser may load with it.
+
+    A client that has the body named ``etag`` already need not be sent it again.
+    """
+
+    status: HTTPStatus
+    content_type: str
+    body: bytes
+    policy: str = _NOTHING_ELSE
+    etag: str = ""
+
+
+class Site(NamedTuple):
+    """Everything there is to tell."""
+
+    registry: CollectorRegistry
+    board: StatusBoard
+    people: PeopleBoard | None
+    about: Settings | None
+
+
+def path_of(target: str) -> str | None:
+    """The path a request's target names; None for one that cannot be read."""
+    try:
+        return urlsplit(target).path
+    except ValueError:
+        return None
+
+
+def respond(target: str, authorization: str, site: Site) -> Answer:
+    """What is at a request's target, for whoever sends this ``Authorization`` header."""
+    path = path_of(target)
+    if path is None:
+        return refusal(HTTPStatus.BAD_REQUEST)
+    if path in _STATIC:
+        name, content_type = _STATIC[path]
+        body, etag = _static(name)
+        return Answer(HTTPStatus.OK, content_type, body, _LIVE, etag)
+    if path.startswith(_RUNBOOKS):
+        return _runbook(path.removeprefix(_RUNBOOKS))
+    if path in PEOPLE_PATHS:
+        return _people(path, parse_qs(urlsplit(target).query), authorization, site)
+    return _public(path, site)
+
+
+def refusal(status: HTTPStatus) -> Answer:
+    """Why a request is not answered, in a few words."""
+    return _say(status, {"error": _REFUSALS.get(status, status.phrase)})
+
+
+def _public(path: str, site: Site) -> Answer:
+    status = site.board.read()
+    if path == "/metrics":
+        return Answer(HTTPStatus.OK, CONTENT_TYPE_LATEST, generate_latest(site.registry))
+    if path == "/-/healthy":
+        return _probe(status.is_healthy, status.phase, status.reason)
+    if path == "/-/ready":
+        return _probe(status.is_ready, status.phase, status.reason)
+    if path == "/plain":
+        return Answer(HTTPStatus.OK, _HTML, render(status, site.about).encode(), _PLAIN)
+    if path == "/state.json":
+        picture = state_json(status, site.about, has_people=site.people is not None).encode()
+        return Answer(HTTPStatus.OK, _JSON, picture, etag=_etag(picture))
+    return _say(HTTPStatus.NOT_FOUND, {"error": "nothing is here", "paths": _PATHS})
+
+
+def _people(path: str, query: dict[str, list[str]], authorization: str, site: Site) -> Answer:
+    """Single people, for the holder of the token only."""
+    if site.people is None:
+        return _say(HTTPStatus.FORBIDDEN, {"error": "no page_token is set, so nobody may see single people"})
+    if not site.people.allows(authorization.removeprefix("Bearer ")):
+        return _say(HTTPStatus.UNAUTHORIZED, {"error": "send the deployment's page_token as a Bearer token"})
+    if path == _PEOPLE:
+        return _exposed(query.get("threshold", ["0.5"])[0], site.people)
+    explanation = site.people.why(unquote(query.get("person", [""])[0]))
+    if explanation is None:
+        return _say(HTTPStatus.NOT_FOUND, {"error": "nobody has this pseudonym"})
+    return _say(HTTPStatus.OK, explanation)
+
+
+def _runbook(name: str) -> Answer:
+    """What to do about an alert, as it stands in the documentation; without a name the names there are."""
+    books: dict[str, str] = json.loads(_static("runbooks.json")[0])
+    if not name:
+        return Answer(HTTPStatus.OK, _TEXT, "".join(f"{each}\n" for each in books).encode())
+    if name not in books:
+        return _say(HTTPStatus.NOT_FOUND, {"error": "no runbook has this name", "names": list(books)})
+    return Answer(HTTPStatus.OK, _TEXT, books[name].encode())
+
+
+def _exposed(threshold: str, people: PeopleBoard) -> Answer:
+    try:
+        level = float(threshold)
+    except ValueError:
+        level = float("nan")
+    if not 0.0 <= level <= 1.0:
+        return _say(HTTPStatus.BAD_REQUEST, {"error": "threshold must be a number in 0..1"})
+    return _say(HTTPStatus.OK, people.exposed(level))
+
+
+def _probe(is_good: bool, phase: str, reason: str) -> Answer:
+    status = HTTPStatus.OK if is_good else HTTPStatus.SERVICE_UNAVAILABLE
+    return _say(status, {"ok": is_good, "phase": phase, "reason": reason})
+
+
+def _say(status: HTTPStatus, document: object) -> Answer:
+    return Answer(status, _JSON, json.dumps(document).encode())
+
+
+@cache
+def _static(name: str) -> tuple[bytes, str]:
+    body = (files("stream_app.watching.web") / "static" / name).read_bytes()
+    return body, _etag(body)
+
+
+def _etag(body: bytes) -> str:
+    return f'"{hashlib.blake2b(body, digest_size=16).hexdigest()}"'

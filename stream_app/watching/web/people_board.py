@@ -1,0 +1,97 @@
+"""Single people, by pseudonym, for who holds the access token: who is exposed, and which release did it."""
+
+from __future__ import annotations
+
+import hmac
+import threading
+from collections import deque
+from dataclasses import asdict
+from typing import Any
+
+from models.releases.schedule import StepSchedule
+from stream_app.watching.events import Observer, RunStarted, StepClosed
+from stream_app.watching.people import NATS_PER_BIT, PeopleView, Standing
+
+AT_MOST = 200
+"""People listed at a time, those first to whom most is added."""
+_KEPT = 1000  # steps remembered until the horizon is known
+
+
+class PeopleBoard(Observer):
+    """Keeps everybody's standing after each step; :meth:`allows` must be asked before anything is told."""
+
+    def __init__(self, token: str) -> None:
+        self._token = token.encode()
+        self._lock = threading.Lock()
+        self._explaining = threading.Lock()  # one explanation at a time: they are work
+        self._view: PeopleView | None = None
+        self._standing: Standing | None = None
+        self._steps: deque[StepSchedule] = deque(maxlen=_KEPT)
+
+    def allows(self, token: str) -> bool:
+        """Whether this is the access token; takes as long for a wrong one."""
+        return hmac.compare_digest(token.encode(errors="replace"), self._token)
+
+    def started(self, event: RunStarted) -> None:
+        """Priors are loaded."""
+        with self._lock:
+            self._view = event.view
+            if event.view is not None:
+                self._steps = deque(self._steps, maxlen=event.view.horizon)
+                self._standing = event.view.standing() if event.next_step else None
+
+    def restored(self, schedule: StepSchedule) -> None:
+        """A step of an earlier run belongs to the horizon too."""
+        with self._lock:
+            self._steps.append(schedule)
+
+    def closed(self, event: StepClosed) -> None:
+        """Take everybody's figures after the step."""
+        with self._lock:
+            self._steps.append(event.schedule)
+            if self._view is not None:
+                self._standing = self._view.standing()
+
+    def exposed(self, threshold: float) -> dict[str, Any]:
+        """People at or above the threshold, most added first, as JSON; empty before the first step."""
+        with self._lock:
+            standing = self._standing
+        if standing is None:
+            return {"step": None, "threshold": threshold, "reached": 0, "people": []}
+        rows = [_row(standing, person) for person in standing.most_exposed(threshold, AT_MOST)]
+        reached = int((standing.risk >= threshold).sum())
+        return {"step": standing.step, "threshold": threshold, "reached": reached, "people": rows}
+
+    def why(self, pseudonym: str) -> dict[str, Any] | None:
+        """One person's last steps taken apart by release, as JSON; None for nobody we know."""
+        with self._lock:
+            standing, view, steps = self._standing, self._view, tuple(self._steps)
+        if standing is None or view is None or pseudonym not in standing.pseudonyms:
+            return None
+        with self._explaining:
+            explanation = view.explain(standing.pseudonyms.index(pseudonym), steps)
+        shares = [
+            {**asdict(share), "information_bits": share.information_nats / NATS_PER_BIT}
+            for share in explanation.shares
+        ]
+        return {
+            "person": pseudonym,
+            "steps": [steps[0].step, steps[-1].step],
+            "certified": explanation.certified,
+            "baseline": explanation.baseline,
+            "information_bits": explanation.information_nats / NATS_PER_BIT,
+            "shares": shares,
+        }
+
+
+def _row(standing: Standing, person: int) -> dict[str, Any]:
+    risk, baseline = float(standing.risk[person]), float(standing.baseline[person])
+    worst = standing.worst
+    return {
+        "person": standing.pseudonyms[person],
+        "risk": risk,
+        "baseline": baseline,
+        "added": risk - baseline,
+        "most_added": float(worst.added[person]),
+        "most_added_step": int(worst.step[person]),
+    }

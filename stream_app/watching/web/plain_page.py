@@ -1,0 +1,133 @@
+"""The plain page at ``/plain``: tables only, for browsers without scripts and for reading aloud."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from html import escape
+from math import isfinite
+
+from accounting.ledgers.privacy_account import EVERY_GROUP
+from stream_app.setup.settings import Settings
+from stream_app.watching.web.status import Status, StepLine
+from stream_app.watching.wording import in_a_hundred, step_in_words
+from stream_app.wire.messages import RiskSummary
+
+_LEVELS = (
+    "Chance",
+    "Ceiling there",
+    "Guess there, by habit alone",
+    "Put there by releases",
+    "Added that much",
+)
+PLAIN_HISTORY = 48  # steps in the table
+_STYLE = """
+:root { color-scheme: light dark; font: 16px/1.5 system-ui, sans-serif; }
+body { max-width: 56rem; margin: 2rem auto; padding: 0 1rem; }
+h1 { font-size: 1.4rem; } h2 { font-size: 1.1rem; margin-top: 2rem; }
+table { border-collapse: collapse; width: 100%; }
+th, td { text-align: right; padding: .25rem .75rem; border-bottom: 1px solid #8886; }
+th:first-child, td:first-child { text-align: left; }
+.note { opacity: .75; }
+"""
+
+
+When = Callable[[int], str]
+"""When a step began, in words."""
+
+
+def render(status: Status, about: Settings | None = None) -> str:
+    """The page as HTML; refreshed every two seconds while the engine runs.
+
+    Steps are shown by their time where ``about`` knows the deployment's origin, else by number.
+    """
+    origin = (0, 1) if about is None else (about.origin_seconds, about.step_seconds)
+    when = partial(step_in_words, origin_seconds=origin[0], step_seconds=origin[1])
+    refresh = "" if status.phase == "stopped" else '<meta http-equiv="refresh" content="2">'
+    body = [
+        "<h1>tallyguard</h1>",
+        f"<p role=status>{escape(_sentence(status))}</p>",
+        *([f"<p><strong>{escape(status.note)}.</strong></p>"] if status.note else []),
+        *(_risks(status.summary, when) if status.summary and status.people else []),
+        *(_history(status.history, when) if status.history and status.people else []),
+        *(_spent(status.epsilon) if status.epsilon else []),
+        "<p class=note>Ceilings hold if habits are as assumed. Risk is computed from movement priors and the "
+        "released schedule, never from a count. "
+        '<a href="/">live page</a> · <a href="/metrics">metrics</a> · <a href="/-/ready">readiness</a></p>',
+    ]
+    return (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"{refresh}<title>tallyguard: step {status.next_step}</title><style>{_STYLE}</style></head>"
+        f"<body><main>{''.join(body)}</main></body></html>"
+    )
+
+
+def _sentence(status: Status) -> str:
+    state = {"starting": "Starting", "running": "Running", "stopped": "Stopped"}[status.phase]
+    return (
+        f"{state}: {status.reason}. {status.next_step:,} steps closed, {status.people:,} people accounted, "
+        f"{status.lag_steps} steps behind, {status.rejected:,} messages rejected."
+    )
+
+
+def _risks(summary: RiskSummary, when: When) -> list[str]:
+    rows = [
+        (
+            f"{in_a_hundred(float(level))} or more",
+            f"{at_risk:,}",
+            f"{summary.at_baseline.get(level, 0):,}",
+            f"{at_risk - summary.at_baseline.get(level, 0):,}",
+            f"{summary.at_added_risk.get(level, 0):,}",
+        )
+        for level, at_risk in summary.at_risk.items()
+    ]
+    spread = [
+        (name, *(in_a_hundred(table[quantile]) for quantile in table))
+        for name, table in _tables(summary).items()
+    ]
+    quantiles = [f"{float(quantile) * 100:g} % of people at or below" for quantile in summary.risk]
+    return [
+        f"<h2>How many people could be reconstructed, after {escape(when(summary.step))}</h2>",
+        _table(_LEVELS, rows),
+        "<h2>How the chances are spread</h2>",
+        _table(("", *quantiles), spread),
+    ]
+
+
+def _tables(summary: RiskSummary) -> Mapping[str, Mapping[str, float]]:
+    return {
+        "Ceiling, if habits are as assumed": summary.risk,
+        "Guess by habit alone": summary.baseline,
+        "Added at most": summary.added,
+    }
+
+
+def _history(history: tuple[StepLine, ...], when: When) -> list[str]:
+    rows = [
+        (
+            when(line.step),
+            str(line.published),
+            str(line.suppressed),
+            in_a_hundred(line.mean_risk),
+            in_a_hundred(line.mean_baseline),
+        )
+        for line in reversed(history[-PLAIN_HISTORY:])
+    ]
+    return [
+        "<h2>The last steps</h2>",
+        _table(("Step", "Counts published", "Released as nothing", "Mean ceiling", "Mean guess"), rows),
+    ]
+
+
+def _spent(epsilon: Mapping[str, float]) -> list[str]:
+    """By group of sensors; one group is all of them."""
+    shown = {group: spent for group, spent in epsilon.items() if len(epsilon) > 2 or group == EVERY_GROUP}
+    rows = [(group, f"{spent:.3g}" if isfinite(spent) else "no limit") for group, spent in shown.items()]
+    return ["<h2>Differential privacy spent</h2>", _table(("Sensors", "Epsilon"), rows)]
+
+
+def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
+    cells = "".join(f'<th scope="col">{escape(text)}</th>' for text in head)
+    lines = "".join("<tr>" + "".join(f"<td>{escape(text)}</td>" for text in row) + "</tr>" for row in rows)
+    return f"<table><thead><tr>{cells}</tr></thead><tbody>{lines}</tbody></table>"

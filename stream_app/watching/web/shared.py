@@ -1,0 +1,45 @@
+"""One answer for everybody who asks the same: made when it is out of date, in a bounded share of the time."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+
+from stream_app.watching.web.answers import Answer
+
+_REST = 9.0  # times the making of an answer, so that making takes at most a tenth of the time
+_MOST_REST_SECONDS = 3.0
+
+
+class Shared:
+    """An answer that is dear to make: whoever asks gets one made after that, or the last if it still holds.
+
+    ``version`` tells whether there is anything new; without it there always is.
+    """
+
+    def __init__(self, make: Callable[[], Answer], version: Callable[[], object] = object) -> None:
+        self._make = make
+        self._read_version = version
+        self._making = asyncio.Lock()
+        self._answer: Answer | None = None
+        self._version: object = None
+        self._began_seconds = 0.0
+        self._rested_seconds = 0.0
+
+    async def get(self) -> Answer:
+        """The answer, now or as soon as it may be made again; all who wait get the same."""
+        asked = time.monotonic()
+        async with self._making:
+            is_fresh = self._began_seconds >= asked or self._version == self._read_version()
+            if self._answer is None or not is_fresh:
+                await asyncio.sleep(self._rested_seconds - time.monotonic())
+                self._answer = self._made()
+            return self._answer
+
+    def _made(self) -> Answer:
+        self._version, self._began_seconds = self._read_version(), time.monotonic()
+        answer = self._make()
+        ended = time.monotonic()
+        self._rested_seconds = ended + min(_REST * (ended - self._began_seconds), _MOST_REST_SECONDS)
+        return answer

@@ -1,0 +1,225 @@
+"""The engine's state as the page and the probes show it: an observer that keeps the last of everything."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+import numpy as np
+
+from accounting.ledgers.privacy_account import PrivacyAccount
+from models.releases.schedule import SensorRelease
+from models.releases.sensors import Sensor
+from stream_app.watching.events import Observer, RunStarted, RunStopped, StepClosed
+from stream_app.watching.people import PeopleView, Standing
+from stream_app.watching.wording import decision_in_words
+from stream_app.wire.messages import Outcome, Reason, RiskSummary
+
+Phase = Literal["starting", "running", "stopped"]
+HISTORY = 240  # steps the page remembers
+NOBODY_HERE = "this process accounts nobody; on Kafka, the pages of account workers show risks"
+BINS = 20  # of the distribution of risk, equal widths over [0, 1]
+
+
+@dataclass(frozen=True)
+class StepLine:
+    """One closed step in the page's history: what was published and how the risk stood."""
+
+    step: int
+    published: int
+    suppressed: int
+    median_risk: float
+    mean_risk: float
+    mean_baseline: float
+
+
+@dataclass(frozen=True)
+class Distribution:
+    """People by risk: ``risk[b]`` of them have a ceiling in bin ``b`` of equal bins over [0, 1]."""
+
+    risk: tuple[int, ...]
+    baseline: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class SensorLine:
+    """What one sensor's releases told so far; bits about an average person, each release on its own.
+
+    ``position`` is its place on the map, east and north; None where none is known.
+    """
+
+    name: str
+    group: str
+    position: tuple[float, float] | None = None
+    releases: int = 0
+    last_bits: float = 0.0
+    total_bits: float = 0.0
+
+
+@dataclass(frozen=True)
+class ReleaseLine:
+    """One sensor in the last step; ``value`` is what the public saw, ``error`` expected from the noise."""
+
+    sensor: str
+    mechanism: str
+    parameters: Mapping[str, float]
+    value: int | None
+    error: float | None
+
+
+@dataclass(frozen=True)
+class Status:
+    """An immutable picture of the engine; holds neither a count nor a person."""
+
+    phase: Phase = "starting"
+    reason: str = "priors are being loaded"
+    people: int = 0
+    next_step: int = 0
+    lag_steps: int = 0
+    rejected: int = 0
+    summary: RiskSummary | None = None
+    history: tuple[StepLine, ...] = ()
+    distribution: Distribution | None = None
+    sensors: Mapping[str, SensorLine] = field(default_factory=dict)
+    releases: tuple[ReleaseLine, ...] = ()
+    decision: str | None = None  # why the last step was released so, under a risk budget
+    note: str | None = None  # what must be said of the priors
+    epsilon: Mapping[str, float] | None = None  # spent by each group of sensors; None where not known here
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether steps are being closed and accounted."""
+        return self.phase == "running"
+
+    @property
+    def is_healthy(self) -> bool:
+        """Whether the process should go on; false once the run failed."""
+        return not (self.phase == "stopped" and self.reason.startswith("failure"))
+
+
+class StatusBoard(Observer):
+    """Hears the engine's events on its thread; :meth:`read` and ``version`` may be asked from any other."""
+
+    def __init__(self, sensors: tuple[Sensor, ...] = (), delta: float = 1e-6) -> None:
+        self._changing = threading.Lock()
+        self._version = 0
+        self._view: PeopleView | None = None
+        self._delta = delta
+        self._account: PrivacyAccount | None = None
+        lines = {sensor.name: SensorLine(sensor.name, sensor.group, sensor.position) for sensor in sensors}
+        self._status = Status(sensors=lines)
+
+    def read(self) -> Status:
+        """The present picture."""
+        with self._changing:
+            return self._status
+
+    @property
+    def version(self) -> int:
+        """A number that is another one after every change of the picture."""
+        with self._changing:
+            return self._version
+
+    def carried(self, account: PrivacyAccount) -> None:
+        """Whoever publishes tells what earlier runs have spent; go on from there."""
+        self._account = PrivacyAccount.load(account.save())
+        self._change(epsilon=self._spent())
+
+    def started(self, event: RunStarted) -> None:
+        """The engine is ready."""
+        self._view = event.view
+        self._change(
+            phase="running",
+            reason="closing steps",
+            people=event.people,
+            next_step=event.next_step,
+            note=event.view.note if event.view else NOBODY_HERE,
+        )
+
+    def received(self, outcome: Outcome) -> None:
+        """A single reading changes nothing that is shown."""
+
+    def rejected(self, reason: Reason) -> None:
+        """One more dead letter."""
+        self._change(rejected=self.read().rejected + 1)
+
+    def closed(self, event: StepClosed) -> None:
+        """A step was published; remember it."""
+        status = self.read()
+        if self._account is not None:
+            self._account.charge(event.schedule)
+        history = status.history
+        if event.summary is not None:
+            history = (*history, _line(event, event.summary))[-HISTORY:]
+        self._change(
+            people=event.people,
+            next_step=event.step + 1,
+            lag_steps=event.lag_steps,
+            summary=event.summary or status.summary,
+            history=history,
+            distribution=_distribution(self._view.standing()) if self._view else None,
+            sensors=_told(status.sensors, event, self._view),
+            releases=tuple(_release(release, event) for release in event.schedule.releases),
+            decision=decision_in_words(event.why) if event.why else None,
+            epsilon=self._spent(),
+        )
+
+    def stopped(self, event: RunStopped) -> None:
+        """The run ended, well or not."""
+        self._change(phase="stopped", reason=event.reason, next_step=event.next_step)
+
+    def _spent(self) -> Mapping[str, float] | None:
+        if self._account is None:
+            return None
+        return {group: spend.epsilon(self._delta) for group, spend in self._account.spends.items()}
+
+    def _change(self, **fields: object) -> None:
+        with self._changing:
+            self._status = replace(self._status, **fields)  # type: ignore[arg-type]
+            self._version += 1
+
+
+def _line(event: StepClosed, summary: RiskSummary) -> StepLine:
+    published = len(event.published)
+    return StepLine(
+        step=event.step,
+        published=published,
+        suppressed=len(event.schedule.releases) - published,
+        median_risk=summary.risk.get("0.5", 0.0),
+        mean_risk=summary.mean_risk,
+        mean_baseline=summary.mean_baseline,
+    )
+
+
+def _distribution(standing: Standing) -> Distribution:
+    counted = (
+        np.histogram(values, BINS, (0.0, 1.0))[0].tolist() for values in (standing.risk, standing.baseline)
+    )
+    return Distribution(*map(tuple, counted))
+
+
+def _told(
+    lines: Mapping[str, SensorLine], event: StepClosed, view: PeopleView | None
+) -> Mapping[str, SensorLine]:
+    """The sensors' lines after a step."""
+    bits = view.sensor_information_bits(event.schedule) if view else {}
+    told = dict(lines)
+    for release in event.schedule.releases:
+        sensor = release.sensor
+        line = told.get(sensor.name) or SensorLine(sensor.name, sensor.group, sensor.position)
+        last = bits.get(sensor.name, 0.0)
+        told[sensor.name] = replace(
+            line, releases=line.releases + 1, last_bits=last, total_bits=line.total_bits + last
+        )
+    return told
+
+
+def _release(release: SensorRelease, event: StepClosed) -> ReleaseLine:
+    """What the public saw of one sensor."""
+    name, mechanism = release.sensor.name, release.mechanism
+    value = event.published.get(name)
+    shown = mechanism.name if value is not None else "suppressed"
+    error = mechanism.expected_absolute_error() if value is not None else None
+    return ReleaseLine(name, shown, dict(mechanism.parameters), value, error)

@@ -1,0 +1,67 @@
+"""Numbers in the words people use: "3 in 100", not 0.0312."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from math import floor, log10
+
+from accounting.decisions.reason import Because
+from stream_app.wire.messages import DecisionReason
+
+_SETTLED = {
+    Because.FREE: "every sensor at its best",
+    Because.BUDGET: "the least error that keeps the risk budget",
+    Because.SPENT: "suppressed, as any release would exceed the risk budget",
+    Because.HABITS: "suppressed, as habits alone exceed the risk budget at this hour",
+    Because.CONTRADICTION: "a sensor that must be raw would exceed the risk budget and is suppressed",
+    Because.NO_ANSWER: "not every account worker answered in time",
+}
+
+_FINEST = 0.01  # in 100: what is smaller, or nearer to 100, is said as this
+
+
+def in_a_hundred(probability: float) -> str:
+    """A probability, always of 100: "3 in 100", "0.04 in 100", "99.6 in 100"; never rounded to 0 or 100."""
+    part = 100.0 * probability
+    if part <= 0.0 or part >= 100.0:
+        return f"{0 if part <= 0.0 else 100} in 100"
+    if part < 0.95:
+        return f"{max(part, _FINEST):.1g} in 100"
+    if part < 99.5:
+        return f"{part:.0f} in 100"
+    missing = float(f"{max(100.0 - part, _FINEST):.1g}")
+    return f"{100.0 - missing:.{-floor(log10(missing))}f} in 100"
+
+
+def in_points(difference: float) -> str:
+    """A difference of probabilities: "5 percentage points"."""
+    return f"{in_a_hundred(difference).removesuffix(' in 100')} percentage points"
+
+
+def step_in_words(step: int, origin_seconds: int, step_seconds: int) -> str:
+    """When a step begins: "2026-03-02 17:00 UTC (step 17)", or its number where no origin is set."""
+    if origin_seconds == 0:
+        return f"step {step:,}"
+    begin = datetime.fromtimestamp(origin_seconds + step * step_seconds, UTC)
+    return f"{begin:%Y-%m-%d %H:%M} UTC (step {step:,})"
+
+
+def duration(seconds: float) -> str:
+    """A length of time: "40 s", "3 min", "2 h"."""
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    if seconds < 7200:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.0f} h"
+
+
+def decision_in_words(why: DecisionReason) -> str:
+    """Why a step was released as it was, in a sentence without a count of the sensors."""
+    if why.people == 0:
+        return "Suppressed, nobody is accounted: a risk budget must have people to protect."
+    over = (
+        f"of {why.people:,} people {why.over:,} are over the limit because of releases and {why.natural:,} "
+        f"by habit alone; {why.allowed:,} may be"
+    )
+    cleared = f"; the slower, tighter bound cleared {why.dear:,}" if why.dear else ""
+    return f"{_SETTLED[why.because].capitalize()}: {over}{cleared}."

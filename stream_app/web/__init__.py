@@ -1,7 +1,0 @@
-"""What people see while the engine runs: metrics, health, readiness and a page, on an address of choice."""
-
-from stream_app.web.people_board import PeopleBoard
-from stream_app.web.server import WebServer, serve
-from stream_app.web.status import Status, StatusBoard
-
-__all__ = ["PeopleBoard", "Status", "StatusBoard", "WebServer", "serve"]

@@ -1,0 +1,59 @@
+"""Decided schedules as messages and back: what the journal stores to rebuild the accountant from."""
+
+from __future__ import annotations
+
+import hashlib
+from functools import lru_cache
+
+from models import mechanisms
+from models.mechanisms import Mechanism
+from models.releases.schedule import SensorRelease, StepSchedule
+from models.releases.sensors import SensorRegistry
+from stream_app.wire.messages import DecisionReason, SensorDecision, StepDecision
+
+
+def decision_of(
+    schedule: StepSchedule, why: DecisionReason | None = None, deployment: str | None = None
+) -> StepDecision:
+    """The message that tells a decided step, with its reason where a risk budget decided.
+
+    ``deployment`` is the digest of what accounts it, where others do.
+    """
+    return StepDecision(
+        step=schedule.step,
+        decisions=tuple(
+            SensorDecision(
+                sensor=release.sensor.name,
+                mechanism=release.mechanism.name,
+                parameters=dict(release.mechanism.parameters),
+            )
+            for release in schedule.releases
+        ),
+        why=why,
+        deployment=deployment,
+    )
+
+
+def schedule_of(decision: StepDecision, registry: SensorRegistry) -> StepSchedule:
+    """The schedule that a stored decision tells; the same that was accounted, bit for bit."""
+    return StepSchedule(
+        decision.step,
+        tuple(
+            SensorRelease(
+                registry.get(item.sensor),
+                _mechanism(item.mechanism, tuple(sorted(item.parameters.items()))),
+            )
+            for item in decision.decisions
+        ),
+    )
+
+
+def fingerprint_of(schedule: StepSchedule) -> str:
+    """Sixteen digits by which a decided step is known again, wherever it is stored."""
+    return hashlib.sha256(decision_of(schedule).line()).hexdigest()[:16]
+
+
+@lru_cache(maxsize=256)
+def _mechanism(name: str, parameters: tuple[tuple[str, float], ...]) -> Mechanism:
+    """One object per distinct mechanism, however many steps use it."""
+    return mechanisms.parse(name, dict(parameters))

@@ -1,0 +1,402 @@
+"""Every message that enters or leaves, as JSON: one per line or record, with ``"v": 1`` and a ``"type"``.
+
+Unknown fields, types and versions are refused. :func:`parse` never raises: what is not a message becomes a
+:class:`Rejected` dead letter with a reason from a fixed list and a hint.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+
+from accounting.decisions.reason import Because
+from models.exceptions import MOST_CHARACTERS, shortened
+
+MAX_COUNT = 2**40
+"""The largest count a reading may carry: far above any crowd, far below what 64-bit noise can overflow."""
+
+MAX_STEP = 2**53
+"""The largest step number that every JSON reader keeps exact."""
+
+MAX_PAYLOAD_CHARS = 4096
+"""Dead letters keep this much of a payload."""
+
+
+class Reason(StrEnum):
+    """Why a message went to the dead letters; a fixed list, so that it can be a metrics label."""
+
+    NOT_JSON = "not_json"
+    NOT_CSV = "not_csv"
+    TOO_LONG = "too_long"
+    UNKNOWN_VERSION = "unknown_version"
+    UNKNOWN_TYPE = "unknown_type"
+    UNKNOWN_FIELD = "unknown_field"
+    MISSING_FIELD = "missing_field"
+    INVALID_FIELD = "invalid_field"
+    UNKNOWN_SENSOR = "unknown_sensor"
+    NEGATIVE_COUNT = "negative_count"
+    COUNT_NOT_INTEGER = "count_not_integer"
+    COUNT_TOO_LARGE = "count_too_large"
+    NO_ACTIVATION = "no_activation"
+    CONTRADICTING_READING = "contradicting_reading"
+    LATE_READING = "late_reading"
+    TOO_FAR_AHEAD = "too_far_ahead"
+    TOO_MANY_WAITING = "too_many_waiting"
+    REPEATED_SENSOR = "repeated_sensor"
+    CONTRADICTING_ACTIVATION = "contradicting_activation"
+    LATE_ACTIVATION = "late_activation"
+    RECORDS_LOST = "records_lost"
+
+
+class Outcome(StrEnum):
+    """What became of one reading."""
+
+    ACCEPTED = "accepted"
+    DUPLICATE = "duplicate"
+    REJECTED = "rejected"
+
+
+MAX_INDEX = 2**31 - 1
+"""The largest index of a location."""
+
+Version = Annotated[int, Field(ge=1, le=1)]
+Step = Annotated[int, Field(ge=0, le=MAX_STEP)]
+Name = Annotated[str, Field(min_length=1, max_length=256)]
+Probability = Annotated[float, Field(ge=0.0, le=1.0)]
+_FIRST_FAULT = Field(fail_fast=True)  # of a long list: a million faults would take a gigabyte to tell
+Finite = Annotated[float, Field(allow_inf_nan=False)]
+Index = Annotated[int, Field(ge=0, le=MAX_INDEX)]
+Names = Annotated[tuple[Name, ...], _FIRST_FAULT]
+Numbers = Annotated[tuple[Finite, ...], _FIRST_FAULT]
+Indices = Annotated[tuple[Index, ...], _FIRST_FAULT]
+
+
+class _Message(BaseModel):
+    """What all messages share: frozen, strict, nothing unknown."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    v: Version = 1
+
+    def line(self) -> bytes:
+        """The message as one line of ASCII JSON (no separator a reader could take for a line end)."""
+        return self.model_dump_json(exclude_none=True, ensure_ascii=True).encode() + b"\n"
+
+
+class Activation(_Message):
+    """The schedule of one step: which sensors will count, announced before any count."""
+
+    v: Version
+    type: Literal["activation"] = "activation"
+    step: Step
+    sensors: Names
+
+
+class Reading(_Message):
+    """One sensor's count of one step."""
+
+    v: Version
+    type: Literal["reading"] = "reading"
+    step: Step
+    sensor: Name
+    count: Annotated[int, Field(ge=0, le=MAX_COUNT)]
+
+
+class TierValue(BaseModel):
+    """What one tier of recipients is told, at its privacy level (nats).
+
+    ``drawn`` is what the chain gave where another value is told (0 for a negative one): for the owner, who
+    can only continue the chain from there.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    epsilon: float
+    value: int
+    drawn: int | None = None
+
+    @classmethod
+    def of(cls, epsilon: float, drawn: int, told: int) -> TierValue:
+        """A tier's value, as drawn and as told."""
+        return cls(epsilon=epsilon, value=told, drawn=None if drawn == told else drawn)
+
+    @property
+    def on_chain(self) -> int:
+        """The value as the chain gave it."""
+        return self.value if self.drawn is None else self.drawn
+
+
+class SensorValue(BaseModel):
+    """What one sensor publishes in one step; ``value`` is absent where nothing is published.
+
+    A tiered release has ``tiers``, least informed first, in the log of the deployment, where ``value`` and
+    ``epsilon`` are those of the least informed; in a tier's own file it has that tier's and no ``tiers``.
+    ``design`` and ``position`` name correlated noise and the step's place in its noise window.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    sensor: Name
+    mechanism: Name
+    sigma: float | None = None
+    epsilon: float | None = None
+    design: int | None = None
+    position: int | None = None
+    value: int | None = None
+    tiers: Mapping[str, TierValue] | None = None
+
+
+class StepRelease(_Message):
+    """Everything published for one closed step; the public message, one per step, in order, no gap."""
+
+    type: Literal["release"] = "release"
+    step: Step
+    releases: tuple[SensorValue, ...]
+
+
+class SensorDecision(BaseModel):
+    """The mechanism decided for one sensor of a step: what is accounted."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    sensor: Name
+    mechanism: Name
+    parameters: Mapping[str, Finite] = Field(default_factory=dict)
+
+
+class DecisionReason(BaseModel):
+    """Why a step is released as it is, under a risk budget.
+
+    Counts of people: ``over`` the limit because of releases, now or in the silence after them, ``natural``
+    by habit alone in this step's horizon, ``allowed`` to be over. ``dear`` people are within the limit by the
+    dear bounds only.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    because: Annotated[Because, Field(strict=False)]
+    people: int
+    allowed: int
+    natural: int
+    over: int
+    dear: int
+    rounds: int
+
+
+class StepDecision(_Message):
+    """The internal twin of a release: what was decided from the schedule, before any count was looked at.
+
+    ``why`` stands where a risk budget decided, ``deployment`` on Kafka: the digest of what accounts it.
+    """
+
+    type: Literal["decision"] = "decision"
+    step: Step
+    decisions: tuple[SensorDecision, ...]
+    why: DecisionReason | None = None
+    deployment: Name | None = None
+
+
+class ContinuedStep(_Message):
+    """What a tier added later was told of a step already published; for the owner, by sensor."""
+
+    type: Literal["continued"] = "continued"
+    step: Step
+    tier: Name
+    values: Mapping[str, TierValue]
+
+
+class SparseMatrix(BaseModel):
+    """Transition probabilities by row and column."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    row: Indices
+    col: Indices
+    probability: Numbers
+
+
+Matrix = Annotated[tuple[Numbers, ...], _FIRST_FAULT] | SparseMatrix
+
+
+class Person(_Message):
+    """A person's movement prior, in force from a step on.
+
+    ``deployment`` is the digest of what accounts it, ``assumed`` what the prior rests on where nobody was
+    measured.
+    """
+
+    type: Literal["person"] = "person"
+    person: Name
+    effective_from: Step = 0
+    deployment: Name | None = None
+    assumed: Name | None = None
+    places: Indices | None = None
+    initial: Numbers | None = None
+    transition: Matrix | None = None
+    transitions: Annotated[tuple[Matrix, ...], _FIRST_FAULT] | None = None
+
+    def record(self) -> dict[str, Any]:
+        """The prior as an element of a priors file's ``people``."""
+        record: dict[str, Any] = {"person": self.person, "places": self.places, "initial": self.initial}
+        if self.places is not None:
+            record["places"] = list(self.places)
+        if self.transition is not None:
+            record["transition"] = _matrix_record(self.transition)
+        if self.transitions is not None:
+            record["transitions"] = [_matrix_record(matrix) for matrix in self.transitions]
+        return record
+
+
+def _matrix_record(matrix: Matrix) -> Any:
+    return matrix.__dict__ if isinstance(matrix, SparseMatrix) else matrix
+
+
+class PersonRisk(_Message):
+    """One person's certified risk at a step, by pseudonym."""
+
+    type: Literal["risk"] = "risk"
+    step: Step
+    person: Name
+    risk: Probability
+    baseline: Probability
+    added: Probability
+    by: Name
+
+
+class WorstMoment(BaseModel):
+    """The step so far at which the releases added most to one person, by pseudonym, and the figures there."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    person: Name
+    step: Step
+    risk: Probability
+    baseline: Probability
+    added: Probability
+
+
+class RiskSummary(_Message):
+    """The risks of all people of a partition at a step, packed.
+
+    ``at_risk``, ``at_added_risk`` and ``at_baseline`` count the people at or above each threshold, by
+    ceiling, by what the releases added and by habit alone; the quantile tables are keyed by the quantile.
+    ``most_risk`` and ``most_added`` are the highest of anybody at any step so far; ``worst`` are the people
+    to whom most was added so far, where they are to be named. ``assumed`` says what habits rest on where
+    nobody was measured: the figures hold for those habits only.
+    """
+
+    type: Literal["risk_summary"] = "risk_summary"
+    step: Step
+    partition: int = 0
+    people: int
+    at_risk: Mapping[str, int]
+    at_added_risk: Mapping[str, int]
+    risk: Mapping[str, float]
+    added: Mapping[str, float]
+    baseline: Mapping[str, float]
+    mean_risk: float
+    mean_added: float
+    mean_baseline: float
+    at_baseline: Mapping[str, int] = Field(default_factory=dict)
+    most_risk: float | None = None
+    most_added: float | None = None
+    worst: tuple[WorstMoment, ...] = ()
+    assumed: Name | None = None
+
+
+class Rejected(_Message):
+    """A dead letter: nothing is dropped silently."""
+
+    type: Literal["rejected"] = "rejected"
+    source: str
+    payload: str
+    reason: Annotated[Reason, Field(strict=False)]
+    hint: str
+
+
+InputMessage = Annotated[Activation | Reading, Field(discriminator="type")]
+Message = Annotated[
+    Activation | Reading | StepRelease | StepDecision | Person | PersonRisk | RiskSummary | Rejected,
+    Field(discriminator="type"),
+]
+
+_INPUT: TypeAdapter[Activation | Reading] = TypeAdapter(InputMessage)
+_ANY: TypeAdapter[Any] = TypeAdapter(Message)
+
+
+def parse(line: bytes, source: str) -> Activation | Reading | Rejected:
+    """The activation or reading in a line; a dead letter naming ``source`` when it is neither."""
+    try:
+        return _INPUT.validate_json(line)
+    except ValidationError as error:
+        reason, hint = explain(error, "activation or reading")
+        return reject(source, line, reason, hint)
+
+
+def parse_fields(fields: Mapping[str, object], line: bytes, source: str) -> Activation | Reading | Rejected:
+    """The message with these fields, read from ``line`` in another form than JSON."""
+    try:
+        return _INPUT.validate_python(fields)
+    except ValidationError as error:
+        reason, hint = explain(error, "activation or reading")
+        return reject(source, line, reason, hint)
+
+
+def parse_any(line: bytes) -> Any:
+    """Any message of the contract, e.g. from an output file; raises pydantic's ``ValidationError``."""
+    return _ANY.validate_json(line)
+
+
+def reject(source: str, payload: bytes, reason: Reason, hint: str) -> Rejected:
+    """A dead letter; bytes that are not UTF-8 are kept as escapes."""
+    hint = shortened(hint, MOST_CHARACTERS)  # it may name a field that somebody sent
+    text = payload.decode("utf-8", errors="backslashreplace")
+    if len(text) > MAX_PAYLOAD_CHARS:
+        text = text[:MAX_PAYLOAD_CHARS]
+        hint = f"{hint} (payload cut to {MAX_PAYLOAD_CHARS} of {len(payload)} bytes)"
+    return Rejected(source=source, payload=text, reason=reason, hint=hint)
+
+
+_FIELD_NAME = re.compile(r"[A-Za-z_]{1,40}")
+
+
+def _field_name(part: int | str) -> str:
+    """A field as a hint names it; what may be a count or an id that slipped into a name is left out."""
+    return str(part) if isinstance(part, int) or _FIELD_NAME.fullmatch(part) else "..."
+
+
+_TAGS = ("activation", "reading")  # how pydantic names the branch of a union
+_BY_ERROR_TYPE = {
+    "json_invalid": (Reason.NOT_JSON, "write one JSON object per line"),
+    "union_tag_not_found": (Reason.MISSING_FIELD, 'add "type"'),
+    "extra_forbidden": (Reason.UNKNOWN_FIELD, "remove the field"),
+    "missing": (Reason.MISSING_FIELD, "add the field"),
+}
+_BY_COUNT_ERROR = {
+    "greater_than_equal": (Reason.NEGATIVE_COUNT, "a count is 0 or more"),
+    "less_than_equal": (Reason.COUNT_TOO_LARGE, f"a count is at most {MAX_COUNT}"),
+    "int_parsing_size": (Reason.COUNT_TOO_LARGE, f"a count is at most {MAX_COUNT}"),
+    "int_type": (Reason.COUNT_NOT_INTEGER, "write the count as an integer without quotes or decimals"),
+    "int_from_float": (Reason.COUNT_NOT_INTEGER, "write the count as an integer without quotes or decimals"),
+}
+
+
+def explain(error: ValidationError, expected: str, *, quotes: bool = True) -> tuple[Reason, str]:
+    """Reason and hint for the first thing that is wrong with a message; ``quotes`` its names of fields."""
+    first = error.errors(include_url=False, include_input=False)[0]
+    kind = first["type"]
+    field = ".".join(_field_name(part) for part in first["loc"] if part not in _TAGS)
+    where = f"field {field!r}: {first['msg']}" if field and quotes else first["msg"]
+    if kind == "union_tag_invalid" or (kind == "literal_error" and field == "type"):
+        return Reason.UNKNOWN_TYPE, f"type must be {expected}"
+    if field == "v" and kind != "missing":
+        return Reason.UNKNOWN_VERSION, 'this release reads "v": 1'
+    if field == "count" and kind in _BY_COUNT_ERROR:
+        reason, remedy = _BY_COUNT_ERROR[kind]
+    else:
+        reason, remedy = _BY_ERROR_TYPE.get(kind, (Reason.INVALID_FIELD, "correct the value"))
+    return reason, f"{where}; {remedy}"
