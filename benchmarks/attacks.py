@@ -12,14 +12,12 @@ import numpy as np
 
 from accounting.attacks.person import exact_attacks, sampled_on_graph, sampled_raw_attacks
 from accounting.attacks.simulation.hit_tables_kernel import hit_tables
-from accounting.exposure.exposure import Exposure
+from accounting.exposure import Exposure
 from benchmarks.harness import Contestant, measure, rate, show, times
 from benchmarks.peers import PROCESSES, AttackProblem, attack_run, start_pool
 from models.mechanisms import Gaussian, Mechanism, Raw
-from models.priors.population import Population
-from models.priors.prior import MovementPrior
-from models.releases.schedule import Schedule, SensorRelease, StepSchedule
-from models.releases.sensors import Sensor
+from models.priors import MovementPrior, Population
+from models.releases import Schedule, Sensor, SensorRelease, StepSchedule
 
 PLACES, STEPS, MISTAKES, TAU = 100, 10, 5, 0.1
 PEER_DRAWS = 400

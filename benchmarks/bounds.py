@@ -11,16 +11,15 @@ from collections.abc import Callable
 
 import numpy as np
 
-from accounting.audit.audit import audit_exposure
-from accounting.bounds.patterns.effort import Effort
+from accounting.audit import audit_exposure
+from accounting.bounds.patterns import Effort
 from accounting.bounds.population_bounds import certify_population
-from accounting.exposure.exposure import Exposure
+from accounting.exposure import Exposure
 from benchmarks.forward_viterbi import LOCATIONS, STEPS, random_population
 from benchmarks.harness import Contestant, measure, rate, show
 from models.mechanisms import Raw
-from models.priors.population import Population
-from models.releases.schedule import Schedule, SensorRelease, StepSchedule
-from models.releases.sensors import Sensor
+from models.priors import Population
+from models.releases import Schedule, Sensor, SensorRelease, StepSchedule
 
 MISTAKES, PEOPLE = 5, 50
 

@@ -12,13 +12,13 @@ from itertools import count
 
 import numpy as np
 
-from accounting.continuous.accountant import ContinuousAccountant, HorizonSettings
+from accounting.continuous import ContinuousAccountant
+from accounting.settings import HorizonSettings
 from benchmarks.forward_viterbi import LOCATIONS, random_population
 from benchmarks.harness import Contestant, measure, rate, show
 from models.mechanisms import Gaussian, Mechanism, Raw
-from models.priors.population import Population
-from models.releases.schedule import SensorRelease, StepSchedule
-from models.releases.sensors import Sensor
+from models.priors import Population
+from models.releases import Sensor, SensorRelease, StepSchedule
 
 HORIZON, MISTAKES, STEPS = 10, 5, 20
 

@@ -12,23 +12,20 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from accounting.continuous.accountant import ContinuousAccountant, HorizonSettings
-from accounting.decisions.choices import SensorChoice
-from accounting.decisions.risk_budget import RiskLimit
-from accounting.decisions.step_decision import StepDecider, decide
-from accounting.decisions.what_if.questions import WhatIf
-from accounting.decisions.what_if.refined_check import DearSettings
+from accounting.continuous import ContinuousAccountant
+from accounting.decisions import SensorChoice, StepDecider, decide
+from accounting.decisions.what_if import DearSettings, WhatIf
+from accounting.settings import HorizonSettings, RiskBudget
 from benchmarks.continuous import stationary
 from benchmarks.forward_viterbi import LOCATIONS, random_population
 from benchmarks.harness import show
 from models.mechanisms import Gaussian, Raw
-from models.priors.population import Population
-from models.releases.schedule import SensorRelease, StepSchedule
-from models.releases.sensors import Sensor
+from models.priors import Population
+from models.releases import Sensor, SensorRelease, StepSchedule
 
 HORIZON, MISTAKES, STEPS = 10, 5, 10
 SIGMAS = (0.5, 1.0, 2.0, 4.0, 8.0)
-LIMIT = RiskLimit(share=0.01, added=0.2, habits_apart=True)
+LIMIT = RiskBudget(share=0.01, added=0.2, habits_apart=True)
 
 
 @dataclass(frozen=True)

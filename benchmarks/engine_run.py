@@ -18,8 +18,7 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from models.priors.packing import FlatChains
-from models.priors.population import Population
+from models.priors import FlatChains, Population
 from stream_app.embedded.assembly import RunOptions, run
 from stream_app.embedded.runner import RunReport
 from stream_app.setup.settings import Settings

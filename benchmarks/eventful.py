@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from benchmarks.engine_run import SEED, draw_population
 from benchmarks.kafka_load import PLACES, step_lines
-from models.priors.population import Population
+from models.priors import Population
 from stream_app.kafka.broker.clients import writing
 from stream_app.kafka.tools.producing import Pace, produce
 from stream_app.setup.keys import load_pseudonym_key

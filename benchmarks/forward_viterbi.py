@@ -23,8 +23,7 @@ from accounting.hmm.populations.shared_matrix import decode_shared
 from benchmarks.harness import Contestant, measure, rate, show, times
 from benchmarks.peers import PROCESSES, Problem, hmmlearn_run, start_pool
 from benchmarks.roofline import CHUNK, read_all
-from models.priors.packing import FlatChains
-from models.priors.population import Population
+from models.priors import FlatChains, Population
 
 LOCATIONS = 100
 STEPS = 10

@@ -15,16 +15,14 @@ import numpy as np
 
 from accounting.attacks.person import exact_attacks
 from accounting.attacks.simulation.hit_tables_kernel import hit_tables
-from accounting.audit.audit import audit_exposure
-from accounting.bounds.patterns.effort import Effort
-from accounting.exposure.exposure import Exposure
+from accounting.audit import audit_exposure
+from accounting.bounds.patterns import Effort
+from accounting.exposure import Exposure
 from accounting.hmm.populations.decoding import decode_population
 from benchmarks.harness import show
 from models.mechanisms import Raw
-from models.priors.population import Population
-from models.priors.prior import MovementPrior
-from models.releases.schedule import Schedule, SensorRelease, StepSchedule
-from models.releases.sensors import Sensor
+from models.priors import MovementPrior, Population
+from models.releases import Schedule, Sensor, SensorRelease, StepSchedule
 
 FIGURE = Path("docs/results/growth.png")
 REPEATS = 7

@@ -24,9 +24,8 @@ import numpy as np
 
 from benchmarks.engine_run import SEED
 from models.mechanisms import Raw
-from models.priors.packing import FlatChains
-from models.priors.population import Population
-from models.releases.schedule import SensorRelease, StepSchedule
+from models.priors import FlatChains, Population
+from models.releases import SensorRelease, StepSchedule
 from stream_app.kafka.account.account_worker import AccountWorker
 from stream_app.kafka.broker.clients import writing
 from stream_app.kafka.deployment.deployment import Deployment

@@ -20,8 +20,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.engine_run import SEED
-from models.priors.population import Population
-from models.priors.prior import MovementPrior
+from models.priors import MovementPrior, Population
 from stream_app.kafka.broker.clients import consuming, records
 from stream_app.wire.messages import Activation, Reading
 from tests.kafka.broker import Broker, broker

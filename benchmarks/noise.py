@@ -11,10 +11,10 @@ from collections.abc import Callable
 
 import opendp.prelude as dp
 
-from models.keys.noise_key import NoiseKey
+from models.keys import NoiseKey
 from models.mechanisms import Gaussian
-from models.noise.discrete_gaussian import discrete_gaussian_table
-from models.releases.publish import CountToPublish, StepInterval, publish_step
+from models.noise import discrete_gaussian_table
+from models.releases import CountToPublish, StepInterval, publish_step
 
 SENSORS, SIGMA, REPEATS = 10_000, 3.0, 7
 

@@ -11,13 +11,11 @@ from collections.abc import Callable
 import numpy as np
 
 from benchmarks.noise import SENSORS, measured
-from models.keys.noise_key import NoiseKey
-from models.keys.uniform_stream import UniformStream
+from models.keys import NoiseKey, UniformStream
 from models.mechanisms import Correlated, Gaussian, Mechanism, Tiered
+from models.noise import CorrelatedNoise, chain_noise, continued_value
 from models.noise.continuous_process import Grid, PrivateProcess, publish_tiers
-from models.noise.correlated_noise import CorrelatedNoise
-from models.noise.integer_chain import chain_noise, continued_value
-from models.releases.publish import CountToPublish, StepInterval, publish_step
+from models.releases import CountToPublish, StepInterval, publish_step
 
 DAY = 24
 

@@ -18,21 +18,19 @@ from pathlib import Path
 
 import numpy as np
 
-from accounting.continuous.accountant import NEGLIGIBLE, ContinuousAccountant, HorizonSettings
-from accounting.decisions.choices import SensorChoice, schedule_of
-from accounting.decisions.risk_budget import RiskLimit
-from accounting.decisions.step_decision import StepDecider, decide
-from accounting.decisions.what_if.questions import WhatIf
-from accounting.decisions.what_if.refined_check import DearSettings
+from accounting.continuous import ContinuousAccountant
+from accounting.continuous.accountant import NEGLIGIBLE
+from accounting.decisions import SensorChoice, StepDecider, decide
+from accounting.decisions.choices import schedule_of
+from accounting.decisions.what_if import DearSettings, WhatIf
+from accounting.settings import HorizonSettings, RiskBudget
 from experiments.drawing import DOTS_PER_INCH
 from experiments.held_out import DATA_SETS, NOWHERE_SENSOR, find_data
 from experiments.measure import write_csv
-from models.fitting.checkins import read_checkins
-from models.fitting.fit import fit_priors
+from models.fitting import fit_priors, read_checkins
 from models.mechanisms import Gaussian, Raw
-from models.priors.population import Population
-from models.releases.schedule import StepSchedule
-from models.releases.sensors import Sensor, SensorRegistry
+from models.priors import Population
+from models.releases import Sensor, SensorRegistry, StepSchedule
 from stream_app.city import CityOptions, build_city
 
 SIGMAS = (0.5, 1.0, 2.0, 4.0, 8.0)
@@ -99,13 +97,13 @@ def _drawn(known: Sequence[Sensor], steps: int, sensors: int) -> tuple[tuple[Sen
 
 def rows_of(setting: Setting, shares: Sequence[float]) -> Iterator[Row]:
     """Every way of releasing a setting."""
-    limit = RiskLimit(0.0, added=setting.added, habits_apart=True)
+    limit = RiskBudget(0.0, added=setting.added, habits_apart=True)
     for option, way in enumerate(["raw", *(f"sigma {sigma:g}" for sigma in SIGMAS)]):
         accountant = ContinuousAccountant(setting.population, setting.horizon)
         yield _measure(setting, limit, way, accountant, fixed(option))
     for share in shares:
         for way, ahead in (("budget", 0), ("budget, looking ahead", LOOK_AHEAD)):
-            budget = RiskLimit(share, added=setting.added, habits_apart=True)
+            budget = RiskBudget(share, added=setting.added, habits_apart=True)
             accountant = ContinuousAccountant(setting.population, setting.horizon)
             yield _measure(setting, budget, way, accountant, budgeted(setting, budget, accountant, ahead))
 
@@ -115,7 +113,7 @@ def fixed(option: int) -> Choose:
     return lambda step, choices: schedule_of(step, choices, (option,) * len(choices))
 
 
-def budgeted(setting: Setting, limit: RiskLimit, accountant: ContinuousAccountant, ahead: int) -> Choose:
+def budgeted(setting: Setting, limit: RiskBudget, accountant: ContinuousAccountant, ahead: int) -> Choose:
     """The least error that keeps the limit."""
     what_if = WhatIf(accountant, limit, DearSettings())
 
@@ -129,7 +127,7 @@ def budgeted(setting: Setting, limit: RiskLimit, accountant: ContinuousAccountan
 
 
 def _measure(
-    setting: Setting, limit: RiskLimit, way: str, accountant: ContinuousAccountant, choose: Choose
+    setting: Setting, limit: RiskBudget, way: str, accountant: ContinuousAccountant, choose: Choose
 ) -> Row:
     """Decide, account and look at everybody after each step."""
     losses, errors, most = [], [], 0

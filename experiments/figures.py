@@ -18,7 +18,7 @@ from experiments.held_out import DATA_SETS
 from experiments.real_checkins import MissingDataError, load
 from experiments.real_figures import RealSweep, draw_figure_3, draw_figure_4, draw_figure_6, draw_figure_8
 from experiments.synthetic_figures import Sweep, draw_figure_5, draw_figure_7
-from models.fitting.fit import FitResult
+from models.fitting import FitResult
 
 Fits = Mapping[str, FitResult]
 SYNTHETIC: Mapping[int, Callable[[Path], None]] = {

@@ -21,13 +21,11 @@ from pathlib import Path
 import numpy as np
 
 from accounting.attacks import attack_recorded
-from accounting.audit.audit import audit_population
-from accounting.exposure.exposure import Exposure
-from models.fitting.checkins import read_checkins
-from models.fitting.fit import FitResult, fit_priors
+from accounting.audit import audit_population
+from accounting.exposure import Exposure
+from models.fitting import FitResult, fit_priors, read_checkins
 from models.mechanisms import Mechanism, parse
-from models.releases.schedule import Schedule, SensorRelease, StepSchedule
-from models.releases.sensors import SensorRegistry
+from models.releases import Schedule, SensorRegistry, SensorRelease, StepSchedule
 from stream_app.embedded import assembly as embedded
 from stream_app.setup.settings import ReleaseSettings, Settings
 from stream_app.watching.events import Observer, StepClosed

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from accounting.audit.audit import Audit
+from accounting.audit import Audit
 
 BOUNDS = ("loose", "tight", "moment", "certified")
 ATTACKS = ("map", "marginal", "prior", "constant")

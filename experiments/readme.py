@@ -17,10 +17,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from accounting.continuous.accountant import HorizonSettings
-from accounting.continuous.horizon_settings import HORIZON
+from accounting.settings import HORIZON, HorizonSettings
 from models.mechanisms import parse
-from models.releases.schedule import SensorRelease, StepSchedule
+from models.releases import SensorRelease, StepSchedule
 from stream_app.analysis.accounted_again import account, released_with
 from stream_app.city import CityOptions, build_city
 from stream_app.cli.start.demo_command import print_report

@@ -17,15 +17,13 @@ from pathlib import Path
 import numpy as np
 
 from accounting.attacks import RecordedResult, attack_recorded
-from accounting.audit.audit import AttackSettings, Audit, audit_population
-from accounting.exposure.exposure import Exposure
+from accounting.audit import AttackSettings, Audit, audit_population
+from accounting.exposure import Exposure
 from experiments.held_out import DATA_SETS, draw_sensors, find_data, released_from
 from experiments.measure import ATTACKS, attack_successes, write_csv
-from models.fitting.checkins import read_checkins
-from models.fitting.fit import FitResult, fit_priors
+from models.fitting import FitResult, fit_priors, read_checkins
 from models.mechanisms import Mechanism, parse
-from models.releases.schedule import Schedule
-from models.releases.sensors import SensorRegistry
+from models.releases import Schedule, SensorRegistry
 
 MISTAKES = 1
 SCHEDULES = 5

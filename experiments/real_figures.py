@@ -14,15 +14,16 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import spearmanr
 
-from accounting.audit.audit import AttackSettings, Audit, audit_person, audit_population
+from accounting.audit import AttackSettings, Audit, audit_population
+from accounting.audit.audit import audit_person
 from experiments.drawing import LINES, Cloud, Panel, draw_clouds, draw_lines
 from experiments.held_out import released_from
 from experiments.measure import ATTACKS, BOUNDS, Point, mean_series, points, write_csv
 from experiments.real_checkins import elsewhere, lucky_constant, random_schedules, replay
-from models.fitting.fit import FitResult
+from models.fitting import FitResult
 from models.mechanisms import Mechanism, parse
 from models.priors.stationary import spectral_gap
-from models.releases.schedule import Schedule
+from models.releases import Schedule
 
 MISTAKES = 1
 ADDED_COLOUR = "#009E73"

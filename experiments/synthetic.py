@@ -8,11 +8,10 @@ from functools import lru_cache
 
 import numpy as np
 
-from accounting.exposure.exposure import Exposure
+from accounting.exposure import Exposure
 from models.mechanisms import Mechanism, parse
-from models.priors.prior import MovementPrior
-from models.releases.schedule import Schedule, SensorRelease, StepSchedule
-from models.releases.sensors import SensorRegistry
+from models.priors import MovementPrior
+from models.releases import Schedule, SensorRegistry, SensorRelease, StepSchedule
 
 RAW = parse("raw", {})
 PLACES = 100

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from accounting.audit.audit import AttackSettings, audit_exposure
+from accounting.audit import AttackSettings, audit_exposure
 from experiments.drawing import Panel, draw_lines
 from experiments.measure import Point, mean_series, points, write_csv
 from experiments.synthetic import PLACES, RAW, STEPS, koga_exposure

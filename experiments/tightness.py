@@ -15,8 +15,9 @@ from pathlib import Path
 
 import numpy as np
 
-from accounting.audit.audit import AttackReport, AttackSettings, Audit, audit_exposure
-from accounting.bounds.patterns.effort import Effort
+from accounting.audit import AttackSettings, Audit, audit_exposure
+from accounting.audit.audit import AttackReport
+from accounting.bounds.patterns import Effort
 from experiments.measure import write_csv
 from experiments.synthetic import koga_exposure
 

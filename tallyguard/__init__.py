@@ -9,20 +9,18 @@ Every name below is public and keeps its meaning from version to version; module
 :mod:`accounting` and :mod:`stream_app` behind them may move. ``docs/library.md`` is a tutorial.
 """
 
-from accounting.audit.audit import Audit
-from accounting.continuous.accountant import ContinuousAccountant as Accountant
-from accounting.continuous.accountant import HorizonSettings
+from accounting.audit import Audit
+from accounting.continuous import ContinuousAccountant as Accountant
+from accounting.settings import HorizonSettings
 from models.exceptions import TallyguardError
-from models.fitting.checkins import read_checkins
-from models.fitting.fit import FitOptions, FitResult
-from models.fitting.fit import fit_priors as fit
+from models.fitting import FitOptions, FitResult, read_checkins
+from models.fitting import fit_priors as fit
 from models.mechanisms import Correlated, Gaussian, Mechanism, Raw, Suppressed, Tiered
-from models.prior_files.files import load_population as load_priors
-from models.prior_files.files import save_population as save_priors
-from models.priors.population import Population
-from models.priors.prior import MovementPrior as Prior
-from models.releases.schedule import Schedule, SensorRelease, StepSchedule
-from models.releases.sensors import Sensor
+from models.prior_files import load_population as load_priors
+from models.prior_files import save_population as save_priors
+from models.priors import MovementPrior as Prior
+from models.priors import Population
+from models.releases import Schedule, Sensor, SensorRelease, StepSchedule
 from stream_app.setup.own_version import own_version
 from tallyguard.audits import Audits, Why, audit, certify, explain
 from tallyguard.plans import Ledger, Plan, ledger, plan

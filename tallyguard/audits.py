@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, overload
 
-from accounting.audit.audit import AttackSettings, Audit, audit_population
-from accounting.audit.explain import Explanation
-from accounting.audit.explain import explain as explain_exposure
-from accounting.bounds.patterns.effort import Effort
-from accounting.exposure.exposure import Exposure
+from accounting.audit import AttackSettings, Audit, Explanation, audit_population
+from accounting.audit import explain as explain_exposure
+from accounting.bounds.patterns import Effort
+from accounting.exposure import Exposure
 from models.exceptions import ScheduleError
-from models.priors.population import Population
-from models.priors.prior import MovementPrior
-from models.releases.schedule import Schedule
+from models.priors import MovementPrior, Population
+from models.releases import Schedule
 from stream_app.watching.habits import basis_note
 from tallyguard.results import Table, in_100, said
 

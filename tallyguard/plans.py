@@ -7,10 +7,9 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from accounting.ledgers.differential_privacy import DpStatement, read_differential_privacy
-from accounting.ledgers.release_log import ReleaseLog
-from models.priors.population import Population
-from models.releases.schedule import Schedule
+from accounting.ledgers import DpStatement, ReleaseLog, read_differential_privacy
+from models.priors import Population
+from models.releases import Schedule
 from stream_app.analysis.planning import ReleasePlan, plan_schedule
 from stream_app.setup.settings import BUDGET, Settings
 from stream_app.setup.settings_sources import settings_error

@@ -5,7 +5,9 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -31,33 +33,122 @@ HEAVY = {
 }
 
 
-def imported_packages(source: str) -> Iterator[str]:
-    """Top-level names of everything a module imports, lazily or not."""
+def imports(source: str, known: Container[str]) -> Iterator[str]:
+    """Every module of ours that a module imports, lazily or not; ``known`` tells modules from names."""
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
-            yield from (alias.name.split(".")[0] for alias in node.names)
+            yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
-            yield node.module.split(".")[0]
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+            yield from (name if name in known else node.module for name in names)
+
+
+@cache
+def modules() -> Mapping[str, Path]:
+    """All modules of the four packages by name; a folder's face by the folder's."""
+    paths = (path for package in MAY_IMPORT for path in sorted((ROOT / package).rglob("*.py")))
+    return {".".join(p.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): p for p in paths}
+
+
+def folder_of(module: str) -> str:
+    """The folder in which a module stands; a face stands in its own."""
+    is_face = modules()[module].name == "__init__.py"
+    return module if is_face else module.rpartition(".")[0]
+
+
+@cache
+def arrows() -> Sequence[tuple[str, str]]:
+    """Who imports whom, within and between the packages."""
+    known = modules()
+    return [(m, i) for m in known for i in imports(known[m].read_text(), known) if i in known]
 
 
 @pytest.mark.parametrize("package", MAY_IMPORT)
 def test_imports_point_from_stream_app_to_accounting_to_models(package: str) -> None:
     """No module imports from a package above its own, nor from tests or benchmarks."""
-    modules = sorted((ROOT / package).rglob("*.py"))
-    assert modules, f"{package} has no modules"
+    ours = [path for path in modules().values() if path.is_relative_to(ROOT / package)]
+    assert ours, f"{package} has no modules"
     wrong = {
-        f"{module.relative_to(ROOT)} imports {name}"
-        for module in modules
-        for name in imported_packages(module.read_text())
-        if name in OURS - MAY_IMPORT[package]
+        f"{path.relative_to(ROOT)} imports {name}"
+        for path in ours
+        for name in imports(path.read_text(), ())
+        if name.split(".")[0] in OURS - MAY_IMPORT[package]
     }
     assert not wrong
 
 
 def test_an_arrow_the_other_way_would_be_noticed() -> None:
     """The walk sees imports inside functions as well as at the top."""
-    source = "import numpy\ndef late():\n    from stream_app.steps.engine import Engine\n"
-    assert list(imported_packages(source)) == ["numpy", "stream_app"]
+    source = "import numpy\ndef late():\n    from stream_app.steps import engine\n"
+    assert list(imports(source, {"stream_app.steps.engine"})) == ["numpy", "stream_app.steps.engine"]
+
+
+def layers(arrows: Iterable[tuple[str, str]]) -> list[set[str]]:
+    """Nodes by layer, each above all that it points to; nodes of a circle are an error."""
+    points_to: dict[str, set[str]] = {}
+    for start, end in arrows:
+        points_to.setdefault(end, set())
+        points_to.setdefault(start, set()).update({end} - {start})
+    found: list[set[str]] = []
+    while points_to:
+        bottom = {node for node, ends in points_to.items() if not ends & points_to.keys()}
+        assert bottom, f"these import each other in a circle: {sorted(points_to)}"
+        found.append(bottom)
+        points_to = {node: ends for node, ends in points_to.items() if node not in bottom}
+    return found
+
+
+@pytest.mark.parametrize("package", MAY_IMPORT)
+def test_a_package_can_be_taken_in_at_a_glance(package: str) -> None:
+    """At most a dozen modules and folders at its root, in at most six layers of imports."""
+    room = {name: ".".join(name.split(".")[:2]) for name in modules() if name.startswith(f"{package}.")}
+    assert len(set(room.values())) <= 12
+    found = layers((room[a], room[b]) for a, b in arrows() if a in room and b in room)
+    assert len(found) <= 6, found
+
+
+def test_no_folder_is_a_heap_and_no_two_modules_share_a_name() -> None:
+    """A folder holds what one reader looks for at once; a module is known by its name within its package."""
+    files = Counter(path.parent for path in modules().values())
+    assert not {path: count for path, count in files.items() if count > 14}
+    names = Counter((m.split(".")[0], p.name) for m, p in modules().items() if not p.name.startswith("__"))
+    assert not [name for name, count in names.items() if count > 1]
+
+
+@pytest.mark.parametrize("package", MAY_IMPORT)
+def test_folders_do_not_import_each_other_in_a_circle(package: str) -> None:
+    """Inside a package arrows between folders point one way; a face only hands on what its folder holds."""
+    faces = {name for name, path in modules().items() if path.name == "__init__.py"}
+    ours = [(a, b) for a, b in arrows() if a.split(".")[0] == b.split(".")[0] == package and a not in faces]
+    assert (
+        layers(
+            (folder_of(a) if folder_of(a) != package else a, folder_of(b) if folder_of(b) != package else b)
+            for a, b in ours
+        )
+        or package == "tallyguard"
+    )
+
+
+def holds_kernels(module: str) -> bool:
+    """Whether a module is compiled: kernels import each other directly, so a change compiles only them."""
+    return (
+        module.startswith("models.numerics.") or "models.numerics.jit import" in modules()[module].read_text()
+    )
+
+
+def test_models_and_accounting_are_used_by_their_faces() -> None:
+    """What a folder offers stands in its ``__init__``; nobody outside imports past it, but for kernels."""
+    wrong = [
+        f"{importer} imports past the face of {folder_of(imported)}: {imported}"
+        for importer, imported in arrows()
+        if imported.split(".")[0] in ("models", "accounting")
+        and imported
+        not in (folder_of(imported), *(f"{p}.exceptions" for p in MAY_IMPORT), "accounting.settings")
+        and folder_of(importer) != folder_of(imported)
+        and not holds_kernels(imported)
+        and not holds_kernels(importer)
+    ]
+    assert not wrong
 
 
 _ASK_EVERY_COMMAND = """

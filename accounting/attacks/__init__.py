@@ -2,6 +2,16 @@
 
 from accounting.attacks.person import attack_person
 from accounting.attacks.recorded import attack_recorded
-from accounting.attacks.results import AttackResult, RecordedResult
+from accounting.attacks.results import CONSTANT, EITHER, MAP, MARGINAL, PRIOR, AttackResult, RecordedResult
 
-__all__ = ["AttackResult", "RecordedResult", "attack_person", "attack_recorded"]
+__all__ = [
+    "CONSTANT",
+    "EITHER",
+    "MAP",
+    "MARGINAL",
+    "PRIOR",
+    "AttackResult",
+    "RecordedResult",
+    "attack_person",
+    "attack_recorded",
+]

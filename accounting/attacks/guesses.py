@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from accounting.attacks.results import CONSTANT, PRIOR, AttackResult
-from accounting.exposure.exposure import Exposure
+from accounting.exposure import Exposure
 from accounting.exposure.guess_success_kernel import guess_success, most_likely_path
 
 

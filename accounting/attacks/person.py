@@ -15,18 +15,18 @@ from numpy.typing import NDArray
 from accounting.attacks.guesses import blind_attacks
 from accounting.attacks.releases import released_steps
 from accounting.attacks.results import EITHER, MAP, MARGINAL, AttackResult
+from accounting.attacks.simulation import Kernel, count_successes
 from accounting.attacks.simulation.exact_law_kernel import attack_law, better_law, law_work, segment_laws
 from accounting.attacks.simulation.hit_graph_kernel import walk_tables
 from accounting.attacks.simulation.hit_tables_kernel import HitTables, hit_tables, likeliest_between
 from accounting.attacks.simulation.noised_draws_kernel import graph_successes, stepwise_successes
 from accounting.attacks.simulation.random_draws_kernel import new_walker
 from accounting.attacks.simulation.raw_draws_kernel import raw_successes
-from accounting.attacks.simulation.threads import Kernel, count_successes
 from accounting.exceptions import SettingsError
-from accounting.exposure.exposure import Exposure, check_mistakes
-from accounting.exposure.step_information.observation import StepObservation
+from accounting.exposure import Exposure, check_mistakes
+from accounting.exposure.step_information import StepObservation
 from accounting.hmm.forward_viterbi import smallest_entry
-from models.priors.chain import ChainView
+from models.priors import ChainView
 
 MOST_LAW_WORK = 1e9
 """Multiplications up to which an exact law is computed instead of sampled: about half a second."""

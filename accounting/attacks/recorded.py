@@ -15,14 +15,14 @@ from accounting.attacks.guesses import best_constant
 from accounting.attacks.person import check_draws, local
 from accounting.attacks.releases import released_steps
 from accounting.attacks.results import CONSTANT, MAP, MARGINAL, PRIOR, RecordedResult
+from accounting.attacks.simulation import count_successes
 from accounting.attacks.simulation.recorded_kernel import replay_successes
-from accounting.attacks.simulation.threads import count_successes
 from accounting.exceptions import HorizonError
-from accounting.exposure.exposure import Exposure, check_mistakes
+from accounting.exposure import Exposure, check_mistakes
 from accounting.exposure.guess_success_kernel import most_likely_path
-from accounting.exposure.step_information.observation import StepObservation
+from accounting.exposure.step_information import StepObservation
 from accounting.hmm.forward_viterbi import smallest_entry
-from models.priors.chain import ChainView
+from models.priors import ChainView
 
 
 def attack_recorded(

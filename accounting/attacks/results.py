@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from accounting.numerics.intervals import clopper_pearson
+from accounting.numerics import clopper_pearson
 
 MAP = "map"
 PRIOR = "prior"

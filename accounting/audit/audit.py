@@ -7,15 +7,18 @@ from dataclasses import dataclass, replace
 
 from pydantic import BaseModel, ConfigDict
 
-from accounting.bounds.certify import Bounds, baseline_bound, certify, compute_bounds
-from accounting.bounds.patterns.effort import Effort
-from accounting.exposure.baseline import baseline
-from accounting.exposure.entropy import path_entropy
-from accounting.exposure.exposure import Exposure, check_mistakes
-from accounting.exposure.prior_guess import prior_guess
-from accounting.exposure.released_information import released_information
-from models.priors.population import Population
-from models.releases.schedule import Schedule
+from accounting.bounds import Bounds, baseline_bound, certify, compute_bounds
+from accounting.bounds.patterns import Effort
+from accounting.exposure import (
+    Exposure,
+    baseline,
+    check_mistakes,
+    path_entropy,
+    prior_guess,
+    released_information,
+)
+from models.priors import Population
+from models.releases import Schedule
 
 
 class _Frozen(BaseModel):
@@ -166,8 +169,7 @@ def _attacks(
     """The adversaries' success, None when they are not tried, or one of them could not be."""
     if settings is None:
         return None
-    from accounting.attacks import attack_person
-    from accounting.attacks.results import CONSTANT, EITHER, MAP, MARGINAL, PRIOR
+    from accounting.attacks import CONSTANT, EITHER, MAP, MARGINAL, PRIOR, attack_person
 
     results = attack_person(
         exposure.chain,

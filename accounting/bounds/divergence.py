@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import log, log1p
 
-from accounting.numerics.roots import bracket
+from accounting.numerics import bracket
 
 
 def binary_divergence_nats(p: float, q: float) -> float:

@@ -17,17 +17,22 @@ from math import sqrt
 import numpy as np
 from numpy.typing import NDArray
 
-from accounting.bounds.certify import certify, compute_bounds
+from accounting.bounds.certified import certify, compute_bounds
 from accounting.bounds.divergence import divergence_bound
-from accounting.bounds.patterns.effort import Effort
+from accounting.bounds.patterns import LEAST_PATTERN, MOST_OPERATIONS, Effort, Size
 from accounting.bounds.patterns.erasure_kernel import raw_success
-from accounting.bounds.patterns.moment import LEAST_PATTERN, MOST_OPERATIONS, Size
-from accounting.exposure.baseline import baseline
-from accounting.exposure.entropy import path_entropy
-from accounting.exposure.exposure import Exposure, check_mistakes
-from accounting.exposure.history import history_mixture, horizon_information, window_of
-from accounting.exposure.prior_guess import PriorGuess, prior_guess
-from accounting.exposure.released_information import released_information
+from accounting.exposure import (
+    Exposure,
+    PriorGuess,
+    baseline,
+    check_mistakes,
+    history_mixture,
+    horizon_information,
+    path_entropy,
+    prior_guess,
+    released_information,
+    window_of,
+)
 
 _MOST_BELIEFS = 64
 """Posteriors of a history that get a bound of their own; the lightest others are charged in full."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import exp, inf, lgamma, log, log1p
 
-from accounting.numerics.roots import bracket
+from accounting.numerics import bracket
 
 
 def log_binomial(n: int, k: int) -> float:

@@ -15,10 +15,10 @@ from accounting.bounds.population_bounds_kernel import (
     NOTHING_LEFT,
     certify_everybody,
 )
-from accounting.exposure.exposure import check_mistakes
-from accounting.exposure.step_information.observation import observe
-from models.priors.population import Population
-from models.releases.schedule import Schedule
+from accounting.exposure import check_mistakes
+from accounting.exposure.step_information import observe
+from models.priors import Population
+from models.releases import Schedule
 
 BOUND_NAMES = {NOTHING_LEFT: "baseline", DIVERGENCE: "divergence", MOMENT: "moment", EXACT: "exact"}
 _PEOPLE_PER_CALL = 1024

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import log
 
 from accounting.bounds.loose import binary_entropy_nats
-from accounting.numerics.roots import bracket
+from accounting.numerics import bracket
 
 
 def tight_bound(information_nats: float, guess: float) -> float:

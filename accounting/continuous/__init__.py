@@ -1,1 +1,16 @@
 """The continuous accountant: everybody's risk over a sliding horizon, step by step."""
+
+from accounting.continuous.accountant import AccountantView, ContinuousAccountant
+from accounting.continuous.membership import join_people
+from accounting.continuous.risk_summary import RiskSummary, summarise
+from accounting.continuous.worst_moments import WorstMoments, no_moments
+
+__all__ = [
+    "AccountantView",
+    "ContinuousAccountant",
+    "RiskSummary",
+    "WorstMoments",
+    "join_people",
+    "no_moments",
+    "summarise",
+]

@@ -27,7 +27,6 @@ from accounting.continuous.horizon_kernel import (
     OwnStarts,
     advance,
 )
-from accounting.continuous.horizon_settings import HorizonSettings
 from accounting.continuous.initial_distribution_kernel import carry_all, refresh_all
 from accounting.continuous.refine_kernel import sharpen
 from accounting.continuous.repeated_steps import RepeatedSteps
@@ -35,13 +34,11 @@ from accounting.continuous.risk_summary import RiskSummary, summarise
 from accounting.continuous.saved_state import pack_state, unpack_state
 from accounting.continuous.worst_moments import WorstMoments, no_moments
 from accounting.exceptions import SettingsError, StepOrderError
-from accounting.exposure.step_information.observation import nothing_seen, view_of
+from accounting.exposure.step_information import nothing_seen, view_of
 from accounting.exposure.step_information.step_terms_kernel import StepView
-from models.priors.chain import PopulationArrays
-from models.priors.population import Population
-from models.releases.schedule import StepSchedule
-
-__all__ = ["ContinuousAccountant", "HorizonSettings", "RiskSummary"]
+from accounting.settings import HorizonSettings
+from models.priors import Population, PopulationArrays
+from models.releases import StepSchedule
 
 NEGLIGIBLE = 1e-6
 """Relative excess of the cheap bound over the guess below which the dear bounds are not asked."""

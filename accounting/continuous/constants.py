@@ -8,7 +8,7 @@ import numpy as np
 
 from accounting.continuous.constants_kernel import empty_constants, fill_constants
 from accounting.continuous.horizon_kernel import Constants
-from models.priors.chain import PopulationArrays
+from models.priors import PopulationArrays
 
 _PEOPLE_PER_CALL = 4096
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.mechanisms import Mechanism
-from models.releases.schedule import StepSchedule
+from models.releases import StepSchedule
 
 
 @dataclass(frozen=True, eq=False)

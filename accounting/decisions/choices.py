@@ -8,8 +8,7 @@ from typing import TypeAlias
 
 from accounting.exceptions import SettingsError
 from models.mechanisms import Mechanism, Suppressed
-from models.releases.schedule import SensorRelease, StepSchedule
-from models.releases.sensors import Sensor
+from models.releases import Sensor, SensorRelease, StepSchedule
 
 Assignment: TypeAlias = tuple[int, ...]
 """One option for each sensor, by index."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from math import lcm
 
-from accounting.decisions.risk_budget import RiskLimit
+from accounting.settings import RiskBudget
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class Tally:
         """The same counts, all above ``most`` as one more than it: they are not told apart everywhere."""
         return replace(self, over=tuple(min(count, most + 1) for count in self.over))
 
-    def spoken_for(self, limit: RiskLimit) -> int:
+    def spoken_for(self, limit: RiskBudget) -> int:
         """Places in the budget that habits take at some hour, where they leave any.
 
         A budget that habits alone break at an hour cannot be kept then: nothing is released at such hours,
@@ -51,7 +51,7 @@ class Tally:
         allowed = limit.allowed(self.people)
         return max((count for count in self.natural if count <= allowed), default=0)
 
-    def is_admissible(self, limit: RiskLimit) -> tuple[bool, ...]:
+    def is_admissible(self, limit: RiskBudget) -> tuple[bool, ...]:
         """Whether each candidate keeps the budget at every step from now on, if silence follows."""
         allowed = limit.allowed(self.people)
         if self.natural_now > allowed:

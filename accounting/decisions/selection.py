@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from heapq import nlargest
 
 from accounting.decisions.choices import Assignment, SensorChoice, schedule_of
-from accounting.decisions.risk_budget import RiskLimit
 from accounting.decisions.search import SearchSettings
 from accounting.decisions.step_decision import Ask, Decision, StepDecider, decide
+from accounting.settings import RiskBudget
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class Selection:
 def select_sensors(
     step: int,
     choices: Sequence[SensorChoice],
-    limit: RiskLimit,
+    limit: RiskBudget,
     most: int,
     ask: Ask,
     settings: SearchSettings | None = None,
@@ -46,7 +46,7 @@ def select_sensors(
     return Selection(decision, on, silence - decision.cost, _bound(step, choices, limit, most, ask))
 
 
-def _bound(step: int, choices: Sequence[SensorChoice], limit: RiskLimit, most: int, ask: Ask) -> float:
+def _bound(step: int, choices: Sequence[SensorChoice], limit: RiskBudget, most: int, ask: Ask) -> float:
     """The best admissible use of each sensor on its own, the largest ``most`` of them added up."""
     silence: Assignment = tuple(len(choice.options) - 1 for choice in choices)
     alone = [

@@ -9,9 +9,9 @@ from typing import TypeAlias
 from accounting.decisions.choices import Assignment, SensorChoice, schedule_of
 from accounting.decisions.over_limit import Tally
 from accounting.decisions.reason import Because
-from accounting.decisions.risk_budget import RiskLimit
 from accounting.decisions.search import Search, SearchSettings
-from models.releases.schedule import StepSchedule
+from accounting.settings import RiskBudget
+from models.releases import StepSchedule
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class StepDecider:
         self,
         step: int,
         choices: Sequence[SensorChoice],
-        limit: RiskLimit,
+        limit: RiskBudget,
         settings: SearchSettings | None = None,
         must_be_raw: frozenset[str] = frozenset(),
         people: int | None = None,

@@ -9,7 +9,7 @@ from scipy.special import entr
 from accounting.exposure.exposure import Exposure
 from accounting.exposure.step_information.renewal_kernel import surprise
 from models.numerics.jit import jit
-from models.priors.chain import ChainView
+from models.priors import ChainView
 
 
 def entropy_nats(probabilities: NDArray[np.float64]) -> float:

@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accounting.exceptions import HorizonError
-from accounting.exposure.step_information.observation import StepObservation, observe
+from accounting.exposure.step_information import StepObservation, observe
 from accounting.hmm.propagation import marginals
-from models.priors.chain import ChainView
-from models.releases.schedule import Schedule
+from models.priors import ChainView
+from models.releases import Schedule
 
 
 @dataclass(frozen=True, eq=False)

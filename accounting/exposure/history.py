@@ -22,7 +22,7 @@ from accounting.exceptions import HorizonError
 from accounting.exposure.entropy import entropy_nats
 from accounting.exposure.exposure import Exposure
 from accounting.exposure.history_kernel import Mixture, renewal_mixture
-from accounting.exposure.released_information import person_step_terms, renewal_terms
+from accounting.exposure.information import person_step_terms, renewal_terms
 from accounting.exposure.step_information.contraction_kernel import contraction, dense_matrix
 from accounting.exposure.step_information.renewal_kernel import renewal_information
 

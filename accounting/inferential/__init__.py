@@ -4,8 +4,6 @@ Meehan, Chaudhuri, "Location Trace Privacy Under Conditional Priors". The secret
 series; the adversary knows a Gaussian-process prior of it up to its mean.
 """
 
-from __future__ import annotations
-
 from accounting.inferential.composition import ReleasedSeries, Window
 from accounting.inferential.dimensions import (
     euclidean_radius_loss,

@@ -16,8 +16,7 @@ from scipy.linalg import block_diag
 
 from accounting.exceptions import InferentialPrivacyError
 from accounting.inferential.checks import check_order, check_radius
-from models.gaussian_process import Kernel, condition_on
-from models.gaussian_process.conditional import checked_covariance
+from models.gaussian_process import Kernel, checked_covariance, condition_on
 from models.noise_design import SecretInformation, indirect_information, loss_nats
 
 Floats = NDArray[np.float64]

@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 
 from accounting.inferential.checks import check_order, check_radius
 from accounting.inferential.renyi import gaussian_renyi_divergence
-from models.gaussian_process import condition_on
-from models.gaussian_process.posterior import lift
+from models.gaussian_process import condition_on, lift
 from models.noise_design import loss_nats, secret_information
 
 Floats = NDArray[np.float64]

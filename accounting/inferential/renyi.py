@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cho_solve, cholesky
 
 from accounting.inferential.checks import check_order
-from models.gaussian_process import condition_on
-from models.gaussian_process.posterior import lift
+from models.gaussian_process import condition_on, lift
 from models.numerics.elementwise import log
 
 Floats = NDArray[np.float64]

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from accounting.exceptions import LedgerError
 from accounting.ledgers.release_log import ReleaseLog, refuse
-from models.gaussian_process.covariances import Kernel
+from models.gaussian_process import Kernel
 from models.mechanisms import Correlated, Gaussian, Mechanism, Raw
 
 _NAME = "inferential"
@@ -55,7 +55,7 @@ def read_inferential(log: ReleaseLog, question: SecretQuestion) -> CipStatement:
     without releases, :class:`InferentialPrivacyError` for an order not above 1,
     :class:`UnknownReleaseError` for noise that is not Gaussian.
     """
-    from accounting.inferential.composition import ReleasedSeries, Window
+    from accounting.inferential import ReleasedSeries, Window
 
     steps, mechanisms = _series(log, question.sensor)
     window = Window(np.array(steps, dtype=np.float64), noise_covariance(steps, mechanisms))

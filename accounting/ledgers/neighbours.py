@@ -9,7 +9,7 @@ from enum import StrEnum
 from fractions import Fraction
 
 from models.mechanisms import Mechanism
-from models.releases.schedule import SensorRelease
+from models.releases import SensorRelease
 
 
 class Neighbours(StrEnum):

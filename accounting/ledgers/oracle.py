@@ -17,7 +17,7 @@ from accounting.ledgers.differential_privacy import zcdp_cost
 from accounting.ledgers.neighbours import Neighbours, step_cost
 from accounting.ledgers.release_log import ReleaseLog, refuse
 from models.mechanisms import Correlated, Gaussian, Mechanism, Tiered
-from models.releases.schedule import SensorRelease
+from models.releases import SensorRelease
 
 _PACKAGES = ("dp_accounting", "dp_accounting.pld", "dp_accounting.rdp")
 _INTERVAL = 1e-4  # discretisation of the privacy loss, rounded upwards

@@ -11,7 +11,7 @@ from fractions import Fraction
 from typing import Any
 
 from accounting.ledgers.zcdp import ZcdpSpend
-from models.releases.schedule import StepSchedule
+from models.releases import StepSchedule
 
 EVERY_GROUP = "all"
 

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from accounting.continuous.accountant import ContinuousAccountant, HorizonSettings
+from accounting.continuous import ContinuousAccountant
 from accounting.ledgers.release_log import ReleaseLog
-from models.priors.population import Population
+from accounting.settings import HorizonSettings
+from models.priors import Population
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from accounting.exceptions import StepOrderError, UnknownReleaseError
 from models.mechanisms import Mechanism
-from models.releases.schedule import StepSchedule
+from models.releases import StepSchedule
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from fractions import Fraction
 from functools import lru_cache
 
 from models.mechanisms import Mechanism
-from models.releases.schedule import SensorRelease, StepSchedule
+from models.releases import SensorRelease, StepSchedule
 
 _GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0
 _ROUNDS = 80  # golden section: the bracket shrinks to 1e-16 of itself

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from models.fitting.checkins import Checkins
 from models.fitting.fit_options import FitOptions
 from models.fitting.windows import NOWHERE, Traces, traces
-from models.priors.packing import FlatChains
-from models.priors.population import Population
+from models.priors import FlatChains, Population
 
 __all__ = ["NOWHERE", "FitOptions", "FitResult", "fit_priors"]
 

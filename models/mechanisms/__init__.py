@@ -1,51 +1,29 @@
 """Release mechanisms: one file each, the same few verbs (:class:`models.mechanisms.base.Mechanism`).
 
-A new mechanism is a file beside these, one line in ``MECHANISMS`` below and one in the conformance suite.
+A new mechanism is a file beside these, one line in ``registry.py`` and one in the conformance suite.
 """
 
-from __future__ import annotations
-
-from collections.abc import Mapping
-
-from models.exceptions import MechanismError
-from models.mechanisms.base import Mechanism, MechanismType, NoiseLaw
-from models.mechanisms.correlated import Correlated
+from models.mechanisms.base import DrawnPerWindow, Mechanism, MechanismType, NoiseLaw, NoiseWindow
+from models.mechanisms.correlated import Correlated, CorrelatedSteps, know_design
 from models.mechanisms.gaussian import Gaussian
-from models.mechanisms.parameters import suggest
 from models.mechanisms.raw import Raw
+from models.mechanisms.registry import MECHANISMS, parse
 from models.mechanisms.suppressed import Suppressed
 from models.mechanisms.tiered import Tiered
 
 __all__ = [
     "MECHANISMS",
     "Correlated",
+    "CorrelatedSteps",
+    "DrawnPerWindow",
     "Gaussian",
     "Mechanism",
+    "MechanismType",
     "NoiseLaw",
+    "NoiseWindow",
     "Raw",
     "Suppressed",
     "Tiered",
+    "know_design",
     "parse",
 ]
-
-_TYPES: tuple[MechanismType, ...] = (
-    Raw,
-    Gaussian,
-    Suppressed,
-    Tiered,
-    Correlated,
-)
-MECHANISMS: Mapping[str, MechanismType] = {kind.name: kind for kind in _TYPES}
-
-
-def parse(name: str, parameters: Mapping[str, object]) -> Mechanism:
-    """The mechanism a message or schedule names, e.g. ``parse("gaussian", {"sigma": 1.0})``.
-
-    :class:`MechanismError` for an unknown name or parameter, with the closest known one, and for a value out
-    of range.
-    """
-    if name not in MECHANISMS:
-        raise MechanismError(
-            f"a mechanism must be one of {', '.join(MECHANISMS)}", repr(name), suggest(name, MECHANISMS)
-        )
-    return MECHANISMS[name].from_parameters(parameters)

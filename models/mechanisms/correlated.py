@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from models.exceptions import MechanismError
-from models.keys.word_expansion import expand_words
+from models.keys import expand_words
 from models.mechanisms.base import NoiseLaw, NoiseWindow
 from models.mechanisms.parameters import number, refuse_unknown
-from models.noise.correlated_noise import CorrelatedNoise
-from models.noise.noise_information import (
+from models.noise import (
+    CorrelatedNoise,
     InformationTable,
     binary_channel_information_table,
     binary_entropy,

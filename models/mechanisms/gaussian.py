@@ -14,11 +14,12 @@ from numpy.typing import NDArray
 
 from models.mechanisms.base import NoiseLaw
 from models.mechanisms.parameters import number, refuse_unknown
-from models.noise.discrete_gaussian import check_sigma, discrete_gaussian_table
-from models.noise.integer_table import TOTAL
-from models.noise.noise_information import (
+from models.noise import (
+    TOTAL,
     InformationTable,
     binary_entropy,
+    check_sigma,
+    discrete_gaussian_table,
     large_sigma_information_table,
     noise_information_table,
 )

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from models.mechanisms.base import NoiseLaw
 from models.mechanisms.parameters import refuse_unknown
-from models.noise.noise_information import binary_entropy
+from models.noise import binary_entropy
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,13 +14,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.exceptions import MechanismError
-from models.keys.word_expansion import expand_words
+from models.keys import expand_words
 from models.mechanisms.base import NoiseLaw
 from models.mechanisms.parameters import number, suggest
-from models.noise.geometric import check_epsilon, geometric_table
-from models.noise.integer_chain import chain_noise, check_levels
-from models.noise.integer_table import TOTAL
-from models.noise.noise_information import InformationTable, binary_channel_information_table, binary_entropy
+from models.noise import (
+    TOTAL,
+    InformationTable,
+    binary_channel_information_table,
+    binary_entropy,
+    chain_noise,
+    check_epsilon,
+    check_levels,
+    geometric_table,
+)
 
 _PREFIX = "epsilon_"
 _TIER_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,31}")

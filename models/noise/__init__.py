@@ -1,1 +1,35 @@
 """Noise in exact integers: laws, samplers, tiers of one count, and what a noised count reveals."""
+
+from models.noise.correlated_noise import CorrelatedNoise
+from models.noise.discrete_gaussian import check_sigma, discrete_gaussian_table
+from models.noise.geometric import check_epsilon, geometric_table
+from models.noise.integer_chain import chain_noise, check_levels, continued_value
+from models.noise.integer_table import TOTAL
+from models.noise.noise_information import (
+    InformationTable,
+    binary_channel_information_table,
+    binary_entropy,
+    continuous_gaussian_information_table,
+    large_sigma_information_table,
+    noise_information_table,
+    truncation_information_nats,
+)
+
+__all__ = [
+    "TOTAL",
+    "CorrelatedNoise",
+    "InformationTable",
+    "binary_channel_information_table",
+    "binary_entropy",
+    "chain_noise",
+    "check_epsilon",
+    "check_levels",
+    "check_sigma",
+    "continued_value",
+    "continuous_gaussian_information_table",
+    "discrete_gaussian_table",
+    "geometric_table",
+    "large_sigma_information_table",
+    "noise_information_table",
+    "truncation_information_nats",
+]

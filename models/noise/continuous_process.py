@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.exceptions import MechanismError
-from models.keys.uniform_stream import UniformStream
+from models.keys import UniformStream
 
 
 @dataclass

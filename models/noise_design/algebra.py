@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from models.gaussian_process.conditional import Conditional
+from models.gaussian_process import Conditional
 
 Floats = NDArray[np.float64]
 

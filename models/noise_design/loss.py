@@ -21,8 +21,7 @@ from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from models.exceptions import NoiseDesignError
-from models.gaussian_process.conditional import Conditional, checked_covariance, condition_on
-from models.gaussian_process.posterior import lift
+from models.gaussian_process import Conditional, checked_covariance, condition_on, lift
 
 Floats = NDArray[np.float64]
 

@@ -10,12 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.exceptions import NoiseDesignError
-from models.gaussian_process.conditional import (
-    Conditional,
-    checked_covariance,
-    checked_positions,
-    condition_on,
-)
+from models.gaussian_process import Conditional, checked_covariance, checked_positions, condition_on
 
 Floats = NDArray[np.float64]
 

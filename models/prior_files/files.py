@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from models.exceptions import PriorError, PriorFileError
-from models.priors.population import Population
+from models.priors import Population
 
 _SUFFIXES = (".json", ".parquet")
 

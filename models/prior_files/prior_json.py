@@ -10,8 +10,8 @@ from typing import Any
 
 from models.exceptions import PriorFileError
 from models.prior_files.prior_record import PersonRecord, chain_to_record, check_assumed, unknown_member
-from models.priors.population import Population, PopulationBuilder
-from models.text.json_stream import JsonStream, JsonSyntaxError
+from models.priors import Population, PopulationBuilder
+from models.text import JsonStream, JsonSyntaxError
 
 
 def read_json(path: Path) -> Population:

@@ -21,9 +21,8 @@ from numpy.typing import NDArray
 
 from models.exceptions import PriorFileError
 from models.prior_files.prior_record import check_assumed
-from models.priors.packing import FlatChains
-from models.priors.population import Population
-from models.text.documents import DocumentError, parse_json
+from models.priors import FlatChains, Population
+from models.text import DocumentError, parse_json
 
 _LOCATIONS = b"tallyguard.locations"
 _ASSUMED = b"tallyguard.assumed"

@@ -10,9 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.exceptions import PriorFileError
-from models.priors.chain import ChainView
-from models.priors.population import PopulationBuilder
-from models.priors.prior import MovementPrior
+from models.priors import ChainView, MovementPrior, PopulationBuilder
 
 _ASSUMED_CHARACTERS = 256
 _MEMBERS = ("person", "places", "initial", "transition", "transitions")

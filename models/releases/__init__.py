@@ -1,1 +1,34 @@
 """What is released: sensors, schedules of mechanisms, and counts becoming values."""
+
+from models.releases.publish import CountToPublish, PublishedValue, StepInterval, TierValues, publish_step
+from models.releases.schedule import Schedule, SensorRelease, StepSchedule
+from models.releases.sensors import Sensor, SensorRegistry
+from models.releases.trust import (
+    Level,
+    TierAssignment,
+    TrustGraph,
+    assign_tiers,
+    exponential_level,
+    reciprocal_level,
+    stepwise_level,
+)
+
+__all__ = [
+    "CountToPublish",
+    "Level",
+    "PublishedValue",
+    "Schedule",
+    "Sensor",
+    "SensorRegistry",
+    "SensorRelease",
+    "StepInterval",
+    "StepSchedule",
+    "TierAssignment",
+    "TierValues",
+    "TrustGraph",
+    "assign_tiers",
+    "exponential_level",
+    "publish_step",
+    "reciprocal_level",
+    "stepwise_level",
+]

@@ -11,9 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.exceptions import MechanismError, SensorError
-from models.keys.noise_key import NoiseKey, batch_message, reading_message
-from models.mechanisms.base import DrawnPerWindow, Mechanism, NoiseWindow
-from models.mechanisms.tiered import Tiered
+from models.keys import NoiseKey, batch_message, reading_message
+from models.mechanisms import DrawnPerWindow, Mechanism, NoiseWindow, Tiered
 
 MAX_COUNT = 2**53  # what every JSON reader takes as an integer; noise on top of it fits in 64 bits
 

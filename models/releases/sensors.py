@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from models.exceptions import SensorError
-from models.text.close_names import CloseNames
+from models.text import CloseNames
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,1 +1,7 @@
 """Text from outside: JSON and TOML that cannot harm the reader, and what a misspelt name may mean."""
+
+from models.text.close_names import CloseNames
+from models.text.documents import DocumentError, parse_json, parse_toml
+from models.text.json_stream import JsonStream, JsonSyntaxError
+
+__all__ = ["CloseNames", "DocumentError", "JsonStream", "JsonSyntaxError", "parse_json", "parse_toml"]

@@ -9,12 +9,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from accounting.continuous.accountant import ContinuousAccountant, HorizonSettings
-from accounting.continuous.worst_moments import WorstMoments
+from accounting.continuous import ContinuousAccountant, WorstMoments
+from accounting.settings import HorizonSettings
 from models.mechanisms import Mechanism
-from models.priors.population import Population
-from models.releases.schedule import SensorRelease, StepSchedule
-from models.releases.sensors import SensorRegistry
+from models.priors import Population
+from models.releases import SensorRegistry, SensorRelease, StepSchedule
 from stream_app.watching.habits import habits_warning
 from stream_app.wire.decision_messages import schedule_of
 from stream_app.wire.messages import StepDecision

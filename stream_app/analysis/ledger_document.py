@@ -8,18 +8,21 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from accounting.continuous.accountant import HorizonSettings
-from accounting.inferential.gap import prior_posterior_gap
-from accounting.ledgers.bayesian.bayesian_composition import Declared
-from accounting.ledgers.bayesian.bayesian_log import read_bayesian
-from accounting.ledgers.differential_privacy import DpStatement, read_differential_privacy
-from accounting.ledgers.inferential_log import SecretQuestion, read_inferential
-from accounting.ledgers.neighbours import Neighbours
-from accounting.ledgers.oracle import oracle_epsilons
-from accounting.ledgers.reconstruction import read_reconstruction
-from accounting.ledgers.release_log import ReleaseLog
+from accounting.inferential import prior_posterior_gap
+from accounting.ledgers import (
+    DpStatement,
+    Neighbours,
+    ReleaseLog,
+    SecretQuestion,
+    oracle_epsilons,
+    read_differential_privacy,
+    read_inferential,
+    read_reconstruction,
+)
+from accounting.ledgers.bayesian import Declared, read_bayesian
+from accounting.settings import HorizonSettings
 from models.exceptions import TallyguardError
-from models.priors.population import Population
+from models.priors import Population
 from stream_app.exceptions import SettingsError
 from stream_app.watching.habits import basis_note
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from accounting.ledgers.release_log import ReleaseLog
-from models.releases.sensors import SensorRegistry
+from accounting.ledgers import ReleaseLog
+from models.releases import SensorRegistry
 from stream_app.exceptions import OutputError
 from stream_app.setup.schedule_files import load_schedule
 from stream_app.setup.settings import Settings

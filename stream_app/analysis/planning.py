@@ -11,11 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from accounting.continuous.risk_summary import RiskSummary
+from accounting.continuous import RiskSummary
 from models.mechanisms import Mechanism
-from models.priors.population import Population
-from models.releases.schedule import Schedule
-from models.releases.sensors import Sensor, SensorRegistry
+from models.priors import Population
+from models.releases import Schedule, Sensor, SensorRegistry
 from stream_app.setup.given_priors import require_people
 from stream_app.setup.keys import load_pseudonym_key
 from stream_app.setup.settings import Settings

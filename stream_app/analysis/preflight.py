@@ -9,11 +9,12 @@ from typing import Literal, TypeVar
 
 import numpy as np
 
-from accounting.continuous.accountant import ContinuousAccountant, HorizonSettings
+from accounting.continuous import ContinuousAccountant
+from accounting.settings import HorizonSettings
 from models.exceptions import TallyguardError
-from models.prior_files.files import load_population
-from models.priors.population import Population
-from models.releases.sensors import SensorRegistry
+from models.prior_files import load_population
+from models.priors import Population
+from models.releases import SensorRegistry
 from stream_app.setup.given_priors import population_of
 from stream_app.setup.keys import load_noise_key, load_pseudonym_key, readable_by_others
 from stream_app.setup.recipients import load_recipients

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from models.releases.sensors import Sensor
+from models.releases import Sensor
 from stream_app.city.simulation import City
 
 

@@ -13,7 +13,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from models.numerics.elementwise import exp
-from models.priors.packing import FlatChains
+from models.priors import FlatChains
 from stream_app.city.city_habits import HABITS, HOURS, ROLES, Habit
 from stream_app.city.places import CityMap
 

@@ -9,9 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.numerics.jit import jit
-from models.priors.chain import ChainView, PopulationArrays, chain_view
-from models.priors.population import Population
-from models.releases.sensors import Sensor, SensorRegistry
+from models.priors import ChainView, Population, PopulationArrays, chain_view
+from models.releases import Sensor, SensorRegistry
 from stream_app.city.city_habits import HABITS
 from stream_app.city.city_people import build_chains, draw_habits
 from stream_app.city.places import CityMap, city_map, sensor_locations

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from prometheus_client import CollectorRegistry
 from prometheus_client.metrics_core import Metric
 
-from models.releases.sensors import Sensor
+from models.releases import Sensor
 from stream_app.kafka.process.worker_metrics import AccountCounters, ReleaseCounters
 from stream_app.setup.settings import Settings
 from stream_app.watching.metrics import EngineMetrics

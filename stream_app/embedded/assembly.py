@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from accounting.continuous.accountant import ContinuousAccountant
-from models.priors.population import Population
+from accounting.continuous import ContinuousAccountant
+from models.priors import Population
 from stream_app.embedded.carrying import carry_on
 from stream_app.embedded.journal import Journal
 from stream_app.embedded.runner import EmbeddedRunner, RunReport

@@ -6,9 +6,9 @@ does not know yet are read from the log, and those of the last horizon, which ob
 
 from __future__ import annotations
 
-from accounting.continuous.accountant import ContinuousAccountant
-from accounting.ledgers.privacy_account import PrivacyAccount
-from models.releases.sensors import SensorRegistry
+from accounting.continuous import ContinuousAccountant
+from accounting.ledgers import PrivacyAccount
+from models.releases import SensorRegistry
 from stream_app.embedded.journal import Commit, Journal
 from stream_app.exceptions import OutputError, restoring
 from stream_app.steps.policy import Policy

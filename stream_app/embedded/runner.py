@@ -11,8 +11,8 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from accounting.ledgers.privacy_account import PrivacyAccount
-from models.releases.schedule import StepSchedule
+from accounting.ledgers import PrivacyAccount
+from models.releases import StepSchedule
 from stream_app.embedded.journal import Commit, Journal
 from stream_app.steps.engine import ClosedStep, StepEngine
 from stream_app.steps.risk_output import RiskWriter, summary_message, with_worst

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from models.exceptions import TallyguardError
-from models.text.documents import parse_json
+from models.text import parse_json
 from stream_app.exceptions import DiskFullError
 from stream_app.setup.own_version import own_version
 from stream_app.setup.run_folder.durable import SECRET_MODE, replace_file

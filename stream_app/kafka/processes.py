@@ -8,7 +8,7 @@ from pathlib import Path
 
 from prometheus_client import CollectorRegistry, ProcessCollector
 
-from models.releases.schedule import Schedule
+from models.releases import Schedule
 from stream_app.exceptions import SettingsError
 from stream_app.kafka.account.account_watch import AccountWatch
 from stream_app.kafka.account.account_worker import AccountWorker

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from models.prior_files.files import load_population
-from models.priors.population import Population
+from models.prior_files import load_population
+from models.priors import Population
 from stream_app.exceptions import SettingsError
 from stream_app.setup.location_names import location_names
 from stream_app.setup.settings import BUDGET, Settings

@@ -9,8 +9,7 @@ from typing import NamedTuple, TypeVar
 
 from pydantic import SecretStr
 
-from models.keys.noise_key import NoiseKey
-from models.keys.pseudonym import Pseudonymiser
+from models.keys import NoiseKey, Pseudonymiser
 from stream_app.exceptions import SettingsError
 from stream_app.setup.settings import ENVIRONMENT_PREFIX, Settings
 

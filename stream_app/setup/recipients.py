@@ -19,7 +19,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from models.releases.trust import (
+from models.releases import (
     Level,
     TierAssignment,
     TrustGraph,
@@ -28,7 +28,7 @@ from models.releases.trust import (
     reciprocal_level,
     stepwise_level,
 )
-from models.text.documents import DocumentError, parse_toml
+from models.text import DocumentError, parse_toml
 from stream_app.exceptions import SettingsError
 
 Edge = tuple[str, str] | tuple[str, str, float]

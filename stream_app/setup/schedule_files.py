@@ -14,9 +14,8 @@ from typing import TypeGuard
 
 from models import mechanisms
 from models.exceptions import MechanismError, ScheduleError, SensorError
-from models.releases.schedule import Schedule, SensorRelease, StepSchedule
-from models.releases.sensors import Sensor, SensorRegistry
-from models.text.documents import parse_json
+from models.releases import Schedule, Sensor, SensorRegistry, SensorRelease, StepSchedule
+from models.text import parse_json
 
 _TOP_KEYS = ("first_slot", "steps")
 _FLAT_EXAMPLE = 'write {"sensors": [...], "mechanism": "raw"} or {"releases": [...]}'

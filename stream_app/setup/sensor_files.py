@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from models.exceptions import SensorError
-from models.releases.sensors import Sensor, SensorRegistry
-from models.text.documents import parse_json
+from models.releases import Sensor, SensorRegistry
+from models.text import parse_json
 
 _PLANE, _GLOBE = ("x", "y"), ("lat", "lon")
 _KEYS = ("name", "locations", "group", *_PLANE, *_GLOBE)

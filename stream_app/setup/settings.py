@@ -24,8 +24,7 @@ from pydantic import (
 )
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
-from accounting.continuous.horizon_settings import HORIZON, MISTAKES
-from accounting.decisions.risk_budget import RiskLimit
+from accounting.settings import HORIZON, MISTAKES, RiskBudget
 
 ENVIRONMENT_PREFIX = "TALLYGUARD_"
 BUDGET = "budget"
@@ -147,11 +146,11 @@ class BudgetSettings(_Section):
     )
 
     @property
-    def limit(self) -> RiskLimit | None:
+    def limit(self) -> RiskBudget | None:
         """The limit that is set; None where neither risk nor added risk is limited."""
         if self.risk is None and self.added is None:
             return None
-        return RiskLimit(
+        return RiskBudget(
             share=self.share,
             risk=self.risk,
             added=self.added,

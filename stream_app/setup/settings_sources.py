@@ -18,7 +18,7 @@ from pydantic_settings import (
 )
 from pydantic_settings import SettingsError as PydanticSettingsError
 
-from models.text.documents import parse_toml
+from models.text import parse_toml
 from stream_app.exceptions import SettingsError
 from stream_app.setup.settings import ENVIRONMENT_PREFIX, Settings
 

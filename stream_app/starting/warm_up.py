@@ -12,16 +12,15 @@ from pathlib import Path
 
 import numpy as np
 
-from accounting.audit.audit import audit_exposure
-from accounting.continuous.accountant import ContinuousAccountant, HorizonSettings
-from accounting.decisions.risk_budget import RiskLimit
-from accounting.decisions.what_if.questions import WhatIf
-from accounting.exposure.exposure import Exposure
-from accounting.exposure.step_information.observation import observe
-from models.prior_files.files import load_population
-from models.priors.chain import ChainView
-from models.priors.population import Population
-from models.releases.schedule import Schedule
+from accounting.audit import audit_exposure
+from accounting.continuous import ContinuousAccountant
+from accounting.decisions.what_if import WhatIf
+from accounting.exposure import Exposure
+from accounting.exposure.step_information import observe
+from accounting.settings import HorizonSettings, RiskBudget
+from models.prior_files import load_population
+from models.priors import ChainView, Population
+from models.releases import Schedule
 from stream_app.analysis.planning import plan_releases
 from stream_app.setup.settings import BUDGET, BudgetSettings, ReleaseSettings, Settings
 from stream_app.starting.demo import DemoOptions, run_demo
@@ -56,7 +55,7 @@ def beside() -> None:
         observations = tuple(observe(step, 2) for step in schedule.steps)
         audit_exposure(Exposure(chain, chain.start[0], 0, observations), 1)
     accountant = ContinuousAccountant(Population.pack([], ["here", "there"]), HorizonSettings(4, 1))
-    what_if = WhatIf(accountant, RiskLimit(risk=0.5))
+    what_if = WhatIf(accountant, RiskBudget(risk=0.5))
     schedule = Schedule.raw([[1], [0]])
     for step in schedule.steps:
         what_if.next_step([step.releases[0].sensor], []).tally([step])

@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 
 from models.exceptions import TallyguardError
 from models.mechanisms import Suppressed, Tiered
-from models.releases.publish import PublishedValue, TierValues
-from models.releases.schedule import SensorRelease, StepSchedule
+from models.releases import PublishedValue, SensorRelease, StepSchedule, TierValues
 from stream_app.exceptions import AccountingFailedError
 from stream_app.steps.intake import Intake, Receipt, refuse_waiting
 from stream_app.steps.policy import Decided, Policy
@@ -33,7 +32,7 @@ from stream_app.wire.messages import (
 )
 
 if TYPE_CHECKING:
-    from accounting.continuous.accountant import RiskSummary as AccountantSummary
+    from accounting.continuous import RiskSummary as AccountantSummary
 
 _SUPPRESSED = Suppressed().name
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from models.exceptions import SensorError
-from models.releases.sensors import SensorRegistry
+from models.releases import SensorRegistry
 from stream_app.steps.window import OpenStep, Origin, StepWindow, WaitingReading
 from stream_app.wire.messages import Activation, Outcome, Reading, Reason, Rejected, reject
 

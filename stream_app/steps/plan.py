@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from accounting.continuous.accountant import ContinuousAccountant, HorizonSettings
-from models.priors.population import Population
-from models.releases.schedule import Schedule
-from models.releases.sensors import SensorRegistry
+from accounting.continuous import ContinuousAccountant
+from accounting.settings import HorizonSettings
+from models.priors import Population
+from models.releases import Schedule, SensorRegistry
 from stream_app.exceptions import SettingsError
 from stream_app.setup.schedule_files import load_schedule
 from stream_app.setup.sensor_files import load_registry

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from models.keys.noise_key import NoiseKey
-from models.releases.publish import CountToPublish, PublishedValue, StepInterval, publish_step
-from models.releases.schedule import StepSchedule
+from models.keys import NoiseKey
+from models.releases import CountToPublish, PublishedValue, StepInterval, StepSchedule, publish_step
 from stream_app.setup.settings import Settings
 
 

@@ -15,8 +15,8 @@ from stream_app.steps.engine import RiskRecords
 from stream_app.wire.messages import RiskSummary, WorstMoment
 
 if TYPE_CHECKING:
-    from accounting.continuous.accountant import RiskSummary as AccountantSummary
-    from accounting.continuous.worst_moments import WorstMoments
+    from accounting.continuous import RiskSummary as AccountantSummary
+    from accounting.continuous import WorstMoments
 
 Value = TypeVar("Value", int, float)
 _BLOCK_PEOPLE = 4096  # lines made at once: everybody's would take half a kilobyte a person

@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from models.keys.noise_key import NoiseKey, batch_message, continuation_message
+from models.keys import NoiseKey, batch_message, continuation_message
 from models.mechanisms import Tiered
-from models.noise.integer_chain import continued_value
-from models.releases.schedule import StepSchedule
+from models.noise import continued_value
+from models.releases import StepSchedule
 from stream_app.exceptions import TierContinuationError
 from stream_app.setup.settings import Settings
 from stream_app.wire.messages import ContinuedStep, SensorValue, StepRelease, TierValue

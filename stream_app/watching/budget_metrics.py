@@ -12,8 +12,8 @@ from typing import NamedTuple
 import numpy as np
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
-from accounting.decisions.reason import Because
-from accounting.decisions.risk_budget import RiskLimit
+from accounting.decisions import Because
+from accounting.settings import RiskBudget
 from stream_app.setup.settings import ReleaseSettings
 from stream_app.watching.people import PeopleView, Standing
 from stream_app.wire.messages import DecisionReason
@@ -62,7 +62,7 @@ class BudgetMetrics:
         for because in Because:
             self._decisions.labels(because.value)
 
-    def _show_limit(self, registry: CollectorRegistry, limit: RiskLimit | None) -> None:
+    def _show_limit(self, registry: CollectorRegistry, limit: RiskBudget | None) -> None:
         share = Gauge(
             "tallyguard_budget_share",
             "Share of people who may be over the limit; 0 where no limit is set",
@@ -101,7 +101,7 @@ class BudgetMetrics:
         self._allowed.set(allowed)
 
 
-def people_over(standing: Standing, limit: RiskLimit) -> PeopleOver:
+def people_over(standing: Standing, limit: RiskBudget) -> PeopleOver:
     """Who is over the limit by certified risk, baseline and what was added; the budget's ``habits`` apart."""
     most_risk, most_added = _or_unlimited(limit.risk), _or_unlimited(limit.added)
     is_added_to = standing.risk - standing.baseline > most_added

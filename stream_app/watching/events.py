@@ -12,11 +12,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from models.releases.schedule import StepSchedule
+from models.releases import StepSchedule
 from stream_app.wire.messages import Outcome, Reason
 
 if TYPE_CHECKING:
-    from accounting.ledgers.privacy_account import PrivacyAccount
+    from accounting.ledgers import PrivacyAccount
     from stream_app.watching.people import PeopleView
     from stream_app.wire.clock import ClockOff
     from stream_app.wire.messages import DecisionReason, RiskSummary

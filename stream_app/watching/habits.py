@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from accounting.continuous.accountant import ContinuousAccountant
+from accounting.continuous import ContinuousAccountant
 from stream_app.watching.wording import in_a_hundred
 
 HABITS_DECIDE = 0.8

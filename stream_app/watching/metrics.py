@@ -12,11 +12,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-from accounting.ledgers.privacy_account import PrivacyAccount
-from accounting.ledgers.zcdp import ZcdpSpend
+from accounting.ledgers import PrivacyAccount, ZcdpSpend
 from models.mechanisms import MECHANISMS
-from models.releases.schedule import StepSchedule
-from models.releases.sensors import Sensor
+from models.releases import Sensor, StepSchedule
 from stream_app.setup.own_version import own_version
 from stream_app.setup.settings import Settings
 from stream_app.watching.budget_metrics import BudgetMetrics

@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from accounting.continuous.accountant import ContinuousAccountant, HorizonSettings
-from accounting.continuous.worst_moments import WorstMoments
-from accounting.exposure.exposure import Exposure
-from accounting.exposure.step_information.sensor_information import SensorInformation
-from models.priors.population import Population
-from models.releases.schedule import Schedule, StepSchedule
+from accounting.continuous import ContinuousAccountant, WorstMoments
+from accounting.exposure import Exposure
+from accounting.exposure.step_information import SensorInformation
+from accounting.settings import HorizonSettings
+from models.priors import Population
+from models.releases import Schedule, StepSchedule
 from stream_app.watching.habits import basis_note
 
 if TYPE_CHECKING:
-    from accounting.audit.explain import Explanation
+    from accounting.audit import Explanation
 
 NATS_PER_BIT = math.log(2.0)
 
@@ -95,7 +95,7 @@ class PeopleView:
         The explained risk is that of these steps alone, from the person's habitual start: what earlier
         releases told before is in the running risk, not here.
         """
-        from accounting.audit.explain import explain
+        from accounting.audit import explain
 
         first_slot = self._settings.first_slot + (steps[0].step if steps else 0)
         exposure = Exposure.of(

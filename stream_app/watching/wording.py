@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from math import floor, log10
 
-from accounting.decisions.reason import Because
+from accounting.decisions import Because
 from stream_app.wire.messages import DecisionReason
 
 _SETTLED = {

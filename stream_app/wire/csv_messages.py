@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from models.exceptions import ScheduleError, SensorError
-from models.releases.sensors import SensorRegistry
+from models.releases import SensorRegistry
 from stream_app.exceptions import InputError
 from stream_app.wire.messages import Activation, Reading, Reason, Rejected, parse_fields, reject
 

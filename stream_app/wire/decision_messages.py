@@ -7,8 +7,7 @@ from functools import lru_cache
 
 from models import mechanisms
 from models.mechanisms import Mechanism
-from models.releases.schedule import SensorRelease, StepSchedule
-from models.releases.sensors import SensorRegistry
+from models.releases import SensorRegistry, SensorRelease, StepSchedule
 from stream_app.wire.messages import DecisionReason, SensorDecision, StepDecision
 
 

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
-from accounting.decisions.reason import Because
+from accounting.decisions import Because
 from models.exceptions import MOST_CHARACTERS, shortened
 
 MAX_COUNT = 2**40

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from models.priors.chain import ChainView
+from models.priors import ChainView
 
 Floats = NDArray[np.float64]
 

@@ -8,11 +8,10 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from accounting.exposure.exposure import Exposure
-from accounting.exposure.step_information.observation import observe
+from accounting.exposure import Exposure
+from accounting.exposure.step_information import observe
 from models.mechanisms import Gaussian, Mechanism, Raw
-from models.releases.schedule import SensorRelease, StepSchedule
-from models.releases.sensors import Sensor
+from models.releases import Sensor, SensorRelease, StepSchedule
 from tests.accounting.chains import Case, chain_of
 
 RAW = Raw()

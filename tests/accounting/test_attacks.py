@@ -20,6 +20,7 @@ from accounting.attacks.person import (
     sampled_stepwise,
 )
 from accounting.attacks.releases import released_steps
+from accounting.attacks.simulation import count_successes
 from accounting.attacks.simulation.hit_graph_kernel import (
     best_walk,
     likeliest_graph,
@@ -31,13 +32,11 @@ from accounting.attacks.simulation.hit_graph_kernel import (
 )
 from accounting.attacks.simulation.hit_tables_kernel import hit_tables
 from accounting.attacks.simulation.random_draws_kernel import alias_tables, draw, new_stream
-from accounting.attacks.simulation.threads import count_successes
 from accounting.exceptions import HorizonError, SettingsError
-from accounting.exposure.exposure import Exposure
-from accounting.exposure.step_information.observation import StepObservation, observe
+from accounting.exposure import Exposure
+from accounting.exposure.step_information import StepObservation, observe
 from models.mechanisms import Gaussian, Mechanism, Raw, Suppressed
-from models.releases.schedule import SensorRelease, StepSchedule
-from models.releases.sensors import Sensor
+from models.releases import Sensor, SensorRelease, StepSchedule
 from tests.accounting.chains import Case, random_case
 from tests.accounting.enumeration import (
     Paths,

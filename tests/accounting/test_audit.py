@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from accounting.audit.audit import Audit, audit_exposure
-from accounting.bounds.patterns.effort import Effort
+from accounting.audit import Audit, audit_exposure
+from accounting.bounds.patterns import Effort
 from accounting.exceptions import EffortError, HorizonError
 from tests.accounting.exposures import gaussian, koga_chain, raw_exposure
 from tests.shared_files import shared

@@ -12,11 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from accounting.audit.audit import AttackSettings, Audit, audit_exposure
+from accounting.audit import AttackSettings, Audit, audit_exposure
 from accounting.bounds.divergence import binary_divergence_nats, divergence_bound
 from accounting.bounds.loose import loose_bound
-from accounting.bounds.patterns.effort import Effort
-from accounting.bounds.patterns.moment import moment_bound
+from accounting.bounds.patterns import Effort, moment_bound
 from accounting.bounds.patterns.moment_kernel import bound_by_hits, bound_by_pattern, moments_by_hits
 from accounting.bounds.patterns.segments_kernel import (
     avoiding_moves,

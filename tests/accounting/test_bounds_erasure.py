@@ -9,10 +9,10 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from accounting.audit.audit import audit_exposure
-from accounting.bounds.patterns.effort import Effort
-from accounting.bounds.patterns.erasure import erasure, likeliest_sets, sensor_steps
-from accounting.numerics.bernstein import upper_mean
+from accounting.audit import audit_exposure
+from accounting.bounds.patterns import Effort, erasure
+from accounting.bounds.patterns.erasure_bound import likeliest_sets, sensor_steps
+from accounting.numerics import upper_mean
 from models.mechanisms import Suppressed
 from tests.accounting.chains import random_case
 from tests.accounting.enumeration import all_paths, joint_law, optimum

@@ -8,11 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from accounting.audit.audit import AttackSettings, audit_exposure
-from accounting.bounds.patterns.effort import Effort
-from accounting.bounds.patterns.exact import exact_bound
-from accounting.bounds.patterns.genie_aided import feedback_bound
-from accounting.bounds.patterns.moment import HitMoments, moment_bound
+from accounting.audit import AttackSettings, audit_exposure
+from accounting.bounds.patterns import Effort, HitMoments, exact_bound, feedback_bound, moment_bound
 from tests.accounting.chains import random_case
 from tests.accounting.enumeration import all_paths
 from tests.accounting.exposures import case_exposure, koga_chain, raw_exposure

@@ -8,9 +8,8 @@ from math import comb
 import numpy as np
 import pytest
 
-from accounting.audit.audit import audit_exposure
-from accounting.bounds.patterns.effort import Effort
-from accounting.bounds.patterns.sampled import sampled_bound
+from accounting.audit import audit_exposure
+from accounting.bounds.patterns import Effort, sampled_bound
 from accounting.bounds.patterns.sampled_kernel import posterior_bound, walk
 from tests.accounting.chains import random_case
 from tests.accounting.enumeration import all_paths, joint_law, optimum, raw_channels

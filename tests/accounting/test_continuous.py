@@ -8,13 +8,12 @@ from io import BytesIO
 import numpy as np
 import pytest
 
-from accounting.continuous.accountant import ContinuousAccountant, HorizonSettings
+from accounting.continuous import ContinuousAccountant
 from accounting.exceptions import SettingsError, SnapshotError, StepOrderError
+from accounting.settings import HorizonSettings
 from models.mechanisms import Gaussian, Mechanism, Raw, Suppressed
-from models.priors.population import Population
-from models.priors.prior import MovementPrior
-from models.releases.schedule import SensorRelease, StepSchedule
-from models.releases.sensors import Sensor
+from models.priors import MovementPrior, Population
+from models.releases import Sensor, SensorRelease, StepSchedule
 from tests.accounting.chains import Case, random_case
 from tests.accounting.enumeration import all_paths, entropy_of, joint_law, within
 

@@ -10,18 +10,16 @@ from scipy import stats
 
 from accounting.attacks import attack_recorded
 from accounting.attacks.person import attack_person
-from accounting.audit.audit import AttackSettings, audit_exposure
-from accounting.bounds.patterns.effort import Effort
-from accounting.bounds.patterns.sampled import sampled_bound
-from accounting.continuous.accountant import ContinuousAccountant, HorizonSettings
+from accounting.audit import AttackSettings, audit_exposure
+from accounting.bounds.patterns import Effort, sampled_bound
+from accounting.continuous import ContinuousAccountant
 from accounting.exceptions import UnknownReleaseError
-from accounting.exposure.exposure import Exposure
+from accounting.exposure import Exposure
+from accounting.settings import HorizonSettings
 from models.mechanisms import Correlated
-from models.noise.correlated_noise import CorrelatedNoise
-from models.priors.population import Population
-from models.priors.prior import MovementPrior
-from models.releases.schedule import Schedule, SensorRelease, StepSchedule
-from models.releases.sensors import Sensor
+from models.noise import CorrelatedNoise
+from models.priors import MovementPrior, Population
+from models.releases import Schedule, Sensor, SensorRelease, StepSchedule
 
 STEPS = np.arange(3)
 MATRIX = np.array([[0.6, 0.4], [0.3, 0.7]])

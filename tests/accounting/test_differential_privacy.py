@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accounting.ledgers.zcdp import ZcdpSpend, epsilon_from_zcdp, spend_by_group
+from accounting.ledgers import ZcdpSpend, epsilon_from_zcdp
+from accounting.ledgers.zcdp import spend_by_group
 from models.mechanisms import parse
-from models.releases.schedule import SensorRelease, StepSchedule
-from models.releases.sensors import Sensor
+from models.releases import Sensor, SensorRelease, StepSchedule
 
 
 def release(name: str, locations: tuple[int, ...], sigma: float, group: str = "default") -> SensorRelease:

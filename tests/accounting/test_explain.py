@@ -5,15 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from accounting.audit.audit import audit_exposure
-from accounting.audit.explain import explain
-from accounting.exposure.exposure import Exposure
-from accounting.exposure.released_information import released_information
+from accounting.audit import audit_exposure, explain
+from accounting.exposure import Exposure, released_information
 from models.mechanisms import Gaussian, Raw, Suppressed
-from models.priors.population import Population
-from models.priors.prior import MovementPrior
-from models.releases.schedule import Schedule, SensorRelease, StepSchedule
-from models.releases.sensors import Sensor
+from models.priors import MovementPrior, Population
+from models.releases import Schedule, Sensor, SensorRelease, StepSchedule
 
 NAMES = [str(k) for k in range(6)]
 

@@ -6,11 +6,10 @@ import numpy as np
 import pytest
 
 from accounting.exceptions import HorizonError
-from accounting.exposure.exposure import Exposure
-from accounting.exposure.history import history_mixture, horizon_information
-from accounting.exposure.step_information.observation import observe
+from accounting.exposure import Exposure, history_mixture, horizon_information
+from accounting.exposure.step_information import observe
 from models.mechanisms import Gaussian, Raw
-from models.releases.schedule import StepSchedule
+from models.releases import StepSchedule
 from tests.accounting.chains import random_case
 from tests.accounting.enumeration import (
     all_paths,

@@ -6,23 +6,15 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from accounting.continuous.accountant import ContinuousAccountant
-from accounting.continuous.horizon_settings import HorizonSettings
-from accounting.exposure.entropy import path_entropy
-from accounting.exposure.exposure import Exposure
-from accounting.exposure.released_information import (
-    pairwise_information,
-    person_step_terms,
-    released_information,
-)
-from accounting.exposure.step_information.observation import observe
+from accounting.continuous import ContinuousAccountant
+from accounting.exposure import Exposure, path_entropy, released_information
+from accounting.exposure.information import pairwise_information, person_step_terms
+from accounting.exposure.step_information import observe
+from accounting.settings import HorizonSettings
 from models.mechanisms import Correlated
-from models.noise.correlated_noise import CorrelatedNoise
-from models.noise.noise_information import truncation_information_nats
-from models.priors.population import Population
-from models.priors.prior import MovementPrior
-from models.releases.schedule import SensorRelease, StepSchedule
-from models.releases.sensors import Sensor
+from models.noise import CorrelatedNoise, truncation_information_nats
+from models.priors import MovementPrior, Population
+from models.releases import Sensor, SensorRelease, StepSchedule
 from tests.accounting.chains import chain_of, random_case
 from tests.accounting.enumeration import all_paths, entropy_of, information, raw_channels
 from tests.accounting.exposures import RAW, case_exposure, exposure_to, gaussian, koga_chain, step_of

@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import binom, binomtest
 
 from accounting.exceptions import SettingsError
-from accounting.numerics.intervals import clopper_pearson
+from accounting.numerics import clopper_pearson
 
 
 @pytest.mark.parametrize(("successes", "draws"), [(0, 1), (1, 1), (0, 50), (50, 50), (7, 50), (3, 10_000)])

@@ -23,8 +23,7 @@ from accounting.hmm.populations.population_decoding import (
 )
 from accounting.hmm.populations.shared_matrix import decode_shared
 from accounting.hmm.small_chains import filter_small, new_lane_work
-from models.priors.population import Population
-from models.priors.prior import MovementPrior
+from models.priors import MovementPrior, Population
 from tests.accounting.chains import Case, chain_of, random_case, random_matrix
 from tests.accounting.enumeration import all_paths
 

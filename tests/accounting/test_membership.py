@@ -6,12 +6,11 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from accounting.continuous.accountant import ContinuousAccountant, HorizonSettings
+from accounting.continuous import ContinuousAccountant
+from accounting.settings import HorizonSettings
 from models.mechanisms import Gaussian, Raw
-from models.priors.population import Population
-from models.priors.prior import MovementPrior
-from models.releases.schedule import SensorRelease, StepSchedule
-from models.releases.sensors import Sensor
+from models.priors import MovementPrior, Population
+from models.releases import Sensor, SensorRelease, StepSchedule
 
 PLACES = 4
 SETTINGS = HorizonSettings(horizon=4, mistakes=1)

@@ -6,12 +6,12 @@ import numba
 import numpy as np
 import pytest
 
-from accounting.audit.audit import audit_person, audit_population
-from accounting.bounds.patterns.effort import Effort
+from accounting.audit import audit_population
+from accounting.audit.audit import audit_person
+from accounting.bounds.patterns import Effort
 from accounting.bounds.population_bounds import BOUND_NAMES, certify_population
-from models.priors.population import Population
-from models.priors.prior import MovementPrior
-from models.releases.schedule import Schedule, StepSchedule
+from models.priors import MovementPrior, Population
+from models.releases import Schedule, StepSchedule
 from tests.accounting.exposures import RAW, gaussian, step_of
 
 LOCATIONS = [f"l{i}" for i in range(40)]

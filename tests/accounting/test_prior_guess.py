@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from accounting.exposure import prior_guess
 from accounting.exposure.prior_constants_kernel import gaps_affordable
-from accounting.exposure.prior_guess import prior_guess
 from accounting.exposure.subset_maxima_kernel import log_subset_maximum, subset_table
 from accounting.hmm.propagation import gap_matrices, marginals
 from tests.accounting.chains import chain_of, random_case

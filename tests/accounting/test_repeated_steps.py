@@ -6,13 +6,12 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from accounting.continuous.accountant import ContinuousAccountant
+from accounting.continuous import ContinuousAccountant
 from accounting.continuous.horizon_kernel import KnownTerms
 from accounting.continuous.repeated_steps import RepeatedSteps
-from accounting.exposure.step_information.observation import view_of
+from accounting.exposure.step_information import view_of
 from models.mechanisms import Gaussian, Raw, Suppressed
-from models.releases.schedule import SensorRelease, StepSchedule
-from models.releases.sensors import Sensor
+from models.releases import Sensor, SensorRelease, StepSchedule
 from tests.accounting.decisions import deciding
 
 LOCATIONS = 12

@@ -5,11 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from accounting.continuous.accountant import ContinuousAccountant, HorizonSettings
-from accounting.continuous.worst_moments import WorstMoments
+from accounting.continuous import ContinuousAccountant, WorstMoments
+from accounting.settings import HorizonSettings
 from models.mechanisms import Gaussian, Raw
-from models.releases.schedule import SensorRelease, StepSchedule
-from models.releases.sensors import Sensor
+from models.releases import Sensor, SensorRelease, StepSchedule
 from tests.stream_app.engine_support import NAMES, population
 
 SETTINGS = HorizonSettings(4, 1)

@@ -18,28 +18,29 @@ from pathlib import Path
 
 import numpy as np
 
-from accounting.audit.audit import AttackSettings, audit_exposure
+from accounting.audit import AttackSettings, audit_exposure
 from accounting.bounds.horizon_risk import horizon_risk
-from accounting.bounds.patterns.effort import Effort
-from accounting.continuous.accountant import ContinuousAccountant
-from accounting.continuous.horizon_settings import HorizonSettings
-from accounting.exposure.exposure import Exposure
-from accounting.exposure.step_information.sensor_information import SensorInformation
-from accounting.ledgers.bayesian.bayesian_composition import Declared
-from accounting.ledgers.bayesian.bayesian_log import read_bayesian
-from accounting.ledgers.differential_privacy import read_differential_privacy
-from accounting.ledgers.inferential_log import SecretQuestion, read_inferential
-from accounting.ledgers.release_log import ReleaseLog
-from accounting.ledgers.zcdp import epsilon_from_zcdp
+from accounting.bounds.patterns import Effort
+from accounting.continuous import ContinuousAccountant
+from accounting.exposure import Exposure
+from accounting.exposure.step_information import SensorInformation
+from accounting.ledgers import (
+    ReleaseLog,
+    SecretQuestion,
+    epsilon_from_zcdp,
+    read_differential_privacy,
+    read_inferential,
+)
+from accounting.ledgers.bayesian import Declared, read_bayesian
+from accounting.settings import HorizonSettings
+from models.fitting import FitOptions, fit_priors
 from models.fitting.checkins import Checkins
-from models.fitting.fit import fit_priors
-from models.fitting.fit_options import FitOptions
 from models.gaussian_process import RBF, GaussianProcessPrior, White, fit_kernel
 from models.mechanisms import Correlated, Gaussian, Mechanism, Raw, Tiered
-from models.noise.correlated_noise import CorrelatedNoise
+from models.noise import CorrelatedNoise
 from models.noise_design import DesignProblem, design_noise
 from models.priors.stationary import spectral_gap, stationary_distribution
-from models.releases.schedule import Schedule, SensorRelease, StepSchedule
+from models.releases import Schedule, SensorRelease, StepSchedule
 from stream_app.city.simulation import City, CityOptions, build_city
 from stream_app.starting.demo import DemoOptions, run_demo
 

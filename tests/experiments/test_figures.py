@@ -15,9 +15,8 @@ from experiments.real_checkins import lucky_constant, measure, report
 from experiments.real_figures import RealSweep, draw_figure_3, draw_figure_8, figure_6, rank_correlation
 from experiments.synthetic import koga_prior, random_sensors
 from experiments.synthetic_figures import Sweep, draw_figure_5, figure_7
+from models.fitting import FitOptions, FitResult, fit_priors
 from models.fitting.checkins import Checkins
-from models.fitting.fit import FitResult, fit_priors
-from models.fitting.fit_options import FitOptions
 
 TINY = Sweep(
     locations=(6, 9),

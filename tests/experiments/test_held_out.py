@@ -10,12 +10,10 @@ import numpy as np
 import pytest
 
 from experiments.held_out import DATA_SETS, Row, find_data, messages, report, run_engine, summarise
-from models.fitting.checkins import Checkins, read_checkins
-from models.fitting.fit import FitResult, fit_priors
-from models.fitting.fit_options import FitOptions
+from models.fitting import FitOptions, FitResult, fit_priors, read_checkins
+from models.fitting.checkins import Checkins
 from models.mechanisms import parse
-from models.releases.schedule import Schedule, SensorRelease, StepSchedule
-from models.releases.sensors import SensorRegistry
+from models.releases import Schedule, SensorRegistry, SensorRelease, StepSchedule
 from tests.shared_files import shared
 
 

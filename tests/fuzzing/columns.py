@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from models.prior_files.files import load_population, save_population
+from models.prior_files import load_population, save_population
 from tests.fuzzing.check import Target
 from tests.stream_app.engine_support import population
 

@@ -14,9 +14,9 @@ from urllib.parse import urlsplit
 from prometheus_client import CollectorRegistry
 from pydantic import ValidationError
 
-from accounting.continuous.accountant import ContinuousAccountant
-from models.prior_files.files import load_population, save_population
-from models.releases.schedule import StepSchedule
+from accounting.continuous import ContinuousAccountant
+from models.prior_files import load_population, save_population
+from models.releases import StepSchedule
 from stream_app.embedded.journal import Journal
 from stream_app.embedded.snapshots import FILE, SnapshotCache
 from stream_app.setup.recipients import load_recipients

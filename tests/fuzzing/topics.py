@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
-from accounting.continuous.accountant import ContinuousAccountant
+from accounting.continuous import ContinuousAccountant
 from stream_app.exceptions import SettingsError
 from stream_app.kafka.account.account_worker import AccountWorker, answer_if_sound
 from stream_app.kafka.account.book import Book

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from models.prior_files.files import save_population
-from models.priors.population import Population
+from models.prior_files import save_population
+from models.priors import Population
 from stream_app.city import CityOptions, build_city
 from stream_app.embedded.assembly import RunOptions, run
 from stream_app.kafka.broker.clients import consuming, records, writing

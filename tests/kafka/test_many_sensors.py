@@ -7,8 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from models.priors.population import Population
-from models.priors.prior import MovementPrior
+from models.priors import MovementPrior, Population
 from stream_app.kafka.deployment.deployment import Deployment
 from stream_app.kafka.deployment.sizes import largest_bytes
 from stream_app.wire.messages import Activation, Reading

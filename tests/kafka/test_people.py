@@ -13,7 +13,7 @@ from urllib.request import urlopen
 import numpy as np
 import pytest
 
-from models.prior_files.files import save_population
+from models.prior_files import save_population
 from tests.kafka.broker import Broker
 from tests.kafka.support import OnKafka, Process, small_city
 from tests.watching.services import wait_until

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from models.priors.population import Population
+from models.priors import Population
 from stream_app.setup.keys import load_pseudonym_key
 from tests.kafka.broker import Broker
 from tests.kafka.dying import POINTS

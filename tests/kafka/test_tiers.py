@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from models.keys.noise_key import NoiseKey
+from models.keys import NoiseKey
 from models.mechanisms import Tiered
-from models.releases.publish import CountToPublish, StepInterval, TierValues, publish_step
+from models.releases import CountToPublish, StepInterval, TierValues, publish_step
 from tests.kafka.broker import Broker
 from tests.kafka.support import SECRETS, OnKafka, small_city
 

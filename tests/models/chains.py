@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import strategies as st
 
-from models.priors.population import Population
-from models.priors.prior import MovementPrior
+from models.priors import MovementPrior, Population
 
 
 @st.composite

@@ -7,7 +7,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from models.exceptions import CheckinError
-from models.fitting.checkins import Checkins, read_checkins
+from models.fitting import read_checkins
+from models.fitting.checkins import Checkins
 
 GOOD = [("10", 1000, "cafe"), ("9", 2000, "gym"), ("10", 2000, "cafe")]
 

@@ -7,8 +7,8 @@ import time
 import pytest
 
 from models.exceptions import SensorError
-from models.releases.sensors import SensorRegistry
-from models.text.close_names import CloseNames
+from models.releases import SensorRegistry
+from models.text import CloseNames
 
 NAMES = ("station", "mill street", "harbour", "s1", "s10", "s17")
 

@@ -15,12 +15,12 @@ from scipy import stats
 from scipy.special import ndtr
 
 from models.exceptions import MechanismError
-from models.keys.noise_key import NoiseKey
+from models.keys import NoiseKey
 from models.mechanisms import Correlated, Mechanism, Raw
+from models.noise import CorrelatedNoise, continuous_gaussian_information_table
 from models.noise.continuous_gaussian import continuous_gaussian_information
-from models.noise.correlated_noise import CorrelatedNoise
-from models.noise.noise_information import continuous_gaussian_information_table, table_information
-from models.releases.publish import CountToPublish, StepInterval, publish_step
+from models.noise.noise_information import table_information
+from models.releases import CountToPublish, StepInterval, publish_step
 
 KEY = NoiseKey(bytes(range(32)))
 HOUR = 3600

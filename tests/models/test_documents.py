@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from models.text.documents import DocumentError, parse_json, parse_toml
+from models.text import DocumentError, parse_json, parse_toml
 
 BAD_JSON = {
     "deep": ("[" * 100_000, "nested too deeply"),

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from models.exceptions import CheckinError
+from models.fitting import FitOptions, FitResult, fit_priors
 from models.fitting.checkins import Checkins
-from models.fitting.fit import NOWHERE, FitResult, fit_priors
-from models.fitting.fit_options import FitOptions
+from models.fitting.fit import NOWHERE
 
 # Windows of 10 s from t = 100; five are fitted, two held out.
 ANN = [

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from models.fitting.checkins import Checkins, read_checkins
-from models.fitting.fit import FitOptions, fit_priors
+from models.fitting import FitOptions, fit_priors, read_checkins
+from models.fitting.checkins import Checkins
 from tests.shared_files import shared
 
 pytestmark = pytest.mark.data

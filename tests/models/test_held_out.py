@@ -5,10 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from models.fitting import FitOptions, FitResult, fit_priors, predict_held_out
 from models.fitting.checkins import Checkins
-from models.fitting.fit import FitResult, fit_priors
-from models.fitting.fit_options import FitOptions
-from models.fitting.held_out import predict_held_out
 from stream_app.cli.study.priors_command import _prediction_in_words
 
 WINDOWS, HELD_OUT, PEOPLE = 60, 20, 40

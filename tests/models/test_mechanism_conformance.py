@@ -13,8 +13,8 @@ from scipy import stats
 
 from models.exceptions import MechanismError
 from models.mechanisms import MECHANISMS, Correlated, Gaussian, Mechanism, Raw, Suppressed, Tiered, parse
-from models.noise.correlated_noise import CorrelatedNoise
-from models.noise.noise_information import binary_entropy, table_information
+from models.noise import CorrelatedNoise, binary_entropy
+from models.noise.noise_information import table_information
 
 STEPS = np.arange(6)
 FADING = CorrelatedNoise.of_covariance(9.0 * 0.5 ** np.abs(np.subtract.outer(STEPS, STEPS)))

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from models.exceptions import NoiseKeyError
-from models.keys.noise_key import NoiseKey, noise_message
+from models.keys import NoiseKey
+from models.keys.noise_key import noise_message
 
 SECRET = bytes(range(32))
 READING = {

@@ -8,9 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from models.exceptions import PriorError
-from models.priors.packing import FlatChains
-from models.priors.population import Population, PopulationBuilder
-from models.priors.prior import MovementPrior
+from models.priors import FlatChains, MovementPrior, Population, PopulationBuilder
 from tests.models.chains import equal, populations, priors
 
 

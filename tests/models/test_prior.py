@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from scipy.sparse import csr_array
 
 from models.exceptions import PriorError
-from models.priors.prior import MovementPrior, transition_matrices
+from models.priors import MovementPrior
+from models.priors.prior import transition_matrices
 from tests.models.chains import cycles
 
 RING = np.array([[0.0, 1, 0], [0, 0.5, 0.5], [1, 0, 0]])

@@ -12,10 +12,9 @@ import pytest
 from hypothesis import given, settings
 
 from models.exceptions import PriorError, PriorFileError
-from models.prior_files.files import load_population, save_population
-from models.prior_files.prior_record import chain_to_record, prior_from_record
-from models.priors.population import Population
-from models.priors.prior import MovementPrior
+from models.prior_files import chain_to_record, load_population, save_population
+from models.prior_files.prior_record import prior_from_record
+from models.priors import MovementPrior, Population
 from tests.models.chains import equal, populations
 
 MATRIX = [[0.5, 0.5], [1, 0]]

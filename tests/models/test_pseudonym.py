@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from models.exceptions import PseudonymKeyError
-from models.keys.pseudonym import Pseudonymiser
+from models.keys import Pseudonymiser
 
 SECRET = bytes(range(32))
 

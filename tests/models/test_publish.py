@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from models.exceptions import MechanismError, SensorError
-from models.keys.noise_key import NoiseKey
+from models.keys import NoiseKey
 from models.mechanisms import Gaussian, Mechanism, Raw, Suppressed
-from models.noise.discrete_gaussian import discrete_gaussian_table
-from models.releases.publish import CountToPublish, StepInterval, publish_step
+from models.noise import discrete_gaussian_table
+from models.releases import CountToPublish, StepInterval, publish_step
 from tests.models.test_discrete_gaussian import goodness_of_fit
 
 KEY = NoiseKey(bytes(range(32)))

@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given, settings
 from scipy.sparse import csr_array
 
-from models.priors.population import Population
-from models.priors.prior import MovementPrior
+from models.priors import MovementPrior, Population
 from models.priors.stationary import spectral_gap, stationary_distribution
 from models.priors.stationary_kernel import fill_distributions, gth
 from tests.models.chains import cycle_matrix, cycles

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import numpy as np
 
-from accounting.continuous.accountant import ContinuousAccountant, HorizonSettings
-from models.keys.noise_key import NoiseKey
+from accounting.continuous import ContinuousAccountant
+from accounting.settings import HorizonSettings
+from models.keys import NoiseKey
 from models.mechanisms import Gaussian, Raw
-from models.priors.population import Population
-from models.priors.prior import MovementPrior
-from models.releases.sensors import SensorRegistry
+from models.priors import MovementPrior, Population
+from models.releases import SensorRegistry
 from stream_app.embedded.assembly import RunOptions, run
 from stream_app.embedded.runner import RunReport
 from stream_app.setup.settings import Settings

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from models.mechanisms import parse
-from models.releases.schedule import SensorRelease, StepSchedule
-from models.releases.sensors import Sensor
+from models.releases import Sensor, SensorRelease, StepSchedule
 from stream_app.watching.events import StepClosed
 from stream_app.wire.messages import RiskSummary
 

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from prometheus_client import CollectorRegistry
 
-from accounting.continuous.worst_moments import no_moments
-from accounting.decisions.reason import Because
-from accounting.decisions.risk_budget import RiskLimit
+from accounting.continuous import no_moments
+from accounting.decisions import Because
+from accounting.settings import RiskBudget
 from stream_app.kafka.process.worker_metrics import AccountMetrics
 from stream_app.setup.settings import Settings
 from stream_app.watching.budget_metrics import BudgetMetrics, PeopleOver, people_over
@@ -104,14 +104,14 @@ def test_a_limit_that_decides_is_watched_by_its_decisions() -> None:
 @pytest.mark.parametrize(
     ("limit", "over"),
     [
-        (RiskLimit(risk=0.5), PeopleOver(1, 2)),
-        (RiskLimit(risk=0.5, habits_apart=True), PeopleOver(1, 0)),
-        (RiskLimit(added=0.25), PeopleOver(2, 0)),
-        (RiskLimit(added=0.05), PeopleOver(3, 0)),
-        (RiskLimit(risk=0.5, added=0.25), PeopleOver(2, 1)),
-        (RiskLimit(risk=0.5, added=0.25, habits_apart=True), PeopleOver(2, 0)),
-        (RiskLimit(risk=1.0), PeopleOver(0, 0)),
+        (RiskBudget(risk=0.5), PeopleOver(1, 2)),
+        (RiskBudget(risk=0.5, habits_apart=True), PeopleOver(1, 0)),
+        (RiskBudget(added=0.25), PeopleOver(2, 0)),
+        (RiskBudget(added=0.05), PeopleOver(3, 0)),
+        (RiskBudget(risk=0.5, added=0.25), PeopleOver(2, 1)),
+        (RiskBudget(risk=0.5, added=0.25, habits_apart=True), PeopleOver(2, 0)),
+        (RiskBudget(risk=1.0), PeopleOver(0, 0)),
     ],
 )
-def test_whoever_is_over_either_limit_counts_once(limit: RiskLimit, over: PeopleOver) -> None:
+def test_whoever_is_over_either_limit_counts_once(limit: RiskBudget, over: PeopleOver) -> None:
     assert people_over(standing(), limit) == over

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from models.mechanisms import Gaussian, Raw, Suppressed
-from models.releases.schedule import Schedule, SensorRelease, StepSchedule
+from models.releases import Schedule, SensorRelease, StepSchedule
 from stream_app.exceptions import SettingsError
 from stream_app.setup.settings import Settings
 from stream_app.steps.policy import BudgetPolicy, policy_from

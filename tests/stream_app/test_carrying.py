@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from accounting.ledgers.privacy_account import PrivacyAccount
+from accounting.ledgers import PrivacyAccount
 from stream_app.analysis.accounted_again import read_decisions
 from stream_app.embedded.journal import Journal
 from stream_app.exceptions import OutputError

@@ -8,12 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from accounting.continuous.accountant import ContinuousAccountant, HorizonSettings
-from accounting.ledgers.zcdp import ZcdpSpend
-from models.noise.correlated_noise import CorrelatedNoise
-from models.prior_files.files import load_population
-from models.priors.population import Population
-from models.releases.sensors import SensorRegistry
+from accounting.continuous import ContinuousAccountant
+from accounting.ledgers import ZcdpSpend
+from accounting.settings import HorizonSettings
+from models.noise import CorrelatedNoise
+from models.prior_files import load_population
+from models.priors import Population
+from models.releases import SensorRegistry
 from stream_app.analysis.ledger_log import load_log
 from tests.stream_app import engine_support
 from tests.stream_app.test_cli import TWO_PEOPLE, Tallyguard, tallyguard

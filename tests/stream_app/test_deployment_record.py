@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from models.mechanisms import Raw
-from models.releases.schedule import SensorRelease, StepSchedule
+from models.releases import SensorRelease, StepSchedule
 from stream_app.exceptions import RunChangedError, SettingsError
 from stream_app.kafka.broker.kafka_exceptions import LogError
 from stream_app.kafka.deployment.deployment import Deployment, check_basis

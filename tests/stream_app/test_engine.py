@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from accounting.exceptions import StepOrderError
-from models.releases.schedule import StepSchedule
+from models.releases import StepSchedule
 from stream_app.exceptions import AccountingFailedError
 from stream_app.steps.engine import StoredStep
 from stream_app.wire.messages import Activation, Reading, SensorValue, StepRelease

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from models.exceptions import TallyguardError
-from models.prior_files.files import load_population
-from models.releases.sensors import SensorRegistry
+from models.prior_files import load_population
+from models.releases import SensorRegistry
 from stream_app.setup.location_names import location_names
 from stream_app.setup.schedule_files import load_schedule
 from stream_app.setup.sensor_files import load_registry

@@ -10,11 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from accounting.continuous.accountant import ContinuousAccountant, HorizonSettings
-from accounting.continuous.horizon_settings import HORIZON, MISTAKES
-from models.prior_files.files import save_population
-from models.priors.population import Population
-from models.priors.prior import MovementPrior
+from accounting.continuous import ContinuousAccountant
+from accounting.settings import HORIZON, MISTAKES, HorizonSettings
+from models.prior_files import save_population
+from models.priors import MovementPrior, Population
 from stream_app.analysis.accounted_again import account
 from stream_app.analysis.planning import plan_releases
 from stream_app.analysis.preflight import check_files

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from accounting.ledgers.zcdp import epsilon_from_zcdp
+from accounting.ledgers import epsilon_from_zcdp
 from stream_app.cli.app import app
 from stream_app.exceptions import InputError
 from stream_app.starting.counts import CountsQuestions, read_counts

@@ -14,8 +14,8 @@ from faust.types import TP
 from prometheus_client import CollectorRegistry
 
 from models.mechanisms import Raw
-from models.priors.population import Population
-from models.releases.schedule import SensorRelease, StepSchedule
+from models.priors import Population
+from models.releases import SensorRelease, StepSchedule
 from stream_app.kafka.account.account_watch import AccountWatch, BooksView
 from stream_app.kafka.account.account_worker import AccountWorker
 from stream_app.kafka.account.book import Book

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from models.mechanisms import Raw
-from models.releases.schedule import SensorRelease, StepSchedule
+from models.releases import SensorRelease, StepSchedule
 from stream_app.kafka.account.book import Book
 from stream_app.kafka.deployment.deployment import Deployment
 from stream_app.kafka.deployment.person_records import PersonEntry, parse_person, person_records

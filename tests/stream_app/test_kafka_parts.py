@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.priors.population import Population
+from models.priors import Population
 from stream_app.kafka.account.book import Book
 from stream_app.kafka.account.person_source import Changes, PersonSource
 from stream_app.kafka.broker.access import access_rules, commands, roles

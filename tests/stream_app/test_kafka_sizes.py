@@ -8,8 +8,7 @@ import pytest
 
 from accounting.decisions.search import most_candidates
 from models.mechanisms import Gaussian, Tiered
-from models.releases.schedule import SensorRelease, StepSchedule
-from models.releases.sensors import SensorRegistry
+from models.releases import SensorRegistry, SensorRelease, StepSchedule
 from stream_app.exceptions import SettingsError
 from stream_app.kafka.broker.topics import LARGE_BYTES, Topics
 from stream_app.kafka.deployment.sizes import (

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from models.exceptions import NoiseKeyError
-from models.keys.noise_key import NoiseKey
+from models.keys import NoiseKey
 from stream_app.exceptions import OutputError, OutputLockedError, RunChangedError, SettingsError
 from stream_app.setup.run_folder.durable import FolderLock
 from stream_app.setup.run_folder.key_epochs import Advanced, advance_noise_key

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from models.priors.population import Population
+from models.priors import Population
 from stream_app.analysis.report.lowering import Lowering, Priors, load_priors, lowering
 from stream_app.analysis.report.run_log import RunLog, read_run
 from stream_app.analysis.report.write import write_report

@@ -11,9 +11,9 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from accounting.decisions.reason import Because
+from accounting.decisions import Because
 from models.mechanisms import MECHANISMS, parse
-from models.releases.schedule import SensorRelease, StepSchedule
+from models.releases import SensorRelease, StepSchedule
 from stream_app.kafka.process.worker_metrics import AccountMetrics
 from stream_app.kafka.release.release_worker import ReleaseWorker
 from stream_app.watching.events import RunStarted, StepClosed

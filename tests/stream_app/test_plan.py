@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from accounting.continuous.accountant import ContinuousAccountant
-from accounting.decisions.what_if.refined_check import DearSettings
-from models.prior_files.files import save_population
+from accounting.continuous import ContinuousAccountant
+from accounting.decisions.what_if import DearSettings
+from models.prior_files import save_population
 from stream_app.analysis.planning import plan_releases
 from stream_app.cli import main
 from stream_app.embedded.assembly import RunOptions, run

@@ -11,7 +11,7 @@ from random import Random
 
 import pytest
 
-from models.keys.noise_key import NoiseKey
+from models.keys import NoiseKey
 from stream_app.embedded.snapshots import FILE as SNAPSHOT
 from stream_app.exceptions import DiskFullError, OutputLockedError
 from stream_app.setup.run_folder import durable

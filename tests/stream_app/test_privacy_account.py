@@ -11,11 +11,10 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry
 
-from accounting.ledgers.privacy_account import PrivacyAccount
-from models.keys.noise_key import NoiseKey
+from accounting.ledgers import PrivacyAccount
+from models.keys import NoiseKey
 from models.mechanisms import Gaussian, Mechanism, Raw, Suppressed
-from models.releases.schedule import SensorRelease, StepSchedule
-from models.releases.sensors import Sensor, SensorRegistry
+from models.releases import Sensor, SensorRegistry, SensorRelease, StepSchedule
 from stream_app.kafka.broker.kafka_exceptions import LogError
 from stream_app.kafka.deployment.deployment import Deployment
 from stream_app.kafka.process.worker import Pulse

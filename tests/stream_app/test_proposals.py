@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from accounting.continuous.accountant import ContinuousAccountant, HorizonSettings
-from accounting.decisions.reason import Because
-from accounting.decisions.what_if.questions import WhatIf
-from models.priors.population import Population
-from models.releases.sensors import SensorRegistry
+from accounting.continuous import ContinuousAccountant
+from accounting.decisions import Because
+from accounting.decisions.what_if import WhatIf
+from accounting.settings import HorizonSettings
+from models.priors import Population
+from models.releases import SensorRegistry
 from stream_app.exceptions import SettingsError
 from stream_app.setup.settings import Settings
 from stream_app.steps.policy import BudgetPolicy, Decided, policy_from

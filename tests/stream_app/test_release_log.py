@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from models.keys.noise_key import NoiseKey
+from models.keys import NoiseKey
 from models.mechanisms import Tiered
-from models.releases.schedule import SensorRelease, StepSchedule
+from models.releases import SensorRelease, StepSchedule
 from stream_app.exceptions import SettingsError
 from stream_app.kafka.broker.connection import Connection
 from stream_app.kafka.broker.topics import Topics

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from models.keys.pseudonym import Pseudonymiser
+from models.keys import Pseudonymiser
 from stream_app.exceptions import InputError, SettingsError
 from stream_app.steps.risk_output import RiskFormat
 from stream_app.steps.ticks import StepClock

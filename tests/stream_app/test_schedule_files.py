@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from models.exceptions import ScheduleError
-from models.releases.sensors import Sensor, SensorRegistry
+from models.releases import Sensor, SensorRegistry
 from stream_app.setup.schedule_files import load_schedule, parse_schedule
 from stream_app.wire.csv_messages import load_activations
 

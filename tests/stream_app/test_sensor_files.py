@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from models.exceptions import SensorError
-from models.releases.sensors import Sensor
+from models.releases import Sensor
 from stream_app.setup.sensor_files import load_registry
 
 LOCATIONS = ("harbour", "station", "park")

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from accounting.continuous.accountant import ContinuousAccountant
-from models.releases.schedule import StepSchedule
+from accounting.continuous import ContinuousAccountant
+from models.releases import StepSchedule
 from stream_app.embedded.snapshots import FILE, SnapshotCache
 from tests.stream_app.engine_support import accountant, lines_of, messages_of_a_day, outputs_of, run_on
 

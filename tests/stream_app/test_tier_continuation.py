@@ -11,9 +11,8 @@ import pytest
 from scipy import stats
 
 from models.exceptions import MechanismError
-from models.noise.geometric import geometric_table, increment_table
-from models.noise.integer_chain import chain_noise, continued_value
-from models.noise.integer_table import TOTAL
+from models.noise import TOTAL, chain_noise, continued_value, geometric_table
+from models.noise.geometric import increment_table
 from stream_app.exceptions import OutputError, RunChangedError, TierContinuationError
 from tests.stream_app.engine_support import (
     activation,

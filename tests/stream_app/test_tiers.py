@@ -11,10 +11,9 @@ import numpy as np
 import pytest
 from prometheus_client import CollectorRegistry
 
-from models.keys.noise_key import NoiseKey
+from models.keys import NoiseKey
 from models.mechanisms import MECHANISMS, Correlated, Tiered
-from models.releases.publish import TierValues
-from models.releases.schedule import SensorRelease, StepSchedule
+from models.releases import SensorRelease, StepSchedule, TierValues
 from stream_app.exceptions import SettingsError
 from stream_app.setup.settings import ReleaseSettings
 from stream_app.steps.policy import policy_from

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 
-from models.releases.sensors import Sensor
+from models.releases import Sensor
 from stream_app.exceptions import SettingsError
 from stream_app.watching.events import RunStarted
 from stream_app.watching.web import PeopleBoard, StatusBoard, WebServer, answers, connections, serve, server

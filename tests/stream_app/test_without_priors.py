@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from models.prior_files.files import load_population, save_population
-from models.priors.population import Population
-from models.priors.prior import MovementPrior
+from models.prior_files import load_population, save_population
+from models.priors import MovementPrior, Population
 from stream_app.cli.app import app
 from stream_app.embedded.assembly import RunOptions, run
 from stream_app.exceptions import SettingsError

@@ -11,8 +11,9 @@ import pyarrow as pa
 import pytest
 
 import tallyguard as tg
-from accounting.audit.audit import AttackSettings, audit_person
-from models.releases.schedule import SensorRelease, StepSchedule
+from accounting.audit import AttackSettings
+from accounting.audit.audit import audit_person
+from models.releases import SensorRelease, StepSchedule
 from stream_app.setup.own_version import own_version
 
 SCHEDULE = tg.Schedule.raw([[1], [], [1]])

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from accounting.ledgers.zcdp import epsilon_from_zcdp
+from accounting.ledgers import epsilon_from_zcdp
 from models.mechanisms import parse
-from models.releases.schedule import SensorRelease, StepSchedule
+from models.releases import SensorRelease, StepSchedule
 from stream_app.analysis.report.charts import axis
 from stream_app.analysis.report.run_log import read_run
 from stream_app.analysis.report.write import write_report

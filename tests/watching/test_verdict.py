@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from accounting.continuous.accountant import ContinuousAccountant, HorizonSettings
-from accounting.decisions.reason import Because
-from accounting.decisions.risk_budget import RiskLimit
+from accounting.continuous import ContinuousAccountant
+from accounting.decisions import Because
+from accounting.settings import HorizonSettings, RiskBudget
 from stream_app.analysis.accounted_again import read_decisions
 from stream_app.analysis.report import pdf
 from stream_app.analysis.report.run_log import read_run
@@ -44,7 +44,7 @@ def words_of(folder: Path, tmp_path: Path) -> str:
     return " ".join(Page((tmp_path / "report.html").read_text()).words)
 
 
-def most_over(folder: Path, limit: RiskLimit) -> list[int]:
+def most_over(folder: Path, limit: RiskBudget) -> list[int]:
     """People over the limit after each step, counted anew from everybody's risk."""
     settings = read_run(folder).settings
     horizon = HorizonSettings(settings["horizon"], settings["mistakes"], tuple(settings["thresholds"]))
@@ -68,7 +68,7 @@ def test_without_a_rule_it_says_neither_yes_nor_no_and_how_to_choose_one(tmp_pat
 
 def test_a_run_under_a_budget_may_be_published_with_the_figures_it_rests_on(tmp_path: Path) -> None:
     folder = released(tmp_path / "run", mechanism="budget", budget={"added": 0.2, "share": 0.2})
-    log, limit = read_run(folder), RiskLimit(share=0.2, added=0.2)
+    log, limit = read_run(folder), RiskBudget(share=0.2, added=0.2)
     assert log.limit == limit
     verdict = verdict_on(log.summaries, log.reasons, limit)
     assert verdict.answer is Answer.YES
@@ -101,7 +101,7 @@ def test_raw_counts_held_against_a_rule_are_not_to_be_published(
 def test_what_the_records_tell_holds_the_true_number_of_people(tmp_path: Path, added: float) -> None:
     """Between ``least`` and ``most``, at every step; exact where nobody is over, or the limit is 0."""
     folder = released(tmp_path / "run", **FIXED)
-    limit = RiskLimit(added=added)
+    limit = RiskBudget(added=added)
     true = most_over(folder, limit)
     found = [people_over(step, None, limit) for step in read_run(folder).summaries]
     assert all(over.least <= count <= over.most for over, count in zip(found, true, strict=True))
@@ -117,21 +117,21 @@ def why(because: Because, over: int, natural: int) -> DecisionReason:
 @pytest.mark.parametrize(
     ("reason", "limit", "answer"),
     [
-        (why(Because.BUDGET, 9, 8), RiskLimit(0.1, added=0.4), Answer.YES),
-        (why(Because.HABITS, 0, 25), RiskLimit(0.1, added=0.4), Answer.NO),
-        (why(Because.SPENT, 21, 0), RiskLimit(0.1, added=0.4), Answer.OPEN),  # not counted beyond 21
-        (why(Because.NO_ANSWER, 0, 0), RiskLimit(0.1, added=0.4), Answer.OPEN),
-        (None, RiskLimit(0.1, added=0.4), Answer.OPEN),  # 3 to 90 of 200
-        (None, RiskLimit(0.5, added=0.4), Answer.YES),  # 90 of 100 allowed
-        (None, RiskLimit(0.01, added=0.4), Answer.NO),  # 3 of 2 allowed
-        (None, RiskLimit(0.0, added=0.45), Answer.YES),  # the most is no more than the limit
-        (None, RiskLimit(0.0, added=0.45, in_hindsight=True), Answer.OPEN),
-        (why(Because.BUDGET, 0, 0), RiskLimit(0.0, added=0.45, in_hindsight=True), Answer.YES),
-        (None, RiskLimit(0.01, risk=0.4, habits_apart=True), Answer.OPEN),
+        (why(Because.BUDGET, 9, 8), RiskBudget(0.1, added=0.4), Answer.YES),
+        (why(Because.HABITS, 0, 25), RiskBudget(0.1, added=0.4), Answer.NO),
+        (why(Because.SPENT, 21, 0), RiskBudget(0.1, added=0.4), Answer.OPEN),  # not counted beyond 21
+        (why(Because.NO_ANSWER, 0, 0), RiskBudget(0.1, added=0.4), Answer.OPEN),
+        (None, RiskBudget(0.1, added=0.4), Answer.OPEN),  # 3 to 90 of 200
+        (None, RiskBudget(0.5, added=0.4), Answer.YES),  # 90 of 100 allowed
+        (None, RiskBudget(0.01, added=0.4), Answer.NO),  # 3 of 2 allowed
+        (None, RiskBudget(0.0, added=0.45), Answer.YES),  # the most is no more than the limit
+        (None, RiskBudget(0.0, added=0.45, in_hindsight=True), Answer.OPEN),
+        (why(Because.BUDGET, 0, 0), RiskBudget(0.0, added=0.45, in_hindsight=True), Answer.YES),
+        (None, RiskBudget(0.01, risk=0.4, habits_apart=True), Answer.OPEN),
     ],
 )
 def test_what_is_not_known_counts_against_publishing(
-    reason: DecisionReason | None, limit: RiskLimit, answer: Answer
+    reason: DecisionReason | None, limit: RiskBudget, answer: Answer
 ) -> None:
     """Thresholds 0.01 and 0.5, at or above which releases added to 90 and 3 of 200 people."""
     reasons = {} if reason is None else {0: reason}

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accounting.bounds.patterns.enumerated_kernel import enumerated_optimum, guesses_near
-from accounting.exposure.exposure import Exposure
+from accounting.exposure import Exposure
 from accounting.exposure.step_information.contraction_kernel import dense_matrix
 from accounting.exposure.step_information.renewal_kernel import renewal_optimum
 

@@ -6,7 +6,7 @@ from accounting.bounds.patterns.effort import Effort
 from accounting.bounds.patterns.genie_aided_kernel import Told, feedback_by_pattern
 from accounting.bounds.patterns.moment import MOST_ENTRIES, MOST_OPERATIONS, HitMoments
 from accounting.bounds.patterns.segments_kernel import no_hit_weight
-from accounting.exposure.exposure import Exposure
+from accounting.exposure import Exposure
 
 _SHARE = 0.01  # patterns charged without being looked at may make the bound this much larger
 

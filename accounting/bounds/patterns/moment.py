@@ -17,7 +17,7 @@ from accounting.bounds.patterns.segments_kernel import (
     segment_polynomials,
     shared_powers,
 )
-from accounting.exposure.exposure import Exposure
+from accounting.exposure import Exposure
 
 MOST_OPERATIONS = 4e9  # a few seconds of one core
 MOST_ENTRIES = 1 << 25  # 256 MiB

@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 from accounting.bounds.patterns.effort import Effort
 from accounting.bounds.patterns.moment import MOST_OPERATIONS, Size
 from accounting.bounds.patterns.sampled_kernel import posterior_bounds, walk
-from accounting.exposure.exposure import Exposure
-from accounting.numerics.bernstein import upper_mean
+from accounting.exposure import Exposure
+from accounting.numerics import upper_mean
 from models.mechanisms import Mechanism
 
 _DRAWS_AT_ONCE = 1024

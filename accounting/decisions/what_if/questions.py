@@ -13,21 +13,18 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from accounting.continuous.accountant import ContinuousAccountant
-from accounting.decisions.candidate_effect import Opinion
-from accounting.decisions.over_limit import Tally
-from accounting.decisions.risk_budget import RiskLimit
+from accounting.continuous import ContinuousAccountant
+from accounting.decisions import Opinion, Tally
 from accounting.decisions.what_if.candidate_kernel import Terms, count_reaches, find_terms
 from accounting.decisions.what_if.headroom_kernel import Rooms, find_rooms
 from accounting.decisions.what_if.limits_kernel import Caps, cap_everybody
 from accounting.decisions.what_if.quick_bounds import QuickBounds
 from accounting.decisions.what_if.refined_check import Clearing, DearSettings
-from accounting.exposure.step_information.observation import observe
-from accounting.exposure.step_information.sensor_information import SensorInformation
+from accounting.exposure.step_information import SensorInformation, observe
 from accounting.exposure.step_information.step_terms_kernel import StepView
+from accounting.settings import RiskBudget
 from models.mechanisms import Raw
-from models.releases.schedule import SensorRelease, StepSchedule
-from models.releases.sensors import Sensor
+from models.releases import Sensor, SensorRelease, StepSchedule
 
 _OPINIONS_KEPT = 4
 """Candidates whose opinions are kept to start the next ones from: a search changes a sensor at a time."""
@@ -55,7 +52,7 @@ class WhatIf:
     """
 
     def __init__(
-        self, accountant: ContinuousAccountant, limit: RiskLimit, dear: DearSettings | None = None
+        self, accountant: ContinuousAccountant, limit: RiskBudget, dear: DearSettings | None = None
     ) -> None:
         """``dear`` evaluations are used where the accountant sharpens, and not for hindsight."""
         sharpens = accountant.settings.sharpen and accountant.settings.horizon > 1
@@ -284,7 +281,7 @@ class NextStep:
         return observe(StepSchedule(self._step, raw), self._locations).labels
 
 
-def compute_caps(accountant: ContinuousAccountant, limit: RiskLimit) -> Caps:
+def compute_caps(accountant: ContinuousAccountant, limit: RiskBudget) -> Caps:
     """Everybody's limits on information under a limit on risk."""
     view, settings = accountant.view(), accountant.settings
     phases, people = view.constants.guess.size, view.since.size

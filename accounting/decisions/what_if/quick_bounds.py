@@ -13,12 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accounting.continuous.horizon_kernel import UNITS_PER_NAT
-from accounting.exposure.step_information.observation import Tabulated
-from accounting.exposure.step_information.sensor_information import SensorInformation
+from accounting.exposure.step_information import SensorInformation, Tabulated
 from models.mechanisms import Mechanism, Raw
-from models.noise.noise_information import binary_entropy
-from models.releases.schedule import StepSchedule
-from models.releases.sensors import Sensor
+from models.noise import binary_entropy
+from models.releases import Sensor, StepSchedule
 
 _MARGIN_UNITS = 64.0  # rounding of sums of a few look-ups
 

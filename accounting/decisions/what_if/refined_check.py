@@ -8,11 +8,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from accounting.continuous.accountant import AccountantView
-from accounting.continuous.horizon_settings import HorizonSettings
+from accounting.continuous import AccountantView
 from accounting.decisions.what_if.candidate_kernel import Terms
 from accounting.decisions.what_if.limits_kernel import Caps
 from accounting.decisions.what_if.refined_check_kernel import find_dear_rooms
+from accounting.settings import HorizonSettings
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,1 +1,12 @@
 """What one step reveals about one person: observations, step information, renewals, contraction."""
+
+from accounting.exposure.step_information.observation import (
+    StepObservation,
+    Tabulated,
+    nothing_seen,
+    observe,
+    view_of,
+)
+from accounting.exposure.step_information.sensor_information import SensorInformation
+
+__all__ = ["SensorInformation", "StepObservation", "Tabulated", "nothing_seen", "observe", "view_of"]

@@ -18,10 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accounting.exposure.step_information.step_terms_kernel import StepView
-from models.mechanisms import Mechanism
-from models.mechanisms.base import DrawnPerWindow
-from models.noise.noise_information import InformationTable, truncation_information_nats
-from models.releases.schedule import SensorRelease, StepSchedule
+from models.mechanisms import DrawnPerWindow, Mechanism
+from models.noise import InformationTable, truncation_information_nats
+from models.releases import SensorRelease, StepSchedule
 
 _MOST_VIEWS = 256  # a week of hours, each with sensors of its own, and more
 

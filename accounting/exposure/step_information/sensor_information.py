@@ -8,9 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.mechanisms import Mechanism
-from models.priors.population import Population
-from models.releases.schedule import StepSchedule
-from models.releases.sensors import Sensor
+from models.priors import Population
+from models.releases import Sensor, StepSchedule
 
 
 class _Entries(NamedTuple):

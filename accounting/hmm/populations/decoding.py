@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from accounting.exceptions import HorizonError, ImpossibleObservationError
 from accounting.hmm.forward_viterbi import POSSIBLE
 from accounting.hmm.populations.population_decoding import DecodedArrays, decode_people, smallest_entries
-from models.priors.population import Population
+from models.priors import Population
 
 
 @dataclass(frozen=True, eq=False)

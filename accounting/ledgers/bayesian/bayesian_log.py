@@ -9,15 +9,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from accounting.ledgers.bayesian.bayesian_composition import Declared, summed
-from accounting.ledgers.differential_privacy import (
+from accounting.ledgers import (
+    Cost,
+    Neighbours,
+    ReleaseLog,
     charged_epsilon,
     check_delta,
     pure_cost,
+    step_cost,
     truncated_mass_cost,
 )
-from accounting.ledgers.neighbours import Cost, Neighbours, step_cost
-from accounting.ledgers.release_log import ReleaseLog
+from accounting.ledgers.bayesian.bayesian_composition import Declared, summed
 
 
 @dataclass(frozen=True, slots=True)

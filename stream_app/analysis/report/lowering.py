@@ -11,13 +11,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from accounting.audit.explain import ReleaseShare, explain
-from accounting.continuous.accountant import HorizonSettings
-from accounting.exposure.exposure import Exposure
+from accounting.audit import ReleaseShare, explain
+from accounting.exposure import Exposure
+from accounting.settings import HorizonSettings
 from models.mechanisms import Gaussian, Mechanism, Suppressed
-from models.priors.population import Population
-from models.releases.schedule import Schedule, SensorRelease, StepSchedule
-from models.releases.sensors import SensorRegistry
+from models.priors import Population
+from models.releases import Schedule, SensorRegistry, SensorRelease, StepSchedule
 from stream_app.analysis.accounted_again import account, read_decisions
 from stream_app.analysis.report.run_log import RunLog
 from stream_app.exceptions import RunChangedError

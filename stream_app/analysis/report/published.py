@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from math import exp, isfinite
 
-from accounting.ledgers.privacy_account import EVERY_GROUP, PrivacyAccount
+from accounting.ledgers import EVERY_GROUP, PrivacyAccount
 from stream_app.analysis.report.html import Rows, paragraph, table
 from stream_app.analysis.report.run_log import RunLog
 from stream_app.watching.wording import duration

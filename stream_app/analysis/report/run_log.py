@@ -9,15 +9,11 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from accounting.continuous.accountant import HorizonSettings
-from accounting.decisions.risk_budget import RiskLimit
-from accounting.ledgers.privacy_account import PrivacyAccount
-from accounting.ledgers.zcdp import ZcdpSpend
-from models.mechanisms import Mechanism, parse
-from models.mechanisms.correlated import know_design
-from models.noise.correlated_noise import CorrelatedNoise
-from models.releases.schedule import SensorRelease
-from models.releases.sensors import Sensor
+from accounting.ledgers import PrivacyAccount, ZcdpSpend
+from accounting.settings import HorizonSettings, RiskBudget
+from models.mechanisms import Mechanism, know_design, parse
+from models.noise import CorrelatedNoise
+from models.releases import Sensor, SensorRelease
 from stream_app.exceptions import OutputError
 from stream_app.setup.run_folder.run_settings import load_account, load_run
 from stream_app.setup.settings import BudgetSettings
@@ -57,7 +53,7 @@ class RunLog:
     account: PrivacyAccount | None = None  # what was spent on differential privacy
 
     @property
-    def limit(self) -> RiskLimit | None:
+    def limit(self) -> RiskBudget | None:
         """The rule that was chosen for the run; None where there is none."""
         budget = self.settings.get("release", {}).get("budget", {})
         return BudgetSettings.model_validate(budget).limit

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import NamedTuple
 
-from accounting.decisions.reason import Because
-from accounting.decisions.risk_budget import RiskLimit
+from accounting.decisions import Because
+from accounting.settings import RiskBudget
 from stream_app.wire.messages import DecisionReason, RiskSummary
 
 
@@ -38,14 +38,14 @@ class Verdict(NamedTuple):
     """The answer for all steps, and the step it rests on: the first that breaks the rule, or the worst."""
 
     answer: Answer
-    limit: RiskLimit | None = None
+    limit: RiskBudget | None = None
     at: PeopleOver | None = None
     steps: int = 0  # that stand against a yes
     of_steps: int = 0
 
 
 def verdict_on(
-    summaries: tuple[RiskSummary, ...], reasons: Mapping[int, DecisionReason], limit: RiskLimit | None
+    summaries: tuple[RiskSummary, ...], reasons: Mapping[int, DecisionReason], limit: RiskBudget | None
 ) -> Verdict:
     """The run held against the limit; ``reasons`` are those of the steps that a risk budget decided."""
     if limit is None:
@@ -60,7 +60,7 @@ def verdict_on(
     return Verdict(Answer.OPEN if unclear else Answer.YES, limit, worst, len(unclear), len(found))
 
 
-def people_over(summary: RiskSummary, why: DecisionReason | None, limit: RiskLimit) -> PeopleOver:
+def people_over(summary: RiskSummary, why: DecisionReason | None, limit: RiskBudget) -> PeopleOver:
     """Between how many people were over the limit after a step, as far as its records tell.
 
     Counts at thresholds below the limit bound from above, those beyond it from below; the decision of a risk
@@ -75,7 +75,7 @@ def people_over(summary: RiskSummary, why: DecisionReason | None, limit: RiskLim
     return PeopleOver(summary.step, summary.people, least, max(least, most), allowed)
 
 
-def _by_risks(summary: RiskSummary, limit: RiskLimit) -> tuple[int, int]:
+def _by_risks(summary: RiskSummary, limit: RiskBudget) -> tuple[int, int]:
     """The bounds that the step's recorded risks give."""
     parts = (
         (limit.risk, summary.risk["1.0"], summary.at_risk),

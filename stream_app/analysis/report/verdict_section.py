@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from html import escape
 
-from accounting.decisions.risk_budget import RiskLimit
+from accounting.settings import RiskBudget
 from stream_app.analysis.report.html import Rows, paragraph, table
 from stream_app.analysis.report.run_log import RunLog
 from stream_app.analysis.report.texts import CHOOSING_A_RULE
@@ -72,7 +72,7 @@ def _figures(verdict: Verdict, log: RunLog) -> Rows:
     yield "Steps the answer covers", f"{log.when(first)} to {log.when(last)}"
 
 
-def rule_in_words(limit: RiskLimit) -> str:
+def rule_in_words(limit: RiskBudget) -> str:
     """How many people may be over the limit."""
     habits = "; people over it by habit alone count only if releases add to it" if limit.habits_apart else ""
     later = "; also for past steps, given everything released since" if limit.in_hindsight else ""
@@ -80,7 +80,7 @@ def rule_in_words(limit: RiskLimit) -> str:
     return f"{who} may be over the limit{habits}{later}"
 
 
-def limit_in_words(limit: RiskLimit) -> str:
+def limit_in_words(limit: RiskBudget) -> str:
     """When a person is over the limit."""
     risk = None if limit.risk is None else f"a ceiling above {in_a_hundred(limit.risk)}"
     added = (

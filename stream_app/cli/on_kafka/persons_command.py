@@ -11,7 +11,7 @@ from stream_app.cli.shared.options import ConfigOption, JsonOption
 from stream_app.cli.shared.output import print_json, stdout
 
 if TYPE_CHECKING:
-    from models.priors.population import Population
+    from models.priors import Population
 
 persons = typer.Typer(name="persons", help="The people accounted for on Kafka.", no_args_is_help=True)
 
@@ -80,7 +80,7 @@ def load(
 def _population(priors: Path | None, city_people: int | None, seed: int) -> Population:
     """The people of a file, or of the simulated city."""
     if priors is not None:
-        from models.prior_files.files import load_population
+        from models.prior_files import load_population
 
         return load_population(priors)
     from stream_app.city import CityOptions, build_city

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from accounting.continuous.horizon_settings import HORIZON, MISTAKES
+from accounting.settings import HORIZON, MISTAKES
 
 PriorsArgument = Annotated[
     Path, typer.Argument(help="Movement priors, .json or .parquet.", show_default=False)
@@ -55,8 +55,8 @@ def know_covariances(paths: list[Path] | None) -> None:
     """Make the designs of ``--covariance`` known before a schedule or log names them."""
     if not paths:
         return
-    from models.mechanisms.correlated import know_design
-    from models.noise.correlated_noise import CorrelatedNoise
+    from models.mechanisms import know_design
+    from models.noise import CorrelatedNoise
 
     for path in paths:
         know_design(CorrelatedNoise.load(path))

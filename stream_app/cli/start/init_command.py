@@ -13,7 +13,7 @@ import typer
 from stream_app.cli.shared.output import own_command, progress, stderr, stdout
 
 if TYPE_CHECKING:
-    from models.priors.population import Population
+    from models.priors import Population
     from stream_app.starting.counts.assumed import Dependence
     from stream_app.starting.counts.deployment_files import Deployment
 
@@ -125,7 +125,7 @@ def init(
 
 def _assumed(deployment: Deployment) -> tuple[Population, tuple[Dependence, ...]]:
     """The invented people, and how much the answer depends on them."""
-    from accounting.continuous.accountant import HorizonSettings
+    from accounting.settings import HorizonSettings
     from stream_app.starting.counts import assumed
 
     counts, places = deployment.counts, deployment.places
@@ -217,7 +217,7 @@ def _clock_change(deployment: Deployment) -> list[str]:
 
 def _spent(deployment: Deployment) -> str:
     """The differential privacy of everything that is to be released, in words."""
-    from accounting.ledgers.zcdp import epsilon_from_zcdp
+    from accounting.ledgers import epsilon_from_zcdp
     from models.mechanisms import Gaussian
 
     delta = _delta()

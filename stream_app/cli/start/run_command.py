@@ -168,7 +168,7 @@ def _print_spent(output: Path, delta: float) -> None:
     """What a run without people can state."""
     from math import isfinite
 
-    from accounting.ledgers.privacy_account import EVERY_GROUP
+    from accounting.ledgers import EVERY_GROUP
     from stream_app.setup.run_folder.run_settings import load_account
 
     account = load_account(output)

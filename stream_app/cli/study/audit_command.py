@@ -7,17 +7,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from accounting.continuous.horizon_settings import MISTAKES
+from accounting.settings import MISTAKES
 from stream_app.cli.shared.options import CovarianceOption, JsonOption, PriorsArgument, know_covariances
 from stream_app.cli.shared.output import print_json, progress, stdout
 from stream_app.cli.study.audit_why import as_document, explain_people, print_explanation
 
 if TYPE_CHECKING:
-    from accounting.audit.audit import AttackSettings, Audit
-    from accounting.audit.explain import Explanation
-    from accounting.bounds.patterns.effort import Effort
-    from models.priors.population import Population
-    from models.releases.schedule import Schedule
+    from accounting.audit import AttackSettings, Audit, Explanation
+    from accounting.bounds.patterns import Effort
+    from models.priors import Population
+    from models.releases import Schedule
 
 _ATTACK_DRAWS = 10_000
 
@@ -67,9 +66,9 @@ def audit(
       tallyguard audit priors.json --schedule schedule.json --person p1 --why
       tallyguard audit priors.parquet --schedule schedule.json --mistakes 2 --person p1 --json
     """
-    from accounting.audit.audit import AttackSettings
-    from accounting.bounds.patterns.effort import Effort
-    from models.prior_files.files import load_population
+    from accounting.audit import AttackSettings
+    from accounting.bounds.patterns import Effort
+    from models.prior_files import load_population
     from stream_app.setup.schedule_files import load_schedule
     from stream_app.setup.sensor_files import load_registry
     from stream_app.watching.habits import basis_note
@@ -114,7 +113,7 @@ def _audit(
     effort: Effort,
     attacks: AttackSettings | None,
 ) -> list[Audit]:
-    from accounting.audit.audit import audit_population
+    from accounting.audit import audit_population
 
     with progress() as bar:
         task = bar.add_task("auditing", total=len(chosen))

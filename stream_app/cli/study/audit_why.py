@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, Any
 from stream_app.cli.shared.output import progress, stdout
 
 if TYPE_CHECKING:
-    from accounting.audit.explain import Explanation, ReleaseShare
-    from accounting.bounds.patterns.effort import Effort
-    from models.priors.population import Population
-    from models.releases.schedule import Schedule
+    from accounting.audit import Explanation, ReleaseShare
+    from accounting.bounds.patterns import Effort
+    from models.priors import Population
+    from models.releases import Schedule
 
 
 def explain_people(
     population: Population, planned: Schedule, mistakes: int, chosen: Sequence[int], effort: Effort
 ) -> list[Explanation]:
     """Each chosen person's audit taken apart, with the seeds the audits themselves had."""
-    from accounting.audit.explain import explain
-    from accounting.exposure.exposure import Exposure
+    from accounting.audit import explain
+    from accounting.exposure import Exposure
 
     explanations = []
     with progress() as bar:

@@ -18,7 +18,7 @@ from stream_app.cli.shared.options import (
 from stream_app.cli.shared.output import print_json, progress, stdout
 
 if TYPE_CHECKING:
-    from accounting.ledgers.inferential_log import SecretQuestion
+    from accounting.ledgers import SecretQuestion
 
 
 def ledger(
@@ -120,8 +120,8 @@ def _secret(
     steps: str | None, sensor: str | None, length_scale: float, variance: float, order: float, radius: float
 ) -> SecretQuestion | None:
     """The question about a series; None if none was asked."""
-    from accounting.ledgers.inferential_log import SecretQuestion
-    from models.gaussian_process.covariances import RBF
+    from accounting.ledgers import SecretQuestion
+    from models.gaussian_process import RBF
 
     if steps is None and sensor is None:
         return None

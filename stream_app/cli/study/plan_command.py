@@ -11,7 +11,7 @@ from stream_app.cli.shared.options import ConfigOption, HorizonOption, JsonOptio
 from stream_app.cli.shared.output import print_json, progress, stderr, stdout
 
 if TYPE_CHECKING:
-    from models.releases.schedule import StepSchedule
+    from models.releases import StepSchedule
     from stream_app.analysis.planning import ReleasePlan
     from stream_app.setup.settings import Settings
 
@@ -47,7 +47,7 @@ def plan(
       tallyguard plan tomorrow.json --priors priors.parquet --added 0.05 --share 0.01 --plot plan.png
       tallyguard plan tomorrow.json --priors priors.json --risk 0.5 --look-ahead 24 --json
     """
-    from models.prior_files.files import load_population
+    from models.prior_files import load_population
     from stream_app.analysis.planning import plan_releases
     from stream_app.cli.shared.command_settings import settings_of
 

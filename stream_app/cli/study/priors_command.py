@@ -11,7 +11,7 @@ from stream_app.cli.shared.options import JsonOption
 from stream_app.cli.shared.output import print_json, stderr, stdout
 
 if TYPE_CHECKING:
-    from models.fitting.fit_options import FitOptions
+    from models.fitting import FitOptions
 
 priors = typer.Typer(name="priors", help="Make movement priors.", no_args_is_help=True)
 
@@ -90,11 +90,8 @@ _NOT_OPTIONS = {"checkins", "output", "json", "reject_bad_rows"}
 
 
 def _fit(checkins: Path, output: Path, given: dict[str, Any], reject_bad_rows: bool) -> dict[str, Any]:
-    from models.fitting.checkins import read_checkins
-    from models.fitting.fit import fit_priors
-    from models.fitting.fit_options import FitOptions
-    from models.fitting.held_out import predict_held_out
-    from models.prior_files.files import save_population
+    from models.fitting import FitOptions, fit_priors, predict_held_out, read_checkins
+    from models.prior_files import save_population
 
     options: FitOptions = FitOptions(**given)
     with stderr().status("reading check-ins"):

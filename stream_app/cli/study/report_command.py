@@ -79,7 +79,7 @@ def report(
 
 
 def _priors(folder: Path, priors: Path, settings: Settings) -> Priors:
-    from models.prior_files.files import load_population
+    from models.prior_files import load_population
     from stream_app.analysis.report.lowering import load_priors
 
     return load_priors(folder, settings, load_population(priors))

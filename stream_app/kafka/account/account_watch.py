@@ -13,11 +13,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from accounting.continuous.membership import join_people
-from accounting.continuous.risk_summary import summarise
-from accounting.continuous.worst_moments import WorstMoments, no_moments
-from accounting.exposure.step_information.sensor_information import SensorInformation
-from models.releases.schedule import StepSchedule
+from accounting.continuous import WorstMoments, join_people, no_moments, summarise
+from accounting.exposure.step_information import SensorInformation
+from models.releases import StepSchedule
 from stream_app.kafka.account.book import Book
 from stream_app.kafka.process.worker_metrics import AccountCounters
 from stream_app.steps.risk_output import summary_message
@@ -27,7 +25,7 @@ from stream_app.watching.people import NATS_PER_BIT, PeopleView, Standing
 from stream_app.wire.messages import Reason
 
 if TYPE_CHECKING:
-    from accounting.audit.explain import Explanation
+    from accounting.audit import Explanation
 
 SHOW_SECONDS = 0.5
 NOBODY_HERE = (

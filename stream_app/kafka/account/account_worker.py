@@ -16,7 +16,7 @@ from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 from models.exceptions import MechanismError, ScheduleError, SensorError
-from models.releases.schedule import StepSchedule
+from models.releases import StepSchedule
 from stream_app.exceptions import restoring
 from stream_app.kafka.account.account_watch import AccountWatch
 from stream_app.kafka.account.book import Arrival, Book, Moved

@@ -11,9 +11,9 @@ from enum import Enum
 
 import numpy as np
 
-from accounting.continuous.accountant import ContinuousAccountant
-from accounting.decisions.what_if.questions import WhatIf
-from models.releases.schedule import StepSchedule
+from accounting.continuous import ContinuousAccountant
+from accounting.decisions.what_if import WhatIf
+from models.releases import StepSchedule
 from stream_app.kafka.deployment.deployment import Deployment
 from stream_app.kafka.deployment.person_records import PersonEntry, RefusedPerson, people_of
 from stream_app.steps.engine import RiskRecords, risk_records

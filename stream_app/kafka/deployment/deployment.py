@@ -8,10 +8,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from accounting.continuous.accountant import HorizonSettings
-from accounting.decisions.risk_budget import RiskLimit
-from models.releases.schedule import StepSchedule
-from models.releases.sensors import SensorRegistry
+from accounting.settings import HorizonSettings, RiskBudget
+from models.releases import SensorRegistry, StepSchedule
 from stream_app.exceptions import RunChangedError, keeping
 from stream_app.kafka.broker.connection import Connection
 from stream_app.kafka.broker.kafka_exceptions import LogError
@@ -67,7 +65,7 @@ class Deployment:
             sharpen_above=settings.sharpen_above,
         )
 
-    def limit(self) -> RiskLimit | None:
+    def limit(self) -> RiskBudget | None:
         """The risk budget, where there is one."""
         policy = policy_from(self.settings.release, self.registry)
         return policy.limit if isinstance(policy, BudgetPolicy) else None

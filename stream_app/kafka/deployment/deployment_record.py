@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from models.releases.sensors import SensorRegistry
+from models.releases import SensorRegistry
 from stream_app.exceptions import RunChangedError
 from stream_app.kafka.broker.clients import consuming, records, writing
 from stream_app.kafka.broker.connection import Connection

@@ -11,9 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.exceptions import PriorError, PriorFileError
-from models.prior_files.prior_record import PersonRecord, chain_to_record
-from models.priors.packing import FlatChains
-from models.priors.population import Population, PopulationBuilder, join_chains
+from models.prior_files import PersonRecord, chain_to_record
+from models.priors import FlatChains, Population, PopulationBuilder, join_chains
 from stream_app.kafka.broker.kafka_exceptions import RecordError
 from stream_app.wire.messages import Person
 

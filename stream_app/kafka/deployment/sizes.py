@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
-from accounting.decisions.search import OPTIONS_A_ROUND
-from models.releases.sensors import SensorRegistry
+from accounting.decisions import OPTIONS_A_ROUND
+from models.releases import SensorRegistry
 from stream_app.exceptions import SettingsError
 from stream_app.kafka.broker.topics import LARGE_BYTES, MEDIUM_BYTES, Topics
 from stream_app.setup.settings import Settings

@@ -11,12 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from accounting.continuous.accountant import ContinuousAccountant
-from accounting.decisions.what_if.questions import WhatIf
+from accounting.continuous import ContinuousAccountant
+from accounting.decisions.what_if import WhatIf
 from models.mechanisms import Gaussian, Raw
-from models.priors.population import Population
-from models.priors.prior import MovementPrior
-from models.releases.schedule import SensorRelease, StepSchedule
+from models.priors import MovementPrior, Population
+from models.releases import SensorRelease, StepSchedule
 from stream_app.kafka.deployment.deployment import Deployment
 from stream_app.setup.settings_sources import load_settings
 

@@ -13,7 +13,7 @@ import secrets
 from collections.abc import Sequence
 from typing import Any
 
-from models.releases.schedule import StepSchedule
+from models.releases import StepSchedule
 from stream_app.kafka.broker.connection import Connection
 from stream_app.kafka.broker.topics import LARGE_BYTES, Topics
 from stream_app.kafka.deployment.deployment import Deployment

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from accounting.ledgers.privacy_account import PrivacyAccount
+from accounting.ledgers import PrivacyAccount
 from stream_app.exceptions import restoring
 from stream_app.kafka.broker.kafka_exceptions import LogError
 from stream_app.steps.window import StepWindow

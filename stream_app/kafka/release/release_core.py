@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from accounting.ledgers.privacy_account import PrivacyAccount
+from accounting.ledgers import PrivacyAccount
 from stream_app.kafka.broker.topics import Topics
 from stream_app.kafka.deployment.records import ACTIVATION, READING
 from stream_app.kafka.deployment.refused import Refused

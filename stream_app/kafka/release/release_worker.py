@@ -15,10 +15,10 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from accounting.continuous.accountant import ContinuousAccountant
-from accounting.ledgers.privacy_account import PrivacyAccount
-from models.keys.noise_key import NoiseKey
-from models.priors.population import Population
+from accounting.continuous import ContinuousAccountant
+from accounting.ledgers import PrivacyAccount
+from models.keys import NoiseKey
+from models.priors import Population
 from stream_app.exceptions import restoring
 from stream_app.kafka.broker.kafka_exceptions import FencedError, LogError
 from stream_app.kafka.broker.log_ends import LogEnds

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from models.priors.population import Population
+from models.priors import Population
 from stream_app.exceptions import SettingsError
 from stream_app.kafka.broker.clients import consuming, records, writing
 from stream_app.kafka.broker.connection import Connection

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from models.releases.sensors import SensorRegistry
+from models.releases import SensorRegistry
 from stream_app.exceptions import InputError
 from stream_app.kafka.broker.topics import Topics
 from stream_app.wire.messages import Activation, Reading
@@ -102,7 +102,7 @@ def checkin_lines(
     A sensor that is active only where somebody checked in would tell that somebody did. Locations are matched
     by name; check-ins elsewhere or before the origin are left out.
     """
-    from models.fitting.checkins import read_checkins
+    from models.fitting import read_checkins
 
     checkins = read_checkins(path)
     index = {name: number for number, name in enumerate(registry.location_names)}

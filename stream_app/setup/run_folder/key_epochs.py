@@ -12,8 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from models.keys.noise_key import NoiseKey
-from models.noise.correlated_noise import CorrelatedNoise
+from models.keys import NoiseKey
+from models.noise import CorrelatedNoise
 from stream_app.exceptions import OutputError, RunChangedError
 from stream_app.setup.keys import noise_key_file
 from stream_app.setup.run_folder.durable import FolderLock

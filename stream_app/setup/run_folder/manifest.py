@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from models.text.documents import parse_json
+from models.text import parse_json
 from stream_app.exceptions import OutputError, RunChangedError, keeping, restoring
 from stream_app.setup.run_folder.durable import replace_file
 

@@ -9,9 +9,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from accounting.ledgers.privacy_account import PrivacyAccount
-from models.priors.population import Population
-from models.releases.sensors import SensorRegistry
+from accounting.ledgers import PrivacyAccount
+from models.priors import Population
+from models.releases import SensorRegistry
 from stream_app.exceptions import OutputError, RunChangedError
 from stream_app.setup.run_folder.manifest import load_document, load_sealed
 from stream_app.setup.settings import Settings

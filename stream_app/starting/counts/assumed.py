@@ -10,9 +10,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from accounting.continuous.accountant import ContinuousAccountant, HorizonSettings
-from models.priors.population import Population, PopulationBuilder
-from models.releases.schedule import StepSchedule
+from accounting.continuous import ContinuousAccountant
+from accounting.settings import HorizonSettings
+from models.priors import Population, PopulationBuilder
+from models.releases import StepSchedule
 from stream_app.exceptions import InputError
 from stream_app.starting.counts.sensor_places import SensorPlace
 

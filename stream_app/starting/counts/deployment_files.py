@@ -10,12 +10,11 @@ from pathlib import Path
 
 import numpy as np
 
-from accounting.ledgers.zcdp import ZcdpSpend, epsilon_from_zcdp
+from accounting.ledgers import ZcdpSpend, epsilon_from_zcdp
 from models.mechanisms import Gaussian
-from models.prior_files.files import save_population
-from models.priors.population import Population
-from models.releases.schedule import SensorRelease, StepSchedule
-from models.releases.sensors import Sensor
+from models.prior_files import save_population
+from models.priors import Population
+from models.releases import Sensor, SensorRelease, StepSchedule
 from stream_app.exceptions import InputError, OutputError
 from stream_app.starting.counts.assumed import DEPENDS, ELSEWHERE, HORIZON, MISTAKES, TABLE_STEPS, Dependence
 from stream_app.starting.counts.sensor_places import SensorPlace

@@ -12,10 +12,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from accounting.continuous.accountant import HorizonSettings
+from accounting.settings import HorizonSettings
 from models.mechanisms import parse
-from models.priors.population import Population
-from models.releases.schedule import StepSchedule
+from models.priors import Population
+from models.releases import StepSchedule
 from stream_app.analysis.accounted_again import Account, account, mean_error, read_decisions, released_with
 from stream_app.analysis.report.lowering import load_priors
 from stream_app.analysis.report.write import write_report

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from accounting.continuous.horizon_settings import HORIZON
-from models.prior_files.files import save_population
+from accounting.settings import HORIZON
+from models.prior_files import save_population
 from stream_app.city import City
 from stream_app.city.city_files import sensors_json
 from stream_app.exceptions import OutputError

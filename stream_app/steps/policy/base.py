@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
-from models.releases.schedule import Schedule, StepSchedule
+from models.releases import Schedule, StepSchedule
 from stream_app.wire.messages import DecisionReason
 
 

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from accounting.continuous.accountant import ContinuousAccountant
-from accounting.decisions.risk_budget import RiskLimit
-from accounting.decisions.search import SearchSettings
-from accounting.decisions.step_decision import Decision, StepDecider, decide
-from accounting.decisions.what_if.questions import WhatIf
-from accounting.decisions.what_if.refined_check import DearSettings
-from models.releases.schedule import Schedule, StepSchedule
-from models.releases.sensors import Sensor, SensorRegistry
+from accounting.continuous import ContinuousAccountant
+from accounting.decisions import Decision, SearchSettings, StepDecider, decide
+from accounting.decisions.what_if import DearSettings, WhatIf
+from accounting.settings import RiskBudget
+from models.releases import Schedule, Sensor, SensorRegistry, StepSchedule
 from stream_app.exceptions import SettingsError
 from stream_app.steps.policy.base import Decided, announced_sensors
 from stream_app.steps.policy.fixed import StepMechanism
@@ -30,7 +27,7 @@ class BudgetPolicy:
         self,
         registry: SensorRegistry,
         menu: Menu,
-        limit: RiskLimit,
+        limit: RiskBudget,
         search: SearchSettings | None = None,
         announced: Mapping[int, tuple[str, ...]] | None = None,
         look_ahead: int = 0,

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
-from models.mechanisms import Mechanism
-from models.mechanisms.correlated import CorrelatedSteps
-from models.releases.schedule import SensorRelease, StepSchedule
-from models.releases.sensors import SensorRegistry
+from models.mechanisms import CorrelatedSteps, Mechanism
+from models.releases import SensorRegistry, SensorRelease, StepSchedule
 from stream_app.steps.policy.base import Decided
 
 StepMechanism: TypeAlias = Mechanism | CorrelatedSteps

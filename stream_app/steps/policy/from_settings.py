@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from accounting.decisions.search import SearchSettings
+from accounting.decisions import SearchSettings
 from models import mechanisms
 from models.exceptions import MechanismError
-from models.mechanisms import Correlated, Gaussian, Tiered
-from models.mechanisms.correlated import CorrelatedSteps, know_design
-from models.noise.correlated_noise import CorrelatedNoise
-from models.releases.sensors import SensorRegistry
+from models.mechanisms import Correlated, CorrelatedSteps, Gaussian, Tiered, know_design
+from models.noise import CorrelatedNoise
+from models.releases import SensorRegistry
 from stream_app.exceptions import SettingsError
 from stream_app.setup.settings import (
     BUDGET,

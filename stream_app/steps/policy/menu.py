@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from accounting.decisions.choices import SensorChoice
+from accounting.decisions import SensorChoice
 from models.mechanisms import Gaussian, Mechanism, Raw
-from models.releases.sensors import Sensor
+from models.releases import Sensor
 from stream_app.setup.settings import RawWish
 from stream_app.steps.policy.fixed import StepMechanism, at_step
 

@@ -10,7 +10,7 @@ from hashlib import blake2b
 
 import numpy as np
 
-from accounting.decisions.what_if.refined_check import DearSettings
+from accounting.decisions.what_if import DearSettings
 from stream_app.setup.settings import Settings
 
 _SEED, _MIX, _WORD = 0x9747B28C, 0x5BD1E995, 0xFFFFFFFF

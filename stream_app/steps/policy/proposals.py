@@ -16,15 +16,13 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from accounting.decisions.over_limit import Tally
-from accounting.decisions.risk_budget import RiskLimit
-from accounting.decisions.step_decision import StepDecider
-from accounting.decisions.what_if.questions import NextStep, WhatIf
+from accounting.decisions import StepDecider, Tally
+from accounting.decisions.what_if import NextStep, WhatIf
+from accounting.settings import RiskBudget
 from models import mechanisms
 from models.exceptions import ScheduleError
 from models.mechanisms import Mechanism
-from models.releases.schedule import SensorRelease, StepSchedule
-from models.releases.sensors import Sensor, SensorRegistry
+from models.releases import Sensor, SensorRegistry, SensorRelease, StepSchedule
 from stream_app.exceptions import SettingsError
 from stream_app.steps.policy.base import Decided
 from stream_app.steps.policy.budget import decided
@@ -67,7 +65,7 @@ class SensorOptions(BaseModel):
 
 
 class Limit(BaseModel):
-    """The risk budget that is asked about; see :class:`accounting.decisions.risk_budget.RiskLimit`.
+    """The risk budget that is asked about; see :class:`accounting.settings.RiskBudget`.
 
     ``evaluations`` of the dear bounds may be spent on a step, by the settings of whoever asks.
     """
@@ -83,7 +81,7 @@ class Limit(BaseModel):
     evaluations: Count = 0
 
     @classmethod
-    def of(cls, limit: RiskLimit, evaluations: int) -> Limit:
+    def of(cls, limit: RiskBudget, evaluations: int) -> Limit:
         """The message form of a limit."""
         return cls(
             share=limit.share,
@@ -264,7 +262,7 @@ class Talk:
     def __init__(
         self,
         decider: StepDecider,
-        limit: RiskLimit,
+        limit: RiskBudget,
         partitions: int,
         coming: Sequence[Sequence[Sensor]] = (),
         *,

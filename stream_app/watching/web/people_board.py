@@ -8,7 +8,7 @@ from collections import deque
 from dataclasses import asdict
 from typing import Any
 
-from models.releases.schedule import StepSchedule
+from models.releases import StepSchedule
 from stream_app.watching.events import Observer, RunStarted, StepClosed
 from stream_app.watching.people import NATS_PER_BIT, PeopleView, Standing
 

@@ -7,7 +7,7 @@ from functools import partial
 from html import escape
 from math import isfinite
 
-from accounting.ledgers.privacy_account import EVERY_GROUP
+from accounting.ledgers import EVERY_GROUP
 from stream_app.setup.settings import Settings
 from stream_app.watching.web.status import Status, StepLine
 from stream_app.watching.wording import in_a_hundred, step_in_words

@@ -9,9 +9,8 @@ from typing import Literal
 
 import numpy as np
 
-from accounting.ledgers.privacy_account import PrivacyAccount
-from models.releases.schedule import SensorRelease
-from models.releases.sensors import Sensor
+from accounting.ledgers import PrivacyAccount
+from models.releases import Sensor, SensorRelease
 from stream_app.watching.events import Observer, RunStarted, RunStopped, StepClosed
 from stream_app.watching.people import PeopleView, Standing
 from stream_app.watching.wording import decision_in_words

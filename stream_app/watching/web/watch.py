@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from prometheus_client import CollectorRegistry, ProcessCollector
 
-from models.releases.sensors import Sensor
+from models.releases import Sensor
 from stream_app.setup.settings import Settings
 from stream_app.watching.events import Observer, Observers
 from stream_app.watching.metrics import EngineMetrics

@@ -7,18 +7,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from accounting.continuous.accountant import ContinuousAccountant, HorizonSettings
-from accounting.decisions.choices import SensorChoice
-from accounting.decisions.risk_budget import RiskLimit
-from accounting.decisions.search import SearchSettings
-from accounting.decisions.step_decision import Decision, StepDecider, decide
-from accounting.decisions.what_if.questions import WhatIf
-from accounting.decisions.what_if.refined_check import DearSettings
+from accounting.continuous import ContinuousAccountant
+from accounting.decisions import Decision, SearchSettings, SensorChoice, StepDecider, decide
+from accounting.decisions.what_if import DearSettings, WhatIf
+from accounting.settings import HorizonSettings, RiskBudget
 from models.mechanisms import Gaussian, Mechanism, Raw
-from models.priors.population import Population
-from models.priors.prior import MovementPrior
-from models.releases.schedule import SensorRelease
-from models.releases.sensors import Sensor
+from models.priors import MovementPrior, Population
+from models.releases import Sensor, SensorRelease
 
 SIGMAS = (0.5, 1.0, 3.0)
 COST_OF_SILENCE = 4.0
@@ -39,10 +34,10 @@ def people(
     return Population.pack(priors, [str(k) for k in range(locations)])
 
 
-def random_limit(rng: np.random.Generator, *, in_hindsight: bool, habits_apart: bool = False) -> RiskLimit:
+def random_limit(rng: np.random.Generator, *, in_hindsight: bool, habits_apart: bool = False) -> RiskBudget:
     """A limit on risk, on added risk or on both."""
     kind = rng.integers(3)
-    return RiskLimit(
+    return RiskBudget(
         float(rng.choice([0.0, 0.2, 0.5])),
         float(rng.uniform(0.3, 0.95)) if kind != 1 else None,
         float(rng.uniform(0.05, 0.6)) if kind != 0 else None,
@@ -78,7 +73,7 @@ def random_sensors(rng: np.random.Generator, locations: int, most: int = 5) -> l
     return [Sensor(f"s{place}", (int(place),)) for place in at]
 
 
-def over_limit(accountant: ContinuousAccountant, limit: RiskLimit) -> np.ndarray:
+def over_limit(accountant: ContinuousAccountant, limit: RiskBudget) -> np.ndarray:
     """Who is over the limit by the certified risk, (N,)."""
     risk, guess = accountant.risk(), accountant.view().state.guess
     over = np.zeros(risk.size, dtype=bool)
@@ -103,7 +98,7 @@ class Done:
 
 def run(
     accountant: ContinuousAccountant,
-    limit: RiskLimit,
+    limit: RiskBudget,
     steps: Sequence[Sequence[Sensor]],
     search: SearchSettings | None = None,
     look_ahead: int = 0,

@@ -9,14 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from accounting.continuous.accountant import ContinuousAccountant
-from accounting.decisions.reason import Because
-from accounting.decisions.risk_budget import RiskLimit
-from accounting.decisions.search import SearchSettings
-from accounting.decisions.what_if.questions import WhatIf
-from accounting.decisions.what_if.refined_check import DearSettings
-from models.releases.schedule import StepSchedule
-from models.releases.sensors import Sensor
+from accounting.continuous import ContinuousAccountant
+from accounting.decisions import Because, SearchSettings
+from accounting.decisions.what_if import DearSettings, WhatIf
+from accounting.settings import RiskBudget
+from models.releases import Sensor, StepSchedule
 from tests.accounting.decisions import deciding
 
 LOCATIONS = 12
@@ -67,7 +64,7 @@ def test_what_is_said_of_a_candidate_holds_once_it_is_accounted():
     checked = 0
     for _ in range(12):
         accountant = ContinuousAccountant(deciding.people(rng, 60, LOCATIONS), deciding.random_settings(rng))
-        limit = RiskLimit(added=float(rng.uniform(0.1, 0.5)))
+        limit = RiskBudget(added=float(rng.uniform(0.1, 0.5)))
         what_if = WhatIf(accountant, limit)
         for t in range(6):
             sensors = deciding.random_sensors(rng, LOCATIONS)
@@ -86,7 +83,7 @@ def test_what_is_said_of_a_candidate_holds_once_it_is_accounted():
 def test_asking_changes_nothing():
     rng = np.random.default_rng(6)
     accountant = ContinuousAccountant(deciding.people(rng, 30, LOCATIONS), deciding.random_settings(rng))
-    limit = RiskLimit(0.1, added=0.2)
+    limit = RiskBudget(0.1, added=0.2)
     steps = [deciding.random_sensors(rng, LOCATIONS) for _ in range(8)]
     list(deciding.run(accountant, limit, steps))
     before = accountant.snapshot()
@@ -101,7 +98,7 @@ def test_partitions_answer_together_what_one_answers_for_all():
     rng = np.random.default_rng(7)
     population = deciding.people(rng, 90, LOCATIONS)
     settings_ = deciding.random_settings(rng)
-    limit = RiskLimit(0.1, added=0.3)
+    limit = RiskBudget(0.1, added=0.3)
     whole = ContinuousAccountant(population, settings_)
     parts = [ContinuousAccountant(part, settings_) for part in population.split(4)]
     what_ifs = [WhatIf(each, limit) for each in [whole, *parts]]
@@ -121,7 +118,7 @@ def test_partitions_answer_together_what_one_answers_for_all():
 def test_habits_alone_over_the_limit_lead_to_silence_and_are_said_so():
     rng = np.random.default_rng(8)
     accountant = ContinuousAccountant(deciding.people(rng, 30, LOCATIONS), deciding.random_settings(rng))
-    limit = RiskLimit(0.0, risk=1e-6)
+    limit = RiskBudget(0.0, risk=1e-6)
     sensors = [Sensor("s0", (0,)), Sensor("s1", (1,))]
     (done,) = deciding.run(accountant, limit, [sensors])
     assert done.decision.because is Because.HABITS
@@ -130,6 +127,6 @@ def test_habits_alone_over_the_limit_lead_to_silence_and_are_said_so():
 
 
 def test_a_share_is_taken_as_it_is_written():
-    assert RiskLimit(0.29, risk=0.5).allowed(100) == 29  # 0.29 * 100 is 28.999999999999996
-    assert RiskLimit(0.0, risk=0.5).allowed(10**6) == 0
-    assert RiskLimit(1.0, risk=0.5).allowed(7) == 7
+    assert RiskBudget(0.29, risk=0.5).allowed(100) == 29  # 0.29 * 100 is 28.999999999999996
+    assert RiskBudget(0.0, risk=0.5).allowed(10**6) == 0
+    assert RiskBudget(1.0, risk=0.5).allowed(7) == 7

@@ -5,16 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from accounting.continuous.accountant import ContinuousAccountant, HorizonSettings
+from accounting.continuous import ContinuousAccountant
 from accounting.continuous.horizon_kernel import UNITS_PER_NAT
-from accounting.decisions.risk_budget import RiskLimit
-from accounting.exposure.exposure import Exposure
-from accounting.exposure.history import horizon_information
+from accounting.exposure import Exposure, horizon_information
+from accounting.settings import HorizonSettings, RiskBudget
 from models.mechanisms import Gaussian, Raw
-from models.priors.population import Population
-from models.priors.prior import MovementPrior
-from models.releases.schedule import Schedule, StepSchedule
-from models.releases.sensors import Sensor
+from models.priors import MovementPrior, Population
+from models.releases import Schedule, Sensor, StepSchedule
 from tests.accounting.decisions import deciding
 from tests.accounting.enumeration import all_paths, joint_law, within
 from tests.accounting.test_continuous import channel
@@ -64,7 +61,7 @@ def check(seed: int) -> tuple[int, int]:
     mistakes = int(rng.integers(0, 2))
     accountant = ContinuousAccountant(population, HorizonSettings(HORIZON, mistakes, sharpen=False))
     guess = float(accountant.view().constants.guess[0])
-    limit = RiskLimit(0.0, risk=guess + (1 - guess) * float(rng.uniform(0.1, 0.95)), in_hindsight=True)
+    limit = RiskBudget(0.0, risk=guess + (1 - guess) * float(rng.uniform(0.1, 0.95)), in_hindsight=True)
     steps = [random_step(rng, matrices.shape[1]) for _ in range(STEPS)]
     decisions = [done.decision for done in deciding.run(accountant, limit, steps, released=RELEASED)]
     released = [decision.schedule for decision in decisions]
@@ -99,7 +96,7 @@ def test_what_later_releases_tell_stays_within_the_reserve():
         cap = deciding.information_cap_nats(limit, guess)
         steps = [random_step(rng, matrices.shape[1]) for _ in range(9)]
         run = deciding.run(
-            accountant, RiskLimit(0.0, risk=limit, in_hindsight=True), steps, released=(Raw(),)
+            accountant, RiskBudget(0.0, risk=limit, in_hindsight=True), steps, released=(Raw(),)
         )
         released = tuple(done.decision.schedule for done in run)
         exposure = Exposure.of(population.chain(0), Schedule(released), population.location_count)

@@ -8,17 +8,16 @@ from itertools import product
 import numpy as np
 import pytest
 
-from accounting.continuous.accountant import ContinuousAccountant, HorizonSettings
-from accounting.decisions.choices import Assignment, SensorChoice, cost_of, schedule_of
-from accounting.decisions.risk_budget import RiskLimit
-from accounting.decisions.search import OPTIONS_A_ROUND, Search, SearchSettings
+from accounting.continuous import ContinuousAccountant
+from accounting.decisions import OPTIONS_A_ROUND, Decision, SearchSettings, SensorChoice, StepDecider, decide
+from accounting.decisions.choices import Assignment, cost_of, schedule_of
+from accounting.decisions.search import Search
 from accounting.decisions.selection import select_sensors
-from accounting.decisions.step_decision import Decision, StepDecider, decide
-from accounting.decisions.what_if.questions import NextStep, WhatIf
+from accounting.decisions.what_if import NextStep, WhatIf
 from accounting.exceptions import SettingsError
+from accounting.settings import HorizonSettings, RiskBudget
 from models.mechanisms import Gaussian, Raw, Suppressed
-from models.releases.schedule import StepSchedule
-from models.releases.sensors import Sensor
+from models.releases import Sensor, StepSchedule
 from tests.accounting.decisions import deciding
 
 LOCATIONS = 8
@@ -26,12 +25,12 @@ LOCATIONS = 8
 
 def a_question(
     seed: int, sensors: int, steps_before: int = 3
-) -> tuple[NextStep, list[SensorChoice], RiskLimit]:
+) -> tuple[NextStep, list[SensorChoice], RiskBudget]:
     """A step after some decided ones, with a limit that binds."""
     rng = np.random.default_rng(seed)
     population = deciding.people(rng, 60, LOCATIONS, cycles=(1,))
     accountant = ContinuousAccountant(population, HorizonSettings(4, 0, sharpen=False))
-    limit = RiskLimit(float(rng.choice([0.02, 0.1])), added=float(rng.uniform(0.15, 0.4)), habits_apart=True)
+    limit = RiskBudget(float(rng.choice([0.02, 0.1])), added=float(rng.uniform(0.15, 0.4)), habits_apart=True)
     steps = [deciding.random_sensors(rng, LOCATIONS, most=2) for _ in range(steps_before)]
     list(deciding.run(accountant, limit, steps))
     offered = [Sensor(f"s{k}", (int(k),)) for k in rng.choice(LOCATIONS, sensors, replace=False)]
@@ -40,7 +39,7 @@ def a_question(
 
 
 def best_by_enumeration(
-    asked: NextStep, choices: Sequence[SensorChoice], limit: RiskLimit, most: int | None = None
+    asked: NextStep, choices: Sequence[SensorChoice], limit: RiskBudget, most: int | None = None
 ) -> tuple[float, Assignment | None]:
     """The least cost of all assignments that keep the budget."""
     every = list(product(*(range(len(choice.options)) for choice in choices)))
@@ -54,7 +53,7 @@ def best_by_enumeration(
 
 
 def decide_with(
-    asked: NextStep, choices: Sequence[SensorChoice], limit: RiskLimit, settings: SearchSettings
+    asked: NextStep, choices: Sequence[SensorChoice], limit: RiskBudget, settings: SearchSettings
 ) -> Decision:
     return decide(StepDecider(3, choices, limit, settings), asked.tally)
 
@@ -159,5 +158,5 @@ def test_options_must_end_with_silence_and_cost_more_and_more():
     with pytest.raises(SettingsError, match="must rise"):
         SensorChoice(sensor, (Raw(), Suppressed()), (1.0, 0.0))
     with pytest.raises(SettingsError, match="limit risk or added"):
-        RiskLimit(0.1)
+        RiskBudget(0.1)
     assert StepSchedule(0) == schedule_of(0, [], ())

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from accounting.exceptions import CompositionError, LedgerError
-from accounting.ledgers.bayesian.bayesian_composition import Declared, largest, post_processed, summed
-from accounting.ledgers.bayesian.bayesian_log import read_bayesian
+from accounting.ledgers.bayesian import Declared, read_bayesian
+from accounting.ledgers.bayesian.bayesian_composition import largest, post_processed, summed
 from accounting.ledgers.bayesian.chain_leakage import (
     ChainRelease,
     chain_leakage,

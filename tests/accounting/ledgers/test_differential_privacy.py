@@ -13,15 +13,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from accounting.exceptions import LedgerError, StepOrderError, UnknownReleaseError
-from accounting.ledgers.differential_privacy import DpStatement, pure_cost, read_differential_privacy
+from accounting.ledgers import (
+    Cost,
+    DpStatement,
+    Neighbours,
+    ReleaseLog,
+    oracle_epsilons,
+    pure_cost,
+    read_differential_privacy,
+    step_cost,
+)
 from accounting.ledgers.gaussian_curve import gaussian_delta, gaussian_epsilon, paper_epsilon
-from accounting.ledgers.neighbours import Cost, Neighbours, step_cost
-from accounting.ledgers.oracle import oracle_epsilons
-from accounting.ledgers.release_log import ReleaseLog
 from models.mechanisms import Correlated, Gaussian, Mechanism, Raw, Suppressed, Tiered
-from models.noise.correlated_noise import CorrelatedNoise
-from models.releases.schedule import SensorRelease, StepSchedule
-from models.releases.sensors import Sensor
+from models.noise import CorrelatedNoise
+from models.releases import Sensor, SensorRelease, StepSchedule
 
 A, B, C = Sensor("a", (0,)), Sensor("b", (1,), "north"), Sensor("district", (0, 1, 2))
 MOVE = Neighbours.MOVE

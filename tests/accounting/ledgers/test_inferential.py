@@ -9,10 +9,11 @@ import pytest
 from scipy import stats
 
 from accounting.exceptions import InferentialPrivacyError, LedgerError, UnknownReleaseError
-from accounting.ledgers.inferential_log import SecretQuestion, noise_covariance, read_inferential
-from models.gaussian_process.covariances import RBF
+from accounting.ledgers import SecretQuestion, read_inferential
+from accounting.ledgers.inferential_log import noise_covariance
+from models.gaussian_process import RBF
 from models.mechanisms import Correlated, Gaussian, Mechanism, Raw, Suppressed, Tiered
-from models.noise.correlated_noise import CorrelatedNoise
+from models.noise import CorrelatedNoise
 from tests.accounting.ledgers.test_differential_privacy import A, B, log_of
 
 KERNEL = RBF(length_scale=3.0, variance=4.0)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy import integrate, special, stats
 
 from models.exceptions import MechanismError, NoiseKeyError
-from models.keys.uniform_stream import UniformStream
+from models.keys import UniformStream
 from models.noise.continuous_process import Grid, PrivateProcess, jump_vector, publish_tiers
 
 DRAWS = 4000

@@ -11,13 +11,7 @@ from hypothesis import strategies as st
 
 from models.exceptions import MechanismError
 from models.mechanisms import Tiered
-from models.releases.trust import (
-    TrustGraph,
-    assign_tiers,
-    exponential_level,
-    reciprocal_level,
-    stepwise_level,
-)
+from models.releases import TrustGraph, assign_tiers, exponential_level, reciprocal_level, stepwise_level
 
 SQUARE = TrustGraph(
     ("city", "transit", "university", "press", "stranger"),

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from accounting.exposure.entropy import path_entropy
 from accounting.exposure.exposure import Exposure
-from accounting.exposure.step_information.observation import nothing_seen
+from accounting.exposure.step_information import nothing_seen
 from accounting.exposure.step_information.renewal_kernel import renewal_information
 from accounting.exposure.step_information.step_terms_kernel import (
     StepTerms,

@@ -18,8 +18,8 @@ from accounting.bounds.patterns.effort import Effort
 from accounting.bounds.patterns.erasure_kernel import kept_hits, kept_sets
 from accounting.bounds.patterns.exact import Trajectories
 from accounting.bounds.patterns.moment import LEAST_PATTERN, Size, usable_order
-from accounting.exposure.exposure import Exposure
-from accounting.numerics.bernstein import upper_mean
+from accounting.exposure import Exposure
+from accounting.numerics import upper_mean
 
 MOST_ENUMERATED = 16
 """Noised sensor-steps beyond which kept sets are sampled too, where draws are allowed."""

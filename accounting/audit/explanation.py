@@ -7,11 +7,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from accounting.audit.audit import audit_exposure
-from accounting.bounds.patterns.effort import Effort
-from accounting.exposure.exposure import Exposure
-from accounting.exposure.released_information import released_information
-from accounting.exposure.step_information.observation import observe
-from models.releases.schedule import SensorRelease, StepSchedule
+from accounting.bounds.patterns import Effort
+from accounting.exposure import Exposure, released_information
+from accounting.exposure.step_information import observe
+from models.releases import SensorRelease, StepSchedule
 
 
 @dataclass(frozen=True, slots=True)

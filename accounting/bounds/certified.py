@@ -8,16 +8,18 @@ from pydantic import BaseModel, ConfigDict
 
 from accounting.bounds.divergence import divergence_bound
 from accounting.bounds.loose import loose_bound
-from accounting.bounds.patterns.effort import Effort
-from accounting.bounds.patterns.erasure import erasure
-from accounting.bounds.patterns.exact import exact_bound, trajectories
-from accounting.bounds.patterns.genie_aided import feedback_bound
-from accounting.bounds.patterns.moment import HitMoments, moment_bound
-from accounting.bounds.patterns.sampled import sampled_bound
+from accounting.bounds.patterns import (
+    Effort,
+    HitMoments,
+    erasure,
+    exact_bound,
+    feedback_bound,
+    moment_bound,
+    sampled_bound,
+    trajectories,
+)
 from accounting.bounds.tight import tight_bound
-from accounting.exposure.exposure import Exposure
-from accounting.exposure.prior_guess import PriorGuess
-from accounting.exposure.released_information import Information, renewal_terms
+from accounting.exposure import Exposure, Information, PriorGuess, renewal_terms
 
 
 class Bounds(BaseModel):
