@@ -9,8 +9,9 @@ STEPS ?= 48
 PEOPLE ?= 2000
 PAUSE ?= 0.1
 WORKERS ?= 2
-COMPARE_BITS := tests/test_readme.py tests/models/test_correlated.py tests/stream_app/test_restart.py \
-	$(addprefix tests/accounting/test_,information.py audit.py history.py horizon_risk.py repeated_steps.py)
+COMPARE_BITS := tests/test_readme.py tests/models/noise/test_correlated.py tests/stream_app/embedded/test_restart.py \
+	$(addprefix tests/accounting/,test_audit.py exposure/test_information.py exposure/test_history.py \
+	bounds/test_horizon_risk.py continuous/test_repeated_steps.py)
 CODE := models accounting stream_app tallyguard tests benchmarks experiments
 
 # The first interpreter that is new enough; PYTHON=... chooses another.

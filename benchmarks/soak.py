@@ -17,7 +17,7 @@ from pathlib import Path
 from benchmarks.engine_run import SEED
 from benchmarks.eventful import EventfulReport, draw, page, run_eventful, table
 from tests.kafka.broker import Broker, broker
-from tests.kafka.chaos import ChaosReport, run_chaos
+from tests.kafka.faults.chaos import ChaosReport, run_chaos
 from tests.kafka.support import OnKafka, small_city
 
 PARTS = ("kills", "events")

@@ -15,9 +15,9 @@ from typer.main import get_command
 
 from stream_app.cli.app import app
 from stream_app.cli.reference_page import commands_page
+from tests import ROOT
 from tests.stream_app.command_tree import leaves
 
-ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
 PAGES = sorted(DOCS.rglob("*.md"))
 COMMANDS = dict(leaves(get_command(app)))

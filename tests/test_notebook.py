@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import nbformat
 import pytest
 from nbclient import NotebookClient
 
-ROOT = Path(__file__).resolve().parents[1]
+from tests import ROOT
+
 NOTEBOOK = ROOT / "docs" / "tutorials" / "figure.ipynb"
 PICTURE = "image/png"
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from pathlib import Path
 
 import pytest
 
 from experiments.readme import BEGIN, END, demo_summary, refreshed
 from stream_app.wire.messages import parse, parse_any
+from tests import ROOT
 
-ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text()
 
 

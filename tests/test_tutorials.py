@@ -19,7 +19,8 @@ from typing import NamedTuple
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[1]
+from tests import ROOT
+
 TUTORIALS = sorted((ROOT / "docs" / "tutorials").glob("*.md"))
 INSTALLING = {"make install", "make install-dev", ". .venv/bin/activate"}  # done where tests run
 _BLOCK = re.compile(r"(?:(Save this as|In) `([^`\n]+)`:\n\n)?^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)

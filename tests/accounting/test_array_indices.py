@@ -14,8 +14,8 @@ import numba
 import pytest
 
 import models.numerics.jit  # noqa: F401 - says where kernels are kept
+from tests import ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
 ONE_TOO_FAR = """
 import sys
 import numpy as np

@@ -6,13 +6,11 @@ import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
+from tests import ROOT
 from tests.bits.cpus import NEWER, OLDER
-
-ROOT = Path(__file__).resolve().parents[2]
 
 
 def digests(cpu: dict[str, str]) -> dict[str, str]:

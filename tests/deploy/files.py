@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from tests.watching.services import ROOT
+from tests import ROOT
 
 VERSION = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
 SETTINGS = ROOT / "deploy" / "settings"

@@ -13,8 +13,8 @@ import pytest
 import yaml
 
 from stream_app.setup.settings_sources import load_settings
+from tests import ROOT
 from tests.deploy.files import PINNED, SETTINGS, VERSION, compose, parsed, workers_of_compose
-from tests.watching.services import ROOT
 
 SERVICES = compose()["services"]
 WORKERS = workers_of_compose()

@@ -14,8 +14,8 @@ import pytest
 
 from stream_app.city import CityOptions
 from stream_app.city.__main__ import generated
+from tests import ROOT
 from tests.deploy.files import PINNED, SETTINGS, VERSION, compose
-from tests.watching.services import ROOT
 
 DOCKERFILE = (ROOT / "Dockerfile").read_text()
 

@@ -7,7 +7,7 @@ import re
 from stream_app.kafka.broker.access import commands, roles
 from stream_app.kafka.broker.topics import DAY_MILLISECONDS, HOUR_MILLISECONDS, Topics
 from stream_app.kafka.tools.documentation import PAGE, access_table, refreshed, tables, topics_table
-from tests.watching.services import ROOT
+from tests import ROOT
 
 TEXT = (ROOT / PAGE).read_text()
 HOW_TO = ROOT / "docs" / "how-to"

@@ -19,10 +19,11 @@ from typing import Any
 import pytest
 import yaml
 
+from tests import ROOT
 from tests.deploy.files import SETTINGS, Document, compose
 from tests.kafka.broker import Broker
 from tests.watching.live_engine import COMPILE_SECONDS
-from tests.watching.services import ROOT, free_port, get, program, running, wait_until
+from tests.watching.services import free_port, get, program, running, wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("kafka")]
 SERVICES = compose()["services"]

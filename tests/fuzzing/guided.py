@@ -20,6 +20,8 @@ from random import Random
 from types import ModuleType
 from typing import Any
 
+from tests import ROOT
+
 SEED = 20_260_101
 OURS = ("models", "accounting", "stream_app")
 
@@ -34,7 +36,7 @@ def atheris_if_any() -> ModuleType | None:
 
 def compiled_modules() -> list[str]:
     """Modules with kernels: they are compiled for the machine and cannot be watched."""
-    root = Path(__file__).resolve().parents[2]
+    root = ROOT
     kernels = (
         path
         for folder in OURS

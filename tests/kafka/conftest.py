@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests import ROOT
 from tests.kafka.broker import Broker, broker
-from tests.watching.services import ROOT
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

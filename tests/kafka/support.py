@@ -25,8 +25,9 @@ from stream_app.kafka.tools.person_loading import load_people, write_locations
 from stream_app.kafka.tools.producing import Pace, produce
 from stream_app.setup.settings import Settings
 from stream_app.setup.settings_sources import load_settings
-from tests.kafka import dying
-from tests.watching.services import ROOT, wait_until
+from tests import ROOT
+from tests.kafka.faults import dying
+from tests.watching.services import wait_until
 
 SECRETS = {
     "TALLYGUARD_NOISE_KEY_SECRET": "11" * 32,
@@ -169,7 +170,7 @@ class OnKafka:
         return self.run_code(COMMAND_LINE, arguments, environment)
 
     def start_dying(self, kind: str, point: str, number: int) -> Process:
-        """A worker that kills itself at a point of what it publishes; see :mod:`tests.kafka.dying`."""
+        """A worker that kills itself at a point of what it publishes; see :mod:`tests.kafka.faults.dying`."""
         return self.run_code(dying.CODE, (point, str(number), "worker", kind))
 
     def run_code(

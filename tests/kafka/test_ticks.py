@@ -13,7 +13,7 @@ import pytest
 from stream_app.kafka.broker.clients import consuming, records
 from stream_app.steps.ticks import StepClock
 from tests.kafka.broker import Broker
-from tests.kafka.dying import POINTS
+from tests.kafka.faults.dying import POINTS
 from tests.kafka.support import OnKafka, Process, small_city
 from tests.watching.services import wait_until
 from tests.wrong_clock import TRUE, YEAR_AHEAD, WrongClock

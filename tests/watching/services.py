@@ -15,7 +15,6 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
 START_SECONDS = 180.0
 
 

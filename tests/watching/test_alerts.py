@@ -16,7 +16,8 @@ from stream_app.dashboards.metrics_table import metric_rows, metrics_page
 from stream_app.setup.settings import Settings
 from stream_app.watching.web import StatusBoard
 from stream_app.watching.web.answers import Site, respond
-from tests.watching.services import ROOT, program
+from tests import ROOT
+from tests.watching.services import program
 
 FOLDER = ROOT / "deploy" / "prometheus"
 REQUIRED = {

@@ -15,8 +15,9 @@ import pytest
 
 from stream_app.dashboards.__main__ import DASHBOARDS, generated
 from stream_app.dashboards.panels import Panel, Query
+from tests import ROOT
 from tests.watching.live_engine import LiveEngine, live_engine
-from tests.watching.services import ROOT, free_port, get, program, running, wait_until
+from tests.watching.services import free_port, get, program, running, wait_until
 
 PANELS = [
     pytest.param(panel, id=f"{dashboard.uid}: {panel.title}")

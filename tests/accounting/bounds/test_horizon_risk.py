@@ -1,0 +1,63 @@
+"""Risk of a horizon inside a longer log against the best adversary by enumeration."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from accounting.bounds.horizon_risk import horizon_risk
+from accounting.bounds.patterns import Effort
+from accounting.exposure.entropy import entropy_nats
+from tests.accounting.chains import random_case
+from tests.accounting.enumeration import optimum_success
+from tests.accounting.exposure.test_history import exposure_of
+from tests.accounting.exposures import exposure_to, gaussian, step_of
+
+
+def check(rng: np.random.Generator, largest: int, longest: int) -> float:
+    """One random log and window, every number of mistakes; the smallest certified risk seen."""
+    case = random_case(rng, largest=largest, longest=longest)
+    steps = len(case.labels)
+    first = int(rng.integers(steps))
+    last = int(rng.integers(first, steps))
+    exposure = exposure_of(case)
+    lowest = 1.0
+    for in_hindsight in (False, True):
+        seen = case.labels if in_hindsight else case.labels[: last + 1]
+        for mistakes in range(last - first + 1):
+            found = horizon_risk(
+                exposure,
+                first,
+                last,
+                mistakes,
+                in_hindsight=in_hindsight,
+                effort=Effort(order=2, patterns=64),
+            )
+            best = optimum_success(case.start, case.matrices, seen, (first, last), mistakes, case.first_slot)
+            assert found.certified >= best - 1e-10
+            assert found.baseline <= best + 1e-10
+            lowest = min(lowest, found.certified)
+    return lowest
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_no_adversary_beats_the_risk_at_the_moment_or_in_hindsight(seed):
+    rng = np.random.default_rng(seed)
+    lowest = np.array([check(rng, largest=3, longest=5) for _ in range(30)])
+    assert (lowest < 0.95).sum() > 8
+
+
+@pytest.mark.parametrize("in_hindsight", [False, True])
+def test_a_person_whose_place_is_certain_but_for_rounding_has_a_risk(in_hindsight):
+    """Shares may add up to just above one; their entropy, below a root, is none and not below none."""
+    start = np.array([np.nextafter(1.0, 2.0), 0.0])
+    exposure = exposure_to(start, np.eye(2), [step_of([0, 1], [gaussian(1.0)] * 2)] * 4)
+    assert entropy_nats(start) == 0.0
+    assert horizon_risk(exposure, 1, 2, 0, in_hindsight=in_hindsight).certified == 1.0
+
+
+@pytest.mark.slow
+def test_no_adversary_beats_the_risk_on_many_logs():
+    rng = np.random.default_rng(77)
+    lowest = np.array([check(rng, largest=4, longest=5) for _ in range(600)])
+    assert (lowest < 0.95).sum() > 200

@@ -1,0 +1,132 @@
+"""A worker that kills itself at one point of a transaction: ``main`` of a process of its own.
+
+``POINT NUMBER`` stand before the arguments of the command line. The process dies as by ``kill -9`` when it
+comes to the point for the ``NUMBER``-th time in its life that it publishes, so nothing is flushed, closed or
+said. A release worker publishes closed steps in a transaction, an account worker the risks of one step; that
+has no commit, so before and after it are the same moment.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from stream_app.kafka.release.release_log import ReleaseLog, Transaction
+
+BEFORE, BETWEEN, PRODUCED, COMMITTED, OFFSETS = POINTS = (
+    "before the first record",
+    "between two records",
+    "before the commit",
+    "after the commit",
+    "after the group's offsets",
+)
+CODE = "from tests.kafka.faults.dying import main; main()"
+Call = Callable[..., Awaitable[Any]]
+
+
+class _Countdown:
+    """Dies at the given point of the given publication."""
+
+    def __init__(self, point: str, number: int) -> None:
+        self._point = point
+        self._left = number
+        self._is_open = False
+        self._records = 0
+
+    def begin(self) -> None:
+        """Something is published now."""
+        self._left, self._is_open, self._records = self._left - 1, True, 0
+
+    def reach(self, point: str) -> None:
+        """Die if it is this one."""
+        if point == self._point and self._left <= 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def steps(self, write: Call) -> Call:
+        """Around what writes a transaction."""
+
+        async def counted(log: Any, transaction: Transaction) -> Any:
+            if transaction.closed:
+                self.begin()
+            return await write(log, transaction)
+
+        return counted
+
+    def send(self, send: Call) -> Call:
+        """Around what sends a record: the first one is with the broker before the second is sent."""
+
+        async def counted(client: Any, *arguments: Any, **named: Any) -> Any:
+            if not self._is_open:
+                return await send(client, *arguments, **named)
+            self.reach(BETWEEN if self._records else BEFORE)
+            sent = await send(client, *arguments, **named)
+            self._records += 1
+            if self._records == 1:
+                await client.flush()
+            return sent
+
+        return counted
+
+    def commit(self, commit: Call) -> Call:
+        """Around what makes a transaction visible."""
+
+        async def counted(client: Any) -> None:
+            await client.flush()
+            self.reach(PRODUCED)
+            await commit(client)
+            self._is_open = False
+            self.reach(COMMITTED)
+
+        return counted
+
+    def risks(self, write: Call) -> Call:
+        """Around what writes the risks of a step."""
+
+        async def counted(topic: Any, *arguments: Any) -> None:
+            self.begin()
+            await write(topic, *arguments)
+            self._is_open = False
+            self.reach(PRODUCED)
+            self.reach(COMMITTED)
+
+        return counted
+
+    def offsets(self, commit: Call) -> Call:
+        """Around what tells the group how far its member has come."""
+
+        async def counted(client: Any, *arguments: Any, **named: Any) -> None:
+            await commit(client, *arguments, **named)
+            self.reach(OFFSETS)
+
+        return counted
+
+
+def _watch(countdown: _Countdown) -> None:
+    """Let the clients of this process come by the countdown."""
+    from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+
+    from stream_app.kafka.account.risk_topic import RiskTopic
+
+    around: tuple[tuple[Any, str, Callable[[Call], Call]], ...] = (
+        (AIOKafkaProducer, "send", countdown.send),
+        (AIOKafkaProducer, "commit_transaction", countdown.commit),
+        (AIOKafkaConsumer, "commit", countdown.offsets),
+        (ReleaseLog, "write", countdown.steps),
+        (RiskTopic, "write", countdown.risks),
+    )
+    for owner, name, wrap in around:
+        setattr(owner, name, wrap(getattr(owner, name)))
+
+
+def main() -> None:
+    """The command line, in a process that will die."""
+    point, number, *arguments = sys.argv[1:]
+    assert point in POINTS, point
+    _watch(_Countdown(point, int(number)))
+    from stream_app.cli import main as command_line
+
+    sys.argv[1:] = arguments
+    command_line()

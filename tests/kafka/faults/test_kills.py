@@ -1,0 +1,63 @@
+"""Killed workers lose nothing and publish nothing twice; a paused or second release worker is kept out."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests.kafka.broker import Broker
+from tests.kafka.faults.chaos import run_chaos
+from tests.kafka.support import OnKafka, small_city
+from tests.watching.services import wait_until
+
+
+@pytest.mark.slow
+def test_ten_kills_at_random_moments_change_nothing(kafka: Broker, tmp_path: Path) -> None:
+    population, sensors, messages = small_city(1000)
+    steps, seed = 2000, 20261121
+    with OnKafka(tmp_path / "kills", kafka.address, population, sensors, risk_every=100) as deployment:
+        report = run_chaos(deployment, messages(steps), steps, kills=10, seed=seed, messages_per_second=250.0)
+    assert report.is_sound, f"seed {seed}: {report}"
+    assert report.repeated_summaries == 0
+    assert sum(report.kills.values()) == 10
+
+
+@pytest.mark.slow
+def test_a_second_release_worker_refuses_to_start_and_says_so(kafka: Broker, tmp_path: Path) -> None:
+    population, sensors, messages = small_city(20)
+    with OnKafka(tmp_path / "second", kafka.address, population, sensors) as deployment:
+        deployment.load_people()
+        deployment.start("account")
+        first = deployment.start("release")
+        deployment.produce(messages(5))
+        deployment.wait_for_steps(5)
+        second = deployment.start("release")
+        assert second.ended() == 1
+        assert "only one release worker may run, got another one is alive" in second.text
+        deployment.produce(messages(12)[-7 * 5 :])
+        deployment.wait_for_steps(12)
+        assert first.is_running
+
+
+@pytest.mark.slow
+def test_a_release_worker_that_wakes_after_it_was_replaced_is_fenced(kafka: Broker, tmp_path: Path) -> None:
+    population, sensors, messages = small_city(20)
+    lines = messages(20)
+    with OnKafka(tmp_path / "fenced", kafka.address, population, sensors) as deployment:
+        deployment.load_people()
+        deployment.start("account")
+        paused = deployment.start("release")
+        deployment.produce(lines[:50])
+        deployment.wait_for_steps(10)
+        paused.send(signal.SIGSTOP)
+        replacement = deployment.start("release")
+        wait_until("the replacement works", lambda: replacement.says("continues at step 10"))
+        paused.send(signal.SIGCONT)
+        deployment.produce(lines[50:])
+        deployment.wait_for_steps(20)
+        assert paused.ended() == 1
+        assert replacement.is_running
+        assert "only one release worker may write" in paused.text or "must own" in paused.text
+        assert deployment.releases() == deployment.embedded(lines)[0]

@@ -1,0 +1,51 @@
+"""Whoever waits for kernels to be compiled is told so; who finds them compiled is not."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests import ROOT
+
+CODE = """
+import sys
+import models.numerics.compiling
+models.numerics.compiling._PATIENCE = 0.0
+{before}
+import numpy as np
+from models.numerics.eigenvalues import _below
+_below(np.ones(2), np.ones(1), 0.5)
+"""
+TOLD = "compiling for this machine, once"
+A_LOG = "import logging; logging.basicConfig(format='log: %(message)s', level='INFO')"
+A_TERMINAL = "sys.stderr.isatty = lambda: True"
+
+
+@pytest.mark.parametrize(
+    ("before", "told"),
+    [("", f"{TOLD} (up to some minutes)\n"), (A_LOG, f"log: {TOLD} (up to some minutes)\n")],
+    ids=["alone", "log"],
+)
+def test_a_line_says_that_kernels_are_compiled_and_none_when_they_are_there(
+    tmp_path: Path, before: str, told: str
+) -> None:
+    assert stderr_of(before, tmp_path) == told
+    assert stderr_of(before, tmp_path) == ""
+
+
+def test_a_terminal_shows_a_bar(tmp_path: Path) -> None:
+    shown = stderr_of(A_TERMINAL, tmp_path, FORCE_COLOR="1", COLUMNS="100")
+    assert TOLD in shown
+    assert "0 kernels" in shown
+    assert TOLD not in stderr_of(A_TERMINAL, tmp_path, FORCE_COLOR="1")
+
+
+def stderr_of(before: str, cache: Path, **more: str) -> str:
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(cache)} | more
+    command = [sys.executable, "-c", CODE.format(before=before)]
+    run = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, check=True)
+    return run.stderr

@@ -1,0 +1,135 @@
+"""Compiled kernels are kept for the sources they were compiled from, and for no others."""
+
+from __future__ import annotations
+
+import ast
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numba
+import pytest
+
+from models.exceptions import MachineError
+from models.numerics.jit import CPU, check_cpu, forget_unused, source_stamp
+from tests import ROOT
+
+NOT_COMPILED = {
+    *("models.numerics.compiling", "models.numerics.threads", "models.exceptions"),
+    *("accounting.exposure.exposure", "accounting.exposure.step_information.observation"),
+}
+"""Modules without kernels that modules with kernels import, for what is not compiled only."""
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    """``accounting/walk.py`` calls ``models/sums.py`` through ``models/step.py``, not ``other.py``."""
+    kernel = "from models.numerics.jit import jit\n"
+    files = {
+        "models/sums.py": kernel,
+        "models/other.py": kernel,
+        "models/words.py": "WORDS = 1\n",
+        "models/step.py": kernel + "from models import (\n    sums,  # a module\n)\n",
+        "accounting/walk.py": kernel + "from models.words import WORDS\nfrom models.step import step\n",
+    }
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("changed", "compiled_again"),
+    [("walk", True), ("step", True), ("sums", True), ("other", False), ("words", False)],
+)
+def test_a_kernel_is_compiled_again_when_it_or_one_it_calls_changed(
+    tree: Path, tmp_path_factory: pytest.TempPathFactory, changed: str, compiled_again: bool
+) -> None:
+    copy = tmp_path_factory.mktemp("copy") / "elsewhere"
+    shutil.copytree(tree, copy)
+    walk = Path("accounting", "walk.py")
+    assert source_stamp(copy / walk, copy) == source_stamp(tree / walk, tree)
+    again = tmp_path_factory.mktemp("copy") / "changed"
+    shutil.copytree(tree, again)
+    (file,) = again.rglob(f"{changed}.py")
+    file.write_text(file.read_text() + "# changed\n")
+    assert (source_stamp(again / walk, again) != source_stamp(tree / walk, tree)) == compiled_again
+
+
+def test_another_copy_of_the_sources_loads_what_the_first_has_compiled(tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "models", tmp_path / "elsewhere" / "models")
+    code = (
+        "import numpy as np; from models.numerics.eigenvalues import _below;"
+        "_below(np.ones(2), np.ones(1), 0.5);"
+        "print(sum(_below.stats.cache_hits.values()))"
+    )
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "cache"), "PYTHONPATH": ""}
+    loaded = [
+        subprocess.run(
+            [sys.executable, "-c", code],
+            cwd=copy,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout.strip()
+        for copy in (ROOT, tmp_path / "elsewhere", ROOT)
+    ]
+    assert loaded == ["0", "1", "1"]
+
+
+def test_only_caches_that_nobody_used_for_weeks_are_removed(tmp_path: Path) -> None:
+    old, new, foreign = (tmp_path / name for name in ("0" * 16, "1" * 16, "somebody else's"))
+    for folder in (old, new, foreign):
+        folder.mkdir()
+    long_ago = time.time() - 30 * 86_400
+    os.utime(old, (long_ago, long_ago))
+    os.utime(foreign, (long_ago, long_ago))
+    forget_unused(tmp_path)
+    assert not old.exists()
+    assert new.exists()
+    assert foreign.exists()
+
+
+def test_every_process_compiles_for_the_same_cpu_whatever_the_environment_says() -> None:
+    asked = {"NUMBA_CPU_NAME": "haswell", "NUMBA_CPU_FEATURES": "+avx512f"}
+    code = (
+        "from models.numerics.jit import numba; print(numba.config.CPU_NAME, repr(numba.config.CPU_FEATURES))"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", code],
+        env=os.environ | asked,
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert run.stdout.split() == [CPU, "''"]
+    assert (numba.config.CPU_NAME, numba.config.CPU_FEATURES) == (CPU, "")
+
+
+def test_an_older_cpu_is_told_so_before_anything_is_compiled() -> None:
+    features = dict.fromkeys(("avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe"), True)
+    check_cpu(features)
+    with pytest.raises(MachineError, match=r"must be x86-64-v3 .* got one without avx2; run on a newer"):
+        check_cpu(features | {"avx2": False})
+
+
+def test_kernels_take_nothing_compiled_from_modules_the_stamp_does_not_see() -> None:
+    """A constant or kernel from an unstamped module could change without the cache noticing."""
+    sources = {
+        ".".join(path.relative_to(ROOT).with_suffix("").parts): path.read_text()
+        for package in ("models", "accounting")
+        for path in (ROOT / package).rglob("*.py")
+    }
+    stamped = {name for name, text in sources.items() if "models.numerics.jit" in text}
+    imported = {
+        node.module
+        for name in stamped
+        for node in ast.walk(ast.parse(sources[name]))
+        if isinstance(node, ast.ImportFrom) and node.module in sources
+    }
+    assert imported - stamped <= NOT_COMPILED | {"models.numerics.jit"}

@@ -1,0 +1,48 @@
+"""One glossary: in the terminal, in the report and in the documentation."""
+
+from __future__ import annotations
+
+import pytest
+
+from stream_app.watching.glossary import GLOSSARY, for_report, markdown_page
+from tests import ROOT
+from tests.stream_app.cli.test_cli import Tallyguard, tallyguard
+
+__all__ = ["tallyguard"]
+
+DOCS = ROOT / "docs"
+
+
+def test_the_page_is_made_from_the_glossary() -> None:
+    """``python -m stream_app.watching.glossary`` makes it."""
+    assert (DOCS / "reference" / "glossary.md").read_text() == markdown_page()
+
+
+def test_every_word_is_there_once_and_its_page_exists() -> None:
+    """Other words for it count, too."""
+    words = [name.casefold() for entry in GLOSSARY for name in (entry.word, *entry.also)]
+    assert len(words) == len(set(words))
+    assert not [entry.page for entry in GLOSSARY if not (DOCS / entry.page).is_file()]
+
+
+@pytest.mark.parametrize("word", ["ceiling", "guess", "added", "horizon", "Baseline", "risk budget"])
+def test_a_word_is_explained_in_the_terminal(tallyguard: Tallyguard, word: str) -> None:
+    """By any name, in any case, as it stands in the glossary."""
+    result = tallyguard("explain", *word.split())
+    assert result.code == 0
+    (entry,) = (one for one in GLOSSARY if word.casefold() in (one.word, *one.also))
+    assert entry.meaning in " ".join(result.out.split())
+
+
+def test_a_misspelt_word_is_suggested_and_none_lists_all(tallyguard: Tallyguard) -> None:
+    """The first way in is to see all of them."""
+    wrong = tallyguard("explain", "celing")
+    assert wrong.code == 1
+    assert "did you mean 'ceiling'?" in wrong.err
+    assert [entry["word"] for entry in tallyguard("explain", "--json").document] == [e.word for e in GLOSSARY]
+
+
+def test_the_report_takes_its_words_from_there() -> None:
+    """Each with its condition, where it has one."""
+    words = dict(for_report())
+    assert "If habits are as assumed" in words["ceiling, risk, certified risk"]
