@@ -21,6 +21,7 @@ from benchmarks.engine_run import SEED, draw_population
 from benchmarks.kafka_load import PLACES, step_lines
 from models.priors import Population
 from stream_app.kafka.broker.clients import writing
+from stream_app.kafka.process.worker import EXIT_STALLED
 from stream_app.kafka.tools.producing import Pace, produce
 from stream_app.setup.keys import load_pseudonym_key
 from tests.kafka.broker import Broker
@@ -210,12 +211,19 @@ def _watch(report: EventfulReport, deployment: OnKafka, staying: dict[str, Proce
     while (minute := (time.monotonic() - began) / 60.0) < report.minutes:
         for name, process in staying.items():
             if not process.is_running:
-                assert process.ended() == 1 and "started again" in process.text, process.text[-3000:]
+                report.count(_why_ended(process))
                 staying[name] = deployment.start(name.split()[0])
-                report.count("a worker whose transaction the restart broke ends and is started again")
         report.watched.look(minute, staying)
         events.happen(minute)
         time.sleep(SAMPLE_SECONDS)
+
+
+def _why_ended(process: Process) -> str:
+    """What a worker may end of when the broker is restarted; it is started again."""
+    if process.ended() == EXIT_STALLED:
+        return "a worker that hears nothing after a restart is ended by its watchdog and started again"
+    assert process.ended() == 1 and "started again" in process.text, process.text[-3000:]
+    return "a worker whose transaction the restart broke ends and is started again"
 
 
 def _usage(process: Process) -> dict[str, float]:
