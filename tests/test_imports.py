@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import ast
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from functools import cache
-from pathlib import Path
 
 import pytest
 
 from tests import ROOT
+from tests.rooms import PAGE, arrows, folder_of, imports, layers, modules, refreshed, room_layers
 
 MAY_IMPORT = {
     "models": {"models"},
@@ -32,36 +29,6 @@ HEAVY = {
     "pydantic",
     "prometheus_client",
 }
-
-
-def imports(source: str, known: Container[str]) -> Iterator[str]:
-    """Every module of ours that a module imports, lazily or not; ``known`` tells modules from names."""
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
-            names = [f"{node.module}.{alias.name}" for alias in node.names]
-            yield from (name if name in known else node.module for name in names)
-
-
-@cache
-def modules() -> Mapping[str, Path]:
-    """All modules of the four packages by name; a folder's face by the folder's."""
-    paths = (path for package in MAY_IMPORT for path in sorted((ROOT / package).rglob("*.py")))
-    return {".".join(p.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): p for p in paths}
-
-
-def folder_of(module: str) -> str:
-    """The folder in which a module stands; a face stands in its own."""
-    is_face = modules()[module].name == "__init__.py"
-    return module if is_face else module.rpartition(".")[0]
-
-
-@cache
-def arrows() -> Sequence[tuple[str, str]]:
-    """Who imports whom, within and between the packages."""
-    known = modules()
-    return [(m, i) for m in known for i in imports(known[m].read_text(), known) if i in known]
 
 
 @pytest.mark.parametrize("package", MAY_IMPORT)
@@ -84,27 +51,11 @@ def test_an_arrow_the_other_way_would_be_noticed() -> None:
     assert list(imports(source, {"stream_app.steps.engine"})) == ["numpy", "stream_app.steps.engine"]
 
 
-def layers(arrows: Iterable[tuple[str, str]]) -> list[set[str]]:
-    """Nodes by layer, each above all that it points to; nodes of a circle are an error."""
-    points_to: dict[str, set[str]] = {}
-    for start, end in arrows:
-        points_to.setdefault(end, set())
-        points_to.setdefault(start, set()).update({end} - {start})
-    found: list[set[str]] = []
-    while points_to:
-        bottom = {node for node, ends in points_to.items() if not ends & points_to.keys()}
-        assert bottom, f"these import each other in a circle: {sorted(points_to)}"
-        found.append(bottom)
-        points_to = {node: ends for node, ends in points_to.items() if node not in bottom}
-    return found
-
-
 @pytest.mark.parametrize("package", MAY_IMPORT)
 def test_a_package_can_be_taken_in_at_a_glance(package: str) -> None:
     """At most a dozen modules and folders at its root, in at most six layers of imports."""
-    room = {name: ".".join(name.split(".")[:2]) for name in modules() if name.startswith(f"{package}.")}
-    assert len(set(room.values())) <= 12
-    found = layers((room[a], room[b]) for a, b in arrows() if a in room and b in room)
+    found = room_layers(package)
+    assert sum(map(len, found)) <= 12
     assert len(found) <= 6, found
 
 
@@ -120,14 +71,15 @@ def test_no_folder_is_a_heap_and_no_two_modules_share_a_name() -> None:
 def test_folders_do_not_import_each_other_in_a_circle(package: str) -> None:
     """Inside a package arrows between folders point one way; a face only hands on what its folder holds."""
     faces = {name for name, path in modules().items() if path.name == "__init__.py"}
-    ours = [(a, b) for a, b in arrows() if a.split(".")[0] == b.split(".")[0] == package and a not in faces]
-    assert (
-        layers(
-            (folder_of(a) if folder_of(a) != package else a, folder_of(b) if folder_of(b) != package else b)
-            for a, b in ours
-        )
-        or package == "tallyguard"
-    )
+    inside = [name for name in modules() if name.startswith(f"{package}.")]
+    room = {name: folder_of(name) if folder_of(name) != package else name for name in inside}
+    assert layers((room[a], room[b]) for a, b in arrows() if a in room and b in room and a not in faces)
+
+
+def test_the_page_about_architecture_shows_the_rooms_as_they_are() -> None:
+    """``python -m tests.rooms`` writes what is committed; every folder says what it holds."""
+    assert refreshed(PAGE.read_text()) == PAGE.read_text()
+    assert "|  |" not in PAGE.read_text().replace("|  | `", "")
 
 
 def holds_kernels(module: str) -> bool:

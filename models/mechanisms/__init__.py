@@ -1,4 +1,4 @@
-"""Release mechanisms: one file each, the same few verbs (:class:`models.mechanisms.base.Mechanism`).
+"""Release mechanisms: one file each, the same few verbs (``base.Mechanism``).
 
 A new mechanism is a file beside these, one line in ``registry.py`` and one in the conformance suite.
 """
