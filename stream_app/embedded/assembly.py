@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,22 +13,22 @@ from typing import Any
 
 from accounting.continuous import ContinuousAccountant
 from models.priors import Population
-from stream_app.embedded.carrying import carry_on
 from stream_app.embedded.journal import Journal
+from stream_app.embedded.message_reader import MessageReader
+from stream_app.embedded.restored_account import restore_account
+from stream_app.embedded.run_output import RunOutput
 from stream_app.embedded.runner import EmbeddedRunner, RunReport
 from stream_app.embedded.signals import StopRequest, stop_on_signals
 from stream_app.embedded.snapshots import SnapshotCache
 from stream_app.setup.keys import Keys, load_keys
-from stream_app.setup.run_folder.manifest import ACCEPTABLE, TOLD
+from stream_app.setup.run_folder.manifest import ACCEPTABLE, REPORTED
 from stream_app.setup.run_folder.run_settings import sensors_fingerprint
 from stream_app.setup.schedule_files import schedule_fingerprint
 from stream_app.setup.settings import Settings
 from stream_app.steps.engine import Accountant, Publisher, StepEngine, StoredStep
 from stream_app.steps.intake import Intake
 from stream_app.steps.plan import Plan, make_plan, new_accountant
-from stream_app.steps.policy import (
-    BudgetPolicy,
-)
+from stream_app.steps.policy import BudgetPolicy
 from stream_app.steps.policy.people_shards import decision_shares
 from stream_app.steps.publisher import KeyedPublisher
 from stream_app.steps.risk_output import JsonlRisks, ParquetRisks, RiskFormat, RiskWriter
@@ -107,11 +107,8 @@ def run(
     continuation = TierContinuation.of(settings, keys.noise, plan.tier_levels)
     journal = Journal(options.output, manifest, replaceable, plan.tiers, continuation)
     try:
-        basis = {key: value for key, value in manifest.items() if key not in ACCEPTABLE | TOLD}
-        snapshots = SnapshotCache(options.output, basis, settings.snapshot_seconds)
-        accountant = new_accountant(settings, plan, population)
-        if _remembers(plan) or not snapshots.restore(accountant, journal.last_commit.next_step):
-            accountant = new_accountant(settings, plan, population)
+        snapshots = _snapshots(settings, options, manifest)
+        accountant = _restored_accountant(settings, plan, population, snapshots, journal)
         if isinstance(plan.policy, BudgetPolicy):
             names = keys.pseudonyms.pseudonyms(population.people)
             plan.policy.bind(accountant, decision_shares(settings, names))
@@ -119,34 +116,46 @@ def run(
             if warning is not None:
                 logger.warning("%s", warning)
         observer = observer or Observer()
-        account = carry_on(accountant, plan.policy, plan.registry, journal, observer)
+        account = restore_account(accountant, plan.policy, plan.registry, journal, observer)
         engine = restore_engine(settings, plan, accountant, KeyedPublisher.of(settings, keys.noise), journal)
-        risks = _risk_writer(options, keys, population)
+        output = RunOutput(
+            journal,
+            _risk_writer(options, keys, population),
+            account,
+            _people_view(population, accountant, keys),
+            most_exposed=settings.most_exposed,
+            snapshot=lambda now: snapshots.save_sometimes(accountant, now),
+        )
         with (
             stop_on_signals() as request,
             _open(options, request, chunks, lambda: step_clock.wait_seconds(clock.now_seconds())) as opened,
         ):
+            messages = MessageReader(_lines(options, journal, opened), is_csv=options.reads_csv)
             runner = EmbeddedRunner(
-                engine,
-                journal,
-                risks,
-                _reader(options, journal, opened),
-                account=account,
-                clock=clock,
-                step_clock=step_clock,
-                observer=observer,
-                people=len(population),
-                view=_people_view(population, accountant, keys),
-                most_exposed=settings.most_exposed,
-                is_csv=options.reads_csv,
-                snapshot=lambda now: snapshots.save_sometimes(accountant, now),
+                engine, messages, output, clock=clock, step_clock=step_clock, observer=observer
             )
             return runner.run(lambda: request.is_set, keep_open=options.keep_open)
     finally:
         journal.close()
 
 
-def _remembers(plan: Plan) -> bool:
+def _snapshots(settings: Settings, options: RunOptions, manifest: Mapping[str, Any]) -> SnapshotCache:
+    """The accountant's snapshots; one of another basis is not used."""
+    basis = {key: value for key, value in manifest.items() if key not in ACCEPTABLE | REPORTED}
+    return SnapshotCache(options.output, basis, settings.snapshot_seconds)
+
+
+def _restored_accountant(
+    settings: Settings, plan: Plan, population: Population, snapshots: SnapshotCache, journal: Journal
+) -> ContinuousAccountant:
+    """The accountant as far as a snapshot takes it; a new one where the policy needs every step again."""
+    accountant = new_accountant(settings, plan, population)
+    if _needs_every_step(plan) or snapshots.restore(accountant, journal.last_commit.next_step):
+        return accountant
+    return new_accountant(settings, plan, population)
+
+
+def _needs_every_step(plan: Plan) -> bool:
     """Whether decisions depend on earlier steps beyond the accounts, so that all have to be walked over."""
     return isinstance(plan.policy, BudgetPolicy) and plan.policy.limit.in_hindsight
 
@@ -252,7 +261,7 @@ def _open(
             os.close(descriptor)
 
 
-def _reader(options: RunOptions, journal: Journal, chunks: Chunks | Iterable[bytes]) -> LineReader:
+def _lines(options: RunOptions, journal: Journal, chunks: Chunks | Iterable[bytes]) -> LineReader:
     """The lines of the input from where the journal's last commit left it."""
     return LineReader(
         "stdin" if options.file is None else options.file.name,

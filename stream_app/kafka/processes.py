@@ -15,7 +15,7 @@ from stream_app.kafka.account.account_worker import AccountWorker
 from stream_app.kafka.deployment.deployment import Deployment
 from stream_app.kafka.process.worker import Pulse, run_worker
 from stream_app.kafka.process.worker_metrics import AccountCounters, AccountMetrics, ReleaseCounters
-from stream_app.kafka.release.release_worker import ReleaseWorker
+from stream_app.kafka.release.release_worker import ReleaseRules, ReleaseWorker
 from stream_app.setup.keys import load_noise_key
 from stream_app.setup.schedule_files import load_schedule, schedule_fingerprint
 from stream_app.setup.settings import Settings
@@ -48,9 +48,7 @@ def run_release_worker(
         _announce(announce, watch.address)
         job = ReleaseWorker(
             deployment,
-            key,
-            policy,
-            schedule=fingerprint,
+            ReleaseRules(policy, key, fingerprint),
             observer=watch.observer,
             counters=ReleaseCounters(watch.registry),
             pulse=pulse,

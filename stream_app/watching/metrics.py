@@ -42,7 +42,6 @@ class EngineMetrics(Observer):
         sensors: Sequence[Sensor],
         thresholds: Iterable[float],
         delta: float,
-        mechanisms: Iterable[str] = tuple(MECHANISMS),
         *,
         settings: Settings | None = None,
         now_seconds: Callable[[], float] = time.time,
@@ -50,7 +49,7 @@ class EngineMetrics(Observer):
         self._delta = delta
         self._now_seconds = now_seconds
         self._view: PeopleView | None = None
-        self._count_events(registry, mechanisms)
+        self._count_events(registry)
         self._budget = BudgetMetrics(registry, None if settings is None else settings.release)
         self._show_state(registry)
         self._show_risks(registry, [label(level) for level in thresholds])
@@ -59,7 +58,7 @@ class EngineMetrics(Observer):
         if settings is not None:
             _show_configuration(registry, settings)
 
-    def _count_events(self, registry: CollectorRegistry, mechanisms: Iterable[str]) -> None:
+    def _count_events(self, registry: CollectorRegistry) -> None:
         self._readings = Counter("tallyguard_readings", "Readings by outcome", ["outcome"], registry=registry)
         self._rejected = Counter(
             "tallyguard_rejected",
@@ -85,7 +84,7 @@ class EngineMetrics(Observer):
         )
         _at_zero(self._readings, Outcome)
         _at_zero(self._rejected, Reason)
-        _at_zero(self._releases, mechanisms)
+        _at_zero(self._releases, MECHANISMS)
 
     def _show_state(self, registry: CollectorRegistry) -> None:
         self._people = Gauge("tallyguard_people", "People whose risk is accounted", registry=registry)

@@ -65,6 +65,11 @@ class PeopleView:
         self._information = SensorInformation(population, settings.first_slot)
 
     @property
+    def people(self) -> int:
+        """How many there are."""
+        return len(self._population)
+
+    @property
     def horizon(self) -> int:
         """``T``, the steps of an explanation."""
         return self._settings.horizon

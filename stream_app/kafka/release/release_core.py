@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from accounting.ledgers import PrivacyAccount
 from stream_app.kafka.broker.topics import Topics
@@ -39,16 +40,19 @@ class Taken:
         self.outcomes.clear()
 
 
-Flush = Callable[[Taken], None]
-"""Makes durable, and takes out, what was taken so far."""
+class Flush(NamedTuple):
+    """``write`` makes durable, and takes out, what was taken so far.
+
+    It is called before a step is decided once those closed since release ``above`` sensors; 0 where deciding
+    a step needs the steps before to be known.
+    """
+
+    write: Callable[[Taken], None]
+    above: int = 0
 
 
 class ReleaseCore:
-    """Engine and positions in the inputs; on one thread at a time.
-
-    ``flush`` is called before a step is decided once those closed since release ``flush_above`` sensors; 0
-    where deciding a step needs the steps before to be known.
-    """
+    """Engine and positions in the inputs; on one thread at a time."""
 
     def __init__(
         self,
@@ -58,7 +62,6 @@ class ReleaseCore:
         basis: Mapping[str, object],
         flush: Flush | None = None,
         topics: Topics = Topics(),  # noqa: B008 - frozen
-        flush_above: int = 0,
     ) -> None:
         self.engine = engine
         self._clock = clock
@@ -72,7 +75,6 @@ class ReleaseCore:
         self._decided = progress.decided
         self._flush = flush
         self._activations = topics.activations
-        self._flush_above = flush_above
 
     def is_over(self, now_seconds: float) -> bool:
         """Whether the tick of the next step has come."""
@@ -107,8 +109,8 @@ class ReleaseCore:
 
     def _close_due(self, taken: Taken) -> None:
         while self.engine.is_due():
-            if self._flush is not None and taken.closed and taken.releases >= self._flush_above:
-                self._flush(taken)
+            if self._flush is not None and taken.closed and taken.releases >= self._flush.above:
+                self._flush.write(taken)
             closed = self.engine.close_next()
             if closed is None:
                 return

@@ -13,7 +13,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from accounting.continuous import ContinuousAccountant
 from accounting.ledgers import PrivacyAccount
@@ -33,7 +33,7 @@ from stream_app.kafka.release.arrival_order import ArrivalOrder, Arrived
 from stream_app.kafka.release.asking import Asker, AskingPolicy
 from stream_app.kafka.release.input_logs import INPUTS, Inputs
 from stream_app.kafka.release.progress import Progress, Restored, restore
-from stream_app.kafka.release.release_core import ReleaseCore, Taken
+from stream_app.kafka.release.release_core import Flush, ReleaseCore, Taken
 from stream_app.kafka.release.release_log import ReleaseLog
 from stream_app.setup.run_folder.key_epochs import check_between_windows
 from stream_app.steps.engine import ClosedStep, StepEngine
@@ -54,26 +54,30 @@ _TICK_SECONDS = 0.05
 _COMMIT_SECONDS = 0.2  # between transactions that close nothing
 
 
+class ReleaseRules(NamedTuple):
+    """How counts are released; ``schedule`` is the fingerprint of the schedule file the policy follows."""
+
+    policy: Policy
+    noise_key: NoiseKey
+    schedule: str | None = None
+
+
 class ReleaseWorker(Job):
     """Runs one engine between the input topics and the logs."""
 
     def __init__(
         self,
         deployment: Deployment,
-        noise_key: NoiseKey,
-        policy: Policy,
+        rules: ReleaseRules,
         *,
-        schedule: str | None = None,
         observer: Observer,
         counters: ReleaseCounters,
         pulse: Pulse,
         accept_changes: bool = False,
     ) -> None:
-        """``schedule`` is the fingerprint of the schedule file that the policy follows."""
         self._deployment = deployment
-        self._schedule = schedule
-        self._noise_key = noise_key
-        self._policy = policy
+        self._rules = rules
+        self._policy = rules.policy
         self._observer = observer
         self._counters = counters
         self._pulse = pulse
@@ -113,7 +117,7 @@ class ReleaseWorker(Job):
         latest = await latest_records(self._deployment.connection, topics.progress)
         restored = restore(latest, topics.progress)
         progress = restored.progress
-        basis = self._deployment.release_basis(self._noise_key.fingerprint(), self._schedule)
+        basis = self._deployment.release_basis(self._rules.noise_key.fingerprint(), self._rules.schedule)
         check_basis(
             {key: value for key, value in progress.basis.items() if key != INPUTS},
             basis,
@@ -126,10 +130,8 @@ class ReleaseWorker(Job):
         basis[INPUTS] = self._inputs.identities
         await asyncio.to_thread(self._deployment.record.begin, self._deployment.basis)
         progress = await self._carry(progress)
-        flush_above = _MOST_RELEASES if self._asker is None else 0
-        self._core = ReleaseCore(
-            self._engine(restored), self._clock, progress, basis, self._flush, topics, flush_above
-        )
+        flush = Flush(self._flush, _MOST_RELEASES if self._asker is None else 0)
+        self._core = ReleaseCore(self._engine(restored), self._clock, progress, basis, flush, topics)
         if self._clock.has_ticks:
             await self._set_clock(progress.next_step)
         self._order = ArrivalOrder(self.topics, self._is_at_end, time.monotonic(), progress.offsets)
@@ -314,7 +316,7 @@ class ReleaseWorker(Job):
         return StepEngine(
             Intake(registry, window, settings.max_ahead),
             self._policy,
-            KeyedPublisher.of(settings, self._noise_key),
+            KeyedPublisher.of(settings, self._rules.noise_key),
             accountant,
             risk_every=settings.risk_every,
         )

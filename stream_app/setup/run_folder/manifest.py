@@ -21,7 +21,7 @@ ACCEPTABLE = frozenset({"release", "schedule", _KEY})
 """What may change in a deployment's life, from one step on, when its operator says so."""
 
 
-TOLD = frozenset({"delta"})
+REPORTED = frozenset({"delta"})
 """What is recorded for readers: no account depends on it, so it may change without asking."""
 
 
@@ -109,7 +109,8 @@ class Manifest:
         return sorted(
             key
             for key in stored.keys() | self._wanted.keys()
-            if stored.get(key) != self._wanted.get(key) and key not in replaceable | TOLD | {_EARLIER_KEYS}
+            if stored.get(key) != self._wanted.get(key)
+            and key not in replaceable | REPORTED | {_EARLIER_KEYS}
         )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -115,6 +115,15 @@ class DemoReport:
     run: RunReport
 
 
+@dataclass(frozen=True)
+class PreparedDemo:
+    """A city, the files made of it, and the settings it is run with."""
+
+    city: City
+    scenario: Scenario
+    settings: Settings
+
+
 def run_demo(
     options: DemoOptions,
     *,
@@ -122,53 +131,53 @@ def run_demo(
     observer: Observer | None = None,
     sleep: Callable[[float], None] = time.sleep,
 ) -> DemoReport:
-    """Simulate, release, account and sum up; ``announce`` is told in words what happens meanwhile."""
+    """Simulate, release, account and sum up; ``announce`` gets a sentence about each part of it."""
     for name, value in (("steps", options.steps), ("people", options.people)):
         if value < 1:
             raise SettingsError(f"{name} must be at least 1", value, f"leave --{name} out for a good demo")
     announce(f"building a city of {options.people:,} people (seed {options.seed})")
     city = build_city(CityOptions(people=options.people, seed=options.seed))
     scenario = prepare(options.output, city)
-    token = secrets.token_urlsafe(12)  # made for this run, told to who started it, kept nowhere
+    token = secrets.token_urlsafe(12)  # made for this run, shown to whoever started it, stored nowhere
     settings = load_settings(scenario.settings, {"listen": options.listen, "page_token": token})
     announce(
         "starting the engine; the first time, kernels are compiled for this machine, which takes a while"
     )
     write_audit_schedule(scenario, city, options.steps)
-    report = _run_engine(options, city, scenario, settings, announce, observer, sleep)
+    demo = PreparedDemo(city, scenario, settings)
+    chunks = paced_messages(scenario, city, options.steps, lambda: sleep(options.seconds_per_step))
+    report = _run_engine(demo, chunks, announce, observer)
     announce("writing the report")
     priors = load_priors(scenario.output, settings, city.population)
     write_report(scenario.output, scenario.report, priors=priors)
     announce("accounting the same hours again, as they were and under other noise")
-    return _sum_up(city, scenario, settings, report)
+    return _sum_up(demo, report)
 
 
 def _run_engine(
-    options: DemoOptions,
-    city: City,
-    scenario: Scenario,
-    settings: Settings,
+    demo: PreparedDemo,
+    chunks: Iterable[bytes],
     announce: Callable[[str], None],
     observer: Observer | None,
-    sleep: Callable[[float], None],
 ) -> RunReport:
     """The embedded engine on the city's messages, watched."""
-    chunks = paced_messages(scenario, city, options.steps, lambda: sleep(options.seconds_per_step))
-    run_options = embedded.RunOptions(output=scenario.output)
+    city, settings = demo.city, demo.settings
+    options = embedded.RunOptions(output=demo.scenario.output)
     with watching(settings, city.registry.sensors, [observer] if observer else []) as watch:
         if watch.address:
             announce(f"page {watch.address}   metrics {watch.address}metrics")
             announce(f"access token for single people on the page: {_token(settings)}")
             announce("both end with the demo; --seconds-per-step 2 (make demo PAUSE=2) leaves time to look")
-        return embedded.run(settings, run_options, city.population, observer=watch.observer, chunks=chunks)
+        return embedded.run(settings, options, city.population, observer=watch.observer, chunks=chunks)
 
 
 def _token(settings: Settings) -> str:
     return settings.page_token.get_secret_value() if settings.page_token else "none"
 
 
-def _sum_up(city: City, scenario: Scenario, settings: Settings, report: RunReport) -> DemoReport:
+def _sum_up(demo: PreparedDemo, report: RunReport) -> DemoReport:
     """Everything at the end comes from the run's own log, read back."""
+    city, scenario, settings = demo.city, demo.scenario, demo.settings
     steps = read_decisions(scenario.output / "decisions.jsonl", city.registry)
     horizon = horizon_settings(settings, settings.first_slot, len(city.population))
     released = account(city.population, steps, horizon)
@@ -182,7 +191,7 @@ def _sum_up(city: City, scenario: Scenario, settings: Settings, report: RunRepor
         mean_baseline=released.mean_baseline,
         horizon_steps=settings.horizon,
         mistakes=settings.mistakes,
-        exposed=tuple(_exposed(city, scenario, settings, released, ranked[:MOST_EXPOSED])),
+        exposed=tuple(_exposed(demo, released, ranked[:MOST_EXPOSED])),
         ways_of_life=tuple(_ways_of_life(city, released)),
         alternatives=tuple(_alternatives(city.population, steps, horizon)),
         example_person=city.population.people[ranked[0]],
@@ -192,10 +201,9 @@ def _sum_up(city: City, scenario: Scenario, settings: Settings, report: RunRepor
     )
 
 
-def _exposed(
-    city: City, scenario: Scenario, settings: Settings, released: Account, chosen: NDArray[np.int64]
-) -> list[ExposedPerson]:
-    pseudonyms = load_keys(settings, scenario.output).pseudonyms
+def _exposed(demo: PreparedDemo, released: Account, chosen: NDArray[np.int64]) -> list[ExposedPerson]:
+    city = demo.city
+    pseudonyms = load_keys(demo.settings, demo.scenario.output).pseudonyms
     worst = released.worst
     return [
         ExposedPerson(

@@ -140,7 +140,8 @@ def worker(tmp_path: Path) -> ReleaseWorker:
     policy = FixedPolicy(REGISTRY, Gaussian(2.0), {})
     key = NoiseKey.parse("11" * 32)
     counters = ReleaseCounters(CollectorRegistry())
-    return ReleaseWorker(deployment, key, policy, observer=Carried(), pulse=Pulse(), counters=counters)
+    rules = release_worker.ReleaseRules(policy, key)
+    return ReleaseWorker(deployment, rules, observer=Carried(), pulse=Pulse(), counters=counters)
 
 
 def start(worker: ReleaseWorker, log: Log, progress: Progress, monkeypatch: pytest.MonkeyPatch) -> Progress:

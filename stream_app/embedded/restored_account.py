@@ -16,7 +16,7 @@ from stream_app.watching.events import Observer
 from stream_app.wire.decision_messages import fingerprint_of, schedule_of
 
 
-def carry_on(
+def restore_account(
     accountant: ContinuousAccountant,
     policy: Policy,
     registry: SensorRegistry,

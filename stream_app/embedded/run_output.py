@@ -1,0 +1,96 @@
+"""What a run leaves in its output folder: releases, decisions, risks, dead letters, the privacy account."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from accounting.ledgers import PrivacyAccount
+from models.releases import StepSchedule
+from stream_app.embedded.journal import Commit, Journal
+from stream_app.steps.engine import ClosedStep, StepEngine
+from stream_app.steps.risk_output import RiskWriter, summary_message, with_worst
+from stream_app.watching.people import PeopleView
+from stream_app.wire.decision_messages import decision_of, fingerprint_of
+from stream_app.wire.messages import Rejected, RiskSummary
+
+MOST_EXPOSED = 10
+"""People whom the risk summaries of an output folder name, unless the settings say otherwise."""
+
+
+class RunOutput:
+    """Writes steps in the order that makes a run safe to kill: the release first, then what follows of it.
+
+    ``account`` is what the steps before have spent. ``most_exposed`` people are named by pseudonym in every
+    risk summary, by the figures of ``view``. ``snapshot`` is given the time after every commit.
+    """
+
+    def __init__(
+        self,
+        journal: Journal,
+        risks: RiskWriter,
+        account: PrivacyAccount,
+        view: PeopleView,
+        *,
+        most_exposed: int | None = None,
+        snapshot: Callable[[float], None] | None = None,
+    ) -> None:
+        self.rejected: Counter[str] = Counter()
+        self._journal = journal
+        self._risks = risks
+        self._account = account
+        self.view = view
+        self._most_exposed = MOST_EXPOSED if most_exposed is None else most_exposed
+        self._snapshot = snapshot
+        self._last_closed: StepSchedule | None = None
+
+    def begin(self, next_step: int) -> None:
+        """Remove what an interrupted run wrote of this step and later ones."""
+        self._risks.discard_from(next_step)
+
+    def publish(self, closed: ClosedStep) -> RiskSummary | None:
+        """Make a step durable, then write its risks; its summary, where there are people."""
+        if not closed.is_replayed:
+            self._journal.publish(decision_of(closed.schedule, closed.why), closed.release)
+        self._account.charge(closed.schedule)
+        self._last_closed = closed.schedule
+        summary = summary_message(closed.summary, assumed=self.view.assumed) if self.view.people else None
+        if summary is not None:
+            self._journal.append_risks(self._naming(summary).line())
+        for block in self._risks.blocks(closed.schedule.step, closed.records):
+            self._journal.append_risks(block)
+        return summary
+
+    def reject(self, rejected: Rejected) -> None:
+        """Write a dead letter."""
+        self._journal.append_rejected(rejected.line())
+        self.rejected[rejected.reason.value] += 1
+
+    def commit(self, engine: StepEngine, position: Mapping[str, Any], now_seconds: float) -> None:
+        """Nothing up to this ``position`` of the input need be done again."""
+        decided = self._journal.last_commit.decided
+        if self._last_closed is not None:
+            decided = fingerprint_of(self._last_closed)
+        self._journal.commit(
+            Commit(
+                engine.next_step,
+                position,
+                engine.intake.window.save(),
+                account=self._account.save(),
+                decided=decided,
+            )
+        )
+        if self._snapshot is not None:
+            self._snapshot(now_seconds)
+
+    def bytes_written(self) -> Mapping[str, int]:
+        """Bytes of this run by file."""
+        return self._journal.bytes_written()
+
+    def _naming(self, summary: RiskSummary) -> RiskSummary:
+        """The summary as the owner's file has it; observers get it without names."""
+        if not self._most_exposed:
+            return summary
+        standing = self.view.standing()
+        return with_worst(summary, standing.worst, standing.pseudonyms, self._most_exposed)
