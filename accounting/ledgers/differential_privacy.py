@@ -13,11 +13,12 @@ from dataclasses import dataclass
 from accounting.exceptions import LedgerError
 from accounting.ledgers.gaussian_curve import gaussian_epsilon, paper_epsilon
 from accounting.ledgers.neighbours import Cost, Neighbours, step_cost
-from accounting.ledgers.release_log import ReleaseLog, refuse
+from accounting.ledgers.release_log import ReleaseLog, known
 from accounting.ledgers.zcdp import ZcdpSpend
-from models.mechanisms import Correlated, Gaussian, Mechanism, Raw, Suppressed, Tiered
+from models.mechanisms import Mechanism, NoiseFamily
 
 _NAME = "differential-privacy"
+_GAUSSIAN = (NoiseFamily.DISCRETE_GAUSSIAN, NoiseFamily.CONTINUOUS_GAUSSIAN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +52,11 @@ def read_differential_privacy(
     pure = _total(log, pure_cost, neighbours)
     mass = float(_total(log, truncated_mass_cost, neighbours))
     zcdp = ZcdpSpend(rho.amount, rho.is_infinite, mass).epsilon(delta)
-    kinds = {type(release.mechanism) for step in log.steps for release in step.releases} - {Suppressed}
+    family = _only_family(log)
     mu = math.sqrt(2.0 * float(rho)) if not rho.is_infinite else math.inf
-    exact = gaussian_epsilon(delta - mass, mu) if kinds == {Correlated} and mass < delta else None
-    paper = paper_epsilon(delta, mu) if kinds in ({Gaussian}, {Correlated}) else None
+    is_curve_exact = family is NoiseFamily.CONTINUOUS_GAUSSIAN and mass < delta
+    exact = gaussian_epsilon(delta - mass, mu) if is_curve_exact else None
+    paper = paper_epsilon(delta, mu) if family in _GAUSSIAN else None
     candidates = {"zcdp": zcdp, "pure": charged_epsilon(float(pure), mass, delta)}
     if exact is not None:
         candidates["gaussian"] = exact
@@ -62,6 +64,13 @@ def read_differential_privacy(
     return DpStatement(
         neighbours, delta, rho, pure, zcdp, exact, paper, mass, candidates[best], certified_by=best
     )
+
+
+def _only_family(log: ReleaseLog) -> NoiseFamily | None:
+    """The one law that all noise of the log follows; None where there are several."""
+    released = (own.mechanism for step in log.steps for own in step.releases if own.mechanism.is_released)
+    families = {mechanism.noise_family for mechanism in released}
+    return families.pop() if len(families) == 1 else None
 
 
 def check_delta(delta: float) -> None:
@@ -74,20 +83,12 @@ def check_delta(delta: float) -> None:
 
 def zcdp_cost(mechanism: Mechanism) -> Cost:
     """zCDP of one count changed by one; inf for a raw one."""
-    if not isinstance(mechanism, Raw | Gaussian | Suppressed | Tiered | Correlated):
-        raise refuse(_NAME, mechanism)
-    return Cost.of(mechanism.zcdp_rho())
+    return Cost.of(known(_NAME, mechanism).zcdp_rho())
 
 
 def pure_cost(mechanism: Mechanism) -> Cost:
     """Pure epsilon (nats) of one count changed by one: a tiered one's largest; inf for Gaussian and raw."""
-    if isinstance(mechanism, Suppressed):
-        return Cost()
-    if isinstance(mechanism, Tiered):
-        return Cost.of(mechanism.epsilon)
-    if isinstance(mechanism, Raw | Gaussian | Correlated):
-        return Cost(is_infinite=True)
-    raise refuse(_NAME, mechanism)
+    return Cost.of(known(_NAME, mechanism).pure_epsilon())
 
 
 def truncated_mass_cost(mechanism: Mechanism) -> Cost:

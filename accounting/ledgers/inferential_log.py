@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accounting.exceptions import LedgerError
-from accounting.ledgers.release_log import ReleaseLog, refuse
+from accounting.ledgers.release_log import ReleaseLog, known, refuse
 from models.gaussian_process import Kernel
-from models.mechanisms import Correlated, Gaussian, Mechanism, Raw
+from models.mechanisms import DrawnPerWindow, Mechanism
 
 _NAME = "inferential"
 
@@ -67,21 +67,22 @@ def noise_covariance(steps: Sequence[int], mechanisms: Sequence[Mechanism]) -> N
     """Joint covariance (n, n) of the noise of one sensor's releases: noise windows are independent."""
     covariance = np.zeros((len(steps), len(steps)))
     for i, (step, mechanism) in enumerate(zip(steps, mechanisms, strict=True)):
-        if isinstance(mechanism, Gaussian):
-            covariance[i, i] = mechanism.sigma**2
-        elif not isinstance(mechanism, Raw | Correlated):
+        variance = known(_NAME, mechanism).gaussian_variance()
+        if variance is None:
             raise refuse(_NAME, mechanism)
+        covariance[i, i] = variance
         for j, (other_step, other) in enumerate(zip(steps, mechanisms, strict=True)):
-            if isinstance(mechanism, Correlated) and isinstance(other, Correlated):
+            if isinstance(mechanism, DrawnPerWindow) and isinstance(other, DrawnPerWindow):
                 covariance[i, j] = _shared_covariance(step, mechanism, other_step, other)
     return covariance
 
 
-def _shared_covariance(step: int, mechanism: Correlated, other_step: int, other: Correlated) -> float:
+def _shared_covariance(step: int, mechanism: DrawnPerWindow, other_step: int, other: DrawnPerWindow) -> float:
     """Covariance of two releases of a sensor's noise: 0 unless they are parts of one vector."""
-    if mechanism.design != other.design or step - mechanism.position != other_step - other.position:
+    own, others = mechanism.noise_window, other.noise_window
+    if own.parameters != others.parameters or step - own.position != other_step - others.position:
         return 0.0
-    return float(mechanism.noise.covariance[mechanism.position, other.position])
+    return mechanism.covariance_at(others.position)
 
 
 def _series(log: ReleaseLog, sensor: str) -> tuple[list[int], list[Mechanism]]:

@@ -16,11 +16,12 @@ from accounting.exceptions import LedgerError
 from accounting.ledgers.differential_privacy import zcdp_cost
 from accounting.ledgers.neighbours import Neighbours, step_cost
 from accounting.ledgers.release_log import ReleaseLog, refuse
-from models.mechanisms import Correlated, Gaussian, Mechanism, Tiered
+from models.mechanisms import Mechanism, NoiseFamily
 from models.releases import SensorRelease
 
 _PACKAGES = ("dp_accounting", "dp_accounting.pld", "dp_accounting.rdp")
 _INTERVAL = 1e-4  # discretisation of the privacy loss, rounded upwards
+_RENYI = (NoiseFamily.DISCRETE_GAUSSIAN, NoiseFamily.CONTINUOUS_GAUSSIAN)  # whose Renyi curve is zCDP
 _MOST_SIGMA = 200.0  # tables of discrete noise beyond are taken as zCDP
 
 
@@ -28,7 +29,7 @@ _MOST_SIGMA = 200.0  # tables of discrete noise beyond are taken as zCDP
 class OracleEpsilons:
     """Epsilon (nats) by two accountants for adding or removing a person; the noise taken as ideal.
 
-    ``rdp`` is None where a tier is among the releases: dp_accounting has no Renyi curve for its noise.
+    ``rdp`` is None where noise is not Gaussian: dp_accounting has no Renyi curve for it.
     """
 
     rdp: float | None
@@ -50,11 +51,11 @@ def oracle_epsilons(log: ReleaseLog, delta: float) -> OracleEpsilons | None:
     total: Any = pld.privacy_loss_distribution.identity(_INTERVAL)
     for mechanism, times in releases.items():
         total = total.compose(_distribution(pld, mechanism).self_compose(times))
-        if not isinstance(mechanism, Tiered):
+        if mechanism.noise_family in _RENYI:
             sigma = 1.0 / math.sqrt(2.0 * mechanism.zcdp_rho())
             accountant.compose(dp_accounting.GaussianDpEvent(sigma), times)
-    has_tiers = any(isinstance(mechanism, Tiered) for mechanism in releases)
-    rdp_epsilon = None if has_tiers else float(accountant.get_epsilon(delta))
+    has_curve = all(mechanism.noise_family in _RENYI for mechanism in releases)
+    rdp_epsilon = float(accountant.get_epsilon(delta)) if has_curve else None
     return OracleEpsilons(rdp_epsilon, float(total.get_epsilon_for_delta(delta)))
 
 
@@ -66,7 +67,7 @@ def _dearest(releases: tuple[SensorRelease, ...]) -> Mechanism | None:
     dearest = max(released, key=lambda release: release.mechanism.zcdp_rho())
     if math.isinf(dearest.mechanism.zcdp_rho()):
         raise LedgerError("a release must have noise to have an epsilon", "a raw count", "leave it out")
-    if len({type(release.mechanism) for release in released}) > 1:
+    if len({release.mechanism.name for release in released}) > 1:
         raise LedgerError(
             "the noise of a step must be of one kind", "several mechanisms", "ask for one group of sensors"
         )
@@ -83,10 +84,11 @@ def _distribution(pld: Any, mechanism: Mechanism) -> Any:
     """The mechanism's privacy-loss distribution, rounded upwards."""
     make = pld.privacy_loss_distribution
     options = {"value_discretization_interval": _INTERVAL}
-    if isinstance(mechanism, Gaussian) and mechanism.sigma <= _MOST_SIGMA:
-        return make.from_discrete_gaussian_mechanism(mechanism.sigma, **options)
-    if isinstance(mechanism, Gaussian | Correlated):
+    family, sigma = mechanism.noise_family, math.sqrt(mechanism.gaussian_variance() or 0.0)
+    if family is NoiseFamily.DISCRETE_GAUSSIAN and sigma <= _MOST_SIGMA:
+        return make.from_discrete_gaussian_mechanism(sigma, **options)
+    if family in _RENYI:
         return make.from_gaussian_mechanism(1.0 / math.sqrt(2.0 * mechanism.zcdp_rho()), **options)
-    if isinstance(mechanism, Tiered):
-        return make.from_discrete_laplace_mechanism(mechanism.epsilon, **options)
+    if family is NoiseFamily.GEOMETRIC:
+        return make.from_discrete_laplace_mechanism(mechanism.pure_epsilon(), **options)
     raise refuse("oracle", mechanism)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
 
 from accounting.exceptions import StepOrderError, UnknownReleaseError
 from models.mechanisms import Mechanism
@@ -52,6 +53,18 @@ class ReleaseLog:
                 for step in self.steps
             )
         )
+
+
+def known(reader: str, mechanism: Mechanism) -> Mechanism:
+    """The mechanism; :class:`UnknownReleaseError` where it does not answer what readers ask."""
+    if not _answers(type(mechanism)):
+        raise refuse(reader, mechanism)
+    return mechanism
+
+
+@cache
+def _answers(kind: type) -> bool:
+    return all(hasattr(kind, verb) for verb in ("zcdp_rho", "pure_epsilon", "gaussian_variance", "noise_law"))
 
 
 def refuse(reader: str, mechanism: Mechanism) -> UnknownReleaseError:

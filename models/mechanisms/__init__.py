@@ -3,8 +3,18 @@
 A new mechanism is a file beside these, one line in ``registry.py`` and one in the conformance suite.
 """
 
-from models.mechanisms.base import DrawnPerWindow, Mechanism, MechanismType, NoiseLaw, NoiseWindow
-from models.mechanisms.correlated import Correlated, CorrelatedSteps, know_design
+from models.mechanisms.base import (
+    DrawnPerWindow,
+    Mechanism,
+    MechanismType,
+    NoiseFamily,
+    NoiseLaw,
+    NoiseWindow,
+    PublishesTiers,
+    Tabulated,
+)
+from models.mechanisms.correlated import Correlated, CorrelatedSteps
+from models.mechanisms.designs import NO_DESIGNS, Designs
 from models.mechanisms.gaussian import Gaussian
 from models.mechanisms.raw import Raw
 from models.mechanisms.registry import MECHANISMS, parse
@@ -13,17 +23,21 @@ from models.mechanisms.tiered import Tiered
 
 __all__ = [
     "MECHANISMS",
+    "NO_DESIGNS",
     "Correlated",
     "CorrelatedSteps",
+    "Designs",
     "DrawnPerWindow",
     "Gaussian",
     "Mechanism",
     "MechanismType",
+    "NoiseFamily",
     "NoiseLaw",
     "NoiseWindow",
+    "PublishesTiers",
     "Raw",
     "Suppressed",
+    "Tabulated",
     "Tiered",
-    "know_design",
     "parse",
 ]

@@ -1,13 +1,21 @@
-"""The verbs every release mechanism has. One mechanism is one file; accountants ask only these questions."""
+"""The verbs every release mechanism has. One mechanism is one file; accountants ask only these questions.
+
+:class:`Mechanism` is what all of them answer. :class:`Tabulated`, :class:`DrawnPerWindow` and
+:class:`PublishesTiers` are abilities that some have besides; nobody asks for a mechanism's class.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
+
+from models.mechanisms.designs import NO_DESIGNS, Designs
+from models.noise import InformationTable, binary_entropy
 
 
 @dataclass(frozen=True)
@@ -22,6 +30,30 @@ class NoiseLaw:
     first: int
     probabilities: NDArray[np.float64]
     truncated_mass: float
+
+    def expected_size(self) -> float:
+        """Expected absolute noise, in people."""
+        return float(np.sum(np.abs(self._values()) * self.probabilities))
+
+    def variance(self) -> float:
+        """Variance of the noise, which is symmetric about zero."""
+        return float(np.sum(self._values() ** 2 * self.probabilities))
+
+    def _values(self) -> NDArray[np.float64]:
+        return self.first + np.arange(self.probabilities.size, dtype=np.float64)
+
+
+class NoiseFamily(StrEnum):
+    """The textbook law that a mechanism's noise follows, for readers with a sharper theorem for it.
+
+    A reader without one asks the mechanism's verbs, which hold for any noise.
+    """
+
+    NONE = "none"  # raw, or nothing released
+    DISCRETE_GAUSSIAN = "discrete Gaussian"
+    CONTINUOUS_GAUSSIAN = "continuous Gaussian"  # drawn so, and rounded
+    GEOMETRIC = "two-sided geometric"
+    OTHER = "other"
 
 
 @dataclass(frozen=True)
@@ -48,6 +80,42 @@ class DrawnPerWindow(Protocol):
     def noise_window(self) -> NoiseWindow:
         """Which window, and where in it the step is."""
 
+    def covariance_at(self, position: int) -> float:
+        """Covariance of this step's noise with that of another step of the window, before rounding."""
+
+
+@runtime_checkable
+class Tabulated(Protocol):
+    """A noised mechanism whose information about one person can be looked up, in kernels too."""
+
+    __slots__ = ()
+
+    def information_table(self) -> InformationTable:
+        """Upper bounds of :meth:`information` on a grid of [0, 1/2], for look-up in kernels."""
+
+    def information(self, probability: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Information (nats) between being counted, with ``probability``, and what is published; any shape.
+
+        At most 1e-4 relative above the exact one, never above the entropy ``h(p)``.
+        """
+        p = np.clip(probability, 0.0, 1.0)
+        smaller = np.minimum(p, 1.0 - p)
+        table = self.information_table()
+        above = np.interp(smaller, table.grid, table.information_nats)
+        return np.minimum(above, binary_entropy(smaller))
+
+
+@runtime_checkable
+class PublishesTiers(Protocol):
+    """A mechanism that publishes one count for several tiers of recipients."""
+
+    @property
+    def tiers(self) -> tuple[tuple[str, float], ...]:
+        """Pairs of name and epsilon (nats), least informed first."""
+
+    def publish_tiers(self, counts: NDArray[np.int64], words: NDArray[np.uint64]) -> NDArray[np.int64]:
+        """Every tier's values (n, tiers) of counts (n,) for uniform bits ``words`` (n, 2)."""
+
 
 @runtime_checkable
 class Mechanism(Protocol):
@@ -71,6 +139,10 @@ class Mechanism(Protocol):
     @property
     def is_exact(self) -> bool:
         """True when the count is published as it is."""
+
+    @property
+    def noise_family(self) -> NoiseFamily:
+        """Which law the noise follows."""
 
     def publish(self, counts: NDArray[np.int64], words: NDArray[np.uint64]) -> NDArray[np.int64] | None:
         """Published values of a batch of counts.
@@ -106,6 +178,12 @@ class Mechanism(Protocol):
     def zcdp_rho(self) -> float:
         """zCDP cost of one release at sensitivity one: inf for raw, 0 for suppressed."""
 
+    def pure_epsilon(self) -> float:
+        """Pure epsilon (nats) of one release at sensitivity one: inf if none holds, 0 for suppressed."""
+
+    def gaussian_variance(self) -> float | None:
+        """Variance of the Gaussian law that the noise comes from, 0 without noise; None for other noise."""
+
 
 class MechanismType(Protocol):
     """What the registry needs of a mechanism's class."""
@@ -114,5 +192,12 @@ class MechanismType(Protocol):
     def name(self) -> str:
         """The name in messages, schedules and metrics."""
 
-    def from_parameters(self, parameters: Mapping[str, object]) -> Mechanism:
-        """The mechanism with these parameters; :class:`MechanismError` when they are not its own."""
+    @property
+    def parameter_names(self) -> tuple[str, ...]:
+        """Its parameters beside the mechanism's name in a release."""
+
+    def from_parameters(self, parameters: Mapping[str, object], designs: Designs = NO_DESIGNS) -> Mechanism:
+        """The mechanism with these parameters; :class:`MechanismError` when they are not its own.
+
+        ``designs`` are the deployment's, for a mechanism whose parameters name one.
+        """

@@ -14,33 +14,23 @@ from scipy.special import ndtr
 
 from models.exceptions import MechanismError
 from models.keys import expand_words
-from models.mechanisms.base import NoiseLaw, NoiseWindow
+from models.mechanisms.base import NoiseFamily, NoiseLaw, NoiseWindow, Tabulated
+from models.mechanisms.designs import NO_DESIGNS, Designs
 from models.mechanisms.parameters import number, refuse_unknown
 from models.noise import (
     CorrelatedNoise,
     InformationTable,
     binary_channel_information_table,
-    binary_entropy,
     continuous_gaussian_information_table,
 )
 
 _REACH = 8.5  # standard deviations: draws have 53 bits, nothing lies beyond 8.3
-_ALWAYS_TOLD = 1e-300  # the crossover of a channel that keeps nothing back
+_REVEALED = 1e-300  # the crossover of a channel that keeps nothing back
 _LEAST_SIGMA = 0.05  # below it independent noise is accounted as none
-_KNOWN: dict[int, CorrelatedNoise] = {}
-
-
-def know_design(noise: CorrelatedNoise) -> CorrelatedNoise:
-    """Make a design known, so that messages and schedules can name it by its number; returns it.
-
-    A design is too large for a message. Numbers are made of the design itself, so knowing more designs never
-    changes what a message means.
-    """
-    return _KNOWN.setdefault(noise.design, noise)
 
 
 @dataclass(frozen=True, slots=True)
-class Correlated:
+class Correlated(Tabulated):
     """Gaussian noise correlated over the steps of a noise window, rounded to an integer; ``position`` in it.
 
     What accountants ask is answered for *independent* Gaussian noise of the variance
@@ -49,44 +39,42 @@ class Correlated:
     part the step is accounted as raw.
     """
 
-    design: int
+    noise: CorrelatedNoise = field(repr=False, compare=False)
     position: int
-    noise: CorrelatedNoise = field(init=False, repr=False, compare=False)
+    design: int = field(init=False)
     name: ClassVar[str] = "correlated"
+    parameter_names: ClassVar[tuple[str, ...]] = ("design", "position")
     is_released: ClassVar[bool] = True
+    noise_family: ClassVar[NoiseFamily] = NoiseFamily.CONTINUOUS_GAUSSIAN
 
     def __post_init__(self) -> None:
-        """:class:`MechanismError` for a design nobody made known, or a step outside of its window."""
-        if self.design not in _KNOWN:
+        """:class:`MechanismError` for a step outside of its window; equal designs make equal mechanisms."""
+        if not 0 <= self.position < self.noise.steps:
             raise MechanismError(
-                "a design of correlated noise must be known to this process",
-                self.design,
-                "name the file of its covariance in the settings (release.covariance) or --covariance",
-            )
-        noise = _KNOWN[self.design]
-        if not 0 <= self.position < noise.steps:
-            raise MechanismError(
-                f"position must lie in 0..{noise.steps - 1}, the steps of the noise window",
+                f"position must lie in 0..{self.noise.steps - 1}, the steps of the noise window",
                 self.position,
                 "use the step modulo the window's length",
             )
-        object.__setattr__(self, "noise", noise)
+        object.__setattr__(self, "design", self.noise.design)
 
     @classmethod
     def of(cls, noise: CorrelatedNoise, step: int) -> Correlated:
         """The mechanism of a step, windows following one another from step 0."""
-        return cls(know_design(noise).design, step % noise.steps)
+        return cls(noise, step % noise.steps)
 
     @classmethod
-    def from_parameters(cls, parameters: Mapping[str, object]) -> Correlated:
-        """From ``{"design": number, "position": step}``; :class:`MechanismError` for anything else."""
-        refuse_unknown(cls.name, parameters, ("design", "position"))
+    def from_parameters(cls, parameters: Mapping[str, object], designs: Designs = NO_DESIGNS) -> Correlated:
+        """From ``{"design": number, "position": step}``; :class:`MechanismError` for anything else.
+
+        ``designs`` has the one of that number.
+        """
+        refuse_unknown(cls.name, parameters, cls.parameter_names)
         design, position = (number(cls.name, parameters, key) for key in ("design", "position"))
         if design != int(design) or position != int(position):
             raise MechanismError(
                 "design and position must be integers", (design, position), "copy them from the release"
             )
-        return cls(int(design), int(position))
+        return cls(designs.find(int(design)), int(position))
 
     @property
     def parameters(self) -> Mapping[str, float]:
@@ -102,6 +90,10 @@ class Correlated:
     def noise_window(self) -> NoiseWindow:
         """Which noise vector is meant: the same for all steps of the window."""
         return NoiseWindow(self.position, self.noise.steps, {"design": float(self.design)})
+
+    def covariance_at(self, position: int) -> float:
+        """The covariance's entry for this step and another one of the window."""
+        return float(self.noise.covariance[self.position, position])
 
     def publish(self, counts: NDArray[np.int64], words: NDArray[np.uint64]) -> NDArray[np.int64]:
         """Counts (n,) plus this step's share of the vectors that ``words`` (n, 2), one a window, begin."""
@@ -128,37 +120,31 @@ class Correlated:
         return inf if sigma == 0.0 else 1.0 / (2.0 * sigma**2)
 
     def information_table(self) -> InformationTable:
-        """Upper bounds of :meth:`information` on a grid of [0, 1/2], for look-up in kernels."""
+        """Information through the independent part."""
         return _information_table(self._independent_sigma(), self.noise.realisation_mass(self.position))
-
-    def information(self, probability: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Information (nats) through the independent part, never above the entropy ``h(p)``; any shape."""
-        p = np.clip(probability, 0.0, 1.0)
-        smaller = np.minimum(p, 1.0 - p)
-        table = self.information_table()
-        return np.minimum(np.interp(smaller, table.grid, table.information_nats), binary_entropy(smaller))
 
     def expected_absolute_error(self) -> float:
         """Expected size of this step's noise, in people."""
-        values, probabilities = self._values()
-        return float(np.sum(np.abs(values) * probabilities))
+        return self.noise_law().expected_size()
 
     def variance(self) -> float:
         """Variance of this step's rounded noise: the covariance's diagonal entry, and 1/12 or so."""
-        values, probabilities = self._values()
-        return float(np.sum(values**2 * probabilities))
+        return self.noise_law().variance()
 
     def zcdp_rho(self) -> float:
         """``1 / (2 sigma^2)`` of the independent part: adds up over the steps of a window too."""
         return self.divergence()
 
-    def _values(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Values of this step's noise and their probabilities."""
-        law = self.noise_law()
-        return law.first + np.arange(law.probabilities.size, dtype=np.float64), law.probabilities
+    def pure_epsilon(self) -> float:
+        """Infinite: of Gaussian noise, however large."""
+        return inf
+
+    def gaussian_variance(self) -> float:
+        """The covariance's diagonal entry."""
+        return self.covariance_at(self.position)
 
     def _sigma(self) -> float:
-        return sqrt(float(self.noise.covariance[self.position, self.position]))
+        return sqrt(self.gaussian_variance())
 
     def _independent_sigma(self) -> float:
         sigma = sqrt(float(self.noise.independent_variance[self.position]))
@@ -190,5 +176,5 @@ def _marginal_law(sigma: float, realisation_mass: float) -> NoiseLaw:
 @lru_cache(maxsize=1024)
 def _information_table(sigma: float, realisation_mass: float) -> InformationTable:
     if sigma == 0.0:
-        return binary_channel_information_table(_ALWAYS_TOLD, 0.0)
+        return binary_channel_information_table(_REVEALED, 0.0)
     return continuous_gaussian_information_table(sigma, realisation_mass)

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import lru_cache
-from math import inf, nextafter
+from math import inf
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from models.mechanisms.base import NoiseLaw
+from models.mechanisms.base import NoiseFamily, NoiseLaw, Tabulated
+from models.mechanisms.designs import NO_DESIGNS, Designs
 from models.mechanisms.parameters import number, refuse_unknown
 from models.noise import (
-    TOTAL,
     InformationTable,
-    binary_entropy,
     check_sigma,
     discrete_gaussian_table,
     large_sigma_information_table,
@@ -28,13 +26,15 @@ _EXACT_SUMS_UP_TO_SIGMA = 64.0  # beyond, p(1-p)/(2 sigma^2) is within 1/(8 sigm
 
 
 @dataclass(frozen=True, slots=True)
-class Gaussian:
+class Gaussian(Tabulated):
     """Discrete Gaussian noise of scale ``sigma`` people, 0.05..10 000 (Canonne, Kamath, Steinke 2020)."""
 
     sigma: float
     name: ClassVar[str] = "gaussian"
+    parameter_names: ClassVar[tuple[str, ...]] = ("sigma",)
     is_released: ClassVar[bool] = True
     is_exact: ClassVar[bool] = False
+    noise_family: ClassVar[NoiseFamily] = NoiseFamily.DISCRETE_GAUSSIAN
 
     def __post_init__(self) -> None:
         """:class:`MechanismError` when sigma has no table; equal sigmas make equal mechanisms."""
@@ -42,9 +42,9 @@ class Gaussian:
         object.__setattr__(self, "sigma", float(self.sigma))
 
     @classmethod
-    def from_parameters(cls, parameters: Mapping[str, object]) -> Gaussian:
+    def from_parameters(cls, parameters: Mapping[str, object], designs: Designs = NO_DESIGNS) -> Gaussian:
         """From ``{"sigma": number}``; :class:`MechanismError` for anything else."""
-        refuse_unknown(cls.name, parameters, ("sigma",))
+        refuse_unknown(cls.name, parameters, cls.parameter_names)
         return cls(number(cls.name, parameters, "sigma"))
 
     @property
@@ -62,13 +62,8 @@ class Gaussian:
         return NoiseLaw(-table.last, table.probabilities, table.truncated_mass)
 
     def reveal_probability(self) -> float:
-        """The probability of zero: a unimodal integer noise's total variation to itself shifted by one.
-
-        Table and ideal law are both unimodal; with the truncated mass added the result holds for either.
-        """
-        table = discrete_gaussian_table(self.sigma)
-        exact = Fraction(table.units[0], TOTAL) + Fraction(table.truncated_mass)
-        return min(1.0, nextafter(float(exact), inf))
+        """The probability of zero, of the table or the ideal law: both are unimodal."""
+        return discrete_gaussian_table(self.sigma).reveal_probability()
 
     def divergence(self) -> float:
         """``1 / (2 sigma^2)`` nats, exactly, at shift one, of the ideal law: its log-ratio is linear.
@@ -79,19 +74,8 @@ class Gaussian:
         return 1.0 / (2.0 * self.sigma**2)
 
     def information_table(self) -> InformationTable:
-        """Upper bounds of :meth:`information` on a grid of [0, 1/2], for look-up in kernels."""
+        """Information of the discrete law itself."""
         return _information_table(self.sigma)
-
-    def information(self, probability: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Information (nats) between being counted, with ``probability``, and the published value; any shape.
-
-        Of the discrete law itself, at most 1e-4 relative above it; never above the entropy ``h(p)``.
-        """
-        p = np.clip(probability, 0.0, 1.0)
-        smaller = np.minimum(p, 1.0 - p)
-        table = self.information_table()
-        above = np.interp(smaller, table.grid, table.information_nats)
-        return np.minimum(above, binary_entropy(smaller))
 
     def expected_absolute_error(self) -> float:
         """Expected size of the noise, in people."""
@@ -99,24 +83,24 @@ class Gaussian:
 
     def variance(self) -> float:
         """Variance of the noise: at most ``sigma^2``, and very near it for sigma above 1."""
-        values, probabilities = _law(self.sigma)
-        return float(np.sum(values**2 * probabilities))
+        return self.noise_law().variance()
 
     def zcdp_rho(self) -> float:
         """``1 / (2 sigma^2)`` for a count that one person changes by one (Canonne et al., theorem 4)."""
         return self.divergence()
 
+    def pure_epsilon(self) -> float:
+        """Infinite: of Gaussian noise, however large."""
+        return inf
 
-def _law(sigma: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Values of the noise and their probabilities."""
-    table = discrete_gaussian_table(sigma)
-    return np.arange(-table.last, table.last + 1, dtype=np.float64), table.probabilities
+    def gaussian_variance(self) -> float:
+        """``sigma^2``, of the continuous law."""
+        return self.sigma**2
 
 
 @lru_cache(maxsize=1024)
 def _expected_absolute_error(sigma: float) -> float:
-    values, probabilities = _law(sigma)
-    return float(np.sum(np.abs(values) * probabilities))
+    return Gaussian(sigma).noise_law().expected_size()
 
 
 @lru_cache(maxsize=64)

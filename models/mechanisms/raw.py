@@ -10,7 +10,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from models.mechanisms.base import NoiseLaw
+from models.mechanisms.base import NoiseFamily, NoiseLaw
+from models.mechanisms.designs import NO_DESIGNS, Designs
 from models.mechanisms.parameters import refuse_unknown
 from models.noise import binary_entropy
 
@@ -20,11 +21,13 @@ class Raw:
     """Publishes the count itself: no differential privacy, and all the information there is."""
 
     name: ClassVar[str] = "raw"
+    parameter_names: ClassVar[tuple[str, ...]] = ()
     is_released: ClassVar[bool] = True
     is_exact: ClassVar[bool] = True
+    noise_family: ClassVar[NoiseFamily] = NoiseFamily.NONE
 
     @classmethod
-    def from_parameters(cls, parameters: Mapping[str, object]) -> Raw:
+    def from_parameters(cls, parameters: Mapping[str, object], designs: Designs = NO_DESIGNS) -> Raw:
         """Raw has no parameters; :class:`MechanismError` if any is given."""
         refuse_unknown(cls.name, parameters)
         return cls()
@@ -65,3 +68,11 @@ class Raw:
     def zcdp_rho(self) -> float:
         """Infinite: no differential privacy."""
         return inf
+
+    def pure_epsilon(self) -> float:
+        """Infinite: no differential privacy."""
+        return inf
+
+    def gaussian_variance(self) -> float:
+        """0: no noise."""
+        return 0.0

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from models.exceptions import MechanismError
 from models.mechanisms.base import Mechanism, MechanismType
 from models.mechanisms.correlated import Correlated
+from models.mechanisms.designs import NO_DESIGNS, Designs
 from models.mechanisms.gaussian import Gaussian
 from models.mechanisms.parameters import suggest
 from models.mechanisms.raw import Raw
@@ -23,9 +24,10 @@ _TYPES: tuple[MechanismType, ...] = (
 MECHANISMS: Mapping[str, MechanismType] = {kind.name: kind for kind in _TYPES}
 
 
-def parse(name: str, parameters: Mapping[str, object]) -> Mechanism:
+def parse(name: str, parameters: Mapping[str, object], designs: Designs = NO_DESIGNS) -> Mechanism:
     """The mechanism a message or schedule names, e.g. ``parse("gaussian", {"sigma": 1.0})``.
 
+    ``designs`` are the noise designs that parameters may name by number.
     :class:`MechanismError` for an unknown name or parameter, with the closest known one, and for a value out
     of range.
     """
@@ -33,4 +35,4 @@ def parse(name: str, parameters: Mapping[str, object]) -> Mechanism:
         raise MechanismError(
             f"a mechanism must be one of {', '.join(MECHANISMS)}", repr(name), suggest(name, MECHANISMS)
         )
-    return MECHANISMS[name].from_parameters(parameters)
+    return MECHANISMS[name].from_parameters(parameters, designs)

@@ -10,6 +10,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from models.mechanisms.base import NoiseFamily
+from models.mechanisms.designs import NO_DESIGNS, Designs
 from models.mechanisms.parameters import refuse_unknown
 
 
@@ -18,11 +20,13 @@ class Suppressed:
     """Publishes nothing, whatever was counted."""
 
     name: ClassVar[str] = "suppressed"
+    parameter_names: ClassVar[tuple[str, ...]] = ()
     is_released: ClassVar[bool] = False
     is_exact: ClassVar[bool] = False
+    noise_family: ClassVar[NoiseFamily] = NoiseFamily.NONE
 
     @classmethod
-    def from_parameters(cls, parameters: Mapping[str, object]) -> Suppressed:
+    def from_parameters(cls, parameters: Mapping[str, object], designs: Designs = NO_DESIGNS) -> Suppressed:
         """Suppression has no parameters; :class:`MechanismError` if any is given."""
         refuse_unknown(cls.name, parameters)
         return cls()
@@ -63,3 +67,11 @@ class Suppressed:
     def zcdp_rho(self) -> float:
         """0: nothing is spent."""
         return 0.0
+
+    def pure_epsilon(self) -> float:
+        """0: nothing is spent."""
+        return 0.0
+
+    def gaussian_variance(self) -> None:
+        """There is no noise to have one."""
+        return

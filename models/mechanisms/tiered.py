@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import lru_cache
-from math import exp, inf, nextafter, tanh
+from math import exp, tanh
 from typing import ClassVar
 
 import numpy as np
@@ -15,13 +14,12 @@ from numpy.typing import NDArray
 
 from models.exceptions import MechanismError
 from models.keys import expand_words
-from models.mechanisms.base import NoiseLaw
+from models.mechanisms.base import NoiseFamily, NoiseLaw, Tabulated
+from models.mechanisms.designs import NO_DESIGNS, Designs
 from models.mechanisms.parameters import number, suggest
 from models.noise import (
-    TOTAL,
     InformationTable,
     binary_channel_information_table,
-    binary_entropy,
     chain_noise,
     check_epsilon,
     check_levels,
@@ -33,7 +31,7 @@ _TIER_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,31}")
 
 
 @dataclass(frozen=True, slots=True)
-class Tiered:
+class Tiered(Tabulated):
     """The same count for several tiers of recipients: ``tiers`` are pairs of name and epsilon (nats), rising.
 
     Everything an accountant asks is answered for the best-informed tier: by the chain, all tiers together
@@ -42,8 +40,10 @@ class Tiered:
 
     tiers: tuple[tuple[str, float], ...]
     name: ClassVar[str] = "tiered"
+    parameter_names: ClassVar[tuple[str, ...]] = ()  # one a tier, named by it
     is_released: ClassVar[bool] = True
     is_exact: ClassVar[bool] = False
+    noise_family: ClassVar[NoiseFamily] = NoiseFamily.GEOMETRIC
 
     def __post_init__(self) -> None:
         """:class:`MechanismError` for names or levels that cannot be; equal tiers make equal mechanisms."""
@@ -58,7 +58,7 @@ class Tiered:
         object.__setattr__(self, "tiers", tuple(ordered))
 
     @classmethod
-    def from_parameters(cls, parameters: Mapping[str, object]) -> Tiered:
+    def from_parameters(cls, parameters: Mapping[str, object], designs: Designs = NO_DESIGNS) -> Tiered:
         """From ``{"epsilon_public": 0.3, "epsilon_partner": 1.0}``; :class:`MechanismError` otherwise."""
         for key in parameters:
             if not key.startswith(_PREFIX):
@@ -96,29 +96,16 @@ class Tiered:
         return NoiseLaw(-table.last, table.probabilities, table.truncated_mass)
 
     def reveal_probability(self) -> float:
-        """The probability of zero, ``tanh(epsilon / 2)``: unimodal noise's total variation at shift one."""
-        table = geometric_table(self.epsilon)
-        exact = Fraction(table.units[0], TOTAL) + Fraction(table.truncated_mass)
-        return min(1.0, nextafter(float(exact), inf))
+        """The probability of zero, ``tanh(epsilon / 2)``: the noise is unimodal."""
+        return geometric_table(self.epsilon).reveal_probability()
 
     def divergence(self) -> float:
         """``epsilon tanh(epsilon / 2)`` nats at shift one, of the ideal law: its log-ratio is +-epsilon."""
         return self.epsilon * tanh(self.epsilon / 2.0)
 
     def information_table(self) -> InformationTable:
-        """Upper bounds of :meth:`information` on a grid of [0, 1/2], for look-up in kernels."""
+        """Information that all tiers' values give together."""
         return _information_table(self.epsilon)
-
-    def information(self, probability: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Information (nats) between being counted, with ``probability``, and all tiers' values; any shape.
-
-        At most 1e-4 relative above the exact one, never above the entropy ``h(p)``.
-        """
-        p = np.clip(probability, 0.0, 1.0)
-        smaller = np.minimum(p, 1.0 - p)
-        table = self.information_table()
-        above = np.interp(smaller, table.grid, table.information_nats)
-        return np.minimum(above, binary_entropy(smaller))
 
     def expected_absolute_error(self) -> float:
         """Expected size of the best-informed tier's noise, in people."""
@@ -138,6 +125,14 @@ class Tiered:
         ``epsilon^2 / 2`` (Bun, Steinke, "Concentrated Differential Privacy", 2016, proposition 1.4).
         """
         return self.divergence()
+
+    def pure_epsilon(self) -> float:
+        """The best-informed tier's level."""
+        return self.epsilon
+
+    def gaussian_variance(self) -> None:
+        """The noise is not Gaussian."""
+        return
 
 
 def tier_error(epsilon: float) -> float:

@@ -51,6 +51,14 @@ class IntegerTable:
         side = np.array([unit / TOTAL for unit in self.units])
         return np.concatenate((side[:0:-1], side))
 
+    def reveal_probability(self) -> float:
+        """Total variation between the noise and itself shifted by one: of unimodal noise, the mass of zero.
+
+        Rounded up, the truncated mass added: so it holds for table and ideal law.
+        """
+        exact = Fraction(self.units[0], TOTAL) + Fraction(self.truncated_mass)
+        return min(1.0, math.nextafter(float(exact), math.inf))
+
     def sample(self, words: NDArray[np.uint64]) -> NDArray[np.int64]:
         """Noise (n,) for 128 uniform bits each: ``words`` (n, 2), high word first."""
         values = np.empty(words.shape[0], dtype=np.int64)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from models.exceptions import MechanismError, SensorError
 from models.keys import NoiseKey, batch_message, reading_message
-from models.mechanisms import DrawnPerWindow, Mechanism, NoiseWindow, Tiered
+from models.mechanisms import DrawnPerWindow, Mechanism, NoiseWindow, PublishesTiers
 
 MAX_COUNT = 2**53  # what every JSON reader takes as an integer; noise on top of it fits in 64 bits
 
@@ -81,7 +81,7 @@ def _published(
 ) -> Sequence[PublishedValue]:
     """The values of a batch of counts with one mechanism."""
     least = 0 if clamp_negative else np.iinfo(np.int64).min
-    if isinstance(mechanism, Tiered):
+    if isinstance(mechanism, PublishesTiers):
         names = [name for name, _ in mechanism.tiers]
         drawn = mechanism.publish_tiers(counts, words)
         rows = [dict(zip(names, row, strict=True)) for row in drawn.tolist()]

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from models.exceptions import SensorError
+from models.mechanisms import NO_DESIGNS, Designs
 from models.text import CloseNames
 
 
@@ -25,13 +26,14 @@ class Sensor:
 
 @dataclass(frozen=True)
 class SensorRegistry:
-    """Every sensor of a deployment, found by name.
+    """What a deployment's messages name: every sensor by its name, and ``designs`` of noise by number.
 
     Without a list of sensors each location has one of its own name (:meth:`one_per_location`).
     """
 
     location_names: tuple[str, ...]
     sensors: tuple[Sensor, ...]
+    designs: Designs = field(default=NO_DESIGNS, repr=False, compare=False)
     _by_name: Mapping[str, Sensor] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -65,6 +67,10 @@ class SensorRegistry:
         """A registry in which each location has a sensor of its own name."""
         names = tuple(location_names)
         return cls(names, tuple(Sensor(name, (index,)) for index, name in enumerate(names)))
+
+    def with_designs(self, more: Designs) -> SensorRegistry:
+        """The same sensors, and more noise designs."""
+        return replace(self, designs=self.designs.with_designs(more))
 
     def __contains__(self, name: str) -> bool:
         """Whether a sensor of this name exists."""

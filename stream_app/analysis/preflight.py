@@ -23,7 +23,7 @@ from stream_app.setup.sensor_files import load_registry
 from stream_app.setup.settings import Settings
 from stream_app.setup.settings_sources import load_settings
 from stream_app.steps.plan import first_slot_of, is_activations
-from stream_app.steps.policy import policy_from
+from stream_app.steps.policy import designs_of, policy_from
 from stream_app.steps.tier_views import tier_file
 from stream_app.watching.habits import basis_note, habits_warning
 from stream_app.wire.csv_messages import load_activations
@@ -95,11 +95,15 @@ def check_files(
     if registry is None:
         return preflight.findings
     preflight.findings += _about_sensors(str(path or "sensors"), registry, population)
+    known = registry
     if settings is not None:
         preflight.findings += _about_habits(settings, population)
-        preflight.load("release policy", lambda: policy_from(settings.release, registry))
+        designs = preflight.load("release policy", lambda: designs_of(settings.release))
+        if designs is not None:
+            preflight.load("release policy", lambda: policy_from(settings.release, registry))
+            known = registry.with_designs(designs)
     if schedule is not None:
-        preflight.findings += _about_schedule(preflight, settings, schedule, registry)
+        preflight.findings += _about_schedule(preflight, settings, schedule, known)
     return preflight.findings
 
 

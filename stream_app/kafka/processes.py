@@ -38,7 +38,7 @@ def run_release_worker(
     policy: Policy = configured
     fingerprint = None
     if schedule is not None:
-        known = load_schedule(schedule, deployment.registry)
+        known = load_schedule(schedule, deployment.vocabulary)
         _check_tiers(known, configured, deployment.topics.tiers)
         _check_first_slot(settings, known.first_slot)
         policy = following(known, configured)

@@ -93,7 +93,9 @@ def _detailed(
     for entry in entries:
         item = dict(_mapping(entry, f"a release of step {index}", '{"sensor": 3, "mechanism": "raw"}'))
         sensor = item.pop("sensor", None)
-        releases.append(SensorRelease(find_sensor(index, sensor, registry), _mechanism(index, item)))
+        releases.append(
+            SensorRelease(find_sensor(index, sensor, registry), _mechanism(index, item, registry))
+        )
     return tuple(releases)
 
 
@@ -105,7 +107,7 @@ def _flat(index: int, fields: Mapping[str, object], registry: SensorRegistry) ->
         raise ScheduleError(f"sensors of step {index} must be a list", repr(sensors), _FLAT_EXAMPLE)
     if not sensors and not item:
         return ()
-    mechanism = _mechanism(index, item)
+    mechanism = _mechanism(index, item, registry)
     return tuple(SensorRelease(find_sensor(index, sensor, registry), mechanism) for sensor in sensors)
 
 
@@ -132,7 +134,7 @@ def find_sensor(index: int, sensor: object, registry: SensorRegistry) -> Sensor:
     return found[0]
 
 
-def _mechanism(index: int, fields: Mapping[str, object]) -> mechanisms.Mechanism:
+def _mechanism(index: int, fields: Mapping[str, object], registry: SensorRegistry) -> mechanisms.Mechanism:
     """The mechanism of one release: its name and whatever parameters stand beside it."""
     parameters = dict(fields)
     name = parameters.pop("mechanism", None)
@@ -141,7 +143,7 @@ def _mechanism(index: int, fields: Mapping[str, object]) -> mechanisms.Mechanism
             f"step {index} must name a mechanism", repr(name), "write raw, gaussian with sigma, or suppressed"
         )
     try:
-        return mechanisms.parse(name, parameters)
+        return mechanisms.parse(name, parameters, registry.designs)
     except MechanismError as error:
         raise ScheduleError(f"step {index}: {error.must}", error.got, error.remedy) from error
 

@@ -30,7 +30,6 @@ ENVIRONMENT_PREFIX = "TALLYGUARD_"
 BUDGET = "budget"
 """The release mechanism of a deployment whose mechanisms are decided step by step."""
 
-MECHANISMS = ("raw", "gaussian", "suppressed", "tiered", "correlated")
 RawWish = Literal["allowed", "always", "never"]
 
 
@@ -43,6 +42,8 @@ def _split(value: object) -> object:
 
 def _mechanism_name(name: str | None) -> str | None:
     """A mechanism there is; ``ValueError`` with the closest one otherwise."""
+    from models.mechanisms import MECHANISMS
+
     known = (*MECHANISMS, BUDGET)
     if name is None or name in known:
         return name
@@ -79,10 +80,13 @@ class SensorPolicy(_Section):
 
     mechanism: MechanismName | None = Field(
         default=None,
-        description="raw, gaussian, suppressed, tiered or correlated; none = gaussian, or decided",
+        description="how it is released: raw, gaussian, suppressed, ...; none = gaussian, or decided",
     )
     sigma: float | None = Field(
         default=None, description="standard deviation of the gaussian mechanism, in people"
+    )
+    parameters: dict[str, float] = Field(
+        default_factory=dict, description="parameters of a mechanism that has no setting of its own for them"
     )
     sigmas: NumberList | None = Field(default=None, description="noises to choose from under a budget")
     max_sigma: float | None = Field(default=None, gt=0, description="noise beyond which nothing is better")
@@ -165,10 +169,13 @@ class ReleaseSettings(_Section):
 
     mechanism: MechanismName = Field(
         default="gaussian",
-        description="raw, gaussian, suppressed, tiered or correlated; budget = decided under release.budget",
+        description="raw, gaussian, suppressed, tiered, correlated, ...; budget = as release.budget decides",
     )
     sigma: float | None = Field(
         default=None, description="standard deviation of the gaussian mechanism, in people; 1 if not given"
+    )
+    parameters: dict[str, float] = Field(
+        default_factory=dict, description="parameters of a mechanism that has no setting of its own for them"
     )
     tiers: dict[str, float] = Field(
         default_factory=dict,
@@ -432,5 +439,5 @@ def policy_parameters(
     """Mechanism name and parameters of a policy; sigma is 1 where a gaussian does not say."""
     name, sigma = mechanism_of(policy, release), policy.sigma
     if sigma is None and name == "gaussian":
-        sigma = 1.0
-    return name, {} if sigma is None else {"sigma": sigma}
+        sigma = policy.parameters.get("sigma", 1.0)
+    return name, policy.parameters if sigma is None else {**policy.parameters, "sigma": sigma}

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.exceptions import TallyguardError
-from models.mechanisms import Suppressed, Tiered
+from models.mechanisms import PublishesTiers, Suppressed
 from models.releases import PublishedValue, SensorRelease, StepSchedule, TierValues
 from stream_app.exceptions import AccountingFailedError
 from stream_app.steps.intake import Intake, Receipt, refuse_waiting
@@ -249,19 +249,22 @@ def _sensor_value(release: SensorRelease, value: PublishedValue) -> SensorValue:
     name, mechanism = release.sensor.name, release.mechanism
     if value is None:
         return SensorValue(sensor=name, mechanism=_SUPPRESSED)
-    if isinstance(mechanism, Tiered) and isinstance(value, TierValues):
-        return _tiered_value(name, mechanism, value)
+    if isinstance(mechanism, PublishesTiers) and isinstance(value, TierValues):
+        return _tiered_value(release, mechanism.tiers, value)
     fields = {"sensor": name, "mechanism": mechanism.name, **mechanism.parameters, "value": value}
     return SensorValue.model_validate(fields)
 
 
-def _tiered_value(sensor: str, mechanism: Tiered, values: TierValues) -> SensorValue:
+def _tiered_value(
+    release: SensorRelease, levels: Sequence[tuple[str, float]], values: TierValues
+) -> SensorValue:
     """Every tier's value; the one for everybody is that of the least informed."""
-    tiers = {
-        name: TierValue.of(epsilon, values.drawn[name], values.told[name])
-        for name, epsilon in mechanism.tiers
-    }
+    tiers = {name: TierValue.of(epsilon, values.drawn[name], values.told[name]) for name, epsilon in levels}
     least = next(iter(tiers.values()))
     return SensorValue(
-        sensor=sensor, mechanism=mechanism.name, epsilon=least.epsilon, value=least.value, tiers=tiers
+        sensor=release.sensor.name,
+        mechanism=release.mechanism.name,
+        epsilon=least.epsilon,
+        value=least.value,
+        tiers=tiers,
     )

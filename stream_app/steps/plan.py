@@ -20,6 +20,7 @@ from stream_app.steps.policy import (
     Policy,
     ScheduledPolicy,
     announced_sensors,
+    designs_of,
     policy_from,
 )
 from stream_app.steps.tier_continuation import TierLevels
@@ -46,6 +47,7 @@ SHARPENED_UNASKED = 5_000
 def make_plan(settings: Settings, schedule: Path | None, population: Population) -> Plan:
     """Sensors, announcements and policy of a run with a schedule (JSON), activations (CSV) or neither."""
     registry = load_registry(settings.sensors, population.location_names)
+    registry = registry.with_designs(designs_of(settings.release))
     if schedule is None or is_activations(schedule):
         announced = {} if schedule is None else load_activations(schedule, registry)
         policy = policy_from(settings.release, registry, announced)

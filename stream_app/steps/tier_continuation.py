@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from models.keys import NoiseKey, batch_message, continuation_message
-from models.mechanisms import Tiered
+from models.mechanisms import PublishesTiers
 from models.noise import continued_value
 from models.releases import StepSchedule
 from stream_app.exceptions import TierContinuationError
@@ -36,7 +36,7 @@ class TierLevels:
             (step.step, release.sensor.name): dict(release.mechanism.tiers)
             for step in schedule
             for release in step.releases
-            if isinstance(release.mechanism, Tiered)
+            if isinstance(release.mechanism, PublishesTiers)
         }
         return cls(dict(deployment), scheduled)
 

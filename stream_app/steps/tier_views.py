@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from models.mechanisms import Suppressed, Tiered
+from models.mechanisms import PublishesTiers, Suppressed
 from stream_app.exceptions import SettingsError
 from stream_app.wire.messages import SensorValue, StepRelease
 
@@ -52,7 +52,7 @@ def tier_names(mechanisms: Iterable[object]) -> tuple[str, ...]:
     found = {
         tuple(name for name, _ in mechanism.tiers)
         for mechanism in mechanisms
-        if isinstance(mechanism, Tiered)
+        if isinstance(mechanism, PublishesTiers)
     }
     if len(found) > 1:
         raise SettingsError(

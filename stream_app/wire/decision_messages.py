@@ -6,7 +6,7 @@ import hashlib
 from functools import lru_cache
 
 from models import mechanisms
-from models.mechanisms import Mechanism
+from models.mechanisms import Designs, Mechanism
 from models.releases import SensorRegistry, SensorRelease, StepSchedule
 from stream_app.wire.messages import DecisionReason, SensorDecision, StepDecision
 
@@ -40,7 +40,7 @@ def schedule_of(decision: StepDecision, registry: SensorRegistry) -> StepSchedul
         tuple(
             SensorRelease(
                 registry.get(item.sensor),
-                _mechanism(item.mechanism, tuple(sorted(item.parameters.items()))),
+                _mechanism(item.mechanism, tuple(sorted(item.parameters.items())), registry.designs),
             )
             for item in decision.decisions
         ),
@@ -53,6 +53,6 @@ def fingerprint_of(schedule: StepSchedule) -> str:
 
 
 @lru_cache(maxsize=256)
-def _mechanism(name: str, parameters: tuple[tuple[str, float], ...]) -> Mechanism:
+def _mechanism(name: str, parameters: tuple[tuple[str, float], ...], designs: Designs) -> Mechanism:
     """One object per distinct mechanism, however many steps use it."""
-    return mechanisms.parse(name, dict(parameters))
+    return mechanisms.parse(name, dict(parameters), designs)

@@ -9,12 +9,13 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 
 from accounting.decisions import Because
 from models.exceptions import MOST_CHARACTERS, shortened
+from models.mechanisms import MECHANISMS
 
 MAX_COUNT = 2**40
 """The largest count a reading may carry: far above any crowd, far below what 64-bit noise can overflow."""
@@ -135,10 +136,12 @@ class SensorValue(BaseModel):
 
     A tiered release has ``tiers``, least informed first, in the log of the deployment, where ``value`` and
     ``epsilon`` are those of the least informed; in a tier's own file it has that tier's and no ``tiers``.
-    ``design`` and ``position`` name correlated noise and the step's place in its noise window.
+    ``design`` and ``position`` name correlated noise and the step's place in its noise window. Parameters of
+    mechanisms that have no field here stand beside them.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+    model_config = ConfigDict(extra="allow", frozen=True, strict=True)
+    __pydantic_extra__: dict[str, Finite] = Field(init=False)
 
     sensor: Name
     mechanism: Name
@@ -148,6 +151,15 @@ class SensorValue(BaseModel):
     position: int | None = None
     value: int | None = None
     tiers: Mapping[str, TierValue] | None = None
+
+    @model_validator(mode="after")
+    def _has_parameters_of_its_mechanism(self) -> Self:
+        """Nothing stands in it that the mechanism does not have."""
+        known = MECHANISMS[self.mechanism].parameter_names if self.mechanism in MECHANISMS else ()
+        unknown = sorted(self.__pydantic_extra__.keys() - set(known))
+        if unknown:
+            raise ValueError(f"{self.mechanism!r} must have no parameter {unknown[0]!r}")
+        return self
 
 
 class StepRelease(_Message):

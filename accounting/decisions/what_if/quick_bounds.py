@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accounting.continuous.horizon_kernel import UNITS_PER_NAT
-from accounting.exposure.step_information import SensorInformation, Tabulated
-from models.mechanisms import Mechanism, Raw
+from accounting.exposure.step_information import SensorInformation
+from models.mechanisms import Mechanism, Raw, Tabulated
 from models.noise import binary_entropy
 from models.releases import Sensor, StepSchedule
 

@@ -2,11 +2,10 @@
 
 from accounting.exposure.step_information.observation import (
     StepObservation,
-    Tabulated,
     nothing_seen,
     observe,
     view_of,
 )
 from accounting.exposure.step_information.sensor_information import SensorInformation
 
-__all__ = ["SensorInformation", "StepObservation", "Tabulated", "nothing_seen", "observe", "view_of"]
+__all__ = ["SensorInformation", "StepObservation", "nothing_seen", "observe", "view_of"]

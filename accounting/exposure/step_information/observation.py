@@ -12,13 +12,12 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import chain
 from math import exp
-from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from accounting.exposure.step_information.step_terms_kernel import StepView
-from models.mechanisms import DrawnPerWindow, Mechanism
+from models.mechanisms import DrawnPerWindow, Mechanism, Tabulated
 from models.noise import InformationTable, truncation_information_nats
 from models.releases import SensorRelease, StepSchedule
 
@@ -85,14 +84,6 @@ class StepObservation:
             is_disjoint=len(set(members)) == len(members),
             is_raw=self.is_raw,
         )
-
-
-@runtime_checkable
-class Tabulated(Protocol):
-    """A noised mechanism whose information about one person can be looked up in a kernel."""
-
-    def information_table(self) -> InformationTable:
-        """Upper bounds on a grid of the probability of being counted."""
 
 
 def _truncation_nats(mechanism: Mechanism) -> float:

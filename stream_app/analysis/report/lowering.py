@@ -14,7 +14,7 @@ from pathlib import Path
 from accounting.audit import ReleaseShare, explain
 from accounting.exposure import Exposure
 from accounting.settings import HorizonSettings
-from models.mechanisms import Gaussian, Mechanism, Suppressed
+from models.mechanisms import NO_DESIGNS, Designs, Gaussian, Mechanism, Suppressed
 from models.priors import Population
 from models.releases import Schedule, SensorRegistry, SensorRelease, StepSchedule
 from stream_app.analysis.accounted_again import account, read_decisions
@@ -25,7 +25,7 @@ from stream_app.setup.run_folder.run_settings import check_belongs
 from stream_app.setup.sensor_files import load_registry
 from stream_app.setup.settings import Settings
 from stream_app.steps.plan import sharpens
-from stream_app.steps.policy import policy_from
+from stream_app.steps.policy import designs_of
 from stream_app.watching.people import NATS_PER_BIT
 from stream_app.wire.messages import WorstMoment
 
@@ -108,11 +108,13 @@ class _Window:
         return Exposure.of(self.population.chain(self.person), schedule, self.population.location_count)
 
 
-def load_priors(folder: Path, settings: Settings, population: Population) -> Priors:
+def load_priors(
+    folder: Path, settings: Settings, population: Population, designs: Designs = NO_DESIGNS
+) -> Priors:
     """What a run had, as its settings name it; :class:`RunChangedError` for other priors or sensors."""
     registry = load_registry(settings.sensors, population.location_names)
     check_belongs(folder, population, registry)
-    policy_from(settings.release, registry)  # makes a noise design known that the log names by number
+    registry = registry.with_designs(designs_of(settings.release)).with_designs(designs)
     pseudonyms = load_keys(settings, folder).pseudonyms.pseudonyms(population.people)
     return Priors(population, registry, pseudonyms, sharpens(settings, len(population)))
 

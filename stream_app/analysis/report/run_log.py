@@ -11,8 +11,7 @@ from typing import Any
 
 from accounting.ledgers import PrivacyAccount, ZcdpSpend
 from accounting.settings import HorizonSettings, RiskBudget
-from models.mechanisms import Mechanism, know_design, parse
-from models.noise import CorrelatedNoise
+from models.mechanisms import NO_DESIGNS, Designs, Mechanism, parse
 from models.releases import Sensor, SensorRelease
 from stream_app.exceptions import OutputError
 from stream_app.setup.run_folder.run_settings import load_account, load_run
@@ -101,27 +100,29 @@ class RunLog:
         )
 
 
-def read_run(folder: Path, most_exposed: int = 10) -> RunLog:
-    """Read an output folder; :class:`OutputError` where it is not one or has no closed step."""
+def read_run(folder: Path, most_exposed: int = 10, designs: Designs = NO_DESIGNS) -> RunLog:
+    """Read an output folder; :class:`OutputError` where it is not one or has no closed step.
+
+    ``designs`` of noise are those that the log may name beside the run's own.
+    """
     settings = load_run(folder)
-    _know_design(settings)
+    designs = designs.with_designs(_own_design(settings))
     summaries = tuple(_summaries(folder / "risks.jsonl"))
     if not summaries and settings.get("people") != 0:
         raise OutputError(f"{folder} must hold at least one closed step", "none", "let the run go on first")
     exposed = summaries[-1].worst[:most_exposed] if summaries else ()
     log = folder / "decisions.jsonl"
-    sensors, releases = _sensors(_decisions(log), settings.get("delta", _DELTA))
+    sensors, releases = _sensors(_decisions(log), settings.get("delta", _DELTA), designs)
     reasons = {decision.step: decision.why for decision in _decisions(log) if decision.why is not None}
     rejected = sum(1 for _ in _lines(folder / "rejected.jsonl"))
     account = load_account(folder)
     return RunLog(settings, summaries, exposed, sensors, releases, rejected, reasons, account)
 
 
-def _know_design(settings: Mapping[str, Any]) -> None:
+def _own_design(settings: Mapping[str, Any]) -> Designs:
     """The noise design of the run, if its file is still there; the log names it by a number only."""
     covariance = settings.get("release", {}).get("covariance")
-    if covariance is not None and Path(covariance).exists():
-        know_design(CorrelatedNoise.load(Path(covariance)))
+    return Designs.load([Path(covariance)] if covariance is not None and Path(covariance).exists() else [])
 
 
 def _summaries(path: Path) -> Iterator[RiskSummary]:
@@ -136,7 +137,9 @@ def _decisions(path: Path) -> Iterator[StepDecision]:
     return map(StepDecision.model_validate_json, _lines(path))
 
 
-def _sensors(steps: Iterable[StepDecision], delta: float) -> tuple[tuple[SensorLog, ...], Mapping[str, int]]:
+def _sensors(
+    steps: Iterable[StepDecision], delta: float, designs: Designs
+) -> tuple[tuple[SensorLog, ...], Mapping[str, int]]:
     """Each sensor's releases, and how many there were of each mechanism."""
     count: Counter[str] = Counter()
     mechanisms: Counter[str] = Counter()
@@ -146,7 +149,7 @@ def _sensors(steps: Iterable[StepDecision], delta: float) -> tuple[tuple[SensorL
         for decision in step.decisions:
             count[decision.sensor] += 1
             mechanisms[decision.mechanism] += 1
-            mechanism = last[decision.sensor] = parse(decision.mechanism, decision.parameters)
+            mechanism = last[decision.sensor] = parse(decision.mechanism, decision.parameters, designs)
             release = SensorRelease(Sensor(decision.sensor, (0,)), mechanism)
             spent.setdefault(decision.sensor, ZcdpSpend()).add([release])
     logs = (

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from models.mechanisms import NO_DESIGNS, Designs
 from stream_app.analysis.report.lowering import Priors, lowering
 from stream_app.analysis.report.page import audit_report, run_report
 from stream_app.analysis.report.pdf import SUFFIX, pdf_of
@@ -28,17 +29,22 @@ def write_report(
 
 
 def make_report(
-    source: Path, most_exposed: int = 10, now: datetime | None = None, priors: Priors | None = None
+    source: Path,
+    most_exposed: int = 10,
+    now: datetime | None = None,
+    priors: Priors | None = None,
+    designs: Designs = NO_DESIGNS,
 ) -> str:
     """The report of a run's folder or of an audit's JSON, as HTML.
 
     With the run's ``priors`` it says which sensors told most about the most exposed, and what less would do.
-    :class:`OutputError` where ``source`` is neither.
+    ``designs`` of noise are those that the log may name beside the run's own. :class:`OutputError` where
+    ``source`` is neither.
     """
     moment = now or datetime.now(UTC)
     made = f"Made {moment:%Y-%m-%d %H:%M} UTC by tallyguard {own_version()} from {source.name}."
     if source.is_dir():
-        log = read_run(source, most_exposed)
+        log = read_run(source, most_exposed, designs)
         return run_report(log, made, None if priors is None else lowering(source, log, priors))
     return audit_report(_read_audit(source), made)
 

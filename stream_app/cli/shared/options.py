@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from accounting.settings import HORIZON, MISTAKES
+
+if TYPE_CHECKING:
+    from models.mechanisms import Designs
 
 PriorsArgument = Annotated[
     Path, typer.Argument(help="Movement priors, .json or .parquet.", show_default=False)
@@ -51,12 +54,8 @@ MistakesOption = Annotated[
 ]
 
 
-def know_covariances(paths: list[Path] | None) -> None:
-    """Make the designs of ``--covariance`` known before a schedule or log names them."""
-    if not paths:
-        return
-    from models.mechanisms import know_design
-    from models.noise import CorrelatedNoise
+def given_designs(paths: list[Path] | None) -> Designs:
+    """The designs of ``--covariance``, which a schedule or log names by number."""
+    from models.mechanisms import Designs
 
-    for path in paths:
-        know_design(CorrelatedNoise.load(path))
+    return Designs.load(paths or [])

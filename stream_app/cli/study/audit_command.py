@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from accounting.settings import MISTAKES
-from stream_app.cli.shared.options import CovarianceOption, JsonOption, PriorsArgument, know_covariances
+from stream_app.cli.shared.options import CovarianceOption, JsonOption, PriorsArgument, given_designs
 from stream_app.cli.shared.output import print_json, progress, stdout
 from stream_app.cli.study.audit_why import as_document, explain_people, print_explanation
 
@@ -73,9 +73,9 @@ def audit(
     from stream_app.setup.sensor_files import load_registry
     from stream_app.watching.habits import basis_note
 
-    know_covariances(covariance)
+    designs = given_designs(covariance)
     population = load_population(priors)
-    registry = load_registry(sensors, population.location_names)
+    registry = load_registry(sensors, population.location_names).with_designs(designs)
     planned = load_schedule(schedule, registry)
     chosen = _positions(population, person or [])
     limits = Effort(order=order, patterns=effort, draws=draws, seed=seed, confidence=confidence)

@@ -13,7 +13,7 @@ from stream_app.cli.shared.options import (
     HorizonOption,
     JsonOption,
     MistakesOption,
-    know_covariances,
+    given_designs,
 )
 from stream_app.cli.shared.output import print_json, progress, stdout
 
@@ -89,9 +89,9 @@ def ledger(
     question = _secret(secret, sensor, length_scale, variance, order, radius)
     if log.is_dir():
         settings = settings_of_run(log, settings)
-    know_covariances(covariance)
+    designs = given_designs(covariance)
     population = population_of(settings, priors)
-    registry = load_registry(settings.sensors, population.location_names)
+    registry = load_registry(settings.sensors, population.location_names).with_designs(designs)
     if question is not None:
         registry.get(question.sensor)
     if log.is_dir():

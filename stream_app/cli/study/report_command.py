@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from stream_app.cli.shared.options import ConfigOption, CovarianceOption, JsonOption, know_covariances
+from stream_app.cli.shared.options import ConfigOption, CovarianceOption, JsonOption, given_designs
 from stream_app.cli.shared.output import print_json, stdout
 
 if TYPE_CHECKING:
+    from models.mechanisms import Designs
     from stream_app.analysis.report.lowering import Priors
     from stream_app.setup.settings import Settings
 
@@ -62,14 +63,14 @@ def report(
         raise typer.BadParameter("--pdf names a file that ends in .pdf")
     if any(map(is_pdf, outputs)):
         check_can_print()
-    know_covariances(covariance)
+    designs = given_designs(covariance)
     settings = settings_of(config)
     if source.is_dir():
         settings = settings_of_run(source, settings)
     if priors is not None and not source.is_dir():
         raise typer.BadParameter("--priors belongs to the output folder of a run")
-    known = None if priors is None else _priors(source, priors, settings)
-    made = make_report(source, most_exposed, priors=known)
+    known = None if priors is None else _priors(source, priors, settings, designs)
+    made = make_report(source, most_exposed, priors=known, designs=designs)
     sizes = [save_report(made, path) for path in outputs]
     if json:
         written = dict(zip(map(str, outputs), sizes, strict=True))
@@ -78,8 +79,8 @@ def report(
         stdout().print(f"The report is in {' and '.join(map(str, outputs))}.", soft_wrap=True)
 
 
-def _priors(folder: Path, priors: Path, settings: Settings) -> Priors:
+def _priors(folder: Path, priors: Path, settings: Settings, designs: Designs) -> Priors:
     from models.prior_files import load_population
     from stream_app.analysis.report.lowering import load_priors
 
-    return load_priors(folder, settings, load_population(priors))
+    return load_priors(folder, settings, load_population(priors), designs)

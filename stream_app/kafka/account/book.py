@@ -70,7 +70,7 @@ class Book:
     def __init__(self, partition: int, deployment: Deployment) -> None:
         self.partition = partition
         self._names = deployment.location_names
-        self._registry = deployment.registry
+        self._registry = deployment.vocabulary
         self._digest = deployment.digest
         self._settings = deployment.horizon()
         self._risk_every = deployment.settings.risk_every

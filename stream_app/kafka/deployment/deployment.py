@@ -20,7 +20,7 @@ from stream_app.setup.location_names import location_names as read_names
 from stream_app.setup.run_folder.manifest import ACCEPTABLE, differences
 from stream_app.setup.sensor_files import load_registry
 from stream_app.setup.settings import Settings
-from stream_app.steps.policy import BudgetPolicy, policy_from
+from stream_app.steps.policy import BudgetPolicy, designs_of, policy_from
 from stream_app.wire.decision_messages import schedule_of
 from stream_app.wire.messages import StepDecision
 
@@ -65,6 +65,11 @@ class Deployment:
             sharpen_above=settings.sharpen_above,
         )
 
+    @cached_property
+    def vocabulary(self) -> SensorRegistry:
+        """All that logged decisions and schedules name: the sensors, and the deployment's noise design."""
+        return self.registry.with_designs(designs_of(self.settings.release))
+
     def limit(self) -> RiskBudget | None:
         """The risk budget, where there is one."""
         policy = policy_from(self.settings.release, self.registry)
@@ -94,7 +99,7 @@ class Deployment:
                 "two deployments write to one log, or it was restored beside another one's: "
                 "stop the other, restore what belongs together",
             )
-        return schedule_of(decision, self.registry)
+        return schedule_of(decision, self.vocabulary)
 
     def release_basis(self, noise_key: str, schedule: str | None) -> dict[str, Any]:
         """What the release log hangs on besides: policy, and fingerprints of noise key and schedule file."""

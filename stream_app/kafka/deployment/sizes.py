@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from typing import Any
 
 from accounting.decisions import OPTIONS_A_ROUND
+from models.mechanisms import MECHANISMS
 from models.releases import SensorRegistry
 from stream_app.exceptions import SettingsError
 from stream_app.kafka.broker.topics import LARGE_BYTES, MEDIUM_BYTES, Topics
@@ -32,8 +34,8 @@ ENVELOPE_BYTES = 4096
 _LONGEST = -2.2250738585072014e-308
 _LOWEST = -(2**63)
 _SOURCE = "r" * 249 + ":" + str(2**63)
-_LONGEST_NAME = "correlated"
-_PARAMETERS = ("sigma", "epsilon", "design", "position")
+_LONGEST_NAME = max(MECHANISMS, key=len)
+_PARAMETERS = ("epsilon", *sorted({own for kind in MECHANISMS.values() for own in kind.parameter_names}))
 
 
 def largest_bytes(registry: SensorRegistry, topics: Topics) -> Mapping[str, int]:
@@ -111,11 +113,9 @@ def _option(name: str, parameters: Mapping[str, float]) -> Option:
 
 
 def _release(names: tuple[str, ...]) -> StepRelease:
-    fields = {"sigma": _LONGEST, "epsilon": _LONGEST, "design": MAX_STEP, "position": MAX_STEP}
-    values = (
-        SensorValue.model_validate({"sensor": name, "mechanism": "suppressed", "value": _LOWEST, **fields})
-        for name in names
-    )
+    parameters = {**dict.fromkeys(_PARAMETERS, _LONGEST), "design": MAX_STEP, "position": MAX_STEP}
+    fields: dict[str, Any] = {"mechanism": _LONGEST_NAME, "value": _LOWEST, **parameters}
+    values = (SensorValue.model_construct(sensor=name, **fields) for name in names)
     return StepRelease(step=MAX_STEP, releases=tuple(values))
 
 

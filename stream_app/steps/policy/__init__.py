@@ -6,7 +6,7 @@ So a decision says nothing about anybody and needs no accounting of its own.
 from stream_app.steps.policy.base import Decided, Policy, ScheduledPolicy, announced_sensors
 from stream_app.steps.policy.budget import BudgetPolicy
 from stream_app.steps.policy.fixed import FixedPolicy
-from stream_app.steps.policy.from_settings import policy_from
+from stream_app.steps.policy.from_settings import designs_of, policy_from
 
 __all__ = [
     "BudgetPolicy",
@@ -15,5 +15,6 @@ __all__ = [
     "Policy",
     "ScheduledPolicy",
     "announced_sensors",
+    "designs_of",
     "policy_from",
 ]

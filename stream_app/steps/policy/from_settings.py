@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 
 from accounting.decisions import SearchSettings
 from models import mechanisms
 from models.exceptions import MechanismError
-from models.mechanisms import Correlated, CorrelatedSteps, Gaussian, Tiered, know_design
-from models.noise import CorrelatedNoise
+from models.mechanisms import NO_DESIGNS, Correlated, CorrelatedSteps, Designs, Gaussian, Tiered
 from models.releases import SensorRegistry
 from stream_app.exceptions import SettingsError
 from stream_app.setup.settings import (
@@ -34,21 +32,23 @@ def policy_from(
 
     ``announced`` are the sensors of the steps known beforehand, for a policy that looks ahead.
     """
-    if settings.covariance is not None:  # a schedule may name the design too
-        know_design(_covariance(settings.covariance))
+    designs = designs_of(settings)
     for name in settings.sensors:
         registry.get(name)
     if settings.mechanism == BUDGET:
-        return _budget_policy(settings, registry, announced or {})
+        return _budget_policy(settings, registry, designs, announced or {})
     exceptions = {
-        name: _mechanism(f"release.sensors.{name}", exception, settings)
+        name: _mechanism(f"release.sensors.{name}", exception, settings, designs)
         for name, exception in settings.sensors.items()
     }
-    return FixedPolicy(registry, _mechanism("release", settings, settings), exceptions)
+    return FixedPolicy(registry, _mechanism("release", settings, settings, designs), exceptions)
 
 
 def _budget_policy(
-    settings: ReleaseSettings, registry: SensorRegistry, announced: Mapping[int, tuple[str, ...]]
+    settings: ReleaseSettings,
+    registry: SensorRegistry,
+    designs: Designs,
+    announced: Mapping[int, tuple[str, ...]],
 ) -> BudgetPolicy:
     budget = settings.budget
     limit = budget.limit
@@ -56,7 +56,9 @@ def _budget_policy(
         raise SettingsError(
             "release.budget must limit risk or added risk", "neither", "set release.budget.risk or .added"
         )
-    wishes = {name: _wishes(name, exception, settings) for name, exception in settings.sensors.items()}
+    wishes = {
+        name: _wishes(name, exception, settings, designs) for name, exception in settings.sensors.items()
+    }
     return BudgetPolicy(
         registry,
         Menu(_standard_wishes(budget), wishes),
@@ -76,13 +78,13 @@ def _standard_wishes(budget: BudgetSettings) -> SensorWishes:
     )
 
 
-def _wishes(name: str, policy: SensorPolicy, settings: ReleaseSettings) -> SensorWishes:
+def _wishes(name: str, policy: SensorPolicy, settings: ReleaseSettings, designs: Designs) -> SensorWishes:
     """What is wanted of one sensor; a mechanism of its own is the only one it is released with."""
     budget, where = settings.budget, f"release.sensors.{name}"
     sigmas = budget.sigmas if policy.sigmas is None else policy.sigmas
     own = None
     if mechanism_of(policy, settings) != BUDGET:
-        own = _mechanism(where, policy, settings)
+        own = _mechanism(where, policy, settings, designs)
     return SensorWishes(
         noised=tuple(_gaussian(f"{where}.sigmas", sigma) for sigma in sigmas),
         max_sigma=budget.max_sigma if policy.max_sigma is None else policy.max_sigma,
@@ -99,21 +101,24 @@ def _gaussian(where: str, sigma: float) -> Gaussian:
         raise SettingsError(f"{where}: {error.must}", error.got, error.remedy) from error
 
 
-def _covariance(path: Path) -> CorrelatedNoise:
+def designs_of(settings: ReleaseSettings) -> Designs:
+    """The deployment's noise design, which a schedule or log may name; :class:`SettingsError` for none."""
     try:
-        return CorrelatedNoise.load(path)
+        return NO_DESIGNS if settings.covariance is None else Designs.load([settings.covariance])
     except MechanismError as error:
         raise SettingsError(f"release.covariance: {error.must}", error.got, error.remedy) from error
 
 
-def _mechanism(where: str, policy: ReleaseSettings | SensorPolicy, release: ReleaseSettings) -> StepMechanism:
+def _mechanism(
+    where: str, policy: ReleaseSettings | SensorPolicy, release: ReleaseSettings, designs: Designs
+) -> StepMechanism:
     """The mechanism a section of the settings names; tiers and covariance are the deployment's."""
     name, parameters = policy_parameters(policy, release)
     try:
-        if name == Correlated.name and release.covariance is not None and not parameters:
-            return CorrelatedSteps(_covariance(release.covariance))
+        if name == Correlated.name and designs.noises and not parameters:
+            return CorrelatedSteps(designs.noises[0])
         if name == Tiered.name and not parameters:
             return Tiered(tuple(release.tiers.items()))
-        return mechanisms.parse(name, parameters)
+        return mechanisms.parse(name, parameters, designs)
     except MechanismError as error:
         raise SettingsError(f"{where}: {error.must}", error.got, error.remedy) from error

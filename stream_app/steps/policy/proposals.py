@@ -139,7 +139,9 @@ class Proposal(_Exchange):
 
     def schedules(self, registry: SensorRegistry) -> tuple[StepSchedule, ...]:
         """Each candidate as a step; :class:`ScheduleError` for one that chooses no option of each sensor."""
-        options = [mechanisms.parse(each.mechanism, dict(each.parameters)) for each in self.options]
+        options = [
+            mechanisms.parse(each.mechanism, dict(each.parameters), registry.designs) for each in self.options
+        ]
         try:
             known = [
                 [SensorRelease(registry.get(each.sensor), options[k]) for k in each.options]

@@ -12,13 +12,25 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from models.exceptions import MechanismError
-from models.mechanisms import MECHANISMS, Correlated, Gaussian, Mechanism, Raw, Suppressed, Tiered, parse
+from models.mechanisms import (
+    MECHANISMS,
+    Correlated,
+    Designs,
+    Gaussian,
+    Mechanism,
+    NoiseFamily,
+    Raw,
+    Suppressed,
+    Tiered,
+    parse,
+)
 from models.noise import CorrelatedNoise, binary_entropy
 from models.noise.noise_information import table_information
 
 STEPS = np.arange(6)
 FADING = CorrelatedNoise.of_covariance(9.0 * 0.5 ** np.abs(np.subtract.outer(STEPS, STEPS)))
 ONE_DRAW = CorrelatedNoise.of_covariance(np.full((6, 6), 4.0))
+DESIGNS = Designs((FADING, ONE_DRAW))
 
 MECHANISMS_TO_TEST: list[Mechanism] = [
     Raw(),
@@ -49,7 +61,7 @@ def test_it_has_every_verb_and_is_registered_under_its_name(mechanism: Mechanism
 def test_it_survives_being_written_down(mechanism: Mechanism) -> None:
     """Name and parameters, through JSON, give an equal mechanism with an equal hash."""
     written = json.loads(json.dumps(dict(mechanism.parameters)))
-    again = parse(mechanism.name, written)
+    again = parse(mechanism.name, written, DESIGNS)
     assert again == mechanism
     assert hash(again) == hash(mechanism)
 
@@ -64,7 +76,7 @@ def test_it_cannot_be_changed(mechanism: Mechanism) -> None:
 
 def test_it_refuses_a_parameter_it_does_not_have(mechanism: Mechanism) -> None:
     with pytest.raises(MechanismError, match="'sgima'"):
-        parse(mechanism.name, {**mechanism.parameters, "sgima": 1.0})
+        parse(mechanism.name, {**mechanism.parameters, "sgima": 1.0}, DESIGNS)
 
 
 def test_it_publishes_exactly_where_it_says_so(mechanism: Mechanism) -> None:
@@ -169,6 +181,29 @@ def test_renyi_divergence_stays_below_the_zcdp_promise(mechanism: Mechanism, ord
     renyi = (top + math.log(math.fsum(np.exp(log_terms - top)))) / (order - 1.0)
     # Order 8 feels the rounding of the last values, a few units of 2^-128 each.
     assert renyi <= order * mechanism.zcdp_rho() * (1 + 1e-7) + 1e-12
+
+
+def test_a_pure_epsilon_bounds_every_ratio(mechanism: Mechanism) -> None:
+    """No value is more than e^epsilon likelier under one count than under the next; rho <= epsilon^2/2."""
+    law, epsilon = mechanism.noise_law(), mechanism.pure_epsilon()
+    assert mechanism.zcdp_rho() <= 0.5 * epsilon**2 or mechanism.zcdp_rho() == epsilon == 0.0
+    if law is None:
+        assert epsilon == 0.0
+    elif math.isfinite(epsilon):
+        heavy = law.probabilities[law.probabilities > 1e-25]  # the last values are rounded to few digits
+        assert np.abs(np.diff(np.log(heavy))).max() <= epsilon * (1 + 1e-9)
+
+
+def test_gaussian_noise_is_said_to_be_so(mechanism: Mechanism) -> None:
+    """Other noise has no Gaussian variance; that of Gaussian noise is the law's up to rounding."""
+    variance, law = mechanism.gaussian_variance(), mechanism.noise_law()
+    is_gaussian = mechanism.noise_family in (NoiseFamily.DISCRETE_GAUSSIAN, NoiseFamily.CONTINUOUS_GAUSSIAN)
+    if law is None or not (is_gaussian or mechanism.is_exact):
+        assert variance is None
+        return
+    assert variance is not None
+    assert law.variance() == pytest.approx(variance, rel=1e-6, abs=0.1)
+    assert (variance == 0.0) == mechanism.is_exact
 
 
 def test_information_lies_between_nothing_and_the_entropy(mechanism: Mechanism) -> None:

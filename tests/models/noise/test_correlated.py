@@ -16,7 +16,7 @@ from scipy.special import ndtr
 
 from models.exceptions import MechanismError
 from models.keys import NoiseKey
-from models.mechanisms import Correlated, Mechanism, Raw
+from models.mechanisms import Correlated, Designs, Mechanism, Raw
 from models.noise import CorrelatedNoise, continuous_gaussian_information_table
 from models.noise.continuous_gaussian import continuous_gaussian_information
 from models.noise.noise_information import table_information
@@ -173,11 +173,12 @@ def test_a_design_comes_from_a_file_and_is_known_by_its_number(tmp_path: Path) -
     np.save(tmp_path / "design.npy", np.diag([2.0, 3.0]) + 0.123)
     noise = CorrelatedNoise.load(tmp_path / "design.npy")
     assert noise.design == CorrelatedNoise.of_covariance(noise.covariance).design
-    with pytest.raises(MechanismError, match="must be known to this process"):
+    with pytest.raises(MechanismError, match="one of the deployment's"):
         Correlated.from_parameters({"design": noise.design, "position": 0})
     released = Correlated.of(noise, 7)
     assert released.parameters == {"design": noise.design, "position": 1}
-    assert Correlated.from_parameters(released.parameters) == released
+    designs = Designs((RIPPLE, noise))
+    assert Correlated.from_parameters(released.parameters, designs) == released
 
 
 @pytest.mark.parametrize(
@@ -197,11 +198,10 @@ def test_what_is_no_covariance_is_refused(covariance: NDArray[np.float64], must:
 
 
 def test_parameters_that_cannot_be_are_refused(tmp_path: Path) -> None:
-    design = Correlated.of(RIPPLE, 0).design
     with pytest.raises(MechanismError, match=r"position must lie in 0\.\.4"):
-        Correlated(design, 5)
+        Correlated(RIPPLE, 5)
     with pytest.raises(MechanismError, match="must be integers"):
-        Correlated.from_parameters({"design": design, "position": 0.5})
+        Correlated.from_parameters({"design": RIPPLE.design, "position": 0.5})
     (tmp_path / "bad.npy").write_text("no array")
     with pytest.raises(MechanismError, match="numpy file"):
         CorrelatedNoise.load(tmp_path / "bad.npy")
