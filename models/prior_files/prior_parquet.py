@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from models.exceptions import PriorFileError
 from models.prior_files.prior_record import check_assumed
-from models.priors import FlatChains, Population
+from models.priors import FlatChains, Population, numbered_locations
 from models.text import DocumentError, parse_json
 
 _LOCATIONS = b"tallyguard.locations"
@@ -125,7 +125,7 @@ def _location_names(path: Path, file: pq.ParquetFile) -> tuple[str, ...]:
     for batch in file.iter_batches(batch_size=_PEOPLE_A_BATCH, columns=["places"]):
         top = pc.max(pc.list_flatten(batch.column(0))).as_py()
         highest = max(highest, -1 if top is None else top)
-    return tuple(map(str, range(highest + 1)))
+    return numbered_locations(highest, str(path))
 
 
 def _assumed(path: Path, file: pq.ParquetFile) -> str | None:

@@ -2,7 +2,7 @@
 
 from models.priors.chain import ChainView, PopulationArrays, chain_view
 from models.priors.packing import FlatChains
-from models.priors.population import Population, PopulationBuilder, join_chains
+from models.priors.population import Population, PopulationBuilder, join_chains, numbered_locations
 from models.priors.prior import MovementPrior
 
 __all__ = [
@@ -14,4 +14,5 @@ __all__ = [
     "PopulationBuilder",
     "chain_view",
     "join_chains",
+    "numbered_locations",
 ]

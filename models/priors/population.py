@@ -29,6 +29,8 @@ _CHAIN_LISTS: tuple[tuple[str, type[Any]], ...] = (
     *(("slots", np.int32), ("places", np.int32), ("slot", np.int32), ("row", np.int32)),
     *(("column", np.int32), ("probability", np.float64), ("initial", np.float64)),
 )
+MOST_NUMBERED = 1_000_000
+"""Locations without a list of names: one wrong number may not fill the memory."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -348,7 +350,18 @@ def _names(location_names: Sequence[str] | None, places: NDArray[np.int32]) -> t
     """The given names, or the indices as names up to the highest place."""
     if location_names is not None:
         return tuple(location_names)
-    return tuple(map(str, range(int(places.max()) + 1 if places.size else 0)))
+    return numbered_locations(int(places.max()) if places.size else -1, "a population")
+
+
+def numbered_locations(highest: int, where: str) -> tuple[str, ...]:
+    """Numbers as names up to the highest place; :class:`PriorError` where they would fill the memory."""
+    if highest >= MOST_NUMBERED:
+        raise PriorError(
+            f"locations of {where} must have names, or numbers below {MOST_NUMBERED:,}",
+            f"location {highest:,}",
+            "give the list of names, or number the locations from 0 without gaps",
+        )
+    return tuple(map(str, range(highest + 1)))
 
 
 def _check_unique(people: Sequence[str]) -> None:

@@ -96,16 +96,17 @@ def warm_up(target: Target) -> None:
 def finding(target: Target, data: bytes) -> str | None:
     """What is wrong with how a door takes some bytes: a line that names kind and place; None for nothing."""
     try:
-        _WATCH.begin(target.seconds)
-        result = target.call(data)
+        try:
+            _WATCH.begin(target.seconds)
+            result = target.call(data)
+        finally:
+            _WATCH.end()  # a hang outside the interpreter is known only now
     except target.known as error:
         return _in_words(target, str(error))
     except HangError as error:
         return f"hang at {_place(error)}"
     except Exception as error:
         return f"{type(error).__name__} at {_place(error)}: {_said(error)}".rstrip(": ")
-    finally:
-        _WATCH.end()
     for rejected in result if isinstance(result, list) else [result]:
         if isinstance(rejected, Rejected) and (wrong := _in_words(target, rejected.hint)):
             return wrong

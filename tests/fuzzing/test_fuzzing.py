@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from hashlib import pbkdf2_hmac
 from pathlib import Path
 from random import Random
 
 import pytest
 
-from tests.fuzzing.check import finding, stop_watch, warm_up
+from tests.fuzzing.check import door, finding, stop_watch, warm_up
 from tests.fuzzing.mutation import mutated
 from tests.fuzzing.sockets import close_server
 from tests.fuzzing.targets import DOORS, clean_up
@@ -47,3 +48,12 @@ def test_a_refused_folder_leaves_no_file_open() -> None:
         assert finding(target, b"no decision") is None
     stop_watch()
     assert len(list(Path("/proc/self/fd").iterdir())) == before
+
+
+def test_a_hang_inside_a_library_is_a_finding_too() -> None:
+    """The interpreter hears of the time that is over only when the library comes back."""
+    busy = door(lambda data: pbkdf2_hmac("sha256", data, data, 3_000_000), b"seed", seconds=0.1)("busy")
+    wrong = finding(busy, b"input")
+    stop_watch()
+    assert wrong is not None
+    assert wrong.startswith("hang at")

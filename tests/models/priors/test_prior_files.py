@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 
-from models.exceptions import PriorError, PriorFileError
+from models.exceptions import PriorError, PriorFileError, TallyguardError
 from models.prior_files import chain_to_record, load_population, save_population
 from models.prior_files.prior_record import prior_from_record
 from models.priors import MovementPrior, Population
@@ -29,6 +29,24 @@ def written(folder, document) -> Population:
 
 def one(folder, **members) -> Population:
     return written(folder, {"people": [{"person": "ann", **members}]})
+
+
+@pytest.mark.parametrize("format_", ["json", "parquet"])
+def test_a_wrong_number_of_a_location_does_not_fill_the_memory(tmp_path, format_):
+    """A thousand million locations without names would be as many words."""
+    path = tmp_path / f"priors.{format_}"
+    if format_ == "json":
+        lone = {"person": "ann", "places": [10**9], "transition": [[1.0]]}
+        path.write_text(json.dumps({"people": [lone]}))
+    else:
+        save_population(Population.pack([MovementPrior.from_dense("ann", [[1.0]], [8])]), path)
+        table = pq.read_table(path).replace_schema_metadata({})
+        places = pa.array([[10**9]], pa.list_(pa.int32()))
+        pq.write_table(table.set_column(table.schema.get_field_index("places"), "places", places), path)
+    with pytest.raises(
+        TallyguardError, match="must have names, or numbers below 1,000,000, got location 1,0"
+    ):
+        load_population(path)
 
 
 @pytest.mark.parametrize("format_", ["json", "parquet"])
