@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import time
 import traceback
 from collections.abc import Callable
 from contextlib import suppress
@@ -50,31 +51,32 @@ class HangError(BaseException):
 class _Watch:
     """Ends a call with :class:`HangError` after so much time of the processor, give or take a tick.
 
-    One timer ticks for all calls, so that a call costs no system call.
+    One timer ticks for all calls. A library that does not come back is seen once it does: the interpreter
+    hears of many ticks as one, so the time is looked at, too.
     """
 
     TICK_SECONDS = 0.25
 
     def __init__(self) -> None:
-        self._ticks_left: float | None = None
+        self._ends: float | None = None
 
     def begin(self, seconds: float) -> None:
         """A call begins."""
         if signal.getsignal(signal.SIGVTALRM) != self._tick:
             signal.signal(signal.SIGVTALRM, self._tick)
             signal.setitimer(signal.ITIMER_VIRTUAL, self.TICK_SECONDS, self.TICK_SECONDS)
-        self._ticks_left = seconds / self.TICK_SECONDS + 1
+        self._ends = time.process_time() + seconds + self.TICK_SECONDS
 
     def end(self) -> None:
         """The call has ended."""
-        self._ticks_left = None
+        ends, self._ends = self._ends, None
+        if ends is not None and time.process_time() > ends:
+            raise HangError
 
     def _tick(self, number: int, frame: FrameType | None) -> None:
-        if self._ticks_left is not None:
-            self._ticks_left -= 1
-            if self._ticks_left <= 0:
-                self._ticks_left = None
-                raise HangError
+        if self._ends is not None and time.process_time() > self._ends:
+            self._ends = None
+            raise HangError
 
 
 _WATCH = _Watch()
