@@ -12,7 +12,7 @@ from collections.abc import Callable
 import numpy as np
 
 from accounting.audit import audit_exposure
-from accounting.bounds.patterns import Effort
+from accounting.bounds import Effort
 from accounting.bounds.population_bounds import certify_population
 from accounting.exposure import Exposure
 from benchmarks.forward_viterbi import LOCATIONS, STEPS, random_population

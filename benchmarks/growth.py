@@ -16,7 +16,7 @@ import numpy as np
 from accounting.attacks.person import exact_attacks
 from accounting.attacks.simulation.hit_tables_kernel import hit_tables
 from accounting.audit import audit_exposure
-from accounting.bounds.patterns import Effort
+from accounting.bounds import Effort
 from accounting.exposure import Exposure
 from accounting.hmm.populations.decoding import decode_population
 from benchmarks.harness import show

@@ -17,7 +17,7 @@ import numpy as np
 
 from accounting.audit import AttackSettings, Audit, audit_exposure
 from accounting.audit.audit import AttackReport
-from accounting.bounds.patterns import Effort
+from accounting.bounds import Effort
 from experiments.measure import write_csv
 from experiments.synthetic import koga_exposure
 

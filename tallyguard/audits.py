@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 from accounting.audit import AttackSettings, Audit, Explanation, audit_population
 from accounting.audit import explain as explain_exposure
-from accounting.bounds.patterns import Effort
+from accounting.bounds import Effort
 from accounting.exposure import Exposure
 from models.exceptions import ScheduleError
 from models.priors import MovementPrior, Population

@@ -7,16 +7,8 @@ from dataclasses import dataclass, replace
 
 from pydantic import BaseModel, ConfigDict
 
-from accounting.bounds import Bounds, baseline_bound, certify, compute_bounds
-from accounting.bounds.patterns import Effort
-from accounting.exposure import (
-    Exposure,
-    baseline,
-    check_mistakes,
-    path_entropy,
-    prior_guess,
-    released_information,
-)
+from accounting.bounds import Bounds, Effort, all_bounds, baseline_bound, certify, question
+from accounting.exposure import Exposure, baseline, check_mistakes
 from models.priors import Population
 from models.releases import Schedule
 
@@ -92,30 +84,26 @@ def audit_exposure(
     :class:`~accounting.exceptions.HorizonError` unless ``0 <= mistakes < T``.
     """
     check_mistakes(mistakes, exposure.steps)
-    effort = effort or Effort()
-    information = released_information(exposure)
-    guess = prior_guess(exposure, mistakes)
-    entropy = path_entropy(exposure)
-    computed = compute_bounds(exposure, mistakes, entropy, information, guess, effort)
+    asked = question(exposure, mistakes, effort or Effort())
     without = baseline(exposure, mistakes).success
-    certified = certify(computed, without, effort)
-    silent = baseline_bound(exposure, mistakes, entropy, guess, effort)
+    certified = certify(asked, without)
+    information, guess = asked.information, asked.guess
     return Audit(
         person=person,
         steps=exposure.steps,
         mistakes=mistakes,
-        entropy=entropy,
+        entropy=exposure.entropy_nats,
         information=InformationReport(
             koga=information.koga, exact=information.exact, per_step=information.per_step
         ),
         prior_guess=GuessReport(koga=guess.koga, best=guess.best),
-        bounds=computed.bounds,
+        bounds=all_bounds(asked),
         certified=certified.value,
         certified_by=certified.by,
         confidence=certified.confidence,
         baseline=without,
         # Who sees nothing does no better than who sees the releases: the certified bound holds for them too.
-        baseline_bound=max(without, min(silent, certified.value)),
+        baseline_bound=max(without, min(baseline_bound(asked), certified.value)),
         attacks=_attacks(exposure, mistakes, attacks),
     )
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from accounting.audit.audit import audit_exposure
-from accounting.bounds.patterns import Effort
-from accounting.exposure import Exposure, released_information
+from accounting.bounds import Effort
+from accounting.exposure import Exposure
 from accounting.exposure.step_information import observe
 from models.releases import SensorRelease, StepSchedule
 
@@ -52,7 +52,7 @@ def explain(
     ``steps`` are the schedule the exposure was made from. One audit a release that concerns the person.
     """
     whole = audit_exposure(exposure, mistakes, effort=effort)
-    told = released_information(exposure).per_step
+    per_step = whole.information.per_step
     shares = []
     for t, step in enumerate(steps):
         weights = [_alone(exposure, t, release) for release in step.releases]
@@ -64,12 +64,12 @@ def explain(
                         step=step.step,
                         sensor=release.sensor.name,
                         mechanism=release.mechanism.name,
-                        information_nats=told[t] * weights[k] / sum(weights),
+                        information_nats=per_step[t] * weights[k] / sum(weights),
                         certified_drop=whole.certified - without.certified,
                     )
                 )
     shares.sort(key=lambda share: (-share.information_nats, share.step, share.sensor))
-    return Explanation(whole.certified, whole.baseline, sum(told), tuple(shares))
+    return Explanation(whole.certified, whole.baseline, sum(per_step), tuple(shares))
 
 
 def _alone(exposure: Exposure, step: int, release: SensorRelease) -> float:
@@ -87,4 +87,4 @@ def _without(exposure: Exposure, t: int, step: StepSchedule, left_out: int) -> E
     location_count = exposure.observations[t].labels.size
     changed = observe(replace(step, releases=kept), location_count)
     observations = (*exposure.observations[:t], changed, *exposure.observations[t + 1 :])
-    return Exposure(exposure.chain, exposure.start, exposure.first_slot, observations)
+    return exposure.under(observations)

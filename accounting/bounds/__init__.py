@@ -1,5 +1,7 @@
 """Upper bounds on the success of any adversary, one file each; the certified bound is their minimum."""
 
-from accounting.bounds.certified import Bounds, baseline_bound, certify, compute_bounds
+from accounting.bounds.certified import Bounds, all_bounds, baseline_bound, certify
+from accounting.bounds.protocol import Effort
+from accounting.bounds.registry import BOUNDS, question
 
-__all__ = ["Bounds", "baseline_bound", "certify", "compute_bounds"]
+__all__ = ["BOUNDS", "Bounds", "Effort", "all_bounds", "baseline_bound", "certify", "question"]

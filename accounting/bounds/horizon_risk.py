@@ -3,9 +3,9 @@
 What was released before and after the horizon enters every bound in a way that holds for any history:
 
 - the information of :mod:`accounting.exposure.history` under the binary divergence;
-- the bounds of the horizon on its own plus ``sqrt(I / 2)``, ``I`` what the outside tells about the ends: the
+- the bounds of the horizon on its own plus ``sqrt(I / 2)``, ``I`` what the outside says about the ends: the
   law of the trace moves by no more in total variation on average (Pinsker, Jensen), and with it any success;
-- the raw horizon whose adversary is *told* the place at the ends the outside speaks of;
+- the raw horizon that reveals the place at the ends the outside speaks of;
 - without a future, the mixture of the posteriors that a raw history leaves, each with its own bound.
 """
 
@@ -17,22 +17,21 @@ from math import sqrt
 import numpy as np
 from numpy.typing import NDArray
 
-from accounting.bounds.certified import certify, compute_bounds
-from accounting.bounds.divergence import divergence_bound
-from accounting.bounds.patterns import LEAST_PATTERN, MOST_OPERATIONS, Effort, Size
+from accounting.bounds.certified import certify
+from accounting.bounds.patterns import LEAST_PATTERN, MOST_OPERATIONS, Size
 from accounting.bounds.patterns.erasure_kernel import raw_success
+from accounting.bounds.protocol import Effort
+from accounting.bounds.registry import question
 from accounting.exposure import (
     Exposure,
-    PriorGuess,
     baseline,
     check_mistakes,
     history_mixture,
     horizon_information,
-    path_entropy,
     prior_guess,
-    released_information,
     window_of,
 )
+from accounting.numerics.divergence_root_kernel import divergence_root
 
 _MOST_BELIEFS = 64
 """Posteriors of a history that get a bound of their own; the lightest others are charged in full."""
@@ -68,15 +67,14 @@ def horizon_risk(
     effort = effort or Effort()
     window = window_of(exposure, first, last)
     check_mistakes(mistakes, window.steps)
-    guess = prior_guess(window, mistakes)
-    told = horizon_information(exposure, first, last)
-    before, after = told.remembered, told.later if in_hindsight else 0.0
-    information = told.in_hindsight if in_hindsight else told.at_the_moment
-    alone, confidence = _alone(window, mistakes, guess, effort)
+    released = horizon_information(exposure, first, last)
+    before, after = released.carried, released.later if in_hindsight else 0.0
+    information = released.in_hindsight if in_hindsight else released.at_the_moment
+    within = certify(question(window, mistakes, effort), 0.0)
     bounds = {
-        "divergence": divergence_bound(information, guess.best),
-        "shifted": min(1.0, alone + sqrt(0.5 * (before + after))),
-        "told": _told(window, mistakes, before > 0.0, after > 0.0, effort),
+        "divergence": float(divergence_root(information, prior_guess(window, mistakes).best)),
+        "shifted": min(1.0, within.value + sqrt(0.5 * (before + after))),
+        "ends revealed": _with_ends_revealed(window, mistakes, before > 0.0, after > 0.0, effort),
     }
     if after == 0.0 and before > 0.0:
         bounds["history"] = _mixture(exposure, window, first, mistakes, effort)
@@ -89,17 +87,9 @@ def horizon_risk(
         information_nats=information,
         certified=min(1.0, max(bounds[by], without)),
         by=by,
-        confidence=confidence if by == "shifted" else 1.0,
+        confidence=within.confidence if by == "shifted" else 1.0,
         baseline=without,
     )
-
-
-def _alone(window: Exposure, mistakes: int, guess: PriorGuess, effort: Effort) -> tuple[float, float]:
-    """Certified bound of the horizon without outside releases, and the confidence it holds with."""
-    information = released_information(window)
-    computed = compute_bounds(window, mistakes, path_entropy(window), information, guess, effort)
-    certified = certify(computed, 0.0, effort)
-    return certified.value, certified.confidence
 
 
 def _raw(
@@ -111,8 +101,8 @@ def _raw(
     return float(raw_success(window.chain, start, window.first_slot, hits, mistakes, order, LEAST_PATTERN))
 
 
-def _told(window: Exposure, mistakes: int, before: bool, after: bool, effort: Effort) -> float:
-    """The adversary is told the place at the ends of which the outside says anything."""
+def _with_ends_revealed(window: Exposure, mistakes: int, before: bool, after: bool, effort: Effort) -> float:
+    """To an adversary who is shown the place at the ends of which the outside says anything."""
     hits = window.hits.copy()
     if before:
         hits[0] = window.marginal[0] > 0.0
@@ -130,6 +120,6 @@ def _mixture(exposure: Exposure, window: Exposure, first: int, mistakes: int, ef
     for r in heaviest:
         if mixture.weights[r] > 0.0:
             start = mixture.beliefs[r]
-            reachable = Exposure(window.chain, start, window.first_slot, window.observations).marginal > 0.0
+            reachable = window.starting_from(start).marginal > 0.0
             total += float(mixture.weights[r]) * _raw(window, start, seen & reachable, mistakes, effort)
     return min(1.0, total)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from math import exp, inf, lgamma, log, log1p
 
+from accounting.bounds.protocol import Bound, Question, Scope
 from accounting.numerics import bracket
 
 
@@ -44,3 +45,18 @@ def loose_bound(
 def binary_entropy_nats(p: float) -> float:
     """``h(p) = -p ln p - (1 - p) ln(1 - p)``."""
     return -sum(x * log(x) for x in (p, 1.0 - p) if x > 0.0)
+
+
+def _compute(asked: Question) -> float:
+    exposure, information = asked.exposure, asked.information
+    places, steps = exposure.place_count, exposure.steps
+    return loose_bound(exposure.entropy_nats, information.paper, places, steps, asked.mistakes)
+
+
+LOOSE = Bound(
+    "loose",
+    idea="Fano with `s` mistakes (Koga 3.3.1)",
+    scope=Scope.ANY,
+    cost="O(s)",
+    compute=_compute,
+)

@@ -8,8 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accounting.bounds.patterns.erasure_kernel import raw_success_from_powers
-from accounting.bounds.patterns.segments_kernel import shared_powers
-from accounting.exposure.prior_constants_kernel import constants_from_gaps, gaps_affordable, prior_constants
+from accounting.exposure.prior_constants_kernel import (
+    constants_from_gaps,
+    gaps_affordable,
+    prior_constants,
+    shared_powers,
+)
 from accounting.exposure.step_information.renewal_kernel import renewal_information
 from accounting.hmm.propagation import marginals
 from accounting.numerics.divergence_root_kernel import divergence_root

@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import log
 
 from accounting.bounds.loose import binary_entropy_nats
+from accounting.bounds.protocol import Bound, Question, Scope
 from accounting.numerics import bracket
 
 
@@ -20,3 +21,17 @@ def tight_bound(information_nats: float, guess: float) -> float:
     return bracket(
         lambda p: binary_entropy_nats(p) + p * log(guess) >= -information_nats, top, 1.0
     ).first_false
+
+
+def _compute(asked: Question) -> float:
+    paper_guess = asked.guess.best if asked.guess.koga is None else asked.guess.koga
+    return tight_bound(asked.information.paper, paper_guess)
+
+
+TIGHT = Bound(
+    "tight",
+    idea="`-I <= h(p) + p ln q` (Koga 3.3.2)",
+    scope=Scope.ANY,
+    cost="a root",
+    compute=_compute,
+)

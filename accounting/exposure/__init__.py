@@ -1,10 +1,9 @@
 """One person under one schedule: released information, guesses from the prior alone, the history before."""
 
-from accounting.exposure.entropy import path_entropy
 from accounting.exposure.exposure import Exposure, check_mistakes
 from accounting.exposure.guess_probability import PriorGuess, prior_guess
 from accounting.exposure.history import history_mixture, horizon_information, window_of
-from accounting.exposure.information import Information, released_information, renewal_terms
+from accounting.exposure.information import Information, released_information
 from accounting.exposure.prior_baseline import baseline
 
 __all__ = [
@@ -15,9 +14,7 @@ __all__ = [
     "check_mistakes",
     "history_mixture",
     "horizon_information",
-    "path_entropy",
     "prior_guess",
     "released_information",
-    "renewal_terms",
     "window_of",
 ]

@@ -1,4 +1,4 @@
-"""Entropy of a law, and of a person's trajectory under the prior."""
+"""Entropy of a law, and of each move of a chain."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import entr
 
-from accounting.exposure.exposure import Exposure
 from accounting.exposure.step_information.renewal_kernel import surprise
 from models.numerics.jit import jit
 from models.priors import ChainView
@@ -25,10 +24,3 @@ def row_entropies(chain: ChainView) -> NDArray[np.float64]:
         for j in range(chain.column_start[slot, 0], chain.column_start[slot, -1]):
             entropies[slot, chain.row[j]] += surprise(chain.value[j])
     return entropies
-
-
-def path_entropy(exposure: Exposure) -> float:
-    """``H(X) = H(X_1) + sum_t H(X_t | X_{t-1})`` in nats (Koga et al., section 3.3.1)."""
-    moves = row_entropies(exposure.chain)
-    slots = [exposure.slot(t) for t in range(exposure.steps - 1)]
-    return entropy_nats(exposure.start) + float((exposure.marginal[:-1] * moves[slots]).sum())

@@ -9,10 +9,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accounting.exceptions import HorizonError
+from accounting.exposure.entropy import entropy_nats, row_entropies
+from accounting.exposure.prior_constants_kernel import PriorConstants, prior_constants, shared_powers
 from accounting.exposure.step_information import StepObservation, observe
+from accounting.exposure.step_information.renewal_kernel import renewal_information
 from accounting.hmm.propagation import marginals
 from models.priors import ChainView
 from models.releases import Schedule
+
+_OF_THE_PRIOR = ("marginal", "entropy_nats", "powers", "_constants")
+"""What is computed once for all releases to a person over a horizon."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,10 +117,50 @@ class Exposure:
         return False
 
     @cached_property
+    def renewal_nats(self) -> NDArray[np.float64]:
+        """``H(Y_t | Y_1..Y_{t-1})`` of the raw version of the schedule, (T,); see :attr:`is_refined`."""
+        return renewal_information(self.chain, self.start, self.first_slot, self.hits, self.marginal)
+
+    @cached_property
+    def entropy_nats(self) -> float:
+        """``H(X) = H(X_1) + sum_t H(X_t | X_{t-1})`` (Koga et al., section 3.3.1)."""
+        moves = row_entropies(self.chain)
+        slots = [self.slot(t) for t in range(self.steps - 1)]
+        return entropy_nats(self.start) + float((self.marginal[:-1] * moves[slots]).sum())
+
+    @cached_property
+    def powers(self) -> NDArray[np.float64]:
+        """Powers of one full matrix up to ``T - 1``; empty for sparse chains and cycles."""
+        return shared_powers(self.chain, self.steps - 1)
+
+    @cached_property
+    def _constants(self) -> dict[int, PriorConstants]:
+        return {}
+
+    def prior_constants(self, mistakes: int) -> PriorConstants:
+        """``q`` and the baseline; :class:`HorizonError` unless ``0 <= s < T``."""
+        check_mistakes(mistakes, self.steps)
+        if mistakes not in self._constants:
+            found = prior_constants(self.chain, self.start, self.first_slot, self.steps, mistakes, True)
+            self._constants[mistakes] = found
+        return self._constants[mistakes]
+
+    @cached_property
     def nothing_released(self) -> Exposure:
         """The same person and horizon without any release."""
         empty = StepObservation(np.zeros_like(self.observations[0].labels), ((),), ())
-        return Exposure(self.chain, self.start, self.first_slot, (empty,) * self.steps)
+        return self.under((empty,) * self.steps)
+
+    def under(self, observations: tuple[StepObservation, ...]) -> Exposure:
+        """The same person and horizon under other releases; what the prior alone says is kept."""
+        other = Exposure(self.chain, self.start, self.first_slot, observations)
+        if other.steps == self.steps:
+            vars(other).update({name: vars(self)[name] for name in _OF_THE_PRIOR if name in vars(self)})
+        return other
+
+    def starting_from(self, start: NDArray[np.float64]) -> Exposure:
+        """The same horizon and releases for whoever starts with another law."""
+        return Exposure(self.chain, start, self.first_slot, self.observations)
 
 
 def check_mistakes(mistakes: int, steps: int) -> None:

@@ -22,23 +22,22 @@ from accounting.exceptions import HorizonError
 from accounting.exposure.entropy import entropy_nats
 from accounting.exposure.exposure import Exposure
 from accounting.exposure.history_kernel import Mixture, renewal_mixture
-from accounting.exposure.information import person_step_terms, renewal_terms
+from accounting.exposure.information import person_step_terms
 from accounting.exposure.step_information.contraction_kernel import contraction, dense_matrix
-from accounting.exposure.step_information.renewal_kernel import renewal_information
 
 
 @dataclass(frozen=True, slots=True)
 class HorizonInformation:
     """Bounds (nats) on what everything released tells about one horizon; exact for raw releases.
 
-    ``remembered`` is about the first place of the horizon and was released before it, ``later`` about its
-    last place and after it. ``at_the_moment`` counts what was released until the horizon's end,
-    ``in_hindsight`` everything.
+    ``carried`` is about the first place of the horizon and was released before it, ``later`` about its
+    last place and after it, ``I(X_u; Y_{u+1}..Y_L)``. ``at_the_moment`` counts what was released until the
+    horizon's end, ``in_hindsight`` everything.
     """
 
     at_the_moment: float
     in_hindsight: float
-    remembered: float
+    carried: float
     later: float
 
 
@@ -78,33 +77,35 @@ def horizon_information(exposure: Exposure, first: int, last: int) -> HorizonInf
     if exposure.is_raw:
         return exact
     own = _step_bounds(exposure)
-    remembered = min(exact.remembered, _carried_forward(exposure, own, first))
+    carried = min(exact.carried, _carried_forward(exposure, own, first))
     later = min(exact.later, _carried_backward(exposure, own, last))
     inside = float(own[first : last + 1].sum())
     return HorizonInformation(
-        at_the_moment=min(exact.at_the_moment, remembered + inside),
-        in_hindsight=min(exact.in_hindsight, remembered + inside + later),
-        remembered=remembered,
+        at_the_moment=min(exact.at_the_moment, carried + inside),
+        in_hindsight=min(exact.in_hindsight, carried + inside + later),
+        carried=carried,
         later=later,
     )
 
 
 def _raw_information(exposure: Exposure, first: int, last: int) -> HorizonInformation:
     """The raw version of the log, exactly where each count means one place, else from above."""
-    terms = renewal_terms(exposure)
+    terms = exposure.renewal_nats
     mixture = history_mixture(exposure, first)
     unsure = sum(
         weight * entropy_nats(belief) for weight, belief in zip(mixture.weights, mixture.beliefs, strict=True)
     )
-    remembered = max(0.0, entropy_nats(exposure.marginal[first]) - unsure) if first > 0 else 0.0
-    at_the_moment = remembered + float(terms[first : last + 1].sum())
+    carried = max(0.0, entropy_nats(exposure.marginal[first]) - unsure) if first > 0 else 0.0
+    at_the_moment = carried + float(terms[first : last + 1].sum())
     after = float(terms[last + 1 :].sum())
-    later = after - _entropy_given_place(exposure, last)
+    given_place = _entropy_given_place(exposure, last)
     return HorizonInformation(
         at_the_moment=at_the_moment,
-        in_hindsight=at_the_moment + max(0.0, later),
-        remembered=remembered,
-        later=_information_after(exposure, last),
+        in_hindsight=at_the_moment + max(0.0, after - given_place),
+        carried=carried,
+        later=max(
+            0.0, _future(exposure, last, exposure.marginal[last]) - given_place
+        ),  # I(X_u; Y_{u+1}..Y_L)
     )
 
 
@@ -112,25 +113,15 @@ def _future(exposure: Exposure, last: int, law: NDArray[np.float64]) -> float:
     """``H(Y_{u+1}..Y_L)`` of the raw version when the place in step ``last`` has the given law."""
     if last + 1 >= exposure.steps:
         return 0.0
-    hits = exposure.labels[last:] > 0
-    hits[0] = False
-    marginal = Exposure(exposure.chain, law, exposure.slot(last), exposure.observations[last:]).marginal
-    return float(
-        renewal_information(exposure.chain, law, exposure.slot(last), hits & (marginal > 0.0), marginal).sum()
-    )
+    future = (exposure.nothing_released.observations[0], *exposure.observations[last + 1 :])
+    return float(Exposure(exposure.chain, law, exposure.slot(last), future).renewal_nats.sum())
 
 
 def _entropy_given_place(exposure: Exposure, last: int) -> float:
     """``H(Y_{u+1}..Y_L | X_u)``."""
     law = exposure.marginal[last]
-    told = np.eye(law.size)
-    return sum(float(law[x]) * _future(exposure, last, told[x]) for x in np.flatnonzero(law))
-
-
-def _information_after(exposure: Exposure, last: int) -> float:
-    """``I(X_u; Y_{u+1}..Y_L)``, without what was released before."""
-    unconditioned = _future(exposure, last, exposure.marginal[last])
-    return max(0.0, unconditioned - _entropy_given_place(exposure, last))
+    known = np.eye(law.size)
+    return sum(float(law[x]) * _future(exposure, last, known[x]) for x in np.flatnonzero(law))
 
 
 def _step_bounds(exposure: Exposure) -> NDArray[np.float64]:
@@ -143,8 +134,8 @@ def _carried_forward(exposure: Exposure, own: NDArray[np.float64], first: int) -
     carried = 0.0
     for t in range(first):
         moves = dense_matrix(exposure.chain, exposure.slot(t))
-        told = float(contraction(moves)) * (carried + float(own[t]))
-        carried = min(entropy_nats(exposure.marginal[t + 1]), told)
+        kept = float(contraction(moves)) * (carried + float(own[t]))
+        carried = min(entropy_nats(exposure.marginal[t + 1]), kept)
     return carried
 
 
@@ -156,8 +147,8 @@ def _carried_backward(exposure: Exposure, own: NDArray[np.float64], last: int) -
         mass = joint.sum(axis=0)
         possible = mass > 0.0
         backwards = np.ascontiguousarray((joint[:, possible] / mass[possible]).T)
-        told = float(_contraction_between(backwards)) * (carried + float(own[t + 1]))
-        carried = min(entropy_nats(exposure.marginal[t]), told)
+        kept = float(_contraction_between(backwards)) * (carried + float(own[t + 1]))
+        carried = min(entropy_nats(exposure.marginal[t]), kept)
     return carried
 
 

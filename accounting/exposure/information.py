@@ -8,13 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
-
-from accounting.exposure.entropy import path_entropy
 from accounting.exposure.exposure import Exposure
 from accounting.exposure.step_information import nothing_seen
-from accounting.exposure.step_information.renewal_kernel import renewal_information
 from accounting.exposure.step_information.step_terms_kernel import (
     StepTerms,
     person_noised_terms,
@@ -83,18 +78,11 @@ def koga_information(exposure: Exposure) -> float | None:
     )
 
 
-def renewal_terms(exposure: Exposure) -> NDArray[np.float64]:
-    """``H(Y_t | Y_1..Y_{t-1})`` of the raw version of the schedule, (T,); see :attr:`Exposure.is_refined`."""
-    return renewal_information(
-        exposure.chain, exposure.start, exposure.first_slot, exposure.hits, exposure.marginal
-    )
-
-
 def released_information(exposure: Exposure) -> Information:
     """All bounds on the information of one person's horizon and the smallest of them."""
     koga = koga_information(exposure)
-    shares = renewal_terms(exposure)
-    raw = min(float(shares.sum()), path_entropy(exposure))  # the sum may round to just above
+    shares = exposure.renewal_nats
+    raw = min(float(shares.sum()), exposure.entropy_nats)  # the sum may round to just above
     if exposure.is_raw and not exposure.is_refined:
         return Information(koga, raw, raw, tuple(shares.tolist()))
     terms = [person_step_terms(exposure, t).conditional for t in range(exposure.steps)]

@@ -14,7 +14,6 @@ from accounting.exposure.prior_constants_kernel import (
     CONSTANT_GUESS,
     MAP_GUESS,
     MARGINAL_GUESS,
-    prior_constants,
 )
 
 GUESS_NAMES = {MAP_GUESS: "prior", MARGINAL_GUESS: "marginal", CONSTANT_GUESS: "constant"}
@@ -34,10 +33,7 @@ class BaselineGuess:
 
 def baseline(exposure: Exposure, mistakes: int) -> BaselineGuess:
     """The baseline of one person's horizon; ties go to the earlier of path, marginals, constants."""
-    check_mistakes(mistakes, exposure.steps)
-    best = prior_constants(
-        exposure.chain, exposure.start, exposure.first_slot, exposure.steps, mistakes, False
-    ).baseline
+    best = exposure.prior_constants(mistakes).baseline
     return BaselineGuess(float(best.success), GUESS_NAMES[best.kind], best.guess)
 
 

@@ -59,6 +59,18 @@ def log_binomial(n: int, k: int) -> float:
 
 
 @jit
+def shared_powers(chain: ChainView, longest: int) -> NDArray[np.float64]:
+    """Powers ``[g - 1, y, x]`` of one full matrix, ``g <= longest``; empty for sparse chains and cycles.
+
+    They do not depend on what is seen, so one set serves every schedule of a person.
+    """
+    slots, place_count = chain.start.shape
+    if slots > 1 or 2 * chain.value.size <= place_count * place_count or longest < 1:
+        return np.empty((0, place_count, place_count))
+    return gap_matrices(chain, 0, 1, longest)[0]
+
+
+@jit
 def gaps_affordable(place_count: int, slots: int, steps: int, mistakes: int) -> bool:
     """Whether the products of up to ``s + 1`` moves fit in memory and in a few seconds."""
     entries = min(slots, steps) * (mistakes + 1) * place_count * place_count

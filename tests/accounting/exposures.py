@@ -57,6 +57,24 @@ def case_exposure(case: Case) -> Exposure:
     return raw_exposure(case.start, case.matrices, steps, case.first_slot)
 
 
+def noised_case(case: Case, sigmas: Sequence[float | None]) -> tuple[Exposure, list[NDArray[np.float64]]]:
+    """One sensor of each step, Gaussian or (None) raw, and what each step shows: a channel a step."""
+    schedule, channels = [], []
+    for row, sigma in zip(case.labels, sigmas, strict=False):
+        where = np.flatnonzero(row)[:1].tolist()
+        mechanism = RAW if sigma is None else gaussian(sigma)
+        schedule.append(step_of(where, [mechanism] * len(where)))
+        law = mechanism.noise_law().probabilities
+        channel = np.zeros((len(row), law.size + 1))
+        channel[:, :-1] = law
+        channel[where] = np.roll(channel[where], 1, axis=1)
+        # Values this unlikely are merged; the adversary loses less than 1e-9 by it.
+        likely = channel.max(axis=0) > 1e-10
+        rare = channel[:, ~likely].sum(axis=1, keepdims=True)
+        channels.append(np.hstack([channel[:, likely], rare]) if where else np.ones((len(row), 1)))
+    return exposure_to(case.start, case.matrices, schedule, case.first_slot), channels
+
+
 def koga_chain(places: int, tau: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Koga et al.'s synthetic chain ``P[x, x'] ~ exp(-|x - x'| / (tau M))`` with its stationary start."""
     index = np.arange(places)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from accounting.audit import Audit, audit_exposure
-from accounting.bounds.patterns import Effort
+from accounting.bounds import Effort
 from accounting.exceptions import EffortError, HorizonError
 from tests.accounting.exposures import gaussian, koga_chain, raw_exposure
 from tests.shared_files import shared
@@ -93,7 +93,7 @@ def test_json_has_exactly_the_documented_fields() -> None:
         "moment",
         "exact",
         "erasure",
-        "feedback",
+        "genie_aided",
     ]
     assert list(document["information"]) == ["koga", "exact", "per_step"]
     assert document["information"]["koga"] is None  # one step has no sensor

@@ -19,8 +19,8 @@ from pathlib import Path
 import numpy as np
 
 from accounting.audit import AttackSettings, audit_exposure
+from accounting.bounds import Effort
 from accounting.bounds.horizon_risk import horizon_risk
-from accounting.bounds.patterns import Effort
 from accounting.continuous import ContinuousAccountant
 from accounting.exposure import Exposure
 from accounting.exposure.step_information import SensorInformation

@@ -1,22 +1,19 @@
 """Bounds on raw and noised counts that follow which steps the person was counted in."""
 
-from accounting.bounds.patterns.effort import Effort
-from accounting.bounds.patterns.erasure_bound import erasure
-from accounting.bounds.patterns.exact import exact_bound, trajectories
-from accounting.bounds.patterns.genie_aided import feedback_bound
-from accounting.bounds.patterns.moment import LEAST_PATTERN, MOST_OPERATIONS, HitMoments, Size, moment_bound
-from accounting.bounds.patterns.sampled import sampled_bound
+from accounting.bounds.patterns.erasure_bound import ERASURE, expected_under_erasure
+from accounting.bounds.patterns.exact import EXACT
+from accounting.bounds.patterns.genie_aided import GENIE_AIDED
+from accounting.bounds.patterns.moment import LEAST_PATTERN, MOMENT, MOST_OPERATIONS, Size
+from accounting.bounds.patterns.sampled import SAMPLED
 
 __all__ = [
+    "ERASURE",
+    "EXACT",
+    "GENIE_AIDED",
     "LEAST_PATTERN",
+    "MOMENT",
     "MOST_OPERATIONS",
-    "Effort",
-    "HitMoments",
+    "SAMPLED",
     "Size",
-    "erasure",
-    "exact_bound",
-    "feedback_bound",
-    "moment_bound",
-    "sampled_bound",
-    "trajectories",
+    "expected_under_erasure",
 ]

@@ -14,18 +14,19 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from accounting.bounds.patterns.effort import Effort
 from accounting.bounds.patterns.erasure_kernel import kept_hits, kept_sets
-from accounting.bounds.patterns.exact import Trajectories
+from accounting.bounds.patterns.exact import Trajectories, trajectories
 from accounting.bounds.patterns.moment import LEAST_PATTERN, Size, usable_order
+from accounting.bounds.protocol import Bound, Question, Scope
 from accounting.exposure import Exposure
 from accounting.numerics import upper_mean
+from accounting.numerics.divergence_root_kernel import divergence_root
 
 MOST_ENUMERATED = 16
 """Noised sensor-steps beyond which kept sets are sampled too, where draws are allowed."""
 
 _MOST_OPERATIONS = 1e10  # over all kept sets, twice; some ten seconds of one core
-_MOST_FEEDBACK = 4e9  # multiplications over all kept sets; about a second of one core
+_MOST_GENIE_AIDED = 4e9  # multiplications over all kept sets; about a second of one core
 _MOST_ENUMERATION = 1e9  # over all kept sets; two seconds
 
 
@@ -40,6 +41,15 @@ class Erasure:
     success: float
     information_nats: float
     sampled: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RawBounds:
+    """Valid for the raw version of the whole schedule; ``guess`` is ``q``."""
+
+    guess: float
+    success: float
+    nats: float
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -103,37 +113,36 @@ def likeliest_sets(reveal: NDArray[np.float64], most: int) -> KeptSets:
     return KeptSets(kept[positive], probability[positive])
 
 
-def erasure(
-    exposure: Exposure,
-    mistakes: int,
-    guess: float,
-    raw_success: float,
-    raw_nats: float,
-    effort: Effort,
-    everything: Trajectories | None = None,
-) -> Erasure | None:
-    """The erasure bound of one person's horizon; None when nothing noised can see the person.
-
-    Kept sets that are not enumerated are charged at ``raw_success`` and ``raw_nats``, any valid bounds for
-    the raw version of the whole schedule. ``guess`` is ``q``; with ``everything`` at hand the true optimum of
-    each kept set is used where that is affordable.
-    """
-    sensors = sensor_steps(exposure)
-    count = sensors.reveal.size
-    if exposure.is_raw or effort.patterns == 0:
+def expected_under_erasure(asked: Question) -> Erasure | None:
+    """The erasure bound of one person's horizon; None when nothing noised is released, or without effort."""
+    if asked.exposure.is_raw or asked.effort.patterns == 0:
         return None
-    sets = likeliest_sets(sensors.reveal, effort.patterns)
-    values = _evaluate_all(exposure, sensors, sets, mistakes, guess, effort)
+    nats = float(asked.exposure.renewal_nats.sum())
+    guess = asked.guess.best
+    known = asked.values(Scope.RAW).values()
+    return erasure(asked, RawBounds(guess, min(divergence_root(nats, guess), *known), nats))
+
+
+def erasure(asked: Question, raw: RawBounds) -> Erasure:
+    """Kept sets that are not enumerated are charged what bounds the raw version of the whole schedule.
+
+    The true optimum of each kept set is used where trajectories can be enumerated for all of them.
+    """
+    sensors = sensor_steps(asked.exposure)
+    count = sensors.reveal.size
+    sets = likeliest_sets(sensors.reveal, asked.effort.patterns)
+    values = _evaluate_all(asked, sensors, sets, raw)
+    everything = asked.once(trajectories)
     if everything is not None and everything.operations * len(sets.kept) <= _MOST_ENUMERATION:
         values[:, 0] = np.minimum(values[:, 0], _optima(everything, sensors, sets.kept))
     rest = max(0.0, 1.0 - float(sets.probability.sum()))
     if len(sets.probability) == 2**count:
         rest = 0.0
-    success = float((sets.probability * np.minimum(values[:, 0], raw_success)).sum()) + rest * raw_success
-    information = float((sets.probability * np.minimum(values[:, 1], raw_nats)).sum()) + rest * raw_nats
+    success = float((sets.probability * np.minimum(values[:, 0], raw.success)).sum()) + rest * raw.success
+    information = float((sets.probability * np.minimum(values[:, 1], raw.nats)).sum()) + rest * raw.nats
     sampled = None
-    if count > MOST_ENUMERATED and effort.draws > 0:
-        sampled = _sampled(exposure, sensors, mistakes, guess, raw_success, effort)
+    if count > MOST_ENUMERATED and asked.effort.draws > 0:
+        sampled = _sampled(asked, sensors, raw)
     return Erasure(min(1.0, success), information, sampled)
 
 
@@ -149,39 +158,31 @@ def _optima(everything: Trajectories, sensors: SensorSteps, kept: NDArray[np.boo
 
 
 def _evaluate_all(
-    exposure: Exposure, sensors: SensorSteps, sets: KeptSets, mistakes: int, guess: float, effort: Effort
+    asked: Question, sensors: SensorSteps, sets: KeptSets, raw: RawBounds
 ) -> NDArray[np.float64]:
     """Success bound and information of each kept set, (S, 2): the likeliest sets at the full moment order.
 
     What is left gets the order that is affordable for all of them; a low order on every set would waste the
     noise, for the likeliest sets keep little and are where a high order tells most.
     """
+    exposure, mistakes, effort = asked.exposure, asked.mistakes, asked.effort
     full = usable_order(exposure, mistakes, effort)
+    for_all = usable_order(exposure, mistakes, effort, _MOST_OPERATIONS / len(sets.kept))
     affordable = int(_MOST_OPERATIONS / max(Size.of(exposure).operations(max(full, 1)), 1.0))
     likeliest_first = np.argsort(-sets.probability, kind="stable")
     values = np.empty((len(sets.kept), 2))
-    for chosen, order in (
-        (likeliest_first[:affordable], full),
-        (
-            likeliest_first[affordable:],
-            usable_order(exposure, mistakes, effort, _MOST_OPERATIONS / len(sets.kept)),
-        ),
-    ):
+    for chosen, order in ((likeliest_first[:affordable], full), (likeliest_first[affordable:], for_all)):
         if chosen.size:
-            values[chosen] = _evaluate(exposure, sensors, sets.kept[chosen], mistakes, guess, effort, order)
+            values[chosen] = _evaluate(asked, sensors, sets.kept[chosen], raw.guess, order)
     return values
 
 
 def _evaluate(
-    exposure: Exposure,
-    sensors: SensorSteps,
-    kept: NDArray[np.bool_],
-    mistakes: int,
-    guess: float,
-    effort: Effort,
-    order: int,
+    asked: Question, sensors: SensorSteps, kept: NDArray[np.bool_], guess: float, order: int
 ) -> NDArray[np.float64]:
     """Success bound and information of each kept set, (S, 2)."""
+    exposure = asked.exposure
+    is_sampled = kept.shape[1] > MOST_ENUMERATED
     return kept_sets(
         exposure.chain,
         exposure.start,
@@ -191,36 +192,44 @@ def _evaluate(
         sensors.step,
         sensors.cover,
         kept,
-        mistakes,
+        asked.mistakes,
         order,
-        max(LEAST_PATTERN, 1.0 / max(effort.patterns, 1))
-        if len(kept[0]) > MOST_ENUMERATED
-        else LEAST_PATTERN,
+        max(LEAST_PATTERN, 1.0 / asked.effort.patterns) if is_sampled else LEAST_PATTERN,
         max(guess, 1e-300),
-        _has_feedback(exposure, sensors, kept, mistakes),
+        _is_genie_affordable(exposure, sensors, kept, asked.mistakes),
     )
 
 
-def _has_feedback(exposure: Exposure, sensors: SensorSteps, kept: NDArray[np.bool_], mistakes: int) -> bool:
-    """Whether the bound by feedback is affordable for all these sets: a pattern costs about a step."""
+def _is_genie_affordable(
+    exposure: Exposure, sensors: SensorSteps, kept: NDArray[np.bool_], mistakes: int
+) -> bool:
+    """Whether the genie-aided bound is affordable for all these sets: a pattern costs about a step."""
     patterns = np.where(kept, 1.0 + sensors.cover.sum(axis=1), 1.0).prod(axis=1)
     patterns *= np.prod(1.0 + sensors.always.sum(axis=1))
     entries = exposure.chain.value.size / exposure.chain.start.shape[0]
     moves = patterns.sum() + exposure.steps * len(kept)
-    return bool(2.0 * moves * (mistakes + 1) * entries <= _MOST_FEEDBACK)
+    return bool(2.0 * moves * (mistakes + 1) * entries <= _MOST_GENIE_AIDED)
 
 
-def _sampled(
-    exposure: Exposure,
-    sensors: SensorSteps,
-    mistakes: int,
-    guess: float,
-    raw_success: float,
-    effort: Effort,
-) -> float:
+def _sampled(asked: Question, sensors: SensorSteps, raw: RawBounds) -> float:
     """The bound from ``effort.draws`` independent kept sets, with the effort's confidence."""
+    effort = asked.effort
     generator = np.random.Generator(np.random.Philox(effort.seed))
     kept = generator.random((effort.draws, sensors.reveal.size)) < sensors.reveal
-    order = usable_order(exposure, mistakes, effort, _MOST_OPERATIONS / len(kept))
-    values = np.minimum(_evaluate(exposure, sensors, kept, mistakes, guess, effort, order)[:, 0], raw_success)
+    order = usable_order(asked.exposure, asked.mistakes, effort, _MOST_OPERATIONS / len(kept))
+    values = np.minimum(_evaluate(asked, sensors, kept, raw.guess, order)[:, 0], raw.success)
     return upper_mean(values, effort.failure_probability)
+
+
+def _compute(asked: Question) -> float | None:
+    erased = asked.once(expected_under_erasure)
+    return None if erased is None else erased.success
+
+
+ERASURE = Bound(
+    "erasure",
+    idea="below",
+    scope=Scope.NOISED,
+    cost="number of kept sets",
+    compute=_compute,
+)

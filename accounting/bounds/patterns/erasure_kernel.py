@@ -11,8 +11,8 @@ from accounting.bounds.patterns.segments_kernel import (
     find_nodes,
     no_hit_weight,
     segment_polynomials,
-    shared_powers,
 )
+from accounting.exposure.prior_constants_kernel import shared_powers
 from accounting.exposure.step_information.renewal_kernel import renewal_information, renewal_optimum
 from accounting.numerics.divergence_root_kernel import divergence_root
 from models.numerics.jit import jit, pjit

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accounting.bounds.patterns.enumerated_kernel import enumerated_optimum, guesses_near
-from accounting.exposure import Exposure
+from accounting.bounds.protocol import Bound, Question, Scope
 from accounting.exposure.step_information.contraction_kernel import dense_matrix
 from accounting.exposure.step_information.renewal_kernel import renewal_optimum
 
@@ -46,8 +46,11 @@ class Trajectories:
         return min(1.0, float(success) * (1.0 + _ROUNDING))
 
 
-def trajectories(exposure: Exposure, mistakes: int) -> Trajectories | None:
-    """All trajectories, None where they or the guesses near them are too many."""
+def trajectories(asked: Question) -> Trajectories | None:
+    """All trajectories, None where they or the guesses near them are too many, or without effort."""
+    exposure, mistakes = asked.exposure, asked.mistakes
+    if asked.effort.patterns == 0:
+        return None
     places, steps = exposure.place_count, exposure.steps
     near = sum(comb(steps, wrong) * (places - 1) ** wrong for wrong in range(mistakes + 1))
     if places**steps > MOST_GUESSES:
@@ -64,16 +67,26 @@ def trajectories(exposure: Exposure, mistakes: int) -> Trajectories | None:
     return Trajectories(places, paths, probability, guesses_near(steps, places, mistakes, near))
 
 
-def exact_bound(exposure: Exposure, mistakes: int, everything: Trajectories | None = None) -> float | None:
+def exact_bound(asked: Question) -> float | None:
     """``sum_y max_xhat Pr[d(X, xhat) <= s, y]``, the best any adversary of the raw schedule can do.
 
-    By renewals at ``s = 0``; with ``everything`` at hand by enumeration, also for ``s > 0`` and where a count
-    covers several of the person's places; None otherwise. An upper bound for the noised schedule. Beyond the
-    paper.
+    By renewals at ``s = 0``; by enumeration on short horizons, also for ``s > 0`` and where a count covers
+    several of the person's places; None otherwise. An upper bound for the noised schedule. Beyond the paper.
     """
+    exposure, mistakes = asked.exposure, asked.mistakes
+    everything = asked.once(trajectories)
     if everything is not None and (mistakes > 0 or exposure.is_refined):
         return everything.optimum(exposure.labels)
     if mistakes > 0:
         return None
     log_success = renewal_optimum(exposure.chain, exposure.start, exposure.first_slot, exposure.hits)
     return min(1.0, exp(log_success))
+
+
+EXACT = Bound(
+    "exact",
+    idea="the true optimum: by renewals at `s = 0`, by enumeration on short horizons",
+    scope=Scope.RAW,
+    cost="O(hits T nnz); trajectories times guesses near each",
+    compute=exact_bound,
+)

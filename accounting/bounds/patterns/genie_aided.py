@@ -1,33 +1,32 @@
-"""The bound by feedback: what could be won by an adversary who is told the truth after each guess."""
+"""The genie-aided bound: what an adversary could win to whom a genie shows the truth after each guess."""
 
 from __future__ import annotations
 
-from accounting.bounds.patterns.effort import Effort
 from accounting.bounds.patterns.genie_aided_kernel import Told, feedback_by_pattern
-from accounting.bounds.patterns.moment import MOST_ENTRIES, MOST_OPERATIONS, HitMoments
+from accounting.bounds.patterns.moment import MOST_ENTRIES, MOST_OPERATIONS, HitMoments, hit_moments
 from accounting.bounds.patterns.segments_kernel import no_hit_weight
+from accounting.bounds.protocol import Bound, Effort, Question, Scope
 from accounting.exposure import Exposure
 
 _SHARE = 0.01  # patterns charged without being looked at may make the bound this much larger
 
 _SHARES = tuple(10.0**-k for k in range(1, 9))  # of what no hit gives: where patterns are too many for all
 
-_ROUNDING = 1e-12  # the told adversary's success is the optimum itself where no mistake is allowed
+_ROUNDING = 1e-12  # the genie-aided success is the optimum itself where no mistake is allowed
 
 
-def feedback_bound(
-    exposure: Exposure, mistakes: int, effort: Effort, moments: HitMoments | None
-) -> float | None:
-    """Success of any adversary of the raw schedule, hence of the noised one; None where too dear.
+def genie_aided_bound(asked: Question) -> float | None:
+    """Success of any adversary of the raw schedule, hence of the noised one; None where too expensive.
 
-    Per hit pattern the smaller of the told adversary's success and, with ``moments``, the moment bound. At
+    Per hit pattern the smaller of the genie-aided success and the moment bound, where there is one. At
     ``s = 0`` the optimum. Where there are more patterns than ``effort.patterns``, or than are affordable,
     those that are likeliest to be won are walked and the others counted as won.
     """
-    affordable = _affordable_patterns(exposure, mistakes, effort)
+    exposure, mistakes = asked.exposure, asked.mistakes
+    affordable = _affordable_patterns(exposure, mistakes, asked.effort)
     if affordable == 0:
         return None
-    moments = moments or HitMoments.none(exposure)
+    moments = asked.once(hit_moments) or HitMoments.none(exposure)
     if exposure.pattern_count <= affordable:
         share = _SHARE / exposure.pattern_count
         return _rounded_up(_told(exposure, mistakes, moments, share, affordable).value)
@@ -73,3 +72,12 @@ def _affordable_patterns(exposure: Exposure, mistakes: int, effort: Effort) -> i
     if exposure.pattern_count + exposure.steps <= moves and exposure.pattern_count <= effort.patterns:
         return int(exposure.pattern_count)
     return min(effort.patterns, int(moves / exposure.steps))
+
+
+GENIE_AIDED = Bound(
+    "genie_aided",
+    idea="below",
+    scope=Scope.RAW,
+    cost="hit patterns times mistakes times nnz",
+    compute=genie_aided_bound,
+)

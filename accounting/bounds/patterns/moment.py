@@ -8,15 +8,14 @@ from math import comb
 import numpy as np
 from numpy.typing import NDArray
 
-from accounting.bounds.patterns.effort import Effort
 from accounting.bounds.patterns.moment_kernel import bound_by_hits, bound_by_pattern, moments_by_hits
 from accounting.bounds.patterns.segments_kernel import (
     Nodes,
     find_nodes,
     no_hit_weight,
     segment_polynomials,
-    shared_powers,
 )
+from accounting.bounds.protocol import Bound, Effort, Question, Scope
 from accounting.exposure import Exposure
 
 MOST_OPERATIONS = 4e9  # a few seconds of one core
@@ -84,7 +83,7 @@ class HitMoments:
 
     @classmethod
     def of(cls, exposure: Exposure, mistakes: int, effort: Effort) -> HitMoments | None:
-        """Of the order that is usable; None where even the first is too dear."""
+        """Of the order that is usable; None where even the first is too expensive."""
         order = usable_order(exposure, mistakes, effort)
         if order == 0:
             return None
@@ -96,7 +95,7 @@ class HitMoments:
             no_hit_weight(exposure.hits),
             nodes,
             order,
-            shared_powers(exposure.chain, exposure.steps - 1 if order > 1 else 0),
+            exposure.powers if order > 1 else np.empty((0, exposure.place_count, exposure.place_count)),
         )
         return cls(nodes, polynomials)
 
@@ -107,18 +106,22 @@ class HitMoments:
         return cls(nodes, np.full((nodes.time.size, nodes.time.size, 1), np.inf))
 
 
-def moment_bound(
-    exposure: Exposure, mistakes: int, effort: Effort, moments: HitMoments | None = None
-) -> float | None:
-    """Success of any adversary of the raw schedule, hence of the noised one; None where too dear.
+def hit_moments(asked: Question) -> HitMoments | None:
+    """Of the raw version of the schedule."""
+    return HitMoments.of(asked.exposure, asked.mistakes, asked.effort)
+
+
+def moment_bound(asked: Question) -> float | None:
+    """Success of any adversary of the raw schedule, hence of the noised one; None where too expensive.
 
     With order 1 the minimum with the pattern's probability is taken per number of hits. With a higher one it
     is taken per pattern if ``effort.patterns`` suffices for all of them, otherwise the better of the two
-    forms counts. ``moments`` spares computing them again.
+    forms counts.
     """
-    moments = moments or HitMoments.of(exposure, mistakes, effort)
+    moments = asked.once(hit_moments)
     if moments is None:
         return None
+    exposure, mistakes, effort = asked.exposure, asked.mistakes, asked.effort
     nodes, polynomials = moments.nodes, moments.polynomials
     by_hits = float(bound_by_hits(moments_by_hits(polynomials, nodes, exposure.steps), mistakes))
     if polynomials.shape[2] == 2 or effort.patterns == 0:
@@ -127,3 +130,12 @@ def moment_bound(
     least = LEAST_PATTERN if enumerable else max(LEAST_PATTERN, 1.0 / effort.patterns)
     by_pattern = float(bound_by_pattern(polynomials, nodes, exposure.steps, mistakes, least).value)
     return by_pattern if enumerable else min(by_pattern, by_hits)
+
+
+MOMENT = Bound(
+    "moment",
+    idea="below",
+    scope=Scope.RAW,
+    cost="polynomial at fixed order",
+    compute=moment_bound,
+)

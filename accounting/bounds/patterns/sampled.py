@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from accounting.bounds.patterns.effort import Effort
+from accounting.bounds.patterns.erasure_bound import expected_under_erasure
 from accounting.bounds.patterns.moment import MOST_OPERATIONS, Size
 from accounting.bounds.patterns.sampled_kernel import posterior_bounds, walk
+from accounting.bounds.protocol import Bound, Effort, Question, Scope
 from accounting.exposure import Exposure
 from accounting.numerics import upper_mean
 from models.mechanisms import Mechanism
@@ -80,3 +81,21 @@ def _likelihood(
     absent, present = padded[value + 1], padded[value]
     scale = np.maximum(absent, present)
     return np.asarray(np.where(counted, (present / scale)[:, None], (absent / scale)[:, None]))
+
+
+def _compute(asked: Question) -> float | None:
+    """The smaller of the bounds from sampled posteriors and from sampled kept sets."""
+    erased = asked.once(expected_under_erasure)
+    posterior = sampled_bound(asked.exposure, asked.mistakes, asked.effort)
+    kept = None if erased is None else erased.sampled
+    return min((bound for bound in (posterior, kept) if bound is not None), default=None)
+
+
+SAMPLED = Bound(
+    "sampled",
+    idea="below, only with `--draws`; holds with the confidence stated",
+    scope=Scope.ANY,
+    cost="draws",
+    compute=_compute,
+    is_certain=False,
+)

@@ -22,7 +22,6 @@ from accounting.exposure.subset_maxima_kernel import raise_to
 from accounting.hmm.propagation import (
     add_rows,
     dot,
-    gap_matrices,
     largest_product,
     predict,
     retreat,
@@ -118,18 +117,6 @@ def multiply(left: NDArray[np.float64], right: NDArray[np.float64], result: NDAr
 
 
 @jit
-def shared_powers(chain: ChainView, longest: int) -> NDArray[np.float64]:
-    """Powers ``[g - 1, y, x]`` of one full matrix, ``g <= longest``; empty for sparse chains and cycles.
-
-    They do not depend on what is seen, so one set serves every schedule of a person.
-    """
-    slots, place_count = chain.start.shape
-    if slots > 1 or 2 * chain.value.size <= place_count * place_count or longest < 1:
-        return np.empty((0, place_count, place_count))
-    return gap_matrices(chain, 0, 1, longest)[0]
-
-
-@jit
 def avoiding_moves(
     chain: ChainView,
     first_slot: int,
@@ -139,7 +126,7 @@ def avoiding_moves(
 ) -> NDArray[np.float64]:
     """``[t, g - 1, y, x] = Pr[X_{t+g} = y, no hit strictly between | X_t = x]``, for all ``t + g < T``.
 
-    With ``powers`` (:func:`shared_powers`) weights must be 0 at the nodes and 1 elsewhere.
+    With ``powers`` (see ``prior_constants_kernel.shared_powers``) weights must be 0 at nodes and 1 elsewhere.
     """
     steps, place_count = weight.shape
     slots = chain.start.shape[0]

@@ -14,7 +14,7 @@ from stream_app.cli.study.audit_why import as_document, explain_people, print_ex
 
 if TYPE_CHECKING:
     from accounting.audit import AttackSettings, Audit, Explanation
-    from accounting.bounds.patterns import Effort
+    from accounting.bounds import Effort
     from models.priors import Population
     from models.releases import Schedule
 
@@ -67,7 +67,7 @@ def audit(
       tallyguard audit priors.parquet --schedule schedule.json --mistakes 2 --person p1 --json
     """
     from accounting.audit import AttackSettings
-    from accounting.bounds.patterns import Effort
+    from accounting.bounds import Effort
     from models.prior_files import load_population
     from stream_app.setup.schedule_files import load_schedule
     from stream_app.setup.sensor_files import load_registry

@@ -10,7 +10,7 @@ from stream_app.cli.shared.output import progress, stdout
 
 if TYPE_CHECKING:
     from accounting.audit import Explanation, ReleaseShare
-    from accounting.bounds.patterns import Effort
+    from accounting.bounds import Effort
     from models.priors import Population
     from models.releases import Schedule
 

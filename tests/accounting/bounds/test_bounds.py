@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import combinations, pairwise
-from math import comb, log
+from math import comb, log, log1p
 
 import numpy as np
 import pytest
@@ -13,18 +13,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from accounting.audit import AttackSettings, Audit, audit_exposure
-from accounting.bounds.divergence import binary_divergence_nats, divergence_bound
+from accounting.bounds import Effort
 from accounting.bounds.loose import loose_bound
-from accounting.bounds.patterns import Effort, moment_bound
+from accounting.bounds.patterns.moment import moment_bound
 from accounting.bounds.patterns.moment_kernel import bound_by_hits, bound_by_pattern, moments_by_hits
 from accounting.bounds.patterns.segments_kernel import (
     avoiding_moves,
     find_nodes,
     no_hit_weight,
     segment_polynomials,
-    shared_powers,
 )
+from accounting.bounds.protocol import Question
 from accounting.bounds.tight import tight_bound
+from accounting.numerics import bracket
+from accounting.numerics.divergence_root_kernel import divergence_root
 from tests.accounting.chains import Case, random_case
 from tests.accounting.enumeration import (
     all_paths,
@@ -138,7 +140,7 @@ def test_moment_bound_equals_its_definition_over_all_patterns(seed: int, order: 
             no_hit_weight(exposure.hits),
             nodes,
             usable,
-            shared_powers(exposure.chain, exposure.steps - 1),
+            exposure.powers,
         )
         by_hits = bound_by_hits(moments_by_hits(polynomials, nodes, exposure.steps), mistakes)
         by_pattern = bound_by_pattern(polynomials, nodes, exposure.steps, mistakes, 0.0)
@@ -152,7 +154,7 @@ def test_two_ways_to_the_moves_between_hits_agree_and_the_quick_one_is_never_sma
     start, matrix = koga_chain(12, 0.2)
     exposure = raw_exposure(start, matrix, [[3], [], [5], [3], [11], [0]])
     nodes, weight = find_nodes(exposure.hits), no_hit_weight(exposure.hits)
-    quick = avoiding_moves(exposure.chain, 0, weight, nodes, shared_powers(exposure.chain, 5))
+    quick = avoiding_moves(exposure.chain, 0, weight, nodes, exposure.powers)
     plain = avoiding_moves(exposure.chain, 0, weight, nodes, np.empty((0, 12, 12)))
     for t in range(5):
         for g in range(5 - t):
@@ -168,7 +170,7 @@ def orders() -> Iterator[Effort]:
 def test_higher_order_is_never_weaker() -> None:
     start, matrix = koga_chain(30, 0.1)
     exposure = raw_exposure(start, matrix, [[14], [15], [22], [28], [1], [4], [24], [28]])
-    bounds = [moment_bound(exposure, 3, effort) for effort in orders()]
+    bounds = [moment_bound(Question(exposure, 3, effort)) for effort in orders()]
     assert all(a is not None and b is not None and b <= a for a, b in pairwise(bounds))
 
 
@@ -176,21 +178,39 @@ def test_patterns_not_enumerated_count_as_success() -> None:
     """A small effort gives a valid, weaker bound; never less than with all patterns."""
     start, matrix = koga_chain(10, 0.1)
     exposure = raw_exposure(start, matrix, [[4], [5], [7], [9], [0], [1], [8], [9]])
-    everything = moment_bound(exposure, 3, Effort())
-    few = moment_bound(exposure, 3, Effort(patterns=20))
+    everything = moment_bound(Question(exposure, 3, Effort()))
+    few = moment_bound(Question(exposure, 3, Effort(patterns=20)))
     assert everything is not None
     assert few is not None
     assert everything - 1e-8 <= few < 1.0
 
 
+def divergence_root_by_bisection(nats: float, guess: float) -> float:
+    """The root of ``d(p||q) = I`` at or above ``q``, rounded up."""
+    if guess >= 1.0 or nats >= -log(guess):
+        return 1.0
+    if nats <= 0.0:
+        return guess
+    return bracket(lambda p: binary_divergence_nats(p, guess) <= nats, guess, 1.0).first_false
+
+
+def binary_divergence_nats(p: float, q: float) -> float:
+    """``d(p||q)``, with ``p - q`` so that it keeps its digits where ``d`` goes like ``(p - q)^2``."""
+    excess = p - q
+    inside = p * log1p(excess / q) if p > 0.0 else 0.0
+    outside = (1.0 - p) * log1p(-excess / (1.0 - q)) if p < 1.0 else 0.0
+    return inside + outside
+
+
 @settings(max_examples=200, deadline=None)
 @given(st.floats(1e-12, 1 - 1e-9), st.floats(0, 5))
 def test_divergence_root_is_on_the_safe_side_and_never_above_the_papers(guess: float, nats: float) -> None:
-    root = divergence_bound(nats, guess)
-    assert guess <= root <= 1.0
-    if root < 1.0:
-        assert binary_divergence_nats(min(1.0, root * (1 + 1e-9) + 1e-12), guess) > nats
-    assert root <= tight_bound(nats, guess) + 1e-12
+    """Newton's root is never below the one by bisection, and above it by its last digits only."""
+    root = divergence_root(nats, guess)
+    bisected = divergence_root_by_bisection(nats, guess)
+    assert guess <= bisected <= root <= 1.0
+    assert root <= bisected * (1 + 2e-9) + 1e-12
+    assert root <= tight_bound(nats, guess) * (1 + 2e-9) + 1e-12
     if nats >= -log(guess):
         assert root == tight_bound(nats, guess) == 1.0
 
@@ -202,8 +222,8 @@ def test_paper_bounds_stay_probabilities_at_the_edges(places: int, steps: int, m
     entropy = steps * log(places)
     assert 0.0 < loose_bound(entropy, 0.0, places, steps, mistakes) <= 1.0
     assert loose_bound(entropy, entropy, places, steps, mistakes) == 1.0
-    assert tight_bound(0.0, 1.0) == divergence_bound(0.0, 1.0) == 1.0
-    assert divergence_bound(0.0, 0.25) == 0.25
+    assert tight_bound(0.0, 1.0) == divergence_root(0.0, 1.0) == 1.0
+    assert divergence_root(0.0, 0.25) == 0.25
 
 
 def test_raw_sensor_added_never_lowers_the_exact_optimum() -> None:
@@ -229,7 +249,7 @@ def test_moment_bound_is_close_to_the_optimum_on_small_chains() -> None:
         if steps < 3 or subset_maximum(everything, 1) > 0.8:
             continue
         truth = optimum(everything, raw_channels(case.labels), 1)
-        bound = moment_bound(case_exposure(case), 1, Effort())
+        bound = moment_bound(Question(case_exposure(case), 1, Effort()))
         assert bound is not None
         ratios.append(bound / truth)
     assert np.mean(ratios) < 1.15

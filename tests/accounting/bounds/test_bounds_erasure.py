@@ -10,13 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from accounting.audit import audit_exposure
-from accounting.bounds.patterns import Effort, erasure
-from accounting.bounds.patterns.erasure_bound import likeliest_sets, sensor_steps
+from accounting.bounds import Effort
+from accounting.bounds.patterns.erasure_bound import RawBounds, erasure, likeliest_sets, sensor_steps
+from accounting.bounds.protocol import Question
 from accounting.numerics import upper_mean
 from models.mechanisms import Suppressed
 from tests.accounting.chains import random_case
 from tests.accounting.enumeration import all_paths, joint_law, optimum
-from tests.accounting.exposures import RAW, exposure_to, gaussian, koga_chain, raw_exposure, step_of
+from tests.accounting.exposures import exposure_to, gaussian, koga_chain, noised_case, raw_exposure, step_of
 from tests.shared_files import shared
 
 seeds = st.integers(0, 2**32 - 1)
@@ -27,8 +28,7 @@ def test_erasure_bound_gives_the_reference_by_enumeration() -> None:
         schedule = [step_of(s["sensors"], [gaussian(s["sigma"])] * len(s["sensors"])) for s in row["steps"]]
         exposure = exposure_to(np.array(row["initial"]), np.array(row["transition"]), schedule)
         # A guess of 1 switches the divergence bound off: the reference has the exact optimum inside.
-        bound = erasure(exposure, 0, 1.0, 1.0, 100.0, Effort())
-        assert bound is not None
+        bound = erasure(Question(exposure, 0, Effort()), RawBounds(guess=1.0, success=1.0, nats=100.0))
         assert abs(bound.success / row["erasure_bound"] - 1) < 1e-8
         assert abs(bound.information_nats / row["erasure_information"] - 1) < 1e-8
         audit = audit_exposure(exposure, 0)
@@ -43,25 +43,13 @@ def test_erasure_bound_gives_the_reference_by_enumeration() -> None:
 def test_no_bound_is_below_the_optimum_under_discrete_noise(seed: int, sigmas: list[float | None]) -> None:
     """All published values are enumerated; None is a raw step. Every bound holds, erasure included."""
     case = random_case(np.random.default_rng(seed), largest=3, longest=3)
-    schedule, channels = [], []
-    for row, sigma in zip(case.labels, sigmas, strict=False):
-        where = np.flatnonzero(row)[:1].tolist()
-        mechanism = RAW if sigma is None else gaussian(sigma)
-        schedule.append(step_of(where, [mechanism] * len(where)))
-        law = mechanism.noise_law().probabilities
-        channel = np.zeros((len(row), law.size + 1))
-        channel[:, :-1] = law
-        channel[where] = np.roll(channel[where], 1, axis=1)
-        # Values this unlikely are merged; the adversary loses less than 1e-9 by it.
-        likely = channel.max(axis=0) > 1e-10
-        rare = channel[:, ~likely].sum(axis=1, keepdims=True)
-        channels.append(np.hstack([channel[:, likely], rare]) if where else np.ones((len(row), 1)))
+    exposure, channels = noised_case(case, sigmas)
     everything = all_paths(case.start, case.matrices, len(case.labels), case.first_slot)
     joint = joint_law(everything, channels)
     assert abs(joint.sum() - 1) < 1e-9
     for mistakes in range(len(case.labels)):
         truth = optimum(everything, channels, mistakes)
-        audit = audit_exposure(exposure_to(case.start, case.matrices, schedule, case.first_slot), mistakes)
+        audit = audit_exposure(exposure, mistakes)
         for name, bound in audit.bounds.model_dump().items():
             assert bound is None or truth <= bound + 1e-8, f"{name}: {bound} below the optimum {truth}"
 

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from accounting.audit import audit_exposure
-from accounting.bounds.patterns import Effort, sampled_bound
+from accounting.bounds import Effort
+from accounting.bounds.patterns.sampled import sampled_bound
 from accounting.bounds.patterns.sampled_kernel import posterior_bound, walk
 from tests.accounting.chains import random_case
 from tests.accounting.enumeration import all_paths, joint_law, optimum, raw_channels

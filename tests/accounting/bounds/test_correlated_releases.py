@@ -11,7 +11,8 @@ from scipy import stats
 from accounting.attacks import attack_recorded
 from accounting.attacks.person import attack_person
 from accounting.audit import AttackSettings, audit_exposure
-from accounting.bounds.patterns import Effort, sampled_bound
+from accounting.bounds import Effort
+from accounting.bounds.patterns.sampled import sampled_bound
 from accounting.continuous import ContinuousAccountant
 from accounting.exceptions import UnknownReleaseError
 from accounting.exposure import Exposure

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from accounting.bounds import Effort
 from accounting.bounds.horizon_risk import horizon_risk
-from accounting.bounds.patterns import Effort
 from accounting.exposure.entropy import entropy_nats
 from tests.accounting.chains import random_case
 from tests.accounting.enumeration import optimum_success

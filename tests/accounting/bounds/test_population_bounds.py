@@ -8,7 +8,7 @@ import pytest
 
 from accounting.audit import audit_population
 from accounting.audit.audit import audit_person
-from accounting.bounds.patterns import Effort
+from accounting.bounds import Effort
 from accounting.bounds.population_bounds import BOUND_NAMES, certify_population
 from models.priors import MovementPrior, Population
 from models.releases import Schedule, StepSchedule

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from accounting.continuous import ContinuousAccountant
-from accounting.exposure import Exposure, path_entropy, released_information
+from accounting.exposure import Exposure, released_information
 from accounting.exposure.information import pairwise_information, person_step_terms
 from accounting.exposure.step_information import observe
 from accounting.settings import HorizonSettings
@@ -32,7 +32,7 @@ def test_exact_information_and_entropy_equal_enumeration(seed: int) -> None:
     released = released_information(exposure)
     assert released.exact is not None
     assert abs(released.exact - truth) < 1e-11
-    assert abs(path_entropy(exposure) - entropy_of(everything.probability)) < 1e-11
+    assert abs(exposure.entropy_nats - entropy_of(everything.probability)) < 1e-11
     assert truth <= sum(person_step_terms(exposure, t).conditional for t in range(exposure.steps)) + 1e-11
     if released.koga is not None:
         assert truth <= released.koga + 1e-11

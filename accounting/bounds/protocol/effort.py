@@ -1,4 +1,4 @@
-"""How much work the dear bounds may do: time against sharpness, never against validity."""
+"""How much work the refined bounds may do: time against sharpness, never against validity."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from accounting.exceptions import EffortError
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """Parameters of the dear bounds.
+    """Parameters of the refined bounds.
 
     ``order`` is the largest number of steps the moment bound looks at jointly; ``patterns`` how many hit
     patterns, and kept sets of noised sensors, may be enumerated (4096 covers 12 steps with one sensor each).

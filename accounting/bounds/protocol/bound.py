@@ -1,0 +1,77 @@
+"""A bound: a question about one exposure in, an upper bound on the success of any adversary out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from functools import cached_property
+from typing import TypeVar, cast
+
+from accounting.bounds.protocol.effort import Effort
+from accounting.exposure import Exposure, Information, PriorGuess, prior_guess, released_information
+
+T = TypeVar("T")
+
+
+class Scope(Enum):
+    """Which releases a bound speaks of."""
+
+    ANY = "all"
+    RAW = "raw; noised, as a bound"  # of the raw version of the schedule, which tells more
+    NOISED = "noised"
+
+
+@dataclass(frozen=True, eq=False)
+class Question:
+    """How often can anyone be wrong in at most ``mistakes`` steps of this exposure's trajectory?
+
+    Answered by ``bounds`` with the given ``effort``. What several of them need is computed once.
+    """
+
+    exposure: Exposure
+    mistakes: int
+    effort: Effort
+    bounds: tuple[Bound, ...] = ()
+
+    @cached_property
+    def information(self) -> Information:
+        """What is released about the trajectory."""
+        return released_information(self.exposure)
+
+    @cached_property
+    def guess(self) -> PriorGuess:
+        """How likely a guess from the prior alone is."""
+        return prior_guess(self.exposure, self.mistakes)
+
+    @cached_property
+    def _answers(self) -> dict[Callable[[Question], object], object]:
+        return {}
+
+    def once(self, compute: Callable[[Question], T]) -> T:
+        """``compute`` of this question, the same object whenever it is asked for."""
+        if compute not in self._answers:
+            self._answers[compute] = compute(self)
+        return cast(T, self._answers[compute])
+
+    def values(self, *scopes: Scope, certain: bool = True) -> dict[str, float]:
+        """The bounds of these scopes (of all without one) that apply, by name."""
+        asked = (b for b in self.bounds if b.is_certain == certain and (not scopes or b.scope in scopes))
+        found = {bound.name: self.once(bound.compute) for bound in asked}
+        return {name: value for name, value in found.items() if value is not None}
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """One upper bound, known by its ``name``; ``idea`` and ``cost`` are its row in the documentation.
+
+    ``compute`` gives a value in [0, 1], or None where the bound does not apply or the effort does not
+    suffice. One that is not ``is_certain`` holds with the effort's confidence only.
+    """
+
+    name: str
+    idea: str
+    scope: Scope
+    cost: str
+    compute: Callable[[Question], float | None]
+    is_certain: bool = True

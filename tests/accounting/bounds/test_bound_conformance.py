@@ -1,0 +1,160 @@
+"""What every bound promises. A new bound joins by adding a line to ``BOUNDS_TO_TEST``."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+from math import isfinite
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from accounting.audit import audit_exposure
+from accounting.bounds import BOUNDS, Effort
+from accounting.bounds.protocol import Bound, Question, Scope
+from accounting.exposure import Exposure, baseline
+from tests import ROOT
+from tests.accounting.chains import random_case
+from tests.accounting.enumeration import all_paths, optimum, raw_channels
+from tests.accounting.exposures import (
+    case_exposure,
+    exposure_to,
+    gaussian,
+    koga_chain,
+    noised_case,
+    raw_exposure,
+    step_of,
+)
+
+BOUNDS_TO_TEST = {
+    "loose": Effort(),
+    "tight": Effort(),
+    "divergence": Effort(),
+    "moment": Effort(order=3),
+    "exact": Effort(),
+    "erasure": Effort(patterns=64),
+    "genie_aided": Effort(),
+    "sampled": Effort(draws=200, confidence=0.999),
+}
+"""Each with the effort it is tested with."""
+
+DRAWN = ("sampled",)  # a mean of draws: rises with the mistakes on average only
+
+ROUNDING = 1e-8
+seeds = st.integers(0, 2**32 - 1)
+each_bound = pytest.mark.parametrize("bound", BOUNDS, ids=lambda bound: bound.name)
+
+
+def question(exposure: Exposure, mistakes: int, bound: Bound) -> Question:
+    """To all bounds, with the effort of the one tested."""
+    return Question(exposure, mistakes, BOUNDS_TO_TEST[bound.name], BOUNDS)
+
+
+def value(exposure: Exposure, mistakes: int, bound: Bound) -> float | None:
+    """The bound's answer, a probability where there is one."""
+    found = bound.compute(question(exposure, mistakes, bound))
+    assert found is None or (isfinite(found) and 0.0 <= found <= 1.0)
+    return found
+
+
+def test_every_registered_bound_is_tested_under_a_name_of_its_own() -> None:
+    assert list(BOUNDS_TO_TEST) == [bound.name for bound in BOUNDS]
+
+
+@each_bound
+@given(seeds)
+@settings(max_examples=20, deadline=None)
+def test_it_is_not_below_the_optimum_of_raw_counts(bound: Bound, seed: int) -> None:
+    """All trajectories and guesses written down; what is not below the optimum is not below any guess."""
+    case = random_case(np.random.default_rng(seed))
+    exposure = case_exposure(case)
+    everything = all_paths(case.start, case.matrices, exposure.steps, case.first_slot)
+    for mistakes in range(exposure.steps):
+        found = value(exposure, mistakes, bound)
+        if found is not None:
+            assert optimum(everything, raw_channels(case.labels), mistakes) <= found + ROUNDING
+            assert baseline(exposure, mistakes).success <= found + ROUNDING
+
+
+@each_bound
+@given(seeds, st.lists(st.sampled_from([0.3, 0.5, 1.5, None]), min_size=3, max_size=3))
+@settings(max_examples=8, deadline=None)
+def test_it_is_not_below_the_optimum_of_noised_counts(
+    bound: Bound, seed: int, sigmas: list[float | None]
+) -> None:
+    """All published values written down; None is a raw step."""
+    case = random_case(np.random.default_rng(seed), largest=3, longest=3)
+    exposure, channels = noised_case(case, sigmas)
+    everything = all_paths(case.start, case.matrices, exposure.steps, case.first_slot)
+    for mistakes in range(exposure.steps):
+        found = value(exposure, mistakes, bound)
+        assert found is None or optimum(everything, channels, mistakes) <= found + ROUNDING
+
+
+@each_bound
+@pytest.mark.parametrize("sigma", [None, 1.0])
+def test_it_does_not_fall_with_the_mistakes_allowed(bound: Bound, sigma: float | None) -> None:
+    """From none to all but one step, on the paper's synthetic chain."""
+    start, matrix = koga_chain(10, 0.1)
+    sensors = [[4], [5], [7], [9], [0], [1]]
+    noised = [step_of(where, [gaussian(sigma or 1.0)]) for where in sensors]
+    exposure = exposure_to(start, matrix, noised) if sigma else raw_exposure(start, matrix, sensors)
+    found = [value(exposure, mistakes, bound) for mistakes in range(6)]
+    given = [each for each in found if each is not None]
+    slack = 0.05 if bound.name in DRAWN else ROUNDING
+    assert all(later >= earlier - slack for earlier, later in pairwise(given)), found
+
+
+EDGES = {
+    "no sensors": ([0.3, 0.7], [[0.5, 0.5], [0.2, 0.8]], [[], [], []]),
+    "one place": ([1.0], [[1.0]], [[0], [], [0]]),
+    "one step": ([0.3, 0.7], [[0.5, 0.5], [0.2, 0.8]], [[0]]),
+    "never moving": ([0.3, 0.7], [[1.0, 0.0], [0.0, 1.0]], [[0], [], [1]]),
+    "known from the start": ([1.0, 0.0], [[0.0, 1.0], [1.0, 0.0]], [[0], [1], []]),
+}
+
+
+@each_bound
+@pytest.mark.parametrize("edge", EDGES)
+@pytest.mark.parametrize("sigma", [None, 1.0])
+def test_it_answers_at_the_edges(bound: Bound, edge: str, sigma: float | None) -> None:
+    """No sensors, one location, T = 1, s = T - 1, a person who never moves; raw and noised."""
+    start, matrix, sensors = (EDGES[edge][0], EDGES[edge][1], EDGES[edge][2])
+    law, moves = np.array(start), np.array(matrix)
+    noised = [step_of(where, [gaussian(sigma or 1.0)] * len(where)) for where in sensors]
+    exposure = exposure_to(law, moves, noised) if sigma else raw_exposure(law, moves, sensors)
+    for mistakes in range(exposure.steps):
+        found = value(exposure, mistakes, bound)
+        assert found is None or found >= baseline(exposure, mistakes).success - ROUNDING
+
+
+@each_bound
+def test_it_answers_where_its_scope_says_so(bound: Bound) -> None:
+    """None for raw counts from a bound on noise, and never elsewhere on a small horizon with full effort."""
+    start, matrix = koga_chain(3, 0.2)
+    raw = raw_exposure(start, matrix, [[0], [1]])
+    noised = exposure_to(start, matrix, [step_of([0], [gaussian(1.0)])] * 2)
+    assert (value(raw, 1, bound) is None) == (bound.scope is Scope.NOISED)
+    assert value(noised, 1, bound) is not None
+
+
+@each_bound
+def test_it_gives_the_same_bits_again_and_what_others_asked_changes_nothing(bound: Bound) -> None:
+    start, matrix = koga_chain(5, 0.2)
+    exposure = exposure_to(start, matrix, [step_of([2], [gaussian(1.0)])] * 4)
+    first = question(exposure, 1, bound)
+    again = replace(first, exposure=exposure.under(exposure.observations))
+    again.values(), again.values(certain=False)
+    assert first.once(bound.compute) == again.once(bound.compute)
+
+
+def test_the_audit_and_the_documentation_list_the_bounds_of_the_registry() -> None:
+    """A field of the audit for each certain bound, in the registry's order; a row of the page for each."""
+    start, matrix = koga_chain(3, 0.2)
+    audit = audit_exposure(raw_exposure(start, matrix, [[0], [1]]), 1)
+    assert list(audit.bounds.model_dump()) == [bound.name for bound in BOUNDS if bound.is_certain]
+    page = (ROOT / "docs" / "explanation" / "bounds.md").read_text()
+    rows = [f"| `{bound.name}` | {bound.idea} | {bound.scope.value} | {bound.cost} |" for bound in BOUNDS]
+    assert "\n".join(rows) in page
