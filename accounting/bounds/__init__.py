@@ -1,7 +1,18 @@
 """Upper bounds on the success of any adversary, one file each; the certified bound is their minimum."""
 
 from accounting.bounds.certified import Bounds, all_bounds, baseline_bound, certify
+from accounting.bounds.horizon_risk import HorizonRisk, horizon_risk
 from accounting.bounds.protocol import Effort
 from accounting.bounds.registry import BOUNDS, question
 
-__all__ = ["BOUNDS", "Bounds", "Effort", "all_bounds", "baseline_bound", "certify", "question"]
+__all__ = [
+    "BOUNDS",
+    "Bounds",
+    "Effort",
+    "HorizonRisk",
+    "all_bounds",
+    "baseline_bound",
+    "certify",
+    "horizon_risk",
+    "question",
+]

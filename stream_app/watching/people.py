@@ -24,8 +24,13 @@ from stream_app.watching.habits import basis_note
 
 if TYPE_CHECKING:
     from accounting.audit import Explanation
+    from stream_app.watching.hindsight import Hindsight
 
 NATS_PER_BIT = math.log(2.0)
+FORGOTTEN = (
+    "not computed: the steps around it are no longer in memory; `tallyguard report` with the run's priors "
+    "computes it from the log"
+)
 
 
 @dataclass(frozen=True)
@@ -93,6 +98,18 @@ class PeopleView:
         accountant = self._accountant
         figures = accountant.risk(), accountant.baseline(), accountant.worst()
         return Standing(accountant.next_step - 1, self._pseudonyms, *figures)
+
+    def hindsight(self, person: int, log: Sequence[StepSchedule], last_step: int) -> Hindsight | str:
+        """The risk of the horizon that ended at ``last_step``, given the whole ``log``; or why there is none.
+
+        Safe on any thread.
+        """
+        from stream_app.watching.hindsight import SHARED_NOISE, PastHorizon, covers, hindsight
+
+        past = PastHorizon.ending_at(last_step, self._settings.horizon, self._settings.mistakes)
+        if not covers(log, past):
+            return FORGOTTEN
+        return hindsight(self._population, person, log, self._settings.first_slot, past) or SHARED_NOISE
 
     def explain(self, person: int, steps: Sequence[StepSchedule]) -> Explanation:
         """One person's risk over these steps taken apart by release; safe on any thread.

@@ -17,7 +17,7 @@ from accounting.settings import HorizonSettings
 from models.mechanisms import NO_DESIGNS, Designs, Gaussian, Mechanism, Suppressed
 from models.priors import Population
 from models.releases import Schedule, SensorRegistry, SensorRelease, StepSchedule
-from stream_app.analysis.accounted_again import account, read_decisions
+from stream_app.analysis.accounted_again import account
 from stream_app.analysis.report.run_log import RunLog
 from stream_app.exceptions import RunChangedError
 from stream_app.setup.keys import load_keys
@@ -119,16 +119,17 @@ def load_priors(
     return Priors(population, registry, pseudonyms, sharpens(settings, len(population)))
 
 
-def lowering(folder: Path, log: RunLog, priors: Priors, people: int = EXPLAINED_PEOPLE) -> Lowering | None:
-    """Take the most exposed people's horizons apart; None where the log names nobody.
+def lowering(
+    log: RunLog, priors: Priors, steps: Sequence[StepSchedule], people: int = EXPLAINED_PEOPLE
+) -> Lowering | None:
+    """Take the most exposed people's horizons in the run's ``steps`` apart; None where the log names nobody.
 
     :class:`RunChangedError` when the priors do not know a person of the log.
     """
     exposed = log.exposed[:people]
     if not exposed:
         return None
-    index = _positions(priors, exposed)
-    steps = read_decisions(folder / "decisions.jsonl", priors.registry)
+    index = positions(priors, exposed)
     windows = [
         _window(log, priors, record, person, steps) for record, person in zip(exposed, index, strict=True)
     ]
@@ -143,8 +144,8 @@ def lowering(folder: Path, log: RunLog, priors: Priors, people: int = EXPLAINED_
     return Lowering(len(windows), horizon, shares, _by_release(told), _changes(again, shares))
 
 
-def _positions(priors: Priors, exposed: Sequence[WorstMoment]) -> list[int]:
-    """Who in the priors the people of the log are."""
+def positions(priors: Priors, exposed: Sequence[WorstMoment]) -> list[int]:
+    """Who in the priors the people of the log are; :class:`RunChangedError` for somebody they do not know."""
     index = {pseudonym: person for person, pseudonym in enumerate(priors.pseudonyms)}
     unknown = [record.person[:12] for record in exposed if record.person not in index]
     if unknown:

@@ -8,6 +8,7 @@ from math import isfinite
 from typing import Any
 
 from stream_app.analysis.report.charts import Line, line_chart
+from stream_app.analysis.report.hindsight_section import in_hindsight
 from stream_app.analysis.report.html import Rows, paragraph, section, table
 from stream_app.analysis.report.lowering import Lowering
 from stream_app.analysis.report.lowering_section import what_would_lower_it
@@ -16,11 +17,20 @@ from stream_app.analysis.report.run_log import RunLog
 from stream_app.analysis.report.texts import CEILING, CONDITION, LIMITS, LOWERING, ROUNDED, STYLE
 from stream_app.analysis.report.verdict_section import may_i_publish
 from stream_app.watching.glossary import REPORT_WORDS, for_report
+from stream_app.watching.hindsight import Hindsight
 from stream_app.watching.wording import duration, in_a_hundred
 
 
-def run_report(log: RunLog, made: str, lower: Lowering | None = None) -> str:
-    """The report of a run; ``made`` says when and with which version, ``lower`` what would lower the risk."""
+def run_report(
+    log: RunLog,
+    made: str,
+    lower: Lowering | None = None,
+    later: Sequence[Hindsight | None] | None = None,
+) -> str:
+    """The report of a run; ``made`` says when and with which version, ``lower`` what would lower the risk.
+
+    ``later`` are the exposed people's worst moments in hindsight; None where the priors are not at hand.
+    """
     if not log.summaries:
         return _without_people(log, made)
     basis = [] if log.note is None else [section("What the habits rest on", paragraph(f"Note: {log.note}."))]
@@ -35,6 +45,7 @@ def run_report(log: RunLog, made: str, lower: Lowering | None = None) -> str:
             section("The setting", table(("", ""), _setting(log)), paragraph(CONDITION)),
             section("How the risk moved", *_figures(log)),
             section("The most exposed people", *_exposed(log)),
+            *([section("What was released later", *in_hindsight(log, later))] if log.exposed else []),
             section("What was published", *_published(log)),
             *closing(*([] if lower is None else what_would_lower_it(lower, log.when))),
         ],

@@ -29,7 +29,8 @@ LIMITS = (
     "People who move together are each accounted on their own.",
     "Only counts are accounted: images, sounds or radio traces a sensor may take are not.",
     "The ceiling is a bound, not an attack: the best known attack may be far below it.",
-    "The last steps only: risk refers to the horizon, given everything released before and during it.",
+    "The running ceiling covers the last steps only, given everything released before and during them. For "
+    "the most exposed people the report adds what everything released later reveals about the same steps.",
 )
 STYLE = """
 :root { color-scheme: light dark; font: 16px/1.5 system-ui, sans-serif;

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from models.mechanisms import NO_DESIGNS, Designs
+from stream_app.analysis.accounted_again import read_decisions
+from stream_app.analysis.report.hindsight_section import exposed_in_hindsight
 from stream_app.analysis.report.lowering import Priors, lowering
 from stream_app.analysis.report.page import audit_report, run_report
 from stream_app.analysis.report.pdf import SUFFIX, pdf_of
@@ -37,15 +39,18 @@ def make_report(
 ) -> str:
     """The report of a run's folder or of an audit's JSON, as HTML.
 
-    With the run's ``priors`` it says which sensors told most about the most exposed, and what less would do.
-    ``designs`` of noise are those that the log may name beside the run's own. :class:`OutputError` where
-    ``source`` is neither.
+    With the run's ``priors`` it says how the most exposed people's moments stand in hindsight, which sensors
+    revealed most about them, and what less would do. ``designs`` of noise are those that the log may name
+    beside the run's own. :class:`OutputError` where ``source`` is neither.
     """
     moment = now or datetime.now(UTC)
     made = f"Made {moment:%Y-%m-%d %H:%M} UTC by tallyguard {own_version()} from {source.name}."
     if source.is_dir():
         log = read_run(source, most_exposed, designs)
-        return run_report(log, made, None if priors is None else lowering(source, log, priors))
+        if priors is None:
+            return run_report(log, made)
+        steps = read_decisions(source / "decisions.jsonl", priors.registry)
+        return run_report(log, made, lowering(log, priors, steps), exposed_in_hindsight(log, priors, steps))
     return audit_report(_read_audit(source), made)
 
 

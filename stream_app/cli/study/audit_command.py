@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,6 +11,7 @@ import typer
 from accounting.settings import MISTAKES
 from stream_app.cli.shared.options import CovarianceOption, JsonOption, PriorsArgument, given_designs
 from stream_app.cli.shared.output import print_json, progress, stdout
+from stream_app.cli.study.audit_hindsight import past_horizon, people_in_hindsight, print_hindsight
 from stream_app.cli.study.audit_why import as_document, explain_people, print_explanation
 
 if TYPE_CHECKING:
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from accounting.bounds import Effort
     from models.priors import Population
     from models.releases import Schedule
+    from stream_app.watching.hindsight import Hindsight
 
 _ATTACK_DRAWS = 10_000
 
@@ -52,6 +55,14 @@ def audit(
     why: Annotated[
         bool, typer.Option("--why", help="Say which release did it; takes one more audit for each release.")
     ] = False,
+    hindsight: Annotated[
+        str | None,
+        typer.Option(
+            metavar="<first:last>",
+            help="Risk of these steps when the last was released, and given the whole schedule.",
+            show_default=False,
+        ),
+    ] = None,
     covariance: CovarianceOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -64,6 +75,7 @@ def audit(
     Examples:
       tallyguard audit priors.json --schedule schedule.json
       tallyguard audit priors.json --schedule schedule.json --person p1 --why
+      tallyguard audit priors.json --schedule schedule.json --hindsight 0:4
       tallyguard audit priors.parquet --schedule schedule.json --mistakes 2 --person p1 --json
     """
     from accounting.audit import AttackSettings
@@ -78,25 +90,33 @@ def audit(
     registry = load_registry(sensors, population.location_names).with_designs(designs)
     planned = load_schedule(schedule, registry)
     chosen = _positions(population, person or [])
+    past = None if hindsight is None else past_horizon(hindsight, planned, mistakes)
     limits = Effort(order=order, patterns=effort, draws=draws, seed=seed, confidence=confidence)
     trials = AttackSettings(draws=draws or _ATTACK_DRAWS, seed=seed) if attacks else None
     audits = _audit(population, planned, mistakes, chosen, limits, trials)
     explanations = explain_people(population, planned, mistakes, chosen, limits) if why else []
+    later = [] if past is None else people_in_hindsight(population, planned, past, chosen)
     if json:
-        print_json(_documents(audits, explanations))
+        print_json(_documents(audits, explanations, later))
         return
     _print_table(audits)
     if (note := basis_note(len(population), population.assumed)) is not None:
         stdout().print(f"Note: {note}.", soft_wrap=True)
     for each, explanation in zip(audits, explanations, strict=False):  # without --why there are none
         print_explanation(each.person, explanation)
+    if past is not None:
+        print_hindsight([each.person for each in audits], later, past)
 
 
-def _documents(audits: list[Audit], explanations: list[Explanation]) -> list[dict[str, Any]]:
-    """One object a person, with the field ``why`` where it was asked for."""
+def _documents(
+    audits: list[Audit], explanations: list[Explanation], later: list[Hindsight | None]
+) -> list[dict[str, Any]]:
+    """One object a person, with the fields ``why`` and ``hindsight`` where they were asked for."""
     documents: list[dict[str, Any]] = [each.model_dump(mode="json") for each in audits]
     for document, explanation in zip(documents, explanations, strict=False):
         document["why"] = as_document(explanation)
+    for document, found in zip(documents, later, strict=False):
+        document["hindsight"] = None if found is None else asdict(found)
     return documents
 
 

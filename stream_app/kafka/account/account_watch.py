@@ -32,6 +32,7 @@ NOBODY_HERE = (
     "nobody is loaded on this worker's partitions (`tallyguard persons load` does it), so it computes no "
     "risk of persons; the release worker promises differential privacy, as far as releases are noised"
 )
+NO_HINDSIGHT = "not computed: account workers keep no log; `tallyguard audit --hindsight` takes a schedule"
 
 
 class BooksView(PeopleView):
@@ -86,6 +87,10 @@ class BooksView(PeopleView):
     def _worst(self) -> WorstMoments:
         """Everybody's worst moments, in the same order."""
         return reduce(join_people, (each.worst() for each in self._accountants), no_moments(0))
+
+    def hindsight(self, person: int, log: Sequence[StepSchedule], last_step: int) -> str:
+        """Why there is none: people join and change here, so no log reaches from their first step on."""
+        return NO_HINDSIGHT
 
     def explain(self, person: int, steps: Sequence[StepSchedule]) -> Explanation:
         """One person's risk over these steps taken apart by release; safe on any thread."""

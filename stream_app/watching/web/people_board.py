@@ -14,7 +14,35 @@ from stream_app.watching.people import NATS_PER_BIT, PeopleView, Standing
 
 AT_MOST = 200
 """People listed at a time, those first to whom most is added."""
-_KEPT = 1000  # steps remembered until the horizon is known
+_MOST_STEPS = 1000
+_MOST_RELEASES = 100_000  # of all steps kept, but for those of the last horizon
+
+
+class RecentSteps:
+    """The last steps, consecutive: at least those of the horizon, which counts as long until it is known."""
+
+    def __init__(self) -> None:
+        self.horizon = _MOST_STEPS
+        self._steps: deque[StepSchedule] = deque()
+        self._releases = 0
+
+    @property
+    def steps(self) -> tuple[StepSchedule, ...]:
+        """The steps kept, the last one last."""
+        return tuple(self._steps)
+
+    def append(self, step: StepSchedule) -> None:
+        """Keep a step; those before it go where there are too many, or one between is missing."""
+        if self._steps and step.step != self._steps[-1].step + 1:
+            self._steps.clear()
+            self._releases = 0
+        self._steps.append(step)
+        self._releases += len(step.releases)
+        while len(self._steps) > self.horizon and self._is_much():
+            self._releases -= len(self._steps.popleft().releases)
+
+    def _is_much(self) -> bool:
+        return len(self._steps) > _MOST_STEPS or self._releases > _MOST_RELEASES
 
 
 class PeopleBoard(Observer):
@@ -26,7 +54,7 @@ class PeopleBoard(Observer):
         self._explaining = threading.Lock()  # one explanation at a time: they are work
         self._view: PeopleView | None = None
         self._standing: Standing | None = None
-        self._steps: deque[StepSchedule] = deque(maxlen=_KEPT)
+        self._log = RecentSteps()
 
     def allows(self, token: str) -> bool:
         """Whether this is the access token; takes as long for a wrong one."""
@@ -37,18 +65,18 @@ class PeopleBoard(Observer):
         with self._lock:
             self._view = event.view
             if event.view is not None:
-                self._steps = deque(self._steps, maxlen=event.view.horizon)
+                self._log.horizon = event.view.horizon
                 self._standing = event.view.standing() if event.next_step else None
 
     def restored(self, schedule: StepSchedule) -> None:
         """A step of an earlier run belongs to the horizon too."""
         with self._lock:
-            self._steps.append(schedule)
+            self._log.append(schedule)
 
     def closed(self, event: StepClosed) -> None:
         """Take everybody's figures after the step."""
         with self._lock:
-            self._steps.append(event.schedule)
+            self._log.append(event.schedule)
             if self._view is not None:
                 self._standing = self._view.standing()
 
@@ -63,13 +91,19 @@ class PeopleBoard(Observer):
         return {"step": standing.step, "threshold": threshold, "reached": reached, "people": rows}
 
     def why(self, pseudonym: str) -> dict[str, Any] | None:
-        """One person's last steps taken apart by release, as JSON; None for nobody we know."""
+        """One person's last steps taken apart by release, as JSON; None for nobody we know.
+
+        Beside it the steps in which most was added to the person, as they stand in hindsight.
+        """
         with self._lock:
-            standing, view, steps = self._standing, self._view, tuple(self._steps)
+            standing, view, log = self._standing, self._view, self._log.steps
         if standing is None or view is None or pseudonym not in standing.pseudonyms:
             return None
+        person = standing.pseudonyms.index(pseudonym)
+        steps = log[-view.horizon :]
         with self._explaining:
-            explanation = view.explain(standing.pseudonyms.index(pseudonym), steps)
+            explanation = view.explain(person, steps)
+            later = view.hindsight(person, log, int(standing.worst.step[person]))
         shares = [
             {**asdict(share), "information_bits": share.information_nats / NATS_PER_BIT}
             for share in explanation.shares
@@ -81,6 +115,8 @@ class PeopleBoard(Observer):
             "baseline": explanation.baseline,
             "information_bits": explanation.information_nats / NATS_PER_BIT,
             "shares": shares,
+            "hindsight": None if isinstance(later, str) else asdict(later),
+            "no_hindsight": later if isinstance(later, str) else None,
         }
 
 

@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 from models.priors import Population
+from models.releases import StepSchedule
+from stream_app.analysis.accounted_again import read_decisions
 from stream_app.analysis.report.lowering import Lowering, Priors, load_priors, lowering
 from stream_app.analysis.report.run_log import RunLog, read_run
 from stream_app.analysis.report.write import write_report
@@ -35,10 +37,15 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def steps_of(folder: Path) -> list[StepSchedule]:
+    """What the run released."""
+    return read_decisions(folder / "decisions.jsonl", REGISTRY)
+
+
 @cache
 def answer(folder: Path) -> tuple[RunLog, Priors, Lowering]:
     log, priors = read_run(folder), load_priors(folder, settings(), population())
-    found = lowering(folder, log, priors, PEOPLE)
+    found = lowering(log, priors, steps_of(folder), PEOPLE)
     assert found is not None
     return log, priors, found
 
@@ -97,7 +104,7 @@ def test_less_noise_than_there_was_is_never_proposed(tmp_path: Path) -> None:
     noised = {"release": {"mechanism": "gaussian", "sigma": 5.0}}
     run_on(tmp_path, [lines_of(messages_of_a_day(8, 8))], settings=noised)
     log, priors = read_run(tmp_path), load_priors(tmp_path, settings(**noised), population())
-    found = lowering(tmp_path, log, priors, 1)
+    found = lowering(log, priors, steps_of(tmp_path), 1)
     assert found is not None
     ceilings = {change.name: change.ceiling for change in found.changes}
     assert ceilings["all with sigma 1"] == ceilings["all with sigma 3"] == ceilings["as it was"]
@@ -136,5 +143,5 @@ def test_other_priors_and_other_keys_are_refused(run: Path) -> None:
     other = settings(pseudonym_key_secret="33" * 32)
     known = Priors(population(), REGISTRY, load_keys(other, run).pseudonyms.pseudonyms(population().people))
     with pytest.raises(RunChangedError, match="nobody with the pseudonym"):
-        lowering(run, read_run(run), known)
-    assert lowering(run, read_run(run, most_exposed=0), known) is None
+        lowering(read_run(run), known, steps_of(run))
+    assert lowering(read_run(run, most_exposed=0), known, steps_of(run)) is None

@@ -80,10 +80,10 @@ async function explain(person, row) {
 
 // The answer opens right below the row that asked.
 function reason(found, row) {
-  const told = found.information_bits || 1;
+  const all = found.information_bits || 1;
   const rows = found.shares.map((share) => [
     share.sensor, stepName(share.step, about), share.mechanism, bits(share.information_bits),
-    `${Math.round((100 * share.information_bits) / told)} %`,
+    `${Math.round((100 * share.information_bits) / all)} %`,
     `${share.certified_drop < 0 ? "+" : "−"}${Math.abs(100 * share.certified_drop).toFixed(1)} in 100`,
   ]);
   const head = ["Sensor", "Step", "Mechanism", "Revealed", "Share", "Without it, the ceiling changes by"];
@@ -91,11 +91,20 @@ function reason(found, row) {
   by("why")?.closest("tr").remove();
   const why = element("div", { id: "why", tabindex: "-1" },
     element("h3", {}, "Which release did it: ", element("code", {}, found.person.slice(0, 12))),
-    element("p", {}, `${stepName(found.steps[0], about)} to ${stepName(found.steps[1], about)} alone, without what earlier releases told: ceiling ${inAHundred(found.certified)}, guess ${inAHundred(found.baseline)}, ${bits(found.information_bits)} told in all.`),
+    element("p", {}, `${stepName(found.steps[0], about)} to ${stepName(found.steps[1], about)} alone, without what earlier releases revealed: ceiling ${inAHundred(found.certified)}, guess ${inAHundred(found.baseline)}, ${bits(found.information_bits)} revealed in all.`),
+    element("p", {}, hindsight(found)),
     rows.length ? element("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": "Releases by what they revealed" }, element("table", {}, ...table("Releases by what they revealed", head, rows))) : element("p", {}, nothing),
   );
   row.after(element("tr", {}, element("td", { colspan: row.cells.length }, why)));
   why.focus();
+}
+
+function hindsight(found) {
+  const past = found.hindsight;
+  if (!past) return `In hindsight, the steps at which most was added to this person: ${found.no_hindsight}.`;
+  const then = `when the last was released ${inAHundred(past.then)}`;
+  const now = `with everything released until ${stepName(past.until_step, about)} ${inAHundred(past.now)}`;
+  return `${stepName(past.first_step, about)} to ${stepName(past.last_step, about)}, when most was added to this person, if habits are as assumed: ceiling ${then}, ${now}; guess ${inAHundred(past.baseline)}.`;
 }
 
 function forget() {

@@ -1,0 +1,114 @@
+"""The risk of past steps: when the last of them was released, and in hindsight, given what came later.
+
+A later count can give an earlier step away: who is seen at the station at noon was near it at eleven. One
+computation for ``tallyguard audit --hindsight``, the report and the page. No count is looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from accounting import bounds
+from accounting.exposure import Exposure
+from accounting.exposure.step_information import StepObservation, observe
+from models.mechanisms import Raw
+from models.priors import Population
+from models.releases import Schedule, Sensor, SensorRelease, StepSchedule
+
+REACH = 100
+"""Steps before and after the past ones that are accounted as they were released.
+
+Where the log goes on, the observer is taken to know the person's place in the outermost of them. That tells
+at least as much as all that was released beyond: given this place, it is independent of the steps between.
+"""
+SHARED_NOISE = "not computed: noise is shared between steps, and for it no bound in hindsight is known"
+
+
+class PastHorizon(NamedTuple):
+    """Steps ``first..last`` of a log, of which an observer may get ``mistakes`` wrong."""
+
+    first: int
+    last: int
+    mistakes: int
+
+    @classmethod
+    def ending_at(cls, last: int, horizon: int, mistakes: int) -> PastHorizon:
+        """The ``horizon`` steps up to the step ``last``; fewer where the log begins later."""
+        first = max(0, last - horizon + 1)
+        return cls(first, last, min(mistakes, last - first))
+
+
+@dataclass(frozen=True)
+class Hindsight:
+    """Ceilings for steps ``first_step..last_step``: ``then``, and ``now`` that ``until_step`` was released.
+
+    ``baseline`` is the best guess without any count. The names of the bounds are in ``then_by`` and
+    ``now_by``; each ceiling holds with probability ``confidence`` over the draws it rests on (1: on none).
+    """
+
+    first_step: int
+    last_step: int
+    until_step: int
+    baseline: float
+    then: float
+    then_by: str
+    now: float
+    now_by: str
+    confidence: float
+
+
+def hindsight(
+    population: Population, person: int, log: Sequence[StepSchedule], first_slot: int, past: PastHorizon
+) -> Hindsight | None:
+    """The risk of one person's ``past`` steps; None where noise is shared between steps.
+
+    ``log`` are consecutive released steps around them, as many as :func:`covers` asks for; ``first_slot`` is
+    the slot of step 0. :class:`~accounting.exceptions.HorizonError` for steps outside the log.
+    """
+    begin, end = max(log[0].step, past.first - REACH), min(log[-1].step, past.last + REACH)
+    before = _before(population, person, first_slot, begin)
+    observations = tuple(_observed(population, person, log, range(begin, end + 1)))
+    exposure = Exposure(before.chain, before.marginal[-1], before.slot(begin), observations)
+    if not exposure.has_independent_noise:
+        return None
+    first, last = past.first - begin, past.last - begin
+    then = bounds.horizon_risk(exposure, first, last, past.mistakes)
+    now = bounds.horizon_risk(exposure, first, last, past.mistakes, in_hindsight=True)
+    least = min((then, now), key=lambda risk: risk.certified)  # what bounds success now bounded it then
+    return Hindsight(
+        first_step=past.first,
+        last_step=past.last,
+        until_step=log[-1].step,
+        baseline=now.baseline,
+        then=least.certified,
+        then_by=least.by,
+        now=now.certified,
+        now_by=now.by,
+        confidence=min(least.confidence, now.confidence),
+    )
+
+
+def covers(log: Sequence[StepSchedule], past: PastHorizon) -> bool:
+    """Whether the log reaches far enough back for :func:`hindsight` to find what a longer one would."""
+    return bool(log) and log[0].step <= max(0, past.first - REACH) and 0 <= past.last <= log[-1].step
+
+
+def _before(population: Population, person: int, first_slot: int, until: int) -> Exposure:
+    """The steps from the first to ``until``, with nothing released: where the person can be then."""
+    nothing = Schedule((StepSchedule(0),), first_slot)
+    count, initial = population.location_count, population.initial(person)
+    start = Exposure.of(population.chain(person), nothing, count, initial)
+    return Exposure(start.chain, start.start, start.first_slot, start.observations * (until + 1))
+
+
+def _observed(
+    population: Population, person: int, log: Sequence[StepSchedule], span: range
+) -> Iterator[StepObservation]:
+    """What was released in these steps of the log; the person's place where the log goes on beyond them."""
+    places = population.chain(person).places.tolist()
+    known = tuple(SensorRelease(Sensor(f"place {place}", (place,)), Raw()) for place in places)
+    for step in log[span[0] - log[0].step : span[-1] + 1 - log[0].step]:
+        is_cut = step.step == span[0] > 0 or step.step == span[-1] < log[-1].step
+        yield observe(replace(step, releases=known) if is_cut else step, population.location_count)
