@@ -6,6 +6,9 @@ import numpy as np
 
 from models.numerics.jit import jit
 
+_NEARLY_NOTHING = 1e-12  # information, relative to the guess
+_MARGIN = 1e-9  # what rounding may take from the root, relative
+
 
 @jit
 def divergence_root(information: float, guess: float) -> float:
@@ -18,6 +21,10 @@ def divergence_root(information: float, guess: float) -> float:
         return 1.0
     if information <= 0.0:
         return guess
+    if information < _NEARLY_NOTHING * guess:
+        # d(p||q) - I would be lost in rounding; d >= (p - q)^2 / (2 p (1 - q)) is the root to a billionth.
+        a = information * (1.0 - guess)
+        return min(1.0, (guess + a + np.sqrt(a * (a + 2.0 * guess))) * (1.0 + _MARGIN))
     p = min(
         (information + np.log(2.0)) / -np.log(guess),
         guess + np.sqrt(0.5 * information),
@@ -32,4 +39,4 @@ def divergence_root(information: float, guess: float) -> float:
         if slope <= 0.0 or excess <= 1e-13 * information:
             break
         p -= excess / slope
-    return min(1.0, p * (1.0 + 1e-9) + 1e-300)
+    return min(1.0, p * (1.0 + _MARGIN) + 1e-300)
