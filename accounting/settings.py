@@ -19,10 +19,11 @@ class HorizonSettings:
     ``thresholds`` are the levels of risk and of added risk that are counted; ``first_slot`` is the slot of
     step 0 in the priors' cycle; ``first_step`` the first step that will be applied.
 
-    The cheap bound is computed for everybody. With ``sharpen``, those whose cheap bound reaches
-    ``sharpen_above`` (None: the lowest threshold) are looked at again with the dear bounds of moment order
-    ``order``. From that level on the counts are those of the dear bounds for everybody; who stays below keeps
-    the cheap bound, which is valid and larger. The rule looks at one person at a time, so partitions agree.
+    The fast bound is computed for everybody. With ``sharpen``, those whose fast bound reaches
+    ``sharpen_above`` (None: the lowest threshold) are looked at again with the refined bounds of moment order
+    ``order``. From that level on the counts are those of the refined bounds for everybody; who stays below
+    keeps the fast bound, which is valid and larger. The rule looks at one person at a time, so partitions
+    agree.
     """
 
     horizon: int = HORIZON
@@ -57,8 +58,8 @@ class HorizonSettings:
         return replace(self, first_step=step)
 
     @property
-    def sharpened_from(self) -> float:
-        """The cheap risk from which the dear bounds are worth their price."""
+    def refined_from(self) -> float:
+        """The risk by the fast bound from which the refined bounds are worth their price."""
         if self.sharpen_above is not None:
             return self.sharpen_above
         return self.thresholds[0] if self.thresholds else 0.0

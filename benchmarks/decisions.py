@@ -14,7 +14,7 @@ import numpy as np
 
 from accounting.continuous import ContinuousAccountant
 from accounting.decisions import SensorChoice, StepDecider, decide
-from accounting.decisions.what_if import DearSettings, WhatIf
+from accounting.decisions.what_if import RefinedSettings, WhatIf
 from accounting.settings import HorizonSettings, RiskBudget
 from benchmarks.continuous import stationary
 from benchmarks.forward_viterbi import LOCATIONS, random_population
@@ -51,14 +51,14 @@ def run(population: Population, sensors: int, evaluations: int = 0) -> Timed:
     """Decide and account some steps; the first pays for what is kept between steps and is left out."""
     settings = HorizonSettings(HORIZON, MISTAKES, sharpen=evaluations > 0, sharpen_above=0.99)
     accountant = ContinuousAccountant(population, settings)
-    what_if = WhatIf(accountant, LIMIT, DearSettings(evaluations) if evaluations else None)
+    what_if = WhatIf(accountant, LIMIT, RefinedSettings(evaluations) if evaluations else None)
     rng = np.random.default_rng(5)
     decided, accounted, rounds = [], [], []
     for step in range(STEPS + 1):
         offered = choices(rng, sensors)
         began = time.perf_counter()
         asked = what_if.next_step([choice.sensor for choice in offered])
-        found = decide(StepDecider(step, offered, LIMIT, people=len(population)), asked.tally)
+        found = decide(StepDecider(step, offered, LIMIT, people=len(population)), asked.count_over)
         decided.append(time.perf_counter() - began)
         began = time.perf_counter()
         accountant.apply(found.schedule)

@@ -19,10 +19,10 @@ from pathlib import Path
 import numpy as np
 
 from accounting.continuous import ContinuousAccountant
-from accounting.continuous.accountant import NEGLIGIBLE
+from accounting.continuous.accounts_kernel import NEGLIGIBLE
 from accounting.decisions import SensorChoice, StepDecider, decide
 from accounting.decisions.choices import schedule_of
-from accounting.decisions.what_if import DearSettings, WhatIf
+from accounting.decisions.what_if import RefinedSettings, WhatIf
 from accounting.settings import HorizonSettings, RiskBudget
 from experiments.drawing import DOTS_PER_INCH
 from experiments.held_out import DATA_SETS, NOWHERE_SENSOR, find_data
@@ -115,13 +115,13 @@ def fixed(option: int) -> Choose:
 
 def budgeted(setting: Setting, limit: RiskBudget, accountant: ContinuousAccountant, ahead: int) -> Choose:
     """The least error that keeps the limit."""
-    what_if = WhatIf(accountant, limit, DearSettings())
+    what_if = WhatIf(accountant, limit, RefinedSettings())
 
     def choose(step: int, choices: Sequence[SensorChoice]) -> StepSchedule:
         coming = setting.steps[step + 1 : step + 1 + ahead]
         asked = what_if.next_step([choice.sensor for choice in choices], coming)
         decider = StepDecider(step, choices, limit, people=len(setting.population))
-        return decide(decider, asked.tally).schedule
+        return decide(decider, asked.count_over).schedule
 
     return choose
 
@@ -161,7 +161,7 @@ def _choice(sensor: Sensor) -> SensorChoice:
 
 def over_limit(accountant: ContinuousAccountant, added: float) -> np.ndarray:
     """Who gained more than the limit, (N,): over the baseline, or over the guess where that is above it."""
-    limit, guess = accountant.baseline() + added, accountant.view().state.guess
+    limit, guess = accountant.baseline() + added, accountant.view().accounts.state.guess
     return accountant.risk() > np.where(guess * (1 + NEGLIGIBLE) >= limit, guess + added, limit)
 
 

@@ -16,19 +16,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accounting.continuous import membership
-from accounting.continuous.constants import median_guess, population_constants
-from accounting.continuous.horizon_kernel import (
+from accounting.continuous.accounts_kernel import (
     BY_BASELINE,
     BY_DIVERGENCE,
     MEMORY,
+    NEGLIGIBLE,
     UNITS_PER_NAT,
-    Constants,
+    Accounts,
+    Horizon,
     HorizonState,
-    OwnStarts,
-    advance,
+    Nonstationary,
 )
-from accounting.continuous.initial_distribution_kernel import carry_all, refresh_all
-from accounting.continuous.refine_kernel import sharpen
+from accounting.continuous.constants_kernel import empty_constants, fill_constants
+from accounting.continuous.horizon_kernel import Transition, advance
+from accounting.continuous.nonstationary_kernel import advance_marginals
+from accounting.continuous.refine_kernel import refine
 from accounting.continuous.repeated_steps import RepeatedSteps
 from accounting.continuous.risk_summary import RiskSummary, summarise
 from accounting.continuous.saved_state import pack_state, unpack_state
@@ -37,11 +39,8 @@ from accounting.exceptions import SettingsError, StepOrderError
 from accounting.exposure.step_information import nothing_seen, view_of
 from accounting.exposure.step_information.step_terms_kernel import StepView
 from accounting.settings import HorizonSettings
-from models.priors import Population, PopulationArrays
+from models.priors import Population
 from models.releases import StepSchedule
-
-NEGLIGIBLE = 1e-6
-"""Relative excess of the cheap bound over the guess below which the dear bounds are not asked."""
 
 DECIDED_BY = {BY_BASELINE: "baseline", BY_DIVERGENCE: "divergence"}
 
@@ -49,12 +48,8 @@ DECIDED_BY = {BY_BASELINE: "baseline", BY_DIVERGENCE: "divergence"}
 class AccountantView(NamedTuple):
     """What decisions read of an accountant; views of its state, never to be written to."""
 
-    population: PopulationArrays
-    constants: Constants
-    own: OwnStarts
-    state: HorizonState
-    since: NDArray[np.int64]  # (N,) step from which each person's releases count
-    step_before: StepView  # the last accounted step
+    accounts: Accounts
+    last_step: StepView
     labels: NDArray[np.int32]  # (T, M) outcomes of the locations in the steps of the last horizon
     most_places: int
 
@@ -85,18 +80,24 @@ class ContinuousAccountant:
                 since.shape,
                 "pass one value a person",
             )
-        self._index_people(np.maximum(since, first_step).astype(np.int64))
-        horizon, mistakes = self.settings.horizon, self.settings.mistakes
-        self._constants = population_constants(self._arrays, horizon, mistakes)
-        self._own = OwnStarts(*(self._arrays.initial.copy() for _ in OwnStarts._fields))
-        self._state = _empty_state(people, horizon)
+        arrays, horizon = self.population.arrays, self.settings.horizon
+        self._accounts = Accounts(
+            arrays,
+            empty_constants(arrays),
+            Nonstationary(*(arrays.initial.copy() for _ in Nonstationary._fields)),
+            _empty_state(people, horizon),
+            np.maximum(since, first_step).astype(np.int64),
+            _kernel_horizon(self.settings),
+        )
+        self._index_people()
+        fill_constants(self._accounts, np.arange(people), first_step, True)
         self._worst = no_moments(people)
         self._view_before = nothing_seen(len(self.population.location_names))
         self._labels = np.zeros((horizon, len(self.population.location_names)), dtype=np.int32)
         self._next_step = first_step
         self._reached_before = np.zeros(people, dtype=np.int64)
         self._reached = np.zeros(people, dtype=np.int64)
-        self._refresh_own_starts(first_step)
+        self._fill_nonstationary(self._nonstationary_people, first_step)
         self._show_prior()
 
     @property
@@ -113,25 +114,17 @@ class ContinuousAccountant:
                 "apply steps in order, empty ones included",
             )
         view = view_of(step.releases, len(self.population.location_names))
-        if self._own_people.size:
-            carry_all(*self._own_start_arguments(step.step))
+        self._advance_nonstationary(step.step)
         advance(
-            self._arrays,
-            self._constants,
-            self._own,
-            self._state,
-            self._since,
-            self.settings.first_slot,
-            step.step,
-            self._view_before,
-            view,
+            self._accounts,
+            Transition(step.step, self._view_before, view),
             self._repeated.terms(self._view_before, view, step.step),
             self._most_places,
         )
         self._view_before = view
         self._labels = np.concatenate((self._labels[1:], view.labels[np.newaxis]))
-        self._sharpen(step.step)
-        self._worst.note(step.step, self._state.risk, self._state.baseline, self._since)
+        self._refine(step.step)
+        self._worst.note(step.step, self._state.risk, self._state.baseline, self._accounts.since)
         self._next_step = step.step + 1
         self._reached_before = self._reached
         self._reached = self._threshold_index()
@@ -155,7 +148,11 @@ class ContinuousAccountant:
 
     def median_guess(self) -> float:
         """How often habits alone tell half of the people or more, mean over the cycle."""
-        return median_guess(self._constants)
+        first, last = self._accounts.constants.phase_start[:-1], self._accounts.constants.phase_start[1:]
+        if first.size == 0:
+            return 0.0
+        each = np.add.reduceat(self._accounts.constants.baseline, first) / (last - first)
+        return float(np.median(each))
 
     def information_nats(self) -> NDArray[np.float64]:
         """Bound on what everything released tells about the horizon, nats, shape (N,)."""
@@ -167,8 +164,8 @@ class ContinuousAccountant:
 
     def decided_by(self, person: int) -> str:
         """Which bound gave a person's risk."""
-        dear = "exact" if self.settings.mistakes == 0 else "moment"
-        return DECIDED_BY.get(int(self._state.decided_by[person]), dear)
+        refined = "exact" if self.settings.mistakes == 0 else "moment"
+        return DECIDED_BY.get(int(self._state.decided_by[person]), refined)
 
     def crossings(self) -> NDArray[np.int64]:
         """People whose highest reached threshold changed in the last step, increasing."""
@@ -183,16 +180,7 @@ class ContinuousAccountant:
 
     def view(self) -> AccountantView:
         """The state after the last step, for what-if questions; read only."""
-        return AccountantView(
-            self._arrays,
-            self._constants,
-            self._own,
-            self._state,
-            self._since,
-            self._view_before,
-            self._labels,
-            self._most_places,
-        )
+        return AccountantView(self._accounts, self._view_before, self._labels, self._most_places)
 
     def snapshot(self) -> bytes:
         """The state as bytes, equal for equal histories; a cache, the release log remains the truth."""
@@ -209,26 +197,28 @@ class ContinuousAccountant:
         fields: dict[str, Any] = {name: stored[f"view_{name}"] for name in StepView._fields}
         flags = {name: bool(fields[name]) for name in ("is_disjoint", "is_raw")}
         self._view_before = StepView(**{**fields, **flags})
-        self._state = HorizonState(*(stored[f"state_{name}"] for name in HorizonState._fields))
-        self._own = OwnStarts(*(stored[f"own_{name}"] for name in OwnStarts._fields))
+        self._accounts = self._accounts._replace(
+            state=HorizonState(*(stored[name] for name in _stored_names(HorizonState, "state"))),
+            nonstationary=Nonstationary(*(stored[name] for name in _stored_names(Nonstationary, "own"))),
+        )
         self._next_step = int(stored["next_step"])
         self._reached, self._reached_before = stored["reached"], stored["reached_before"]
         self._labels = stored["labels"]
         self._worst = WorstMoments(*(stored[f"worst_{name}"] for name in WorstMoments._fields))
-        self._refresh_own_starts(self._next_step - 1)
+        self._fill_nonstationary(self._nonstationary_people, self._next_step - 1)
 
     def _basis(self) -> dict[str, object]:
         """Everything but the steps that the state follows from."""
         settings = asdict(self.settings)
         del settings["first_step"]  # counts by whose releases count from when
-        return {**settings, "since": _digest(self._since), "people": self.population.fingerprint}
+        return {**settings, "since": _digest(self._accounts.since), "people": self.population.fingerprint}
 
     def _fixed_arrays(self) -> dict[str, NDArray[Any]]:
         """The state but for the last step's view, whose lengths differ from step to step."""
         return {
             "next_step": np.array(self._next_step),
-            **{f"state_{name}": value for name, value in self._state._asdict().items()},
-            **{f"own_{name}": value for name, value in self._own._asdict().items()},
+            **dict(zip(_stored_names(HorizonState, "state"), self._state, strict=True)),
+            **dict(zip(_stored_names(Nonstationary, "own"), self._accounts.nonstationary, strict=True)),
             **{f"worst_{name}": value for name, value in self._worst._asdict().items()},
             "reached": self._reached,
             "reached_before": self._reached_before,
@@ -248,72 +238,85 @@ class ContinuousAccountant:
             )
         joined = copy(self)
         joined.population = Population.concatenate([self.population, newcomers.population])
-        joined.effective_from = np.concatenate((self._since, newcomers._since))
-        joined._constants = membership.join_constants(self._constants, newcomers._constants)
-        joined._state = membership.join_people(self._state, newcomers._state)
-        joined._own = membership.join_people(self._own, newcomers._own)
+        joined._accounts = membership.join_accounts(
+            self._accounts, newcomers._accounts, joined.population.arrays
+        )
+        joined.effective_from = joined._accounts.since
         joined._worst = membership.join_people(self._worst, newcomers._worst)
         joined._reached = np.concatenate((self._reached, newcomers._reached))
         joined._reached_before = np.concatenate((self._reached_before, newcomers._reached_before))
-        joined._index_people(joined.effective_from)
+        joined._index_people()
         return joined
 
     def of_people(self, people: NDArray[np.int64]) -> ContinuousAccountant:
         """The same accountant for some of the people, by position, as if there had been no others."""
         chosen = copy(self)
         chosen.population = self.population.subset(people)
-        chosen.effective_from = self._since[people]
-        chosen._constants = membership.take_constants(self._constants, people)
-        chosen._state = membership.take_people(self._state, people)
-        chosen._own = membership.take_packed(self._own, self._arrays.initial_start, people)
+        chosen._accounts = membership.take_accounts(self._accounts, people, chosen.population.arrays)
+        chosen.effective_from = chosen._accounts.since
         chosen._worst = membership.take_people(self._worst, people)
         chosen._reached = self._reached[people]
         chosen._reached_before = self._reached_before[people]
-        chosen._index_people(chosen.effective_from)
+        chosen._index_people()
         return chosen
 
-    def _index_people(self, since: NDArray[np.int64]) -> None:
+    @property
+    def _state(self) -> HorizonState:
+        return self._accounts.state
+
+    def _index_people(self) -> None:
         """What follows from who is there."""
-        self._since = since
-        self._arrays = self.population.arrays
-        self._most_places = int(np.diff(self._arrays.places_start).max(initial=1))
-        self._own_people = np.flatnonzero(np.diff(self._arrays.initial_start))
-        self._repeated = RepeatedSteps(self._arrays.slots)
+        arrays = self._accounts.population
+        self._most_places = int(np.diff(arrays.places_start).max(initial=1))
+        self._nonstationary_people = np.flatnonzero(np.diff(arrays.initial_start))
+        self._repeated = RepeatedSteps(arrays.slots)
 
-    def _sharpen(self, step: int) -> None:
-        """Look again, with the dear bounds, at those whose cheap bound is high."""
+    def _advance_nonstationary(self, step: int) -> None:
+        """Move the marginals on of those with an initial distribution, and the constants that follow."""
+        people = self._nonstationary_people
+        if people.size:
+            is_changed = np.zeros(people.size, dtype=np.bool_)
+            advance_marginals(self._accounts, people, step, is_changed)
+            self._fill_nonstationary(people[is_changed], step)
+
+    def _fill_nonstationary(self, people: NDArray[np.int64], step: int) -> None:
+        if people.size:
+            fill_constants(self._accounts, people, step, False)
+
+    def _refine(self, step: int) -> None:
+        """Look again, with the refined bounds, at those whose fast bound is high."""
         state, settings = self._state, self.settings
-        # Where next to nothing was told, the cheap bound is the guess from the prior: nothing to gain.
-        is_told = state.risk > np.maximum(state.baseline, state.guess * (1.0 + NEGLIGIBLE))
-        high = np.flatnonzero(is_told & (state.risk >= settings.sharpened_from))
+        # Where next to nothing was revealed, the fast bound is the guess from the prior: nothing to gain.
+        is_raised = state.risk > np.maximum(state.baseline, state.guess * (1.0 + NEGLIGIBLE))
+        high = np.flatnonzero(is_raised & (state.risk >= settings.refined_from))
         if settings.sharpen and high.size:
-            bounded = (self._arrays, self._constants, self._own, state, high, self._since)
-            what = (settings.first_slot, step, self._labels, settings.mistakes, settings.order)
-            sharpen(*bounded, *what)
-
-    def _refresh_own_starts(self, step: int) -> None:
-        if self._own_people.size:
-            refresh_all(*self._own_start_arguments(step))
-
-    def _own_start_arguments(self, step: int) -> tuple[Any, ...]:
-        settings = self.settings
-        moving = (self._own, self._own_people, self._since)
-        horizon = (settings.first_slot, settings.horizon, settings.mistakes)
-        return self._arrays, self._constants, *moving, *horizon, step
+            refine(self._accounts, high, step, self._labels)
 
     def _show_prior(self) -> None:
         """Before the first step nobody does better than the bound on a guess from the prior."""
         first = self.settings.first_slot + self.settings.first_step - self.settings.horizon
-        own = np.diff(self._arrays.initial_start) > 0
-        start = np.where(own, self.settings.first_slot + self._since, first)
-        phase = self._constants.phase_start[:-1] + start % self._arrays.slots
-        self._state.baseline[:] = self._constants.baseline[phase]
-        self._state.bound[:] = self._constants.guess[phase]
+        population, constants = self._accounts.population, self._accounts.constants
+        starts_itself = np.diff(population.initial_start) > 0
+        start = np.where(starts_itself, self.settings.first_slot + self._accounts.since, first)
+        phase = constants.phase_start[:-1] + start % population.slots
+        self._state.baseline[:] = constants.baseline[phase]
+        self._state.bound[:] = constants.guess[phase]
         self._state.risk[:] = np.maximum(self._state.bound, self._state.baseline)
         self._reached = self._reached_before = self._threshold_index()
 
     def _threshold_index(self) -> NDArray[np.int64]:
         return np.searchsorted(np.array(self.settings.thresholds), self._state.risk, side="right")
+
+
+def _stored_names(kept: type[HorizonState] | type[Nonstationary], prefix: str) -> list[str]:
+    """The arrays' names in a snapshot, as they have been from the beginning."""
+    return [f"{prefix}_{'remembered' if name == 'carried' else name}" for name in kept._fields]
+
+
+def _kernel_horizon(settings: HorizonSettings) -> Horizon:
+    return Horizon(
+        settings.horizon, settings.mistakes, settings.order, float(settings.refined_from), settings.first_slot
+    )
 
 
 def _view_arrays(view: StepView) -> dict[str, NDArray[Any]]:
@@ -328,7 +331,7 @@ def _empty_state(people: int, horizon: int) -> HorizonState:
     return HorizonState(
         unconditioned=np.zeros((horizon + MEMORY, people), dtype=np.int64),
         conditional=np.zeros((horizon, people), dtype=np.int64),
-        remembered=np.zeros((MEMORY + 1, people), dtype=np.int64),
+        carried=np.zeros((MEMORY + 1, people), dtype=np.int64),
         running=np.zeros(people, dtype=np.int64),
         information=np.zeros(people, dtype=np.int64),
         guess=np.full(people, -1.0),

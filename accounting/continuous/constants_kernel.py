@@ -6,11 +6,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accounting.bounds.patterns.erasure_kernel import raw_success
-from accounting.continuous.horizon_kernel import Constants, to_units
-from accounting.exposure.prior_constants_kernel import GuessBounds, prior_constants
+from accounting.continuous.accounts_kernel import Accounts, Constants, Horizon, slot_of, to_units
+from accounting.exposure.prior_constants_kernel import prior_constants
 from accounting.exposure.step_information.contraction_kernel import GAPS, gap_contractions
 from accounting.exposure.step_information.renewal_kernel import surprise
-from models.numerics.jit import jit, pjit
+from models.numerics.jit import inline, pjit
 from models.priors.chain import ChainView, PopulationArrays, chain_view
 
 _ORDER = 3  # of the moment bound; higher orders hardly lower it when nothing is released
@@ -18,38 +18,31 @@ _MOST_MOVES = 1 << 22  # entries of its table of moves
 _LEAST_GUESS = 1e-300  # ln q stays finite
 
 
-@jit
-def smallest_guess(bounds: GuessBounds) -> float:
-    """``q``: the least of the bounds on a guess from the prior alone, at most 1."""
-    return min(1.0, bounds.koga, bounds.subsets, bounds.markov)
+@inline
+def moment_guess(chain: ChainView, start: NDArray[np.float64], slot: int, horizon: Horizon) -> float:
+    """The moment bound with nothing released, another bound on ``q``; 1 where it would take too long."""
+    bound = 1.0
+    if (horizon.steps * start.size) ** 2 <= _MOST_MOVES:
+        nothing = np.zeros((horizon.steps, start.size), np.bool_)
+        order = min(_ORDER, horizon.steps - horizon.mistakes)
+        bound = raw_success(chain, start, slot, nothing, horizon.mistakes, order, 0.0)
+    return bound
 
 
-@jit
-def moment_guess(
-    chain: ChainView, start: NDArray[np.float64], slot: int, horizon: int, mistakes: int
-) -> float:
-    """The moment bound with nothing released, another bound on ``q``; 1 where it would be too dear."""
-    if (horizon * start.size) ** 2 > _MOST_MOVES:
-        return 1.0
-    nothing = np.zeros((horizon, start.size), np.bool_)
-    order = min(_ORDER, horizon - mistakes)
-    return raw_success(chain, start, slot, nothing, mistakes, order, 0.0)
-
-
-@jit
+@inline
 def fill_phase(
     constants: Constants,
     row: int,
     chain: ChainView,
-    slot: int,
     start: NDArray[np.float64],
-    horizon: int,
-    mistakes: int,
+    slot: int,
+    horizon: Horizon,
 ) -> None:
     """``q``, baseline and ``H(X_w)`` of a horizon that starts in ``slot`` with the law ``start``."""
-    known = prior_constants(chain, start, slot, horizon, mistakes, False)
-    moment = moment_guess(chain, start, slot, horizon, mistakes)
-    constants.guess[row] = min(smallest_guess(known.guess), max(moment, known.baseline.success, _LEAST_GUESS))
+    known = prior_constants(chain, start, slot, horizon.steps, horizon.mistakes, False)
+    moment = moment_guess(chain, start, slot, horizon)
+    smallest = min(1.0, known.guess.koga, known.guess.subsets, known.guess.markov)
+    constants.guess[row] = min(smallest, max(moment, known.baseline.success, _LEAST_GUESS))
     constants.baseline[row] = known.baseline.success
     entropy = 0.0
     for x in range(start.size):
@@ -57,24 +50,38 @@ def fill_phase(
     constants.entropy_units[row] = to_units(entropy)
 
 
-@pjit(lambda first, last, *_: last - first)
+@pjit(lambda accounts, people, *_: people.size)
 def fill_constants(
     begin: int,
     end: int,
-    first: int,
-    last: int,
-    population: PopulationArrays,
-    constants: Constants,
-    horizon: int,
-    mistakes: int,
+    accounts: Accounts,
+    people: NDArray[np.int64],
+    step_number: int,
+    is_stationary: bool,
 ) -> None:
-    """All rows of the people ``first..last - 1``, (cyclo-)stationary starts."""
-    for person in range(first + begin, first + end):
+    """Constants of these people: all rows for (cyclo-)stationary starts; else that of one horizon.
+
+    The one is the horizon that ends with ``step_number``, of people with an initial distribution: it starts
+    with the law in ``accounts.nonstationary.first``.
+    """
+    population, constants = accounts.population, accounts.constants
+    for k in range(begin, end):
+        person = people[k]
         chain = chain_view(population, person)
         row = constants.phase_start[person]
-        constants.contraction[row : constants.phase_start[person + 1]] = gap_contractions(chain)
-        for slot in range(np.int64(population.slots[person])):  # one integer type, one compilation
-            fill_phase(constants, row + slot, chain, slot, chain.start[slot], horizon, mistakes)
+        if is_stationary:
+            slot, last = 0, int(population.slots[person])
+            constants.contraction[row : row + last] = gap_contractions(chain)
+        else:
+            first_step = max(step_number - accounts.horizon.steps + 1, accounts.since[person])
+            slot = slot_of(accounts, person, first_step)
+            last = slot + 1
+        for phase in range(slot, last):
+            start = chain.start[phase]
+            if not is_stationary:
+                own = population.initial_start[person]
+                start = accounts.nonstationary.first[own : own + start.size]
+            fill_phase(constants, row + phase, chain, start, phase, accounts.horizon)
 
 
 def empty_constants(population: PopulationArrays) -> Constants:

@@ -7,9 +7,34 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from accounting.continuous.horizon_kernel import Constants
+from accounting.continuous.accounts_kernel import Accounts, Constants
+from models.priors import PopulationArrays
 
 Arrays = TypeVar("Arrays", bound=Any)  # a NamedTuple of arrays whose last axis is people
+
+
+def join_accounts(first: Accounts, second: Accounts, population: PopulationArrays) -> Accounts:
+    """The accounts of both, those of the first before those of the second; ``population`` is everybody."""
+    return Accounts(
+        population,
+        join_constants(first.constants, second.constants),
+        join_people(first.nonstationary, second.nonstationary),
+        join_people(first.state, second.state),
+        np.concatenate((first.since, second.since)),
+        first.horizon,
+    )
+
+
+def take_accounts(accounts: Accounts, people: NDArray[np.int64], population: PopulationArrays) -> Accounts:
+    """The accounts of these people, by position; ``population`` is they."""
+    return Accounts(
+        population,
+        take_constants(accounts.constants, people),
+        take_packed(accounts.nonstationary, accounts.population.initial_start, people),
+        take_people(accounts.state, people),
+        accounts.since[people],
+        accounts.horizon,
+    )
 
 
 def join_people(first: Arrays, second: Arrays) -> Arrays:

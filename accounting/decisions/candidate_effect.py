@@ -1,4 +1,4 @@
-"""What one candidate step does to the people who are asked about."""
+"""What one candidate step does to the people whom some candidate could put over the limit."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from models.releases import StepSchedule
 
 
 @dataclass(frozen=True, eq=False)
-class Opinion:
+class CandidateEffect:
     """Units, (n,) each: ``excess`` over the limit (positive = over) and, where that is positive, the terms.
 
     ``conditional`` and ``unconditioned`` are 0 where a quick bound showed a person to be within the limit.
@@ -24,12 +24,12 @@ class Opinion:
     excess: NDArray[np.int64]
 
     @classmethod
-    def of(cls, step: StepSchedule, people: int) -> Opinion:
-        """An opinion still to be filled in."""
+    def of(cls, step: StepSchedule, people: int) -> CandidateEffect:
+        """An effect still to be filled in."""
         return cls(mechanisms_of(step), *(np.zeros(people, dtype=np.int64) for _ in range(3)))
 
-    def copied_for(self, step: StepSchedule) -> Opinion:
-        """The same opinion of another candidate, to be changed where the two differ."""
+    def copied_for(self, step: StepSchedule) -> CandidateEffect:
+        """The same effect for another candidate, to be changed where the two differ."""
         return replace(
             self,
             mechanisms=mechanisms_of(step),

@@ -9,25 +9,25 @@ from accounting.settings import RiskBudget
 
 
 @dataclass(frozen=True, slots=True)
-class Tally:
+class OverLimit:
     """Counts of people, of one partition or of all.
 
     ``natural_now`` are over the limit by habit alone in the horizon of the step that is asked about,
     ``natural[k]`` in horizons that start in slot ``k`` of the common cycle.
-    ``over[j]`` would be over because of releases, now or in the silence after candidate ``j``; ``dear[j]`` of
-    the others only the dear bounds could clear.
+    ``over[j]`` would be over because of releases, now or in the silence after candidate ``j``; ``cleared[j]``
+    of the others are within it by the refined bounds only.
     """
 
     people: int
     natural_now: int
     natural: tuple[int, ...]
     over: tuple[int, ...]
-    dear: tuple[int, ...]
+    cleared: tuple[int, ...]
 
-    def __add__(self, other: Tally) -> Tally:
+    def __add__(self, other: OverLimit) -> OverLimit:
         """Both partitions together."""
         cycle = lcm(len(self.natural), len(other.natural))
-        return Tally(
+        return OverLimit(
             self.people + other.people,
             self.natural_now + other.natural_now,
             tuple(
@@ -35,10 +35,10 @@ class Tally:
                 for k in range(cycle)
             ),
             tuple(a + b for a, b in zip(self.over, other.over, strict=True)),
-            tuple(a + b for a, b in zip(self.dear, other.dear, strict=True)),
+            tuple(a + b for a, b in zip(self.cleared, other.cleared, strict=True)),
         )
 
-    def cut_above(self, most: int) -> Tally:
+    def cut_above(self, most: int) -> OverLimit:
         """The same counts, all above ``most`` as one more than it: they are not told apart everywhere."""
         return replace(self, over=tuple(min(count, most + 1) for count in self.over))
 

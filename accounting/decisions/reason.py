@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 
 
-class Because(StrEnum):
+class BudgetReason(StrEnum):
     """What settled a decision; a fixed list, so that it can be a metrics label."""
 
     FREE = "free"  # the best option of every sensor keeps the budget

@@ -58,10 +58,10 @@ class Search:
         assignments = prod(len(choice.options) for choice in choices)
         if assignments <= min(self._settings.exact_up_to, self._most):
             every = product(*(range(len(choice.options)) for choice in self.choices))
-            self._asked = self._allowed(sorted(every, key=self.cost))
+            self._candidates = self._allowed(sorted(every, key=self.cost))
         else:
             self._ladder, self._improvements = self._common_errors(), 0
-            self._asked = self._rungs()
+            self._candidates = self._rungs()
 
     @property
     def silence(self) -> Assignment:
@@ -70,8 +70,8 @@ class Search:
 
     @property
     def candidates(self) -> tuple[Assignment, ...]:
-        """What is asked now; empty when the search is over."""
-        return self._asked
+        """The assignments in question; none when the search is over."""
+        return self._candidates
 
     def cost(self, assignment: Assignment) -> float:
         """What an assignment loses."""
@@ -79,7 +79,7 @@ class Search:
 
     def take(self, over: Sequence[int], is_admissible: Sequence[bool]) -> None:
         """The answers to :attr:`candidates`; asks on or ends."""
-        asked = self._asked
+        asked = self._candidates
         self.rounds += 1
         self._learn(asked, over, is_admissible)
         found = [(self.cost(a), k) for k, a in enumerate(asked) if is_admissible[k]]
@@ -87,7 +87,7 @@ class Search:
         is_better = bool(found) and (self.best is None or cost < self.cost(self.best))
         if is_better:
             self.best, self._over_at_best = asked[k], over[k]
-        self._asked = self._go_on(dict(zip(asked, is_admissible, strict=True)), is_better)
+        self._candidates = self._go_on(dict(zip(asked, is_admissible, strict=True)), is_better)
 
     def _go_on(self, answered: dict[Assignment, bool], is_better: bool) -> tuple[Assignment, ...]:
         """The next question; none where everything was asked, or nothing got better."""

@@ -1,8 +1,9 @@
 """Which sensors to switch on: the set of most use within a risk budget, and how far it is from the best.
 
 ``use`` is what releasing saves compared with silence: weight times (cost of silence - expected error).
-Whatever set keeps the budget, each of its sensors alone keeps it too, since a sensor less never tells more by
-the cheap bound. So nothing admissible is of more use than the best single uses, ``most`` of them, added up.
+Whatever set keeps the budget, each of its sensors alone keeps it too, since by the fast bound
+fewer sensors never reveal more. So nothing admissible is of more use than the best single uses, ``most`` of
+them, added up.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ def select_sensors(
 ) -> Selection:
     """The best set of at most ``most`` sensors found; exact where all assignments can be tried.
 
-    ``ask`` tallies candidates, by the cheap bound: only then is ``bound`` one.
+    ``ask`` counts people over the limit, by the fast bound: only then is ``bound`` one.
     """
     chosen = replace(settings or SearchSettings(), most_released=most)
     decision = decide(StepDecider(step, choices, limit, chosen), ask)
@@ -49,14 +50,14 @@ def select_sensors(
 def _bound(step: int, choices: Sequence[SensorChoice], limit: RiskBudget, most: int, ask: Ask) -> float:
     """The best admissible use of each sensor on its own, the largest ``most`` of them added up."""
     silence: Assignment = tuple(len(choice.options) - 1 for choice in choices)
-    alone = [
+    single = [
         (k, option, (*silence[:k], option, *silence[k + 1 :]))
         for k, choice in enumerate(choices)
         for option in range(len(choice.options) - 1)
     ]
-    tally = ask([schedule_of(step, choices, assignment) for _, _, assignment in alone], None)
+    counts = ask([schedule_of(step, choices, assignment) for _, _, assignment in single], None)
     best = [0.0] * len(choices)
-    for (k, option, _), is_admissible in zip(alone, tally.is_admissible(limit), strict=True):
+    for (k, option, _), is_admissible in zip(single, counts.is_admissible(limit), strict=True):
         if is_admissible:
             best[k] = max(best[k], choices[k].costs[-1] - choices[k].costs[option])
     return sum(nlargest(most, best))

@@ -58,7 +58,7 @@ def beside() -> None:
     what_if = WhatIf(accountant, RiskBudget(risk=0.5))
     schedule = Schedule.raw([[1], [0]])
     for step in schedule.steps:
-        what_if.next_step([step.releases[0].sensor], []).tally([step])
+        what_if.next_step([step.releases[0].sensor], []).count_over([step])
         what_if.note(step)
         accountant.apply(step)
 

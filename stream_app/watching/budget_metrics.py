@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
-from accounting.decisions import Because
+from accounting.decisions import BudgetReason
 from accounting.settings import RiskBudget
 from stream_app.setup.settings import ReleaseSettings
 from stream_app.watching.people import PeopleView, Standing
@@ -59,7 +59,7 @@ class BudgetMetrics:
             "People who may be over the limit of the risk budget; 0 where none is set",
             registry=registry,
         )
-        for because in Because:
+        for because in BudgetReason:
             self._decisions.labels(because.value)
 
     def _show_limit(self, registry: CollectorRegistry, limit: RiskBudget | None) -> None:

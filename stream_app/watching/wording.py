@@ -5,16 +5,16 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from math import floor, log10
 
-from accounting.decisions import Because
+from accounting.decisions import BudgetReason
 from stream_app.wire.messages import DecisionReason
 
 _SETTLED = {
-    Because.FREE: "every sensor at its best",
-    Because.BUDGET: "the least error that keeps the risk budget",
-    Because.SPENT: "suppressed, as any release would exceed the risk budget",
-    Because.HABITS: "suppressed, as habits alone exceed the risk budget at this hour",
-    Because.CONTRADICTION: "a sensor that must be raw would exceed the risk budget and is suppressed",
-    Because.NO_ANSWER: "not every account worker answered in time",
+    BudgetReason.FREE: "every sensor at its best",
+    BudgetReason.BUDGET: "the least error that keeps the risk budget",
+    BudgetReason.SPENT: "suppressed, as any release would exceed the risk budget",
+    BudgetReason.HABITS: "suppressed, as habits alone exceed the risk budget at this hour",
+    BudgetReason.CONTRADICTION: "a sensor that must be raw would exceed the risk budget and is suppressed",
+    BudgetReason.NO_ANSWER: "not every account worker answered in time",
 }
 
 _FINEST = 0.01  # in 100: what is smaller, or nearer to 100, is said as this

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 
-from accounting.decisions import Because
+from accounting.decisions import BudgetReason
 from models.exceptions import MOST_CHARACTERS, shortened
 from models.mechanisms import MECHANISMS
 
@@ -190,7 +190,7 @@ class DecisionReason(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
-    because: Annotated[Because, Field(strict=False)]
+    because: Annotated[BudgetReason, Field(strict=False)]
     people: int
     allowed: int
     natural: int

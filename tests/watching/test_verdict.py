@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from accounting.continuous import ContinuousAccountant
-from accounting.decisions import Because
+from accounting.decisions import BudgetReason
 from accounting.settings import HorizonSettings, RiskBudget
 from stream_app.analysis.accounted_again import read_decisions
 from stream_app.analysis.report import pdf
@@ -108,7 +108,7 @@ def test_what_the_records_tell_holds_the_true_number_of_people(tmp_path: Path, a
     assert all(over.most == 0 for over, count in zip(found, true, strict=True) if count == 0)
 
 
-def why(because: Because, over: int, natural: int) -> DecisionReason:
+def why(because: BudgetReason, over: int, natural: int) -> DecisionReason:
     return DecisionReason(
         because=because, people=200, allowed=20, natural=natural, over=over, dear=0, rounds=1
     )
@@ -117,16 +117,16 @@ def why(because: Because, over: int, natural: int) -> DecisionReason:
 @pytest.mark.parametrize(
     ("reason", "limit", "answer"),
     [
-        (why(Because.BUDGET, 9, 8), RiskBudget(0.1, added=0.4), Answer.YES),
-        (why(Because.HABITS, 0, 25), RiskBudget(0.1, added=0.4), Answer.NO),
-        (why(Because.SPENT, 21, 0), RiskBudget(0.1, added=0.4), Answer.OPEN),  # not counted beyond 21
-        (why(Because.NO_ANSWER, 0, 0), RiskBudget(0.1, added=0.4), Answer.OPEN),
+        (why(BudgetReason.BUDGET, 9, 8), RiskBudget(0.1, added=0.4), Answer.YES),
+        (why(BudgetReason.HABITS, 0, 25), RiskBudget(0.1, added=0.4), Answer.NO),
+        (why(BudgetReason.SPENT, 21, 0), RiskBudget(0.1, added=0.4), Answer.OPEN),  # not counted beyond 21
+        (why(BudgetReason.NO_ANSWER, 0, 0), RiskBudget(0.1, added=0.4), Answer.OPEN),
         (None, RiskBudget(0.1, added=0.4), Answer.OPEN),  # 3 to 90 of 200
         (None, RiskBudget(0.5, added=0.4), Answer.YES),  # 90 of 100 allowed
         (None, RiskBudget(0.01, added=0.4), Answer.NO),  # 3 of 2 allowed
         (None, RiskBudget(0.0, added=0.45), Answer.YES),  # the most is no more than the limit
         (None, RiskBudget(0.0, added=0.45, in_hindsight=True), Answer.OPEN),
-        (why(Because.BUDGET, 0, 0), RiskBudget(0.0, added=0.45, in_hindsight=True), Answer.YES),
+        (why(BudgetReason.BUDGET, 0, 0), RiskBudget(0.0, added=0.45, in_hindsight=True), Answer.YES),
         (None, RiskBudget(0.01, risk=0.4, habits_apart=True), Answer.OPEN),
     ],
 )

@@ -7,90 +7,47 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from accounting.continuous.horizon_kernel import OwnStarts, is_in_reach, to_units
-from accounting.exposure.step_information.step_terms_kernel import (
-    Scratch,
-    StepTerms,
-    StepView,
-    new_scratch,
-    step_terms,
-)
-from models.numerics.jit import jit, pjit
+from accounting.continuous.accounts_kernel import Accounts, is_in_reach, slot_of, to_units
+from accounting.continuous.horizon_kernel import Transition, beliefs
+from accounting.exposure.step_information.step_terms_kernel import new_scratch, step_terms
+from models.numerics.jit import pjit
 from models.priors.chain import PopulationArrays, chain_view
 from models.priors.stationary_kernel import push_forward
 
 
 class Terms(NamedTuple):
-    """What a step would tell of some people, units, (n,) each."""
+    """What a step would say of some people, units, (n,) each."""
 
+    people: NDArray[np.int64]
     conditional: NDArray[np.int64]
     unconditioned: NDArray[np.int64]
 
 
-@jit
-def next_terms(
-    population: PopulationArrays,
-    own: OwnStarts,
-    since: int,
-    first_slot: int,
-    step_number: int,
-    step_before: StepView,
-    step: StepView,
-    scratch: Scratch,
-    person: int,
-) -> StepTerms:
-    """The terms that accounting ``step`` next would give; the person's marginals are not moved on."""
-    chain = chain_view(population, person)
-    slots = int(population.slots[person])
-    slot = (first_slot + step_number) % slots
-    slot_before = (slot - 1) % slots
-    begin, end = population.initial_start[person], population.initial_start[person + 1]
-    if begin == end:
-        terms = step_terms(
-            chain, slot_before, chain.start[slot_before], chain.start[slot], step_before, step, scratch
-        )
-    else:
-        before = own.now[begin:end]
-        now = before.copy()
-        if step_number > since:
-            push_forward(before, chain.column_start[slot_before], chain.row, chain.value, now)
-        terms = step_terms(chain, slot_before, before, now, step_before, step, scratch)
-    return terms if step_number > since else StepTerms(terms.unconditioned, terms.unconditioned)
-
-
-@pjit(lambda population, own, since, people, *_: people.size, least=64)
+@pjit(lambda accounts, transition, terms, *_: terms.people.size, least=64)
 def find_terms(
-    begin: int,
-    end: int,
-    population: PopulationArrays,
-    own: OwnStarts,
-    since: NDArray[np.int64],
-    people: NDArray[np.int64],
-    first_slot: int,
-    step_number: int,
-    step_before: StepView,
-    step: StepView,
-    most_places: int,
-    terms: Terms,
+    begin: int, end: int, accounts: Accounts, transition: Transition, terms: Terms, most_places: int
 ) -> None:
-    """What the step would tell of each of these people if it came next; fills ``terms``, zeros before."""
-    scratch = new_scratch(step_before, step, most_places)
+    """The terms that accounting the step next would give ``terms.people``; fills the others, zeros before.
+
+    The marginals of people with an initial distribution are not moved on.
+    """
+    scratch = new_scratch(transition.before, transition.step, most_places)
+    population, number = accounts.population, transition.number
     for k in range(begin, end):
-        person = people[k]
-        if step_number >= since[person] and is_in_reach(population, person, step.labels):
-            found = next_terms(
-                population,
-                own,
-                since[person],
-                first_slot,
-                step_number,
-                step_before,
-                step,
-                scratch,
-                person,
-            )
-            terms.conditional[k] = to_units(found.conditional)
-            terms.unconditioned[k] = to_units(found.unconditioned)
+        person = terms.people[k]
+        since = accounts.since[person]
+        if number < since or not is_in_reach(population, person, transition.step.labels):
+            continue
+        chain = chain_view(population, person)
+        slot, slot_before = slot_of(accounts, person, number), slot_of(accounts, person, number - 1)
+        before, now = beliefs(accounts, person, slot_before, slot)
+        if population.initial_start[person] < population.initial_start[person + 1]:
+            before, now = now, now.copy()  # the last marginal that is known is the one before this step
+            if number > since:
+                push_forward(before, chain.column_start[slot_before], chain.row, chain.value, now)
+        found = step_terms(chain, slot_before, before, now, transition.before, transition.step, scratch)
+        terms.unconditioned[k] = to_units(found.unconditioned)
+        terms.conditional[k] = to_units(found.conditional) if number > since else terms.unconditioned[k]
 
 
 @pjit(lambda population, *_: population.slots.size, least=1024)
@@ -99,14 +56,6 @@ def count_reaches(
 ) -> None:
     """Add to each person's ``reaches`` (N,) the number of rows of ``labels`` (steps, M) that count them."""
     for person in range(begin, end):
-        reaches[person] += reaches_of(population, person, labels)
-
-
-@jit
-def reaches_of(population: PopulationArrays, person: int, labels: NDArray[np.int32]) -> int:
-    """In how many steps a sensor counts at one of the person's places."""
-    count = 0
-    for row in range(labels.shape[0]):
-        if is_in_reach(population, person, labels[row]):
-            count += 1
-    return count
+        for row in range(labels.shape[0]):
+            if is_in_reach(population, person, labels[row]):
+                reaches[person] += 1

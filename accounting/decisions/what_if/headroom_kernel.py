@@ -1,17 +1,23 @@
-"""What the next step may still tell of each person before a limit is broken, now or in the silence after it.
+"""What the next step may still say of each person before a limit is broken, now or in the silence after it.
 
-If nothing were released after the next step, the horizon would slide on and what was told would fade. A step
-is admissible for a person when every horizon from now on keeps its cap then. So silence is always admissible
-afterwards, and a budget that was kept can be kept for ever.
+If nothing were released after the next step, the horizon would slide on and what was revealed would fade. A
+step is admissible for a person when every horizon from now on keeps its limit then. So silence is always
+admissible afterwards, and a budget that was kept can be kept for ever.
 
 With the step's terms ``u`` and ``c`` (:mod:`accounting.exposure.step_information.step_terms_kernel`) a
 horizon that starts before the step gives away ``c`` more than in silence. One that starts with it or later
 gives away a concave function of ``u``, the least of many lines, each of which bounds it from above:
 
-    c <= min_k [cap_k - quiet_k],      u <= min_k [(cap_k - line_k(0)) / slope_k].
+    c <= min_k [limit_k - quiet_k],      u <= min_k [(limit_k - line_k(0)) / slope_k].
 
-The caps repeat with the person's cycle and no bound rises in silence, so one cycle beyond the horizon is all
-that has to be looked at.
+The limits repeat with the person's cycle and no bound rises in silence, so one cycle beyond the horizon is
+all that has to be looked at.
+
+Horizon T = 2, limit 100 units everywhere, nothing revealed yet but 60 in the last step, eta_1 = 1/2:
+    horizon {last, next}:      60 in silence, so c <= 100 - 60 = 40
+    horizon {next, next + 1}:  it carries J = 60 / 2 = 30 and adds u in full, so u <= (100 - 30) / 1 = 70
+    horizon {next + 1, ..}:    at most J = (30 + u) / 2: looser, and a cycle of one slot ends before it
+    the headroom is c <= 40 and u <= 70
 """
 
 from __future__ import annotations
@@ -21,39 +27,65 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from accounting.continuous.horizon_kernel import MEMORY, UNITS_PER_NAT, Constants, HorizonState
-from accounting.decisions.what_if.limits_kernel import UNLIMITED, Caps
+from accounting.continuous.accounts_kernel import (
+    MEMORY,
+    UNITS_PER_NAT,
+    Accounts,
+    Constants,
+    has_initial_distribution,
+)
+from accounting.decisions.what_if.limits_kernel import UNLIMITED, Limits
 from accounting.exposure.step_information.contraction_kernel import GAPS
-from models.numerics.jit import jit, pjit
-from models.priors.chain import PopulationArrays
+from models.numerics.jit import inline, jit, pjit
 
-_SLACK_UNITS = 16.0  # rounding of one remembered amount, with room to spare
+_SLACK_UNITS = 16.0  # rounding of one carried amount, and more
 
 
-class Rooms(NamedTuple):
-    """What the next step may tell of each person, units; -1 where it may tell nothing."""
+class Headroom(NamedTuple):
+    """What the next step may say of each person, units; -1 where it may say nothing."""
 
     conditional: NDArray[np.int64]  # (N,) limit of ``c``
     unconditioned: NDArray[np.int64]  # (N,) limit of ``u``
     is_quiet_over: NDArray[np.bool_]  # (N,) a limit is broken although nothing more is released
 
 
-class Future(NamedTuple):
-    """Working memory of one thread; position ``j`` is step ``first - MEMORY + j`` of the next horizon."""
+class Outlook(NamedTuple):
+    """One person's coming horizons; position ``j`` is step ``first - MEMORY + j`` of the next horizon."""
 
-    told: NDArray[np.float64]  # unconditioned terms, zero from the next step on
-    remembered: NDArray[np.float64]  # J in silence
+    unconditioned: NDArray[np.float64]  # terms, zero from the next step on
+    carried: NDArray[np.float64]  # J in silence
     line: NDArray[np.float64]  # J is at most line + slope u ..
     slope: NDArray[np.float64]  # .. with the next step's u
+    now: int  # position of the next step
 
 
 @jit
-def remember_ahead(
-    future: Future, constants: Constants, phase: int, position: int, now: int, entropy: float, likely: float
-) -> None:
-    """``J`` at a position, as ``horizon_kernel.remember`` has it, and the line above it.
+def new_outlook(horizon: int, cycle: int) -> Outlook:
+    """Working memory of one thread, for people whose cycles are no longer than ``cycle``."""
+    size = MEMORY + horizon + cycle
+    return Outlook(np.empty(size), np.empty(size), np.empty(size), np.empty(size), MEMORY + horizon - 1)
 
-    ``now`` is the next step's position; the line is the least one at ``u = likely``.
+
+@jit
+def look_back(accounts: Accounts, outlook: Outlook, next_step: int, person: int) -> None:
+    """Fill in what is known before the next step."""
+    state, horizon = accounts.state, accounts.horizon.steps
+    first = next_step - horizon + 1
+    outlook.unconditioned[outlook.now :] = 0.0
+    for j in range(outlook.now):
+        outlook.unconditioned[j] = state.unconditioned[(first - MEMORY + j) % (horizon + MEMORY), person]
+    for j in range(MEMORY):
+        amount = state.carried[(first - MEMORY + j) % (MEMORY + 1), person]
+        outlook.carried[j], outlook.line[j], outlook.slope[j] = amount, amount, 0.0
+
+
+@jit
+def look_ahead(
+    outlook: Outlook, constants: Constants, phase: int, position: int, entropy: float, likely: float
+) -> None:
+    """``J`` at a position, as ``horizon_kernel.carried_units`` has it, and the line above it.
+
+    The line is the least one at ``u = likely``.
     """
     quiet, line, slope = np.inf, np.inf, 0.0
     between, between_slope = 0.0, 0.0
@@ -61,108 +93,78 @@ def remember_ahead(
     for j in range(len(GAPS)):
         while gap < GAPS[j]:
             eta = constants.contraction[phase, j - 1]
-            between += eta * future.told[position - gap]
-            between_slope += eta if position - gap == now else 0.0
+            between += eta * outlook.unconditioned[position - gap]
+            between_slope += eta if position - gap == outlook.now else 0.0
             gap += 1
         eta = constants.contraction[phase, j]
         back = position - gap
-        quiet = min(quiet, eta * (future.remembered[back] + future.told[back]) + between)
-        own_line = eta * (future.line[back] + future.told[back]) + between
-        own_slope = eta * (future.slope[back] + (1.0 if back == now else 0.0)) + between_slope
-        if own_line + own_slope * likely < line + slope * likely:
-            line, slope = own_line, own_slope
-    before = future.remembered[position - 1] + future.told[position - 1]
+        quiet = min(quiet, eta * (outlook.carried[back] + outlook.unconditioned[back]) + between)
+        new_line = eta * (outlook.line[back] + outlook.unconditioned[back]) + between
+        new_slope = eta * (outlook.slope[back] + (1.0 if back == outlook.now else 0.0)) + between_slope
+        if new_line + new_slope * likely < line + slope * likely:
+            line, slope = new_line, new_slope
+    before = outlook.carried[position - 1] + outlook.unconditioned[position - 1]
     quiet = min(np.ceil(quiet) + 1.0, before) if quiet > 0.0 else 0.0
-    future.remembered[position] = min(quiet, entropy)
-    future.line[position] = min(line + _SLACK_UNITS, entropy)
-    future.slope[position] = slope if line < entropy else 0.0
+    outlook.carried[position] = min(quiet, entropy)
+    outlook.line[position] = min(line + _SLACK_UNITS, entropy)
+    outlook.slope[position] = slope if line < entropy else 0.0
 
 
-@jit
-def load_past(state: HorizonState, future: Future, first: int, now: int, person: int) -> None:
-    """Fill the working memory with what is known before the next step, at position ``now``."""
-    horizon = state.conditional.shape[0]
-    future.told[now:] = 0.0
-    for j in range(now):
-        future.told[j] = state.unconditioned[(first - MEMORY + j) % (horizon + MEMORY), person]
-    for j in range(MEMORY):
-        amount = state.remembered[(first - MEMORY + j) % (MEMORY + 1), person]
-        future.remembered[j], future.line[j], future.slope[j] = amount, amount, 0.0
-
-
-@jit
-def room_of_person(
-    constants: Constants,
-    caps: Caps,
-    state: HorizonState,
-    rooms: Rooms,
-    future: Future,
-    slots: int,
-    has_own_start: bool,
-    first_slot: int,
-    next_step: int,
-    person: int,
-) -> None:
-    """Slide one person's horizon through silence, a cycle beyond the next step, and note the tightest cap."""
-    horizon = state.conditional.shape[0]
-    first = next_step - horizon + 1
-    now = MEMORY + horizon - 1
-    load_past(state, future, first, now, person)
-    running, known = state.running[person], state.information[person]
-    conditional, unconditioned, is_over = UNLIMITED, caps.step[person], False
-    for k in range(horizon - 1 + slots):
-        position = MEMORY + k
-        phase = constants.phase_start[person] + (first_slot + first + k) % slots
-        # The law of an own start moves on, and its entropy with it.
-        entropy = np.inf if has_own_start else float(constants.entropy_units[phase])
-        likely = min(UNITS_PER_NAT, max(1.0, float(min(conditional, unconditioned))))
-        remember_ahead(future, constants, phase, position, now, entropy, likely)
-        if k < horizon - 1:
-            running -= state.conditional[(first + k) % horizon, person]
-        quiet = min(future.remembered[position] + future.told[position], entropy)
-        known = min(known, int(quiet) + (running if k < horizon - 1 else 0))
-        cap = caps.information[phase]
-        is_over = is_over or known > cap
-        if k < horizon - 1:
-            conditional = min(conditional, cap - known)
-        elif entropy > cap:
-            free = float(cap) - future.line[position] - _SLACK_UNITS
-            slope = future.slope[position] + (1.0 if position == now else 0.0)
-            unconditioned = min(unconditioned, largest_term(free, slope))
-    rooms.conditional[person] = max(conditional, -1)
-    rooms.unconditioned[person] = max(unconditioned, -1)
-    rooms.is_quiet_over[person] = is_over
-
-
-@jit
+@inline
 def largest_term(free: float, slope: float) -> int:
     """The largest ``u`` with ``slope u <= free``; -1 if there is none."""
+    largest = UNLIMITED
     if free < 0.0:
-        return -1
-    if slope * float(UNLIMITED) <= free:
-        return UNLIMITED
-    return int(free / slope * (1.0 - 1e-12))
+        largest = -1
+    elif slope * float(UNLIMITED) > free:
+        largest = int(free / slope * (1.0 - 1e-12))
+    return largest
 
 
-@pjit(lambda population, *_: population.slots.size, least=256)
-def find_rooms(
-    begin: int,
-    end: int,
-    population: PopulationArrays,
-    constants: Constants,
-    caps: Caps,
-    state: HorizonState,
-    rooms: Rooms,
-    first_slot: int,
-    next_step: int,
-    longest_cycle: int,
+@inline
+def find_headroom_of(
+    accounts: Accounts, limits: Limits, headroom: Headroom, outlook: Outlook, next_step: int, person: int
 ) -> None:
-    """What the next step may tell of everybody; fills ``rooms``, changes nothing else."""
-    positions = MEMORY + state.conditional.shape[0] + longest_cycle
-    future = Future(np.empty(positions), np.empty(positions), np.empty(positions), np.empty(positions))
+    """Slide one person's horizon through silence, a cycle beyond the next step, and note its headroom."""
+    state, constants = accounts.state, accounts.constants
+    horizon, slots = accounts.horizon.steps, int(accounts.population.slots[person])
+    starts_itself = has_initial_distribution(accounts.population, person)
+    first = next_step - horizon + 1
+    look_back(accounts, outlook, next_step, person)
+    running, known = state.running[person], state.information[person]
+    conditional, unconditioned, is_over = UNLIMITED, limits.step[person], False
+    for k in range(horizon - 1 + slots):
+        position = MEMORY + k
+        phase = constants.phase_start[person] + (accounts.horizon.first_slot + first + k) % slots
+        # The law of an initial distribution moves on, and its entropy with it.
+        entropy = np.inf if starts_itself else float(constants.entropy_units[phase])
+        likely = min(UNITS_PER_NAT, max(1.0, float(min(conditional, unconditioned))))
+        look_ahead(outlook, constants, phase, position, entropy, likely)
+        if k < horizon - 1:
+            running -= state.conditional[(first + k) % horizon, person]
+        quiet = min(outlook.carried[position] + outlook.unconditioned[position], entropy)
+        known = min(known, int(quiet) + (running if k < horizon - 1 else 0))
+        limit = limits.information[phase]
+        is_over = is_over or known > limit
+        if k < horizon - 1:
+            conditional = min(conditional, limit - known)
+        elif entropy > limit:
+            free = float(limit) - outlook.line[position] - _SLACK_UNITS
+            slope = outlook.slope[position] + (1.0 if position == outlook.now else 0.0)
+            unconditioned = min(unconditioned, largest_term(free, slope))
+    headroom.conditional[person] = max(conditional, -1)
+    headroom.unconditioned[person] = max(unconditioned, -1)
+    headroom.is_quiet_over[person] = is_over
+
+
+@pjit(lambda accounts, *_: accounts.since.size, least=256)
+def find_headroom(
+    begin: int, end: int, accounts: Accounts, limits: Limits, headroom: Headroom, next_step: int
+) -> None:
+    """What the next step may say of everybody; fills ``headroom``, changes nothing else."""
+    cycle = 1
     for person in range(begin, end):
-        has_own_start = population.initial_start[person] < population.initial_start[person + 1]
-        slots = int(population.slots[person])
-        room_of_person(
-            constants, caps, state, rooms, future, slots, has_own_start, first_slot, next_step, person
-        )
+        cycle = max(cycle, int(accounts.population.slots[person]))
+    outlook = new_outlook(accounts.horizon.steps, cycle)
+    for person in range(begin, end):
+        find_headroom_of(accounts, limits, headroom, outlook, next_step, person)

@@ -12,7 +12,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from accounting.continuous.horizon_kernel import UNITS_PER_NAT, Constants
+from accounting.continuous.accounts_kernel import (
+    NEGLIGIBLE,
+    UNITS_PER_NAT,
+    Accounts,
+    Constants,
+    Horizon,
+    has_initial_distribution,
+)
 from accounting.exposure.prior_constants_kernel import prior_constants
 from accounting.exposure.step_information.contraction_kernel import (
     GAPS,
@@ -22,18 +29,17 @@ from accounting.exposure.step_information.contraction_kernel import (
     product,
 )
 from accounting.numerics.divergence_root_kernel import divergence_root
-from models.numerics.jit import jit, pjit
+from models.numerics.jit import inline, jit, pjit
 from models.priors.chain import ChainView, PopulationArrays, chain_view
 
 UNLIMITED = 1 << 62
-"""A cap that nothing reaches."""
+"""A limit that nothing reaches."""
 
-NEGLIGIBLE = 1e-6  # relative excess of the bound over the guess below which the accountant looks no closer
 _ROUNDING = 1e-12
 
 
-class Caps(NamedTuple):
-    """Limits in units of information, laid out like ``horizon_kernel.Constants``."""
+class Limits(NamedTuple):
+    """Limits in units of information, laid out like ``accounts_kernel.Constants``."""
 
     information: NDArray[np.int64]  # (phases,) of one horizon at its own end; UNLIMITED where it is natural
     is_natural: NDArray[np.bool_]  # (phases,) habits alone break the limit, with nothing released
@@ -41,11 +47,20 @@ class Caps(NamedTuple):
     step: NDArray[np.int64]  # (N,) most that one step may say of where the person is
 
 
+class BudgetLevels(NamedTuple):
+    """The levels of a risk budget; 1 where there is no such limit."""
+
+    risk: float
+    added: float
+    is_apart: bool  # who is above by habit alone may gain ``added`` on top of the guess
+
+
 @jit
-def information_cap(limit: float, guess: float) -> int:
+def information_limit(limit: float, guess: float) -> int:
     """The largest number of units with ``divergence_root(units, guess) <= limit``, short by next to nothing.
 
-    -1 where the guess alone is above the limit.
+    -1 where the guess alone is above the limit. Guess 0.1, limit 0.2: ``d(0.2 || 0.1) = 0.2 ln 2 + 0.8 ln
+    (0.8 / 0.9) = 0.0444`` nat may be given away.
     """
     if limit >= 1.0:
         return UNLIMITED
@@ -63,56 +78,64 @@ def information_cap(limit: float, guess: float) -> int:
     return 0
 
 
-@jit
-def told_guess(chain: ChainView, horizon: int, mistakes: int) -> float:
-    """A bound on the guess ``q`` of every law of the start, so at its largest over starts and slots.
-
-    Each bound on ``q`` is a maximum of expectations over that law, so one who is told the start does better.
-    """
-    slots, place_count = chain.start.shape
-    koga, subsets, markov = 0.0, 0.0, 0.0
-    for slot in range(slots):
-        for x in range(place_count):
-            told = np.zeros(place_count)
-            told[x] = 1.0
-            bounds = prior_constants(chain, told, slot, horizon, mistakes, False).guess
-            koga = max(koga, bounds.koga)
-            subsets = max(subsets, bounds.subsets)
-            markov = max(markov, bounds.markov)
-    return min(1.0, koga, subsets, markov)
-
-
-@jit
-def fill_caps(
+@pjit(lambda population, people, *_: people.size)
+def find_largest_guesses(
+    begin: int,
+    end: int,
     population: PopulationArrays,
-    constants: Constants,
-    caps: Caps,
-    horizon: int,
-    mistakes: int,
-    risk: float,
-    added: float,
-    is_apart: bool,
-    person: int,
+    people: NDArray[np.int64],
+    horizon: Horizon,
+    guesses: NDArray[np.float64],
 ) -> None:
-    """Caps of one person's horizon; ``risk`` and ``added`` are 1 where there is no such limit.
+    """A bound on the guess ``q`` of every law of each one's start, at its largest over starts and slots.
 
-    For one whose start is its own the laws of all later starts are covered, and no baseline is counted on.
-    It counts whatever ``is_apart`` says: others who are over by habit alone may then gain ``added`` on top of
-    the guess.
+    Each bound on ``q`` is a maximum of expectations over that law, so one who knows the start does better.
+    Fills ``guesses`` (N,) for these people.
     """
-    has_own_start = population.initial_start[person] < population.initial_start[person + 1]
-    told = told_guess(chain_view(population, person), horizon, mistakes) if has_own_start else 0.0
-    for row in range(constants.phase_start[person], constants.phase_start[person + 1]):
-        guess = told if has_own_start else constants.guess[row]
-        baseline = 0.0 if has_own_start else constants.baseline[row]
-        limit = min(risk, (baseline + added) * (1.0 - _ROUNDING))
-        cap = information_cap(limit, guess)
-        if cap < 0 and is_apart and not has_own_start:
-            limit = guess + max(added, 2.0 * NEGLIGIBLE * guess)
-            cap = information_cap(limit, guess)
-        caps.risk[row] = limit
-        caps.is_natural[row] = cap < 0
-        caps.information[row] = UNLIMITED if cap < 0 else cap
+    for k in range(begin, end):
+        chain = chain_view(population, people[k])
+        koga, subsets, markov = 0.0, 0.0, 0.0
+        for slot in range(chain.start.shape[0]):
+            for x in range(chain.places.size):
+                known_start = np.zeros(chain.places.size)
+                known_start[x] = 1.0
+                known = prior_constants(chain, known_start, slot, horizon.steps, horizon.mistakes, False)
+                koga = max(koga, known.guess.koga)
+                subsets = max(subsets, known.guess.subsets)
+                markov = max(markov, known.guess.markov)
+        guesses[people[k]] = min(1.0, koga, subsets, markov)
+
+
+@pjit(lambda accounts, *_: accounts.since.size, least=16)
+def set_limits(
+    begin: int,
+    end: int,
+    accounts: Accounts,
+    limits: Limits,
+    levels: BudgetLevels,
+    guesses: NDArray[np.float64],
+) -> None:
+    """Everybody's limits on one horizon, none on a step.
+
+    For one with an initial distribution the laws of all later starts are covered by the guess in ``guesses``
+    (N,), and no baseline is counted on. It counts whatever ``is_apart`` says: others who are over by habit
+    alone may then gain ``added`` on top of the guess.
+    """
+    constants = accounts.constants
+    for person in range(begin, end):
+        starts_itself = has_initial_distribution(accounts.population, person)
+        for row in range(constants.phase_start[person], constants.phase_start[person + 1]):
+            guess = guesses[person] if starts_itself else constants.guess[row]
+            baseline = 0.0 if starts_itself else constants.baseline[row]
+            limit = min(levels.risk, (baseline + levels.added) * (1.0 - _ROUNDING))
+            units = information_limit(limit, guess)
+            if units < 0 and levels.is_apart and not starts_itself:
+                limit = guess + max(levels.added, 2.0 * NEGLIGIBLE * guess)
+                units = information_limit(limit, guess)
+            limits.risk[row] = limit
+            limits.is_natural[row] = units < 0
+            limits.information[row] = UNLIMITED if units < 0 else units
+        limits.step[person] = UNLIMITED
 
 
 @jit
@@ -135,16 +158,15 @@ def reversed_moves(chain: ChainView, moves: NDArray[np.float64], slot: int, gap:
     return backwards
 
 
-@jit
+@inline
 def reversed_contractions(chain: ChainView, slot: int) -> NDArray[np.float64]:
     """Contraction of the reversed chain from ``GAPS`` steps later to ``slot``, (len(GAPS),); never rises."""
-    slots = chain.start.shape[0]
     moves = np.eye(chain.places.size)
     coefficients = np.ones(len(GAPS))
     moved = 0
     for j in range(len(GAPS)):
         while moved < GAPS[j]:
-            moves = product(moves, dense_matrix(chain, (slot + moved) % slots))
+            moves = product(moves, dense_matrix(chain, (slot + moved) % chain.start.shape[0]))
             moved += 1
         coefficients[j] = contraction(reversed_moves(chain, moves, slot, GAPS[j]))
         if j > 0:
@@ -152,105 +174,78 @@ def reversed_contractions(chain: ChainView, slot: int) -> NDArray[np.float64]:
     return coefficients
 
 
-@jit
+@inline
 def later_contraction(chain: ChainView) -> float:
-    """``sum_{g >= 1} eta'_g``: what steps that tell one unit each tell at most of any place before them.
+    """``sum_{g >= 1} eta'_g``: what steps that say one unit each say at most of any place before them.
 
     ``eta'_g`` is the contraction of the reversed chain over ``g`` moves. It never rises with the gap, and
     over the longest kept gap it falls by a factor, again and again. Infinite where nothing is forgotten.
+
+    Two places, swapped with probability 1/4: a gap of g contracts by 4^-g. Of the kept gaps 1, 2, 4, 8 the
+    first stands for 1, the second for 2 and 3, the third for 4..7, the last for 8..15, its square for 16..:
+        near = 1/4 + 2/16 + 4/256 = 0.3906,    far = 4^-8
+        sum <= near + 8 far / (1 - far) = 0.3907    (exactly: 1/3)
     """
-    slots, place_count = chain.start.shape
-    if place_count > MAX_PLACES:
-        return np.inf
     near, far = 0.0, 0.0
-    for slot in range(slots):
-        coefficients = reversed_contractions(chain, slot)
-        total = 0.0
-        for j in range(len(GAPS) - 1):
-            total += (GAPS[j + 1] - GAPS[j]) * coefficients[j]
-        near = max(near, total)
-        far = max(far, coefficients[-1])
-    return (near + GAPS[-1] * far / (1.0 - far)) * (1.0 + 1e-9) if far < 1.0 else np.inf
+    is_small = chain.places.size <= MAX_PLACES
+    if is_small:
+        for slot in range(chain.start.shape[0]):
+            coefficients = reversed_contractions(chain, slot)
+            total = 0.0
+            for j in range(len(GAPS) - 1):
+                total += (GAPS[j + 1] - GAPS[j]) * coefficients[j]
+            near = max(near, total)
+            far = max(far, coefficients[-1])
+    is_forgotten = is_small and far < 1.0
+    return (near + GAPS[-1] * far / (1.0 - far)) * (1.0 + 1e-9) if is_forgotten else np.inf
 
 
-@jit
-def tightest_cap(constants: Constants, caps: Caps, person: int) -> int:
-    """The smallest cap over the slots of a person's cycle."""
+@inline
+def tightest_limit(constants: Constants, limits: Limits, person: int) -> int:
+    """The smallest limit over the slots of a person's cycle."""
     tightest = UNLIMITED
     for row in range(constants.phase_start[person], constants.phase_start[person + 1]):
-        tightest = min(tightest, caps.information[row])
+        tightest = min(tightest, limits.information[row])
     return tightest
 
 
-@jit
-def reserve_for_hindsight(
-    population: PopulationArrays, constants: Constants, caps: Caps, reserve: float, person: int
-) -> None:
-    """Set aside what later steps may tell: a share ``reserve`` of the tightest cap, and so much a step.
-
-    With at most ``m`` units a step, later steps tell ``m sum_g eta'_g`` of a horizon's last place, and never
-    more than its entropy.
-    """
-    tightest = tightest_cap(constants, caps, person)
-    if tightest == UNLIMITED:
-        return
-    chain = chain_view(population, person)
-    has_own_start = population.initial_start[person] < population.initial_start[person + 1]
-    set_aside = reserve * tightest
-    entropy = place_entropy(constants, person, chain.places.size, has_own_start)
-    if entropy <= set_aside:
-        set_aside = entropy
+@inline
+def place_entropy(accounts: Accounts, person: int, place_count: int) -> float:
+    """Units that reveal where the person is in any one step: the largest entropy of a place."""
+    if has_initial_distribution(accounts.population, person):
+        largest = np.ceil(np.log(place_count) * UNITS_PER_NAT) + 2.0
     else:
-        forgotten = np.inf if has_own_start else later_contraction(chain)
-        caps.step[person] = int(set_aside / forgotten) if forgotten > 0.0 else UNLIMITED
-    for row in range(constants.phase_start[person], constants.phase_start[person + 1]):
-        if caps.information[row] < UNLIMITED:
-            caps.information[row] -= int(np.ceil(set_aside))
+        starts = accounts.constants.phase_start
+        largest = float(accounts.constants.entropy_units[starts[person] : starts[person + 1]].max())
+    return largest
 
 
-@jit
-def place_entropy(constants: Constants, person: int, place_count: int, has_own_start: bool) -> float:
-    """Units that tell where the person is in any one step: the largest entropy of a place."""
-    if has_own_start:
-        return np.ceil(np.log(place_count) * UNITS_PER_NAT) + 2.0
-    begin, end = constants.phase_start[person], constants.phase_start[person + 1]
-    return float(constants.entropy_units[begin:end].max())
+@pjit(lambda accounts, *_: accounts.since.size, least=16)
+def reserve_for_hindsight(begin: int, end: int, accounts: Accounts, limits: Limits, reserve: float) -> None:
+    """Set aside what later steps may say: a share ``reserve`` of the tightest limit, and so much a step.
 
+    With at most ``m`` units a step, later steps say ``m sum_g eta'_g`` of a horizon's last place, and never
+    more than its entropy.
 
-@jit
-def cap_person(
-    population: PopulationArrays,
-    constants: Constants,
-    caps: Caps,
-    horizon: int,
-    mistakes: int,
-    risk: float,
-    added: float,
-    is_apart: bool,
-    reserve: float,
-    person: int,
-) -> None:
-    """All caps of one person; ``reserve`` is 0 where hindsight is not asked for."""
-    fill_caps(population, constants, caps, horizon, mistakes, risk, added, is_apart, person)
-    caps.step[person] = UNLIMITED
-    if reserve > 0.0:
-        reserve_for_hindsight(population, constants, caps, reserve, person)
-
-
-@pjit(lambda population, *_: population.slots.size, least=16)
-def cap_everybody(
-    begin: int,
-    end: int,
-    population: PopulationArrays,
-    constants: Constants,
-    caps: Caps,
-    horizon: int,
-    mistakes: int,
-    risk: float,
-    added: float,
-    is_apart: bool,
-    reserve: float,
-) -> None:
-    """All caps of a population."""
+    A tightest limit of 100 units and a reserve of 1/2 set aside 50. With an entropy of 40 units later steps
+    say 40 at most: that is set aside, and steps stay unlimited. With an entropy of 800 and a sum of 1.25, a
+    step may say 50 / 1.25 = 40 units; the horizon keeps the other 50.
+    """
+    constants = accounts.constants
     for person in range(begin, end):
-        cap_person(population, constants, caps, horizon, mistakes, risk, added, is_apart, reserve, person)
+        tightest = tightest_limit(constants, limits, person)
+        if tightest == UNLIMITED:
+            continue
+        chain = chain_view(accounts.population, person)
+        set_aside = reserve * tightest
+        entropy = place_entropy(accounts, person, chain.places.size)
+        if entropy <= set_aside:
+            set_aside = entropy
+        else:
+            forgotten = np.inf
+            if not has_initial_distribution(accounts.population, person):
+                forgotten = later_contraction(chain)
+            limits.step[person] = int(set_aside / forgotten) if forgotten > 0.0 else UNLIMITED
+        for row in range(constants.phase_start[person], constants.phase_start[person + 1]):
+            if limits.information[row] < UNLIMITED:
+                limits.information[row] -= int(np.ceil(set_aside))

@@ -1,4 +1,4 @@
-"""A quick upper bound on what a step tells each person: the sum over the sensors that can count them.
+"""A quick upper bound on what a step says of each person: the sum over the sensors that can count them.
 
 ``I(X; Y_1..Y_n) <= sum_k I(X; Y_k)``, and each summand is a look-up. Most people need nothing sharper to be
 seen within their limit.
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from accounting.continuous.horizon_kernel import UNITS_PER_NAT
+from accounting.continuous.accounts_kernel import UNITS_PER_NAT
 from accounting.exposure.step_information import SensorInformation
 from models.mechanisms import Mechanism, Raw, Tabulated
 from models.noise import binary_entropy
@@ -37,22 +37,22 @@ class QuickBounds:
         information: SensorInformation,
         sensors: Sequence[Sensor],
         slot: int,
-        has_own_start: NDArray[np.bool_],
+        is_nonstationary: NDArray[np.bool_],
     ) -> None:
-        """``slot`` is the step's; of people with an own start (N,) nothing is known here: no bound."""
-        self._unknown = np.where(has_own_start, np.inf, 0.0)
+        """``slot`` is the step's; people with an initial distribution (N,) have no bound here."""
+        self._unknown = np.where(is_nonstationary, np.inf, 0.0)
         self._reach = {sensor.name: _reach(information, sensor, slot) for sensor in sensors}
         self._units: dict[tuple[str, Mechanism], NDArray[np.float64]] = {}
 
     def people_of(self, sensors: Sequence[str]) -> NDArray[np.bool_]:
-        """Whom one of these sensors can count, (N,); all whose start is their own."""
+        """Whom one of these sensors can count, (N,); all with an initial distribution."""
         found = np.isinf(self._unknown)
         for name in sensors:
             found[self._reach[name].people] = True
         return found
 
     def at_most(self, step: StepSchedule) -> NDArray[np.float64]:
-        """What the step tells each person at most, units, (N,)."""
+        """What the step says of each person at most, units, (N,)."""
         total = self._unknown.copy()
         for release in step.releases:
             if release.mechanism.is_released:
@@ -61,7 +61,7 @@ class QuickBounds:
         return total
 
     def raw(self) -> NDArray[np.float64]:
-        """What all sensors, raw, tell each person at most, units, (N,)."""
+        """What all sensors, raw, say of each person at most, units, (N,)."""
         total = self._unknown.copy()
         for name, reach in self._reach.items():
             total[reach.people] += self._of(name, Raw())

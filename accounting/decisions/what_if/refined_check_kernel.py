@@ -1,8 +1,15 @@
-"""People whom the cheap bound puts over a limit, looked at with the dear bounds before the step is accounted.
+"""People whom the fast bound puts over a limit, looked at with the refined bounds in advance.
 
-The dear bounds do not fall in silence as the information does: a horizon may lose its least certain step. So
-each horizon from now on is looked at, as if silence followed, with the very bound that the accountant will
+The refined bounds do not fall in silence as the information does: a horizon may lose its least certain step.
+So each horizon from now on is looked at, as if silence followed, with the very bound that the accountant will
 compute then.
+
+Horizon T = 2, limit 100 units or a risk of 0.2; the step would say ``c = u = 50``; a cycle of one slot:
+    {last, next}:        70 known in silence and 50 more: refined, risk 0.15 with both steps raw: within
+    {next, next + 1}:    it carries 30, and with 50 makes 80: the fast bound clears it
+    {next + 1, ..}:      it carries at most 40: cleared, and so are all that follow
+The headroom is unlimited, as no horizon was cleared by its ``c``. Had {last, next} been refined to 0.25, it
+would be -1: over the limit.
 """
 
 from __future__ import annotations
@@ -10,145 +17,73 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from accounting.continuous.horizon_kernel import MEMORY, UNITS_PER_NAT, Constants, HorizonState
-from accounting.continuous.refine_kernel import horizon_hits, with_history
-from accounting.decisions.what_if.headroom_kernel import Future, load_past, remember_ahead
-from accounting.decisions.what_if.limits_kernel import UNLIMITED, Caps
-from accounting.hmm.propagation import marginals
-from models.numerics.jit import jit, pjit
-from models.priors.chain import PopulationArrays, chain_view
+from accounting.continuous.accounts_kernel import MEMORY, UNITS_PER_NAT, Accounts
+from accounting.continuous.refine_kernel import refined_bounds
+from accounting.decisions.what_if.candidate_kernel import Terms
+from accounting.decisions.what_if.headroom_kernel import look_ahead, look_back, new_outlook
+from accounting.decisions.what_if.limits_kernel import UNLIMITED, Limits
+from models.numerics.jit import inline, pjit
 
 
-@jit
-def is_within(
-    population: PopulationArrays,
-    constants: Constants,
-    caps: Caps,
-    since: int,
-    first_slot: int,
-    first: int,
-    labels: NDArray[np.int32],
-    remembered: float,
-    mistakes: int,
-    order: int,
-    person: int,
-) -> bool:
-    """Whether the dear bounds keep the horizon of ``labels`` (T, M) from step ``first`` within the limit."""
-    chain = chain_view(population, person)
-    slot = (first_slot + first) % int(population.slots[person])
-    phase = constants.phase_start[person] + slot
-    start = chain.start[slot]
-    marginal = marginals(chain, start, slot, labels.shape[0])
-    hits = horizon_hits(chain.places, labels, marginal, 0, since - first)
-    guess = constants.guess[phase]
-    nats = remembered / UNITS_PER_NAT
-    dear = with_history(chain, start, slot, hits, marginal, nats, guess, mistakes, order)
-    return min(dear.success, dear.divergence) <= caps.risk[phase]
-
-
-@jit
-def room_by_dear_bounds(
-    population: PopulationArrays,
-    constants: Constants,
-    caps: Caps,
-    state: HorizonState,
-    since: int,
-    first_slot: int,
+@inline
+def refined_headroom(
+    accounts: Accounts,
+    limits: Limits,
     next_step: int,
     labels: NDArray[np.int32],
-    conditional: int,
-    unconditioned: int,
-    mistakes: int,
-    order: int,
-    sharpened_from: float,
-    person: int,
+    terms: Terms,
+    k: int,
 ) -> int:
-    """The largest ``c`` of the next step, of terms ``c`` and ``u``, with all horizons to come in limits.
+    """The largest ``c`` of the next step that keeps all horizons to come within limits.
 
-    ``labels`` (2 T + C, M): the horizon, the next step as number ``T``, silence. Of interest is a ``c`` of
-    ``conditional`` or more: -1 if that is too much. Horizons that start after the next step differ by their
-    slot and by what is remembered, which never rises in silence: one cycle of them is enough.
+    The step says ``c`` and ``u`` of person ``k`` of ``terms`` at least: -1 if that is too much. ``labels``
+    (2 T + C, M): the horizon, the next step as number ``T``, silence. Horizons that start after the next step
+    differ by their slot and by what they carry, which never rises in silence: one cycle is enough.
     """
-    horizon = state.conditional.shape[0]
-    slots = int(population.slots[person])
+    person, conditional, unconditioned = terms.people[k], terms.conditional[k], terms.unconditioned[k]
+    state, constants, horizon = accounts.state, accounts.constants, accounts.horizon.steps
+    slots = int(accounts.population.slots[person])
     first = next_step - horizon + 1
-    now = MEMORY + horizon - 1
-    positions = now + slots + 2
-    future = Future(np.empty(positions), np.empty(positions), np.empty(positions), np.empty(positions))
-    load_past(state, future, first, now, person)
-    running, known, room = state.running[person], state.information[person], UNLIMITED
-    for k in range(horizon + slots):
-        position = MEMORY + k
-        phase = constants.phase_start[person] + (first_slot + first + k) % slots
+    outlook = new_outlook(horizon, slots + 1)
+    look_back(accounts, outlook, next_step, person)
+    running, known, headroom = state.running[person], state.information[person], UNLIMITED
+    for ahead in range(horizon + slots):
+        position = MEMORY + ahead
+        phase = constants.phase_start[person] + (accounts.horizon.first_slot + first + ahead) % slots
         entropy = float(constants.entropy_units[phase])
-        remember_ahead(future, constants, phase, position, now, entropy, float(unconditioned))
-        kept, cap = future.remembered[position], caps.information[phase]
-        if k < horizon - 1:
-            running -= state.conditional[(first + k) % horizon, person]
-            known = min(known, int(min(kept + future.told[position], entropy)) + running)
-            if known + conditional <= cap:
-                room = min(room, cap - known)
+        look_ahead(outlook, constants, phase, position, entropy, float(unconditioned))
+        carried, limit = outlook.carried[position], limits.information[phase]
+        if ahead < horizon - 1:
+            running -= state.conditional[(first + ahead) % horizon, person]
+            known = min(known, int(min(carried + outlook.unconditioned[position], entropy)) + running)
+            if known + conditional <= limit:
+                headroom = min(headroom, limit - known)
                 continue
         else:
-            kept = min(future.line[position] + future.slope[position] * unconditioned, entropy)
-            told = unconditioned if position == now else 0
-            if min(kept + told, entropy) <= cap:
+            carried = min(outlook.line[position] + outlook.slope[position] * unconditioned, entropy)
+            revealed = unconditioned if position == outlook.now else 0
+            if min(carried + revealed, entropy) <= limit:
                 continue
-        if caps.risk[phase] < sharpened_from:
+        if limits.risk[phase] < accounts.horizon.refined_from:
             return -1
-        window = labels[k : k + horizon]
-        if not is_within(
-            population,
-            constants,
-            caps,
-            since,
-            first_slot,
-            first + k,
-            window,
-            kept,
-            mistakes,
-            order,
-            person,
-        ):
+        window = labels[ahead : ahead + horizon]
+        refined = refined_bounds(accounts, person, first + ahead, window, carried / UNITS_PER_NAT)
+        if min(refined.success, refined.divergence) > limits.risk[phase]:
             return -1
-    return room
+    return headroom
 
 
-@pjit(lambda population, constants, caps, state, since, people, *_: people.size)
-def find_dear_rooms(
+@pjit(lambda accounts, limits, terms, *_: terms.people.size)
+def find_refined_headroom(
     begin: int,
     end: int,
-    population: PopulationArrays,
-    constants: Constants,
-    caps: Caps,
-    state: HorizonState,
-    since: NDArray[np.int64],
-    people: NDArray[np.int64],
-    first_slot: int,
+    accounts: Accounts,
+    limits: Limits,
+    terms: Terms,
     next_step: int,
     labels: NDArray[np.int32],
-    conditional: NDArray[np.int64],
-    unconditioned: NDArray[np.int64],
-    mistakes: int,
-    order: int,
-    sharpened_from: float,
-    rooms: NDArray[np.int64],
+    headroom: NDArray[np.int64],
 ) -> None:
-    """:func:`room_by_dear_bounds` of each of these people; fills ``rooms`` (n,)."""
+    """:func:`refined_headroom` of each of the people of ``terms``; fills ``headroom`` (n,)."""
     for k in range(begin, end):
-        rooms[k] = room_by_dear_bounds(
-            population,
-            constants,
-            caps,
-            state,
-            since[people[k]],
-            first_slot,
-            next_step,
-            labels,
-            conditional[k],
-            unconditioned[k],
-            mistakes,
-            order,
-            sharpened_from,
-            people[k],
-        )
+        headroom[k] = refined_headroom(accounts, limits, next_step, labels, terms, k)

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import NamedTuple
 
-from accounting.decisions import Because
+from accounting.decisions import BudgetReason
 from accounting.settings import RiskBudget
 from stream_app.wire.messages import DecisionReason, RiskSummary
 
@@ -68,7 +68,7 @@ def people_over(summary: RiskSummary, why: DecisionReason | None, limit: RiskBud
     """
     allowed = limit.allowed(summary.people)
     least, most = _by_risks(summary, limit)
-    if why is not None and why.because is not Because.NO_ANSWER:
+    if why is not None and why.because is not BudgetReason.NO_ANSWER:
         least = max(least, why.natural)
         if why.over <= why.allowed:  # more are not counted to the end
             most = min(most, why.over + why.natural)

@@ -51,7 +51,7 @@ def account_a_little(deployment: Deployment) -> None:
         releases = tuple(SensorRelease(sensor, mechanism) for sensor in sensors)
         schedule = StepSchedule(accountant.next_step, releases)
         if what_if is not None:
-            what_if.next_step(sensors, [sensors]).tally([schedule])
+            what_if.next_step(sensors, [sensors]).count_over([schedule])
             what_if.note(schedule)
         accountant.apply(schedule)
     accountant.summary()

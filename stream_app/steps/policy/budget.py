@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from accounting.continuous import ContinuousAccountant
 from accounting.decisions import Decision, SearchSettings, StepDecider, decide
-from accounting.decisions.what_if import DearSettings, WhatIf
+from accounting.decisions.what_if import RefinedSettings, WhatIf
 from accounting.settings import RiskBudget
 from models.releases import Schedule, Sensor, SensorRegistry, StepSchedule
 from stream_app.exceptions import SettingsError
@@ -47,12 +47,12 @@ class BudgetPolicy:
         self._wished = {step.step: step for step in schedule.steps}
         self._announced = announced_sensors(schedule)
 
-    def bind(self, accountant: ContinuousAccountant, dear: DearSettings | None = None) -> None:
+    def bind(self, accountant: ContinuousAccountant, refined: RefinedSettings | None = None) -> None:
         """Decide for the people of this accountant, from its next step on.
 
-        ``dear`` bounds are used where the accountant sharpens.
+        ``refined`` evaluations are used where the accountant refines.
         """
-        self._what_if = WhatIf(accountant, self.limit, dear)
+        self._what_if = WhatIf(accountant, self.limit, refined)
 
     def decider(self, step: int, sensors: Sequence[str]) -> StepDecider:
         """The questions to ask about a step."""
@@ -81,7 +81,7 @@ class BudgetPolicy:
             )
         known = [self._registry.get(name) for name in sensors]
         asked = self._what_if.next_step(known, self.coming(step))
-        return decided(decide(self.decider(step, sensors), asked.tally))
+        return decided(decide(self.decider(step, sensors), asked.count_over))
 
     def accounted(self, step: StepSchedule) -> None:
         """Remember who was over the limit, where that matters later."""
@@ -96,12 +96,12 @@ class BudgetPolicy:
 def decided(decision: Decision) -> Decided:
     """A decision as the engine and its log take it."""
     why = DecisionReason(
-        because=decision.because,
+        because=decision.reason,
         people=decision.people,
         allowed=decision.allowed,
         natural=decision.natural,
         over=decision.over,
-        dear=decision.dear,
+        dear=decision.cleared,
         rounds=decision.rounds,
     )
     return Decided(decision.schedule, why)

@@ -10,7 +10,7 @@ from hashlib import blake2b
 
 import numpy as np
 
-from accounting.decisions.what_if import DearSettings
+from accounting.decisions.what_if import RefinedSettings
 from stream_app.setup.settings import Settings
 
 _SEED, _MIX, _WORD = 0x9747B28C, 0x5BD1E995, 0xFFFFFFFF
@@ -35,16 +35,16 @@ def murmur2(data: bytes) -> int:
     return value ^ (value >> 15)
 
 
-def decision_shares(settings: Settings, pseudonyms: Sequence[str]) -> DearSettings | None:
-    """The dear evaluations that settings give to decisions: shared out alike in a plan, a run, a worker."""
-    return dear_settings(pseudonyms, settings.release.budget.dear, settings.kafka.partitions)
+def decision_shares(settings: Settings, pseudonyms: Sequence[str]) -> RefinedSettings | None:
+    """The refined evaluations that settings give to decisions: alike in a plan, a run, a worker."""
+    return refined_settings(pseudonyms, settings.release.budget.dear, settings.kafka.partitions)
 
 
-def dear_settings(pseudonyms: Sequence[str], evaluations: int, partitions: int) -> DearSettings | None:
+def refined_settings(pseudonyms: Sequence[str], evaluations: int, partitions: int) -> RefinedSettings | None:
     """An even part of the evaluations for each partition of these people; None for none at all."""
     if evaluations < partitions:
         return None
-    return DearSettings(
+    return RefinedSettings(
         evaluations,
         partitions,
         np.array([partition_of(name, partitions) for name in pseudonyms], dtype=np.int64),

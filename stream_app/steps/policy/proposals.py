@@ -16,7 +16,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from accounting.decisions import StepDecider, Tally
+from accounting.decisions import OverLimit, StepDecider
 from accounting.decisions.what_if import NextStep, WhatIf
 from accounting.settings import RiskBudget
 from models import mechanisms
@@ -67,7 +67,7 @@ class SensorOptions(BaseModel):
 class Limit(BaseModel):
     """The risk budget that is asked about; see :class:`accounting.settings.RiskBudget`.
 
-    ``evaluations`` of the dear bounds may be spent on a step, by the settings of whoever asks.
+    ``evaluations`` of the refined bounds may be spent on a step, by the settings of whoever asks.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
@@ -160,9 +160,9 @@ class Proposal(_Exchange):
 
 
 class Answer(_Exchange):
-    """One partition's tally of the ``proposal`` with this identity.
+    """One partition's counts for the ``proposal`` with this identity.
 
-    See :class:`accounting.decisions.over_limit.Tally`.
+    See :class:`accounting.decisions.over_limit.OverLimit`.
     """
 
     type: Literal["answer"] = "answer"
@@ -177,9 +177,9 @@ class Answer(_Exchange):
     dear: tuple[Count, ...]
 
     @property
-    def tally(self) -> Tally:
+    def counts(self) -> OverLimit:
         """The counts alone."""
-        return Tally(self.people, self.natural_now, self.natural, self.over, self.dear)
+        return OverLimit(self.people, self.natural_now, self.natural, self.over, self.dear)
 
 
 class Respondent:
@@ -198,7 +198,7 @@ class Respondent:
     ) -> None:
         """``deployment`` is the digest of what these people are accounted with.
 
-        ``evaluations`` of the dear bounds a step are what the settings give to all partitions together.
+        ``evaluations`` of the refined bounds a step are what the settings give to all partitions together.
         """
         self._limit = Limit.of(what_if.limit, evaluations)
         self._partition = partition
@@ -223,17 +223,17 @@ class Respondent:
                 proposal.limit,
                 "start all workers with the same settings",
             )
-        tally = self._questions(proposal).tally(proposal.schedules(self._registry), proposal.enough)
+        counts = self._questions(proposal).count_over(proposal.schedules(self._registry), proposal.enough)
         return Answer(
             proposal=proposal.identity,
             step=proposal.step,
             round=proposal.round,
             partition=self._partition,
-            people=tally.people,
-            natural_now=tally.natural_now,
-            natural=tally.natural,
-            over=tally.over,
-            dear=tally.dear,
+            people=counts.people,
+            natural_now=counts.natural_now,
+            natural=counts.natural,
+            over=counts.over,
+            dear=counts.cleared,
         )
 
     def _questions(self, proposal: Proposal) -> NextStep:
@@ -273,14 +273,14 @@ class Talk:
     ) -> None:
         """``partitions`` must all answer each round, also those without people.
 
-        ``evaluations`` of the dear bounds may be spent on the step.
+        ``evaluations`` of the refined bounds may be spent on the step.
         """
         self._source = source
         self._decider = decider
         self._limit = Limit.of(limit, evaluations)
         self._partitions = partitions
         self._coming = tuple(tuple(sensor.name for sensor in sensors) for sensors in coming)
-        self._tallies: dict[int, Tally] = {}
+        self._counts: dict[int, OverLimit] = {}
         places: dict[Mechanism, int] = {}
         self._sensors = tuple(
             SensorOptions(
@@ -302,7 +302,7 @@ class Talk:
     @property
     def waiting_for(self) -> frozenset[int]:
         """Partitions that have not answered the current proposal."""
-        return frozenset(range(self._partitions)) - self._tallies.keys()
+        return frozenset(range(self._partitions)) - self._counts.keys()
 
     def take(self, answer: Answer) -> None:
         """Note an answer; the last one of a round leads to the next proposal or to the decision.
@@ -314,10 +314,10 @@ class Talk:
             return
         if answer.partition not in self.waiting_for or not self._fits(answer, len(proposal.candidates)):
             return
-        self._tallies[answer.partition] = answer.tally
+        self._counts[answer.partition] = answer.counts
         if not self.waiting_for:
-            whole = reduce(add, (self._tallies[partition] for partition in range(self._partitions)))
-            self._tallies = {}
+            whole = reduce(add, (self._counts[partition] for partition in range(self._partitions)))
+            self._counts = {}
             if whole.people == 0:  # everything would keep a budget that protects nobody
                 self.give_up()
                 return
@@ -326,7 +326,7 @@ class Talk:
 
     def _fits(self, answer: Answer, candidates: int) -> bool:
         """Whether an answer counts people for each candidate, and can be added to the others."""
-        cycles = (len(tally.natural) for tally in self._tallies.values())
+        cycles = (len(counts.natural) for counts in self._counts.values())
         is_bounded = lcm(len(answer.natural), *cycles) <= MAX_CYCLE
         return is_bounded and len(answer.over) == len(answer.dear) == candidates
 

@@ -45,7 +45,7 @@ def test_looking_up_changes_no_bit(seed):
     since = rng.integers(0, 12, 30)
     chosen = deciding.random_settings(rng)
     one, other = (ContinuousAccountant(population, chosen, since) for _ in range(2))
-    other._repeated = Forgetful(other._arrays.slots)
+    other._repeated = Forgetful(other.view().accounts.population.slots)
     kinds = some_steps(rng, int(rng.integers(1, 4)))
     for t in range(40):
         step = StepSchedule(t, kinds[int(rng.integers(len(kinds)))])

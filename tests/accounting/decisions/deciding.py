@@ -9,7 +9,7 @@ import numpy as np
 
 from accounting.continuous import ContinuousAccountant
 from accounting.decisions import Decision, SearchSettings, SensorChoice, StepDecider, decide
-from accounting.decisions.what_if import DearSettings, WhatIf
+from accounting.decisions.what_if import RefinedSettings, WhatIf
 from accounting.settings import HorizonSettings, RiskBudget
 from models.mechanisms import Gaussian, Mechanism, Raw
 from models.priors import MovementPrior, Population
@@ -75,7 +75,7 @@ def random_sensors(rng: np.random.Generator, locations: int, most: int = 5) -> l
 
 def over_limit(accountant: ContinuousAccountant, limit: RiskBudget) -> np.ndarray:
     """Who is over the limit by the certified risk, (N,)."""
-    risk, guess = accountant.risk(), accountant.view().state.guess
+    risk, guess = accountant.risk(), accountant.view().accounts.state.guess
     over = np.zeros(risk.size, dtype=bool)
     if limit.risk is not None:
         over |= risk > limit.risk
@@ -102,14 +102,16 @@ def run(
     steps: Sequence[Sequence[Sensor]],
     search: SearchSettings | None = None,
     look_ahead: int = 0,
-    dear: DearSettings | None = None,
+    refined: RefinedSettings | None = None,
     released: Sequence[Mechanism] = RELEASED,
 ) -> Iterator[Done]:
     """Decide and account step after step."""
-    what_if = WhatIf(accountant, limit, dear)
+    what_if = WhatIf(accountant, limit, refined)
     for t, sensors in enumerate(steps):
         asked = what_if.next_step(sensors, steps[t + 1 : t + 1 + look_ahead])
-        decision = decide(StepDecider(t, choices_of(sensors, released=released), limit, search), asked.tally)
+        decision = decide(
+            StepDecider(t, choices_of(sensors, released=released), limit, search), asked.count_over
+        )
         what_if.note(decision.schedule)
         accountant.apply(decision.schedule)
         yield Done(decision, over_limit(accountant, limit))

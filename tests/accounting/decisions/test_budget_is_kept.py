@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from accounting.continuous import ContinuousAccountant
-from accounting.decisions import Because, SearchSettings
-from accounting.decisions.what_if import DearSettings, WhatIf
+from accounting.decisions import BudgetReason, SearchSettings
+from accounting.decisions.what_if import RefinedSettings, WhatIf
 from accounting.settings import RiskBudget
 from models.releases import Sensor, StepSchedule
 from tests.accounting.decisions import deciding
@@ -19,7 +19,7 @@ from tests.accounting.decisions import deciding
 LOCATIONS = 12
 SEEDS = st.integers(0, 2**32 - 1)
 CLEARING = (65, 95, 103, 133)
-"""Random runs in which the dear bounds clear many people; in most they have nobody to clear."""
+"""Random runs in which the refined bounds clear many people; in most they have nobody to clear."""
 
 
 def check_run(seed: int, *, in_hindsight: bool, steps: int, look_ahead: int = 0) -> Counter[str]:
@@ -30,16 +30,16 @@ def check_run(seed: int, *, in_hindsight: bool, steps: int, look_ahead: int = 0)
         deciding.random_settings(rng, sharpen=rng.random() < 0.5),
     )
     limit = deciding.random_limit(rng, in_hindsight=in_hindsight, habits_apart=rng.random() < 0.3)
-    dear = DearSettings(int(rng.integers(1, 200))) if rng.random() < 0.7 else None
+    refined = RefinedSettings(int(rng.integers(1, 200))) if rng.random() < 0.7 else None
     search = SearchSettings(exact_up_to=int(rng.choice([1, 64])), rounds=int(rng.integers(1, 5)))
     schedule = [deciding.random_sensors(rng, LOCATIONS) for _ in range(steps)]
     schedule += [[]] * (accountant.settings.horizon + 8)
     settled: Counter[str] = Counter()
-    for done in deciding.run(accountant, limit, schedule, search, look_ahead, dear):
+    for done in deciding.run(accountant, limit, schedule, search, look_ahead, refined):
         decision = done.decision
         assert decision.natural > decision.allowed or done.over.sum() <= decision.allowed
-        settled[decision.because] += bool(decision.schedule.releases)
-        settled["dear"] += decision.dear
+        settled[decision.reason] += bool(decision.schedule.releases)
+        settled["cleared"] += decision.cleared
     return settled
 
 
@@ -54,8 +54,9 @@ def test_no_run_exceeds_its_budget_in_many_runs_of_every_kind():
     settled: Counter[str] = Counter()
     for seed in (*range(50), *CLEARING):
         settled += check_run(seed, in_hindsight=seed % 3 == 0, steps=30, look_ahead=seed % 4)
-    assert min(settled[because] for because in (Because.FREE, Because.BUDGET, Because.SPENT)) > 15
-    assert settled["dear"] > 100
+    often = (BudgetReason.FREE, BudgetReason.BUDGET, BudgetReason.SPENT)
+    assert min(settled[reason] for reason in often) > 15
+    assert settled["cleared"] > 100
 
 
 def test_what_is_said_of_a_candidate_holds_once_it_is_accounted():
@@ -75,7 +76,7 @@ def test_what_is_said_of_a_candidate_holds_once_it_is_accounted():
             now = deciding.over_limit(accountant, limit)
             natural = now & ~over
             # Only habits may put someone over whom the answer did not name.
-            assert (accountant.view().state.guess[natural] > limit.added).all()
+            assert (accountant.view().accounts.state.guess[natural] > limit.added).all()
             checked += int((~over).sum())
     assert checked > 1000
 
@@ -90,7 +91,7 @@ def test_asking_changes_nothing():
     sensors = [Sensor(f"s{k}", (k,)) for k in range(LOCATIONS)]
     asked = WhatIf(accountant, limit).next_step(sensors)
     choices = deciding.choices_of(sensors)
-    asked.tally([StepSchedule(8, deciding.schedule_of_random(rng, choices)) for _ in range(5)])
+    asked.count_over([StepSchedule(8, deciding.schedule_of_random(rng, choices)) for _ in range(5)])
     assert accountant.snapshot() == before
 
 
@@ -106,10 +107,10 @@ def test_partitions_answer_together_what_one_answers_for_all():
         sensors = deciding.random_sensors(rng, LOCATIONS)
         choices = deciding.choices_of(sensors)
         candidates = [StepSchedule(t, deciding.schedule_of_random(rng, choices)) for _ in range(6)]
-        first, *others = (what_if.next_step(sensors).tally(candidates) for what_if in what_ifs)
+        first, *others = (what_if.next_step(sensors).count_over(candidates) for what_if in what_ifs)
         together = others[0]
-        for tally in others[1:]:
-            together += tally
+        for counts in others[1:]:
+            together += counts
         assert together == first
         for each in [whole, *parts]:
             each.apply(candidates[0])
@@ -121,7 +122,7 @@ def test_habits_alone_over_the_limit_lead_to_silence_and_are_said_so():
     limit = RiskBudget(0.0, risk=1e-6)
     sensors = [Sensor("s0", (0,)), Sensor("s1", (1,))]
     (done,) = deciding.run(accountant, limit, [sensors])
-    assert done.decision.because is Because.HABITS
+    assert done.decision.reason is BudgetReason.HABITS
     assert done.decision.natural > done.decision.allowed
     assert not any(release.mechanism.is_released for release in done.decision.schedule.releases)
 

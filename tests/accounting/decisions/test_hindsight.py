@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from accounting.continuous import ContinuousAccountant
-from accounting.continuous.horizon_kernel import UNITS_PER_NAT
+from accounting.continuous.accounts_kernel import UNITS_PER_NAT
 from accounting.exposure import Exposure, horizon_information
 from accounting.settings import HorizonSettings, RiskBudget
 from models.mechanisms import Gaussian, Raw
@@ -60,7 +60,7 @@ def check(seed: int) -> tuple[int, int]:
     population, matrices = one_person(rng)
     mistakes = int(rng.integers(0, 2))
     accountant = ContinuousAccountant(population, HorizonSettings(HORIZON, mistakes, sharpen=False))
-    guess = float(accountant.view().constants.guess[0])
+    guess = float(accountant.view().accounts.constants.guess[0])
     limit = RiskBudget(0.0, risk=guess + (1 - guess) * float(rng.uniform(0.1, 0.95)), in_hindsight=True)
     steps = [random_step(rng, matrices.shape[1]) for _ in range(STEPS)]
     decisions = [done.decision for done in deciding.run(accountant, limit, steps, released=RELEASED)]
@@ -91,7 +91,7 @@ def test_what_later_releases_tell_stays_within_the_reserve():
         population, matrices = one_person(rng)
         horizon = HorizonSettings(HORIZON, 0, sharpen=False)
         accountant = ContinuousAccountant(population, horizon)
-        guess = float(accountant.view().constants.guess[0])
+        guess = float(accountant.view().accounts.constants.guess[0])
         limit = guess + (1 - guess) * float(rng.uniform(0.9, 0.9999))
         cap = deciding.information_cap_nats(limit, guess)
         steps = [random_step(rng, matrices.shape[1]) for _ in range(9)]

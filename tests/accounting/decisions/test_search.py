@@ -46,8 +46,8 @@ def best_by_enumeration(
     if most is not None:
         silent = [len(choice.options) - 1 for choice in choices]
         every = [a for a in every if sum(k != s for k, s in zip(a, silent, strict=True)) <= most]
-    tally = asked.tally([schedule_of(3, choices, assignment) for assignment in every])
-    kept = [a for a, ok in zip(every, tally.is_admissible(limit), strict=True) if ok]
+    counts = asked.count_over([schedule_of(3, choices, assignment) for assignment in every])
+    kept = [a for a, ok in zip(every, counts.is_admissible(limit), strict=True) if ok]
     best = min(kept, key=lambda a: cost_of(choices, a), default=None)
     return (cost_of(choices, best) if best is not None else float("inf")), best
 
@@ -55,7 +55,7 @@ def best_by_enumeration(
 def decide_with(
     asked: NextStep, choices: Sequence[SensorChoice], limit: RiskBudget, settings: SearchSettings
 ) -> Decision:
-    return decide(StepDecider(3, choices, limit, settings), asked.tally)
+    return decide(StepDecider(3, choices, limit, settings), asked.count_over)
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -101,7 +101,7 @@ def test_selection_is_exact_on_small_cases_and_never_above_its_bound():
     for seed in range(30):
         asked, choices, limit = a_question(seed, 3)
         cost, best = best_by_enumeration(asked, choices, limit, most=2)
-        chosen = select_sensors(3, choices, limit, 2, asked.tally, SearchSettings(exact_up_to=125))
+        chosen = select_sensors(3, choices, limit, 2, asked.count_over, SearchSettings(exact_up_to=125))
         silence = sum(choice.costs[-1] for choice in choices)
         assert len(chosen.sensors) <= 2
         assert chosen.use <= chosen.bound + 1e-9
@@ -109,7 +109,7 @@ def test_selection_is_exact_on_small_cases_and_never_above_its_bound():
             assert chosen.use == pytest.approx(silence - cost)
             assert silence - cost <= chosen.bound + 1e-9
             reached += chosen.use > 0
-        greedy = select_sensors(3, choices, limit, 2, asked.tally, SearchSettings(exact_up_to=1))
+        greedy = select_sensors(3, choices, limit, 2, asked.count_over, SearchSettings(exact_up_to=1))
         assert len(greedy.sensors) <= 2
         assert greedy.use <= chosen.use + 1e-9
     assert reached > 10

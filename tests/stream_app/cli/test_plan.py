@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from accounting.continuous import ContinuousAccountant
-from accounting.decisions.what_if import DearSettings
+from accounting.decisions.what_if import RefinedSettings
 from models.prior_files import save_population
 from stream_app.analysis.planning import plan_releases
 from stream_app.cli import main
@@ -133,7 +133,7 @@ def test_a_plan_has_the_risks_of_the_run_bit_for_bit_where_dear_evaluations_are_
     split: list[tuple[list[int], list[int]]] = []
     bind = BudgetPolicy.bind
 
-    def note(policy: BudgetPolicy, accounts: ContinuousAccountant, dear: DearSettings) -> None:
+    def note(policy: BudgetPolicy, accounts: ContinuousAccountant, dear: RefinedSettings) -> None:
         assert dear.shard is not None
         assert dear.rank is not None
         split.append((dear.shard.tolist(), dear.rank.tolist()))

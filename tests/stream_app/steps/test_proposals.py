@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from accounting.continuous import ContinuousAccountant
-from accounting.decisions import Because
+from accounting.decisions import BudgetReason
 from accounting.decisions.what_if import WhatIf
 from accounting.settings import HorizonSettings
 from models.priors import Population
@@ -14,7 +14,7 @@ from models.releases import SensorRegistry
 from stream_app.exceptions import SettingsError
 from stream_app.setup.settings import Settings
 from stream_app.steps.policy import BudgetPolicy, Decided, policy_from
-from stream_app.steps.policy.people_shards import dear_settings, murmur2, partition_of
+from stream_app.steps.policy.people_shards import murmur2, partition_of, refined_settings
 from stream_app.steps.policy.proposals import Answer, Proposal, Respondent, Source, Talk
 from stream_app.watching.wording import decision_in_words
 from tests.accounting.decisions import deciding
@@ -56,7 +56,7 @@ def test_distributed_decisions_are_those_of_one_process(look_ahead, evaluations)
     steps = {t: tuple(s.name[1:] for s in deciding.random_sensors(rng, LOCATIONS, most=4)) for t in range(12)}
     embedded = budget_policy(steps, look_ahead=look_ahead)
     whole = ContinuousAccountant(population, HorizonSettings(4, 1))
-    embedded.bind(whole, dear_settings(population.people, evaluations, 3))
+    embedded.bind(whole, refined_settings(population.people, evaluations, 3))
     elsewhere = budget_policy(steps, look_ahead=look_ahead)
     partition = np.array([partition_of(name, 3) for name in population.people])
     held = [population.subset(np.flatnonzero(partition == k)[::-1]) for k in range(3)]
@@ -64,7 +64,7 @@ def test_distributed_decisions_are_those_of_one_process(look_ahead, evaluations)
     respondents = [
         Respondent(
             k,
-            WhatIf(part, elsewhere.limit, dear_settings(part.population.people, evaluations, 3)),
+            WhatIf(part, elsewhere.limit, refined_settings(part.population.people, evaluations, 3)),
             REGISTRY,
             "d",
         )
@@ -83,7 +83,7 @@ def test_distributed_decisions_are_those_of_one_process(look_ahead, evaluations)
         cleared += alone.why.dear
         for accountant in [whole, *parts]:
             accountant.apply(alone.schedule)
-    assert Because.BUDGET in becauses
+    assert BudgetReason.BUDGET in becauses
     assert (cleared > 0) == (evaluations > 0)
 
 
@@ -107,7 +107,7 @@ def test_without_all_answers_nothing_is_released():
     assert talk.waiting_for == {1}
     decided = talk.give_up()
     assert decided.why is not None
-    assert decided.why.because is Because.NO_ANSWER
+    assert decided.why.because is BudgetReason.NO_ANSWER
     assert [release.mechanism.name for release in decided.schedule.releases] == ["suppressed"] * 2
     talk.take(answer.model_copy(update={"partition": 1}))  # too late
     assert talk.decided == decided

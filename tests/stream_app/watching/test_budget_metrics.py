@@ -11,7 +11,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from accounting.continuous import no_moments
-from accounting.decisions import Because
+from accounting.decisions import BudgetReason
 from accounting.settings import RiskBudget
 from stream_app.kafka.process.worker_metrics import AccountMetrics
 from stream_app.setup.settings import Settings
@@ -85,7 +85,7 @@ def test_a_limit_that_decides_nothing_is_watched_by_the_accounts(kind: type[Engi
 def test_a_limit_that_decides_is_watched_by_its_decisions() -> None:
     """Who decides knows everybody; an account worker would count its people a second time."""
     why = DecisionReason(
-        because=Because.CONTRADICTION, people=5, allowed=1, natural=2, over=3, dear=0, rounds=1
+        because=BudgetReason.CONTRADICTION, people=5, allowed=1, natural=2, over=3, dear=0, rounds=1
     )
     worker = Shown(AccountMetrics, mechanism="budget", share=0.2, added=0.25)
     worker.metrics.started(RunStarted(5, 0, (), VIEW))

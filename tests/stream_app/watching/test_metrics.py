@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from accounting.decisions import Because
+from accounting.decisions import BudgetReason
 from models.mechanisms import MECHANISMS, parse
 from models.releases import SensorRelease, StepSchedule
 from stream_app.kafka.process.worker_metrics import AccountMetrics
@@ -192,7 +192,7 @@ def test_the_release_worker_counts_what_settled_its_decisions() -> None:
     engine = SimpleNamespace(intake=SimpleNamespace(window=window))
     worker = SimpleNamespace(_core=SimpleNamespace(engine=engine))
     counts = dict.fromkeys(("people", "allowed", "natural", "over", "dear", "rounds"), 0)
-    why = DecisionReason(because=Because.NO_ANSWER, **counts)
+    why = DecisionReason(because=BudgetReason.NO_ANSWER, **counts)
     step = SimpleNamespace(
         schedule=StepSchedule(0, ()), release=SimpleNamespace(releases=()), missing=(), why=why
     )

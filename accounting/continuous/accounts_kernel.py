@@ -1,0 +1,112 @@
+"""What an accountant keeps of its people, in the form that kernels read and write.
+
+Amounts of information are 64-bit integers in units of 2^-40 nat, rounded up: their sums are exact, so a
+rebuild from the release log gives the same bits.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accounting.exposure.step_information.contraction_kernel import GAPS
+from models.numerics.jit import inline, jit
+from models.priors.chain import PopulationArrays
+
+UNITS_PER_NAT = float(2**40)
+_SLACK_UNITS = 2  # covers the rounding of a term's sums, which stay below 1e-12 nat
+
+MEMORY = GAPS[-1]
+"""Steps before the horizon whose terms are kept one by one."""
+
+BY_BASELINE, BY_DIVERGENCE, BY_SUCCESS = range(3)
+"""Which bound gave a person's risk: the last is the moment bound, or the exact optimum where s = 0."""
+
+NEGLIGIBLE = 1e-6
+"""Relative excess of the fast bound over the guess from the prior below which nothing is refined."""
+
+
+class Horizon(NamedTuple):
+    """What the adversary tries on everybody: the last ``steps``, at most ``mistakes`` of them wrong."""
+
+    steps: int  # T
+    mistakes: int  # s
+    order: int  # of the moment bound among the refined bounds
+    refined_from: float  # risk by the fast bound from which the refined bounds are worth their price
+    first_slot: int  # of step 0 in the cycle of the priors
+
+
+class Constants(NamedTuple):
+    """What does not change with the releases, per person and slot in which the horizon starts.
+
+    Person ``i`` owns ``[phase_start[i], phase_start[i + 1])`` of the flat arrays, one entry a slot.
+    """
+
+    phase_start: NDArray[np.int64]  # (N + 1,)
+    guess: NDArray[np.float64]  # q, an upper bound on any guess from the prior alone
+    baseline: NDArray[np.float64]  # exact success of the best known guess from the prior alone
+    entropy_units: NDArray[np.int64]  # H(X_w), rounded up
+    contraction: NDArray[np.float64]  # (phases, len(GAPS)), of the moves that end in the slot
+
+
+class Nonstationary(NamedTuple):
+    """Marginals of the people with an initial distribution, packed like ``PopulationArrays.initial``."""
+
+    first: NDArray[np.float64]  # at the first step of the horizon
+    before: NDArray[np.float64]  # at the step before the last
+    now: NDArray[np.float64]  # at the last step
+
+
+class HorizonState(NamedTuple):
+    """All that goes from step to step. Row ``k mod rows`` of a ring belongs to step ``k``."""
+
+    unconditioned: NDArray[np.int64]  # (T + MEMORY, N) units
+    conditional: NDArray[np.int64]  # (T, N) units
+    carried: NDArray[np.int64]  # (MEMORY + 1, N) J in units, by first step of the horizon
+    running: NDArray[np.int64]  # (N,) sum of conditional over the horizon but its first step
+    information: NDArray[np.int64]  # (N,) bound of the last step, units
+    guess: NDArray[np.float64]  # (N,) the q that `bound` was computed with
+    bound: NDArray[np.float64]  # (N,) root of the binary divergence at `information`
+    baseline: NDArray[np.float64]  # (N,) of the horizon of the last step
+    risk: NDArray[np.float64]  # (N,) certified bound of the last step: the larger of bound and baseline
+    decided_by: NDArray[np.int8]  # (N,) BY_ codes
+
+
+class Accounts(NamedTuple):
+    """Everybody's priors, constants and state, and the horizon they are held against."""
+
+    population: PopulationArrays
+    constants: Constants
+    nonstationary: Nonstationary
+    state: HorizonState
+    since: NDArray[np.int64]  # (N,) step from which each person's releases count
+    horizon: Horizon
+
+
+@jit
+def to_units(nats: float) -> int:
+    """A non-negative amount in units, rounded up; exact zero stays zero."""
+    return int(np.ceil(nats * UNITS_PER_NAT)) + _SLACK_UNITS if nats > 0.0 else 0
+
+
+@inline
+def has_initial_distribution(population: PopulationArrays, person: int) -> bool:
+    """Whether the person's chain starts from a distribution of its own, not its (cyclo-)stationary one."""
+    return population.initial_start[person] < population.initial_start[person + 1]
+
+
+@inline
+def slot_of(accounts: Accounts, person: int, step: int) -> int:
+    """The slot of the person's cycle in which a step lies."""
+    return (accounts.horizon.first_slot + step) % int(accounts.population.slots[person])
+
+
+@inline
+def is_in_reach(population: PopulationArrays, person: int, labels: NDArray[np.int32]) -> bool:
+    """Whether any sensor of a step counts at one of the person's places."""
+    for k in range(population.places_start[person], population.places_start[person + 1]):
+        if labels[population.places[k]] > 0:
+            return True
+    return False
