@@ -30,7 +30,7 @@ demo: install ## a simulated city end to end, no broker needed (STEPS=48 PEOPLE=
 test: install-dev services ## every test
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup
 	@echo "once more, as a machine without AVX-512 sees them: tests that compare bits"
-	@$(BIN)/python -m tests.bits.cpus $(COMPARE_BITS)
+	@$(BIN)/python -m tests.bits.cpus -n $(WORKERS) --dist loadgroup $(COMPARE_BITS)
 
 # Tests of alerts, dashboards, the page, the report as a PDF (Pango, a font) and Kafka need these; without them they are
 # skipped by name, with CI=true they fail. Kafka itself comes by Maven when its first test runs, and is kept in the user's cache.

@@ -160,7 +160,10 @@ class _Events:
             self._helper = self._deployment.start("account")
             self._report.count("an account worker joins")
         else:
-            assert self._helper.stop() == 0, self._helper.text[-2000:]
+            if not self._helper.is_running:
+                self._report.count(_why_ended(self._helper))
+            else:
+                assert self._helper.stop() == 0, self._helper.text[-2000:]
             self._helper = None
             self._report.count("an account worker leaves")
 
