@@ -10,8 +10,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from accounting.attacks.person import exact_attacks, sampled_on_graph, sampled_raw_attacks
-from accounting.attacks.simulation.hit_tables_kernel import hit_tables
+from accounting.attacks import ATTACKS, Target
+from accounting.attacks.targets import draw_on_graph, draw_raw
 from accounting.exposure import Exposure
 from benchmarks.harness import Contestant, measure, rate, show, times
 from benchmarks.peers import PROCESSES, AttackProblem, attack_run, start_pool
@@ -42,11 +42,10 @@ def synthetic_exposure(matrix: np.ndarray, sensors: np.ndarray, mechanism: Mecha
 
 def sampled(exposure: Exposure, draws: int, is_raw: bool) -> Callable[[], None]:
     """A run of the sampling attack, the tables included."""
-    attack = sampled_raw_attacks if is_raw else sampled_on_graph
+    draw = draw_raw if is_raw else draw_on_graph
 
     def run() -> None:
-        tables = hit_tables(exposure.chain, exposure.start, exposure.first_slot, exposure.hits)
-        attack(exposure, MISTAKES, tables, draws, 1, 0.95)
+        draw(Target(exposure, MISTAKES, draws, 1))
 
     return run
 
@@ -55,8 +54,9 @@ def exact(exposure: Exposure) -> Callable[[], None]:
     """A run of the exact law, the tables included."""
 
     def run() -> None:
-        tables = hit_tables(exposure.chain, exposure.start, exposure.first_slot, exposure.hits)
-        exact_attacks(exposure, MISTAKES, tables)
+        target = Target(exposure, MISTAKES)
+        for name in ("map", "marginal", "either"):
+            ATTACKS[name].success(target)
 
     return run
 

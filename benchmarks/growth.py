@@ -13,8 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from accounting.attacks.person import exact_attacks
-from accounting.attacks.simulation.hit_tables_kernel import hit_tables
+from accounting.attacks import ATTACKS, Target
 from accounting.audit import audit_exposure
 from accounting.bounds import Effort
 from accounting.exposure import Exposure
@@ -96,8 +95,8 @@ def law(case: Case) -> Callable[[], object]:
     exposure = exposure_of(case)
 
     def run() -> object:
-        tables = hit_tables(exposure.chain, exposure.start, exposure.first_slot, exposure.hits)
-        return exact_attacks(exposure, case.mistakes, tables)
+        target = Target(exposure, case.mistakes)
+        return [ATTACKS[name].success(target) for name in ("map", "marginal", "either")]
 
     return run
 

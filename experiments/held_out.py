@@ -125,16 +125,7 @@ def _attack_held_out(fit: FitResult, schedules: Sequence[Schedule]) -> tuple[dic
     for schedule in schedules:
         for person in range(len(fit.population)):
             exposure = Exposure.of(fit.population.chain(person), schedule, fit.population.location_count)
-            results = attack_recorded(
-                exposure.chain,
-                exposure.start,
-                exposure.observations,
-                fit.held_out[person],
-                exposure.first_slot,
-                MISTAKES,
-                draws=NOISE_DRAWS,
-                seed=person,
-            )
+            results = attack_recorded(exposure, fit.held_out[person], MISTAKES, NOISE_DRAWS, person)
             for name, result in results.items():
                 successes.setdefault(name, []).append(result.success)
             impossible.append(max(result.impossible / result.draws for result in results.values()))

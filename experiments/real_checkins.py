@@ -75,18 +75,7 @@ def replay(
     for person in range(len(fit.population)):
         seen = Exposure.of(fit.population.chain(person), schedule, fit.population.location_count)
         trace = fit.held_out[person]
-        results.append(
-            attack_recorded(
-                seen.chain,
-                seen.start,
-                seen.observations,
-                trace,
-                seen.first_slot,
-                mistakes,
-                draws,
-                seed=person,
-            )
-        )
+        results.append(attack_recorded(seen, trace, mistakes, draws, seed=person))
     return results
 
 

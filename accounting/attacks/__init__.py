@@ -2,16 +2,16 @@
 
 from accounting.attacks.person import attack_person
 from accounting.attacks.recorded import attack_recorded
-from accounting.attacks.results import CONSTANT, EITHER, MAP, MARGINAL, PRIOR, AttackResult, RecordedResult
+from accounting.attacks.registry import ATTACKS
+from accounting.attacks.targets import Attack, AttackResult, RecordedResult, RecordedTarget, Target
 
 __all__ = [
-    "CONSTANT",
-    "EITHER",
-    "MAP",
-    "MARGINAL",
-    "PRIOR",
+    "ATTACKS",
+    "Attack",
     "AttackResult",
     "RecordedResult",
+    "RecordedTarget",
+    "Target",
     "attack_person",
     "attack_recorded",
 ]

@@ -157,19 +157,11 @@ def _attacks(
     """The adversaries' success, None when they are not tried, or one of them could not be."""
     if settings is None:
         return None
-    from accounting.attacks import CONSTANT, EITHER, MAP, MARGINAL, PRIOR, attack_person
+    from accounting.attacks import ATTACKS, attack_person
 
-    results = attack_person(
-        exposure.chain,
-        exposure.start,
-        exposure.observations,
-        exposure.first_slot,
-        mistakes,
-        settings.draws,
-        settings.seed,
-    )
+    results = attack_person(exposure, mistakes, settings.draws, settings.seed)
     tried = {
         name: AttackReport(success=result.success, low=result.low, high=result.high)
         for name, result in results.items()
     }
-    return {name: tried.get(name) for name in (MAP, PRIOR, CONSTANT, MARGINAL, EITHER)}
+    return {name: tried.get(name) for name in ATTACKS}

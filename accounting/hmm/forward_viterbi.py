@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accounting.hmm.lanes import sum_and_max_of_products
+from accounting.hmm.local_chain_kernel import LocalChain, slot_of
 from models.numerics.jit import inline, jit
 from models.priors.chain import ChainView
 
@@ -38,6 +39,16 @@ class Scale(NamedTuple):
     total: float
     best: float
     lowest: float
+
+
+class Observed(NamedTuple):
+    """What was observed of one person: the outcome of each location, and how likely each outcome made it.
+
+    Over the person's own places instead of all locations where the chain's ``places`` are ``0..K-1``.
+    """
+
+    labels: NDArray[np.int32]  # (T, M)
+    likelihood: NDArray[np.float64]  # (T, O), up to a scale a step
 
 
 class Filtered(NamedTuple):
@@ -112,23 +123,16 @@ def predict_full(chain: ChainView, slot: int, work: Recursion, step: int) -> Non
 
 
 @jit
-def condition(
-    places: NDArray[np.int32],
-    labels: NDArray[np.int32],
-    likelihood: NDArray[np.float64],
-    step: int,
-    work: Recursion,
-) -> Scale:
+def condition(places: NDArray[np.int32], observed: Observed, step: int, work: Recursion) -> Scale:
     """Weigh what was predicted with what was observed in ``step``, and rescale it into belief and scores.
 
-    ``labels`` (T, M) is the outcome of each location and ``likelihood`` (T, O) of each outcome. A total of
-    zero means that the observation is impossible; nothing is divided then.
+    A total of zero means that the observation is impossible; nothing is divided then.
     """
     total = 0.0
     best = 0.0
     lowest = np.inf
     for y in range(places.size):
-        weight = likelihood[step, labels[step, places[y]]]
+        weight = observed.likelihood[step, observed.labels[step, places[y]]]
         belief = work.next_belief[y] * weight
         score = work.next_score[y] * weight
         if belief > 0.0:
@@ -149,37 +153,29 @@ def condition(
 
 
 @jit
-def filter_steps(
-    chain: ChainView,
-    start: NDArray[np.float64],
-    first_slot: int,
-    smallest: float,
-    labels: NDArray[np.int32],
-    likelihood: NDArray[np.float64],
-    work: Recursion,
-) -> Filtered:
+def filter_steps(person: LocalChain, smallest: float, observed: Observed, work: Recursion) -> Filtered:
     """All steps of one observed trace of one person.
 
-    ``start`` (K,) holds in slot ``first_slot``; ``smallest`` is the matrix's smallest positive entry;
-    ``labels`` (T, M), ``likelihood`` (T, O). The result is exact unless underflow may have hidden a path.
-    ``work.scores`` then holds every step's scores for :func:`trace_back`.
+    ``smallest`` is the matrix's smallest positive entry. The result is exact unless underflow may have hidden
+    a path. ``work.scores`` then holds every step's scores for :func:`trace_back`.
     """
+    chain = person.chain
     places = chain.places.size
     full = is_full(chain)
     log_likelihood = 0.0
     log_path = 0.0
     is_exact = True
     for x in range(places):
-        work.next_belief[x] = start[x]
-        work.next_score[x] = start[x]
-    for step in range(labels.shape[0]):
+        work.next_belief[x] = person.start[x]
+        work.next_score[x] = person.start[x]
+    for step in range(observed.labels.shape[0]):
         if step > 0:
-            slot = (first_slot + step - 1) % chain.start.shape[0]
+            slot = slot_of(person, step - 1)
             if full:  # two calls here, not one that chooses: the compiler inlines the sparse one
                 predict_full(chain, slot, work, step - 1)
             else:
                 predict_sparse(chain, slot, work, step - 1)
-        scale = condition(chain.places, labels, likelihood, step, work)
+        scale = condition(chain.places, observed, step, work)
         is_exact &= scale.lowest * smallest >= SAFE_PRODUCT
         if scale.total == 0.0:
             return Filtered(step, -np.inf, -np.inf, is_exact)

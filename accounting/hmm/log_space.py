@@ -9,7 +9,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from accounting.hmm.forward_viterbi import POSSIBLE, Filtered, Recursion
+from accounting.hmm.forward_viterbi import POSSIBLE, Filtered, Observed, Recursion
+from accounting.hmm.local_chain_kernel import LocalChain, slot_of
 from models.numerics.jit import jit
 from models.priors.chain import ChainView
 
@@ -44,17 +45,11 @@ def log_predict(chain: ChainView, slot: int, work: Recursion, step: int) -> None
 
 
 @jit
-def log_condition(
-    places: NDArray[np.int32],
-    labels: NDArray[np.int32],
-    likelihood: NDArray[np.float64],
-    step: int,
-    work: Recursion,
-) -> float:
+def log_condition(places: NDArray[np.int32], observed: Observed, step: int, work: Recursion) -> float:
     """Weigh what was predicted with what was observed in ``step``; the total's log, -inf if impossible."""
     total = -np.inf
     for y in range(places.size):
-        weight = log_of(likelihood[step, labels[step, places[y]]])
+        weight = log_of(observed.likelihood[step, observed.labels[step, places[y]]])
         work.belief[y] = work.next_belief[y] + weight
         work.scores[step, y] = work.next_score[y] + weight
         total = log_add(total, work.belief[y])
@@ -62,27 +57,21 @@ def log_condition(
 
 
 @jit
-def log_filter_steps(
-    chain: ChainView,
-    start: NDArray[np.float64],
-    first_slot: int,
-    labels: NDArray[np.int32],
-    likelihood: NDArray[np.float64],
-    work: Recursion,
-) -> Filtered:
+def log_filter_steps(person: LocalChain, observed: Observed, work: Recursion) -> Filtered:
     """All steps of one observed trace; arguments as in ``filter_steps``, all of ``work`` logarithms."""
+    chain = person.chain
     places = chain.places.size
     total = -np.inf
     for x in range(places):
-        work.next_belief[x] = log_of(start[x])
+        work.next_belief[x] = log_of(person.start[x])
         work.next_score[x] = work.next_belief[x]
-    for step in range(labels.shape[0]):
+    for step in range(observed.labels.shape[0]):
         if step > 0:
-            log_predict(chain, (first_slot + step - 1) % chain.start.shape[0], work, step - 1)
-        total = log_condition(chain.places, labels, likelihood, step, work)
+            log_predict(chain, slot_of(person, step - 1), work, step - 1)
+        total = log_condition(chain.places, observed, step, work)
         if total == -np.inf:
             return Filtered(step, -np.inf, -np.inf, True)
-    return Filtered(POSSIBLE, total, work.scores[labels.shape[0] - 1, :places].max(), True)
+    return Filtered(POSSIBLE, total, work.scores[observed.labels.shape[0] - 1, :places].max(), True)
 
 
 @jit

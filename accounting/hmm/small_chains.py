@@ -11,7 +11,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from accounting.hmm.forward_viterbi import POSSIBLE, SAFE_PRODUCT, Filtered, Scale
+from accounting.hmm.forward_viterbi import POSSIBLE, SAFE_PRODUCT, Filtered, Observed, Scale
+from accounting.hmm.local_chain_kernel import LocalChain, slot_of
 from accounting.hmm.place_lanes import WIDTH, begin_lanes, move_lanes
 from models.numerics.jit import inline, jit
 from models.priors.chain import ChainView
@@ -71,10 +72,9 @@ def _spread(chain: ChainView, slot: int, work: LaneWork) -> None:
 
 
 @inline
-def _weigh_places(
-    places: NDArray[np.int32], labels: NDArray[np.int32], likelihood: NDArray[np.float64], work: LaneWork
-) -> None:
-    """How likely each step's observation is at each place; ``labels`` (T, M), ``likelihood`` (T, O)."""
+def _weigh_places(places: NDArray[np.int32], observed: Observed, work: LaneWork) -> None:
+    """How likely each step's observation is at each place."""
+    labels, likelihood = observed.labels, observed.likelihood
     for step in range(labels.shape[0]):
         for y in range(places.size):
             work.weights[step, y] = likelihood[step, labels[step, places[y]]]
@@ -92,29 +92,22 @@ def _is_exact(work: LaneWork, smallest: float) -> bool:
 
 
 @inline
-def filter_small(
-    chain: ChainView,
-    start: NDArray[np.float64],
-    first_slot: int,
-    smallest: float,
-    labels: NDArray[np.int32],
-    likelihood: NDArray[np.float64],
-    work: LaneWork,
-) -> Filtered:
+def filter_small(person: LocalChain, smallest: float, observed: Observed, work: LaneWork) -> Filtered:
     """All steps of one observed trace of one person; arguments and result as in ``filter_steps``."""
+    chain = person.chain
     places = chain.places.size
     slots = chain.start.shape[0]
-    _weigh_places(chain.places, labels, likelihood, work)
+    _weigh_places(chain.places, observed, work)
     for y in range(WIDTH):
         work.lowest[y] = np.inf
-        work.start[y] = start[y] if y < places else 0.0
+        work.start[y] = person.start[y] if y < places else 0.0
     total, best = begin_lanes(work.start, work.weights[0], work.belief, work.scores[0], work.lowest)
     if total == 0.0 or best == 0.0:
         return Filtered(0, -np.inf, -np.inf, _is_exact(work, smallest))
     log_likelihood, log_path = np.log(total), np.log(best)
-    for step in range(1, labels.shape[0]):
+    for step in range(1, observed.labels.shape[0]):
         if step == 1 or slots > 1:
-            _spread(chain, (first_slot + step - 1) % slots, work)
+            _spread(chain, slot_of(person, step - 1), work)
         score, new_score = work.scores[step - 1], work.scores[step]
         total, best = move_lanes(
             work.matrix, work.belief, score, work.weights[step], new_score, work.lowest, places
@@ -127,18 +120,12 @@ def filter_small(
 
 
 @inline
-def filter_small_step(
-    chain: ChainView,
-    slot: int,
-    labels: NDArray[np.int32],
-    likelihood: NDArray[np.float64],
-    work: LaneWork,
-) -> Scale:
+def filter_small_step(chain: ChainView, slot: int, observed: Observed, work: LaneWork) -> Scale:
     """One step on ``work.belief`` and ``work.scores[0]``, moved by the matrix of ``slot``; -1 does not move.
 
-    ``labels`` (1, M), ``likelihood`` (1, O). A total of zero means that the observation is impossible.
+    ``observed`` has this step only. A total of zero means that the observation is impossible.
     """
-    _weigh_places(chain.places, labels, likelihood, work)
+    _weigh_places(chain.places, observed, work)
     for y in range(WIDTH):
         work.lowest[y] = np.inf
     weight, score = work.weights[0], work.scores[0]

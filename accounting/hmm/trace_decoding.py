@@ -10,15 +10,16 @@ from numpy.typing import NDArray
 from accounting.hmm.forward_viterbi import (
     POSSIBLE,
     Filtered,
+    Observed,
     Recursion,
     filter_steps,
     new_recursion,
     trace_back,
 )
+from accounting.hmm.local_chain_kernel import LocalChain
 from accounting.hmm.log_space import log_filter_steps, log_trace_back
 from accounting.hmm.small_chains import LaneWork, filter_small, is_small, new_lane_work
 from models.numerics.jit import inline, jit
-from models.priors.chain import ChainView
 
 
 class DecodeWork(NamedTuple):
@@ -36,30 +37,24 @@ def new_decode_work(steps: int, places: int) -> DecodeWork:
 
 @inline
 def decode_trace(
-    chain: ChainView,
-    start: NDArray[np.float64],
-    first_slot: int,
-    smallest: float,
-    labels: NDArray[np.int32],
-    likelihood: NDArray[np.float64],
-    work: DecodeWork,
-    path: NDArray[np.int32],
+    person: LocalChain, smallest: float, observed: Observed, work: DecodeWork, path: NDArray[np.int32]
 ) -> Filtered:
     """Filter and decode one observed trace, in logarithms where scaled arithmetic may have lost a path.
 
     Arguments as in ``filter_steps``; ``path`` (T,) is left alone when an observation is impossible.
     """
+    chain, first_slot = person.chain, person.first_slot
     if is_small(chain):
-        found = filter_small(chain, start, first_slot, smallest, labels, likelihood, work.lanes)
+        found = filter_small(person, smallest, observed, work.lanes)
         scores = work.lanes.scores
     else:
-        found = filter_steps(chain, start, first_slot, smallest, labels, likelihood, work.recursion)
+        found = filter_steps(person, smallest, observed, work.recursion)
         scores = work.recursion.scores
     if found.is_exact:
         if found.status == POSSIBLE:
             trace_back(chain, first_slot, scores, path)
         return found
-    found = log_filter_steps(chain, start, first_slot, labels, likelihood, work.recursion)
+    found = log_filter_steps(person, observed, work.recursion)
     if found.status == POSSIBLE:
         log_trace_back(chain, first_slot, work.recursion.scores, path)
     return found

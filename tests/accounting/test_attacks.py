@@ -11,15 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from accounting.attacks import attack_person, attack_recorded
-from accounting.attacks.guesses import best_constant
-from accounting.attacks.person import (
-    exact_attacks,
-    sampled_on_graph,
-    sampled_raw_attacks,
-    sampled_stepwise,
-)
-from accounting.attacks.releases import released_steps
+from accounting.attacks import ATTACKS, AttackResult, Target, attack_person, attack_recorded
+from accounting.attacks.constant_place import best_constant
 from accounting.attacks.simulation import count_successes
 from accounting.attacks.simulation.hit_graph_kernel import (
     best_walk,
@@ -30,8 +23,9 @@ from accounting.attacks.simulation.hit_graph_kernel import (
     walk_tables,
     weigh_nodes,
 )
-from accounting.attacks.simulation.hit_tables_kernel import hit_tables
-from accounting.attacks.simulation.random_draws_kernel import alias_tables, draw, new_stream
+from accounting.attacks.simulation.random_draws_kernel import Draws, alias_tables, draw, new_stream
+from accounting.attacks.targets import draw_on_graph, draw_raw, draw_stepwise
+from accounting.attacks.targets.releases import released_steps
 from accounting.exceptions import HorizonError, SettingsError
 from accounting.exposure import Exposure
 from accounting.exposure.step_information import StepObservation, observe
@@ -78,8 +72,18 @@ def paths_of(case: Case) -> Paths:
     return all_paths(case.start, case.matrices, len(case.labels), case.first_slot)
 
 
-def tables_of(exposure: Exposure):
-    return hit_tables(exposure.chain, exposure.start, exposure.first_slot, exposure.hits)
+def exact_attacks(exposure: Exposure, mistakes: int) -> dict[str, AttackResult]:
+    """MAP, marginals and the better of the two by their exact laws."""
+    target = Target(exposure, mistakes)
+    assert target.has_exact_laws
+    return {name: ATTACKS[name].success(target) for name in ("map", "marginal", "either")}
+
+
+def sampled(successes: NDArray[np.int64], draws: int, confidence: float) -> dict[str, AttackResult]:
+    return {
+        name: AttackResult.sampled(int(count), draws, confidence)
+        for name, count in zip(("map", "marginal"), successes, strict=True)
+    }
 
 
 def has_near_ties(values: NDArray[np.float64]) -> bool:
@@ -101,7 +105,7 @@ def test_exact_laws_on_raw_counts_equal_enumeration_and_stay_below_the_optimum(s
         ]
     )  # [t, x, y]
     exposure = exposure_of(case)
-    results_for = {s: exact_attacks(exposure, s, tables_of(exposure)) for s in range(exposure.steps)}
+    results_for = {s: exact_attacks(exposure, s) for s in range(exposure.steps)}
     best = everything.paths[joint.argmax(0)]
     likeliest = posterior.argmax(1).T
     no_ties = not has_near_ties(joint), not any(has_near_ties(table) for table in posterior)
@@ -126,10 +130,10 @@ def test_prior_and_constant_guesses_are_exact_and_below_the_prior_optimum(seed: 
     everything = paths_of(case)
     exposure = exposure_of(case)
     for s in range(exposure.steps):
-        results = attack_person(case.view, case.start, exposure.observations, case.first_slot, s)
+        results = attack_person(exposure, s)
         constants = [guess_success(everything, [c] * exposure.steps, s) for c in range(len(case.start))]
         assert np.isclose(results["constant"].success, max(constants), atol=1e-12)
-        assert np.isclose(constants[best_constant(exposure, s).place], max(constants), atol=1e-12)
+        assert np.isclose(constants[best_constant(Target(exposure, s)).place], max(constants), atol=1e-12)
         assert results["prior"].success <= prior_optimum(everything, s) + 1e-12
         if s == 0:
             assert np.isclose(results["prior"].success, everything.probability.max(), rtol=1e-10)
@@ -176,7 +180,7 @@ def test_decoding_on_the_graph_of_hits_finds_the_posteriors_maxima(seed: int) ->
     labels = exposure.labels
     log_weight = sum(seen[t][labels[t][everything.paths[:, t]]] for t in range(exposure.steps))
     joint = everything.probability * np.exp(log_weight)
-    tables = tables_of(exposure)
+    tables = Target(exposure, 0).tables
     work = new_graph_work(tables.nodes.time.size, exposure.place_count)
     weigh_nodes(tables, labels, seen, work)
     nowhere = seen[:, 0][np.isfinite(seen[:, 0])].sum()
@@ -206,15 +210,9 @@ def big_exposure(mechanism: Mechanism, places: int = 30, steps: int = 8) -> Expo
 
 def test_sampling_agrees_with_the_exact_law_however_a_draw_is_decoded() -> None:
     exposure, draws = big_exposure(Raw()), 40_000
-    tables = tables_of(exposure)
-    exact = exact_attacks(exposure, 3, tables)
-    sampled = [
-        sampled_raw_attacks(exposure, 3, tables, draws, 11, 0.9999),
-        sampled_on_graph(exposure, 3, tables, draws, 12, 0.9999),
-        sampled_stepwise(exposure, 3, draws, 13, 0.9999),
-    ]
-    for results in sampled:
-        for name, found in results.items():
+    exact = exact_attacks(exposure, 3)
+    for seed, draw_them in ((11, draw_raw), (12, draw_on_graph), (13, draw_stepwise)):
+        for name, found in sampled(draw_them(Target(exposure, 3, draws, seed)), draws, 0.9999).items():
             assert found.low <= exact[name].success <= found.high
 
 
@@ -222,17 +220,17 @@ def test_sampling_agrees_with_the_exact_law_however_a_draw_is_decoded() -> None:
 def test_graph_and_stepwise_decoding_of_the_same_noised_draws_count_the_same_successes(sigma: float) -> None:
     """At 0.1 the evidence of a trace swings by 400 nats: marginals are then taken step by step."""
     exposure = big_exposure(Gaussian(sigma))
-    on_graph = sampled_on_graph(exposure, 3, tables_of(exposure), 5_000, 5, 0.95)
-    stepwise = sampled_stepwise(exposure, 3, 5_000, 5, 0.95)
-    assert on_graph == stepwise
-    assert 0.01 < on_graph["map"].success < 0.99
+    target = Target(exposure, 3, 5_000, 5)
+    on_graph = draw_on_graph(target)
+    assert np.array_equal(on_graph, draw_stepwise(target))
+    assert 50 < on_graph[0] < 4_950
 
 
 def test_noise_between_raw_and_nothing_gives_an_attack_between_raw_and_prior() -> None:
     """Noise of 0.05 shows all, of 1000 nothing; each sampled within its interval."""
-    raw = attack_person(*_arguments(big_exposure(Raw())), 3)["map"]
-    sharp = attack_person(*_arguments(big_exposure(Gaussian(0.05))), 3, 20_000, 1, confidence=0.9999)["map"]
-    blunt = attack_person(*_arguments(big_exposure(Gaussian(1000.0))), 3, 20_000, 1, confidence=0.9999)
+    raw = attack_person(big_exposure(Raw()), 3)["map"]
+    sharp = attack_person(big_exposure(Gaussian(0.05)), 3, 20_000, 1, confidence=0.9999)["map"]
+    blunt = attack_person(big_exposure(Gaussian(1000.0)), 3, 20_000, 1, confidence=0.9999)
     assert raw.low == raw.high
     assert sharp.low <= raw.success <= sharp.high
     assert blunt["map"].low <= blunt["prior"].success <= blunt["map"].high
@@ -246,10 +244,7 @@ def test_noised_attacks_stay_below_the_optimum_of_the_raw_schedule(seed: int) ->
     exposure = exposure_of(case, lambda _: Gaussian(0.8))
     highest = optimum(paths_of(case), raw_channels(case.labels), 0)
     results = attack_person(
-        case.view,
-        case.start,
-        exposure.observations,
-        case.first_slot,
+        exposure,
         0,
         2_000,
         seed % 1000,
@@ -277,14 +272,14 @@ def test_sensors_that_cover_several_places_reveal_a_set_and_not_the_place() -> N
     joint = joint_law(everything, raw_channels(labels))
     expected = (within(everything.paths[joint.argmax(0)], everything.paths, 1) * joint.T).sum()
     found = attack_person(
-        case.view, case.start, observations, 0, 1, draws=100_000, seed=2, confidence=0.9999
+        Exposure(case.view, case.start, 0, observations), 1, draws=100_000, seed=2, confidence=0.9999
     )["map"]
     assert found.low <= expected <= found.high
     assert found.high - found.low < 0.02
 
 
 def test_same_seed_same_result_on_any_number_of_threads_and_another_seed_another() -> None:
-    arguments = (*_arguments(big_exposure(Gaussian(1.0))), 3, 20_000)
+    arguments = (big_exposure(Gaussian(1.0)), 3, 20_000)
     before = numba.get_num_threads()
     try:
         both = attack_person(*arguments, 7)
@@ -296,8 +291,8 @@ def test_same_seed_same_result_on_any_number_of_threads_and_another_seed_another
 
 
 def test_draws_are_split_into_blocks_that_cover_every_draw_once() -> None:
-    def kernel(seed: int, block: int, draws: int) -> NDArray[np.int64]:
-        return np.array([draws, block])
+    def kernel(draws: Draws) -> NDArray[np.int64]:
+        return np.array([draws.number, draws.block])
 
     assert count_successes(kernel, (), 10_000, 0)[0] == 10_000
     assert count_successes(kernel, (), 10, 0).tolist() == [10, 0]
@@ -306,7 +301,7 @@ def test_draws_are_split_into_blocks_that_cover_every_draw_once() -> None:
 def test_alias_tables_draw_every_value_as_often_as_its_probability_says() -> None:
     weight = np.array([0.5, 0.0, 0.2, 0.3, 1e-3, 0.999, 0.0])
     tables = alias_tables(np.array([0, 4, 7]), np.array([10, 11, 12, 13, 20, 21, 22]), weight)
-    stream, draws = new_stream(1, 0), 40_000
+    stream, draws = new_stream(Draws(1, 0, 1)), 40_000
     for law, values, probabilities in (
         (0, [10, 11, 12, 13], [0.5, 0, 0.2, 0.3]),
         (1, [20, 21, 22], [0.001, 0.999, 0]),
@@ -319,7 +314,7 @@ def test_alias_tables_draw_every_value_as_often_as_its_probability_says() -> Non
 
 
 def test_streams_of_different_blocks_and_seeds_differ() -> None:
-    firsts = {int(new_stream(seed, block)[0]) for seed in range(20) for block in range(20)}
+    firsts = {int(new_stream(Draws(seed, block, 1))[0]) for seed in range(20) for block in range(20)}
     assert len(firsts) == 400
 
 
@@ -331,7 +326,7 @@ def test_equal_mechanisms_share_one_noise_table() -> None:
 def test_recorded_trace_is_replayed_and_impossible_observations_fall_back_to_the_prior() -> None:
     case = Case(np.array([1.0, 0.0]), np.eye(2)[None], np.zeros((3, 2), np.int32))
     observations = tuple(step_observation([((1,), Raw())], 3) for _ in range(3))
-    usual = attack_recorded(case.view, case.start, observations, np.array([0, 0, 0]), 0, 0)
+    usual = attack_recorded(Exposure(case.view, case.start, 0, observations), np.array([0, 0, 0]), 0)
     assert {name: result.success for name, result in usual.items()} == {
         "map": 1.0,
         "prior": 1.0,
@@ -339,18 +334,18 @@ def test_recorded_trace_is_replayed_and_impossible_observations_fall_back_to_the
         "marginal": 1.0,
     }
     assert usual["map"].impossible == 0
-    moved = attack_recorded(case.view, case.start, observations, np.array([0, 1, 0]), 0, 1)
+    moved = attack_recorded(Exposure(case.view, case.start, 0, observations), np.array([0, 1, 0]), 1)
     assert (moved["map"].impossible, moved["map"].success) == (1, 1.0)  # guesses 0 0 0, one wrong
-    stranger = attack_recorded(case.view, case.start, observations, np.array([2, 2, 0]), 0, 1)
+    stranger = attack_recorded(Exposure(case.view, case.start, 0, observations), np.array([2, 2, 0]), 1)
     assert (stranger["map"].impossible, stranger["map"].success) == (0, 0.0)
     sensor_of_strangers = tuple(step_observation([((2,), Raw())], 3) for _ in range(3))
-    unseen = attack_recorded(case.view, case.start, sensor_of_strangers, np.array([0, 2, 0]), 0, 1)
+    unseen = attack_recorded(Exposure(case.view, case.start, 0, sensor_of_strangers), np.array([0, 2, 0]), 1)
     assert (unseen["marginal"].impossible, unseen["marginal"].success) == (1, 1.0)
 
 
 def test_recorded_traces_drawn_from_the_prior_are_guessed_as_often_as_the_law_says() -> None:
     exposure = big_exposure(Raw())
-    exact = exact_attacks(exposure, 3, tables_of(exposure))
+    exact = exact_attacks(exposure, 3)
     rng, draws = np.random.default_rng(9), 1_500
     matrix = np.zeros((30, 30))
     for y in range(30):
@@ -361,7 +356,7 @@ def test_recorded_traces_drawn_from_the_prior_are_guessed_as_often_as_the_law_sa
         trace = [rng.choice(30, p=exposure.start)]
         for _ in range(exposure.steps - 1):
             trace.append(rng.choice(30, p=matrix[trace[-1]]))
-        found = attack_recorded(*_arguments(exposure)[:3], np.array(trace), 0, 3)
+        found = attack_recorded(exposure, np.array(trace), 3)
         for name in totals:
             totals[name] += found[name].success
     for name, total in totals.items():
@@ -371,8 +366,8 @@ def test_recorded_traces_drawn_from_the_prior_are_guessed_as_often_as_the_law_sa
 
 def test_recorded_noise_is_drawn_many_times_and_the_share_reported() -> None:
     exposure = big_exposure(Gaussian(1.0))
-    trace = np.full(exposure.steps, best_constant(exposure, 3).place)
-    found = attack_recorded(*_arguments(exposure)[:3], trace, 0, 3, draws=500, seed=1)
+    trace = np.full(exposure.steps, best_constant(Target(exposure, 3)).place)
+    found = attack_recorded(exposure, trace, 3, draws=500, seed=1)
     assert found["map"].draws == 500
     assert 0.0 < found["map"].success <= 1.0
     assert found["prior"].draws == 1
@@ -381,22 +376,22 @@ def test_recorded_noise_is_drawn_many_times_and_the_share_reported() -> None:
 def test_wrong_arguments_are_refused_with_a_remedy() -> None:
     exposure = big_exposure(Raw())
     with pytest.raises(SettingsError, match="draws must be 1 or more"):
-        attack_person(*_arguments(exposure), 3, 0)
+        attack_person(exposure, 3, 0)
     with pytest.raises(SettingsError, match="seed must be 0 or more"):
-        attack_person(*_arguments(exposure), 3, 10, -1)
+        attack_person(exposure, 3, 10, -1)
     with pytest.raises(HorizonError, match="mistakes must lie in"):
-        attack_person(*_arguments(exposure), 8)
+        attack_person(exposure, 8)
     with pytest.raises(HorizonError, match="8 steps like the schedule"):
-        attack_recorded(*_arguments(exposure)[:3], np.zeros(3, int), 0, 3)
+        attack_recorded(exposure, np.zeros(3, int), 3)
     with pytest.raises(HorizonError, match=r"lie in 0\.\.29"):
-        attack_recorded(*_arguments(exposure)[:3], np.full(8, 30), 0, 3)
+        attack_recorded(exposure, np.full(8, 30), 3)
 
 
 def test_a_person_with_one_place_is_always_found() -> None:
     case = Case(np.array([1.0]), np.ones((1, 1, 1)), np.zeros((1, 1), np.int32))
     for mechanism in (Raw(), Gaussian(1.0), Suppressed()):
         observation = step_observation([((0,), mechanism)], 1)
-        results = attack_person(case.view, case.start, (observation,), 0, 0, 100)
+        results = attack_person(Exposure(case.view, case.start, 0, (observation,)), 0, 100)
         assert all(result.success == 1.0 for result in results.values())
 
 
@@ -413,11 +408,7 @@ def test_long_horizon_in_a_large_sparse_chain_stays_finite() -> None:
     observations = tuple(
         step_observation([((100,), Raw()), ((100,), Gaussian(50.0))], places) for _ in range(steps)
     )
-    results = attack_person(case.view, case.start, observations, 0, 5, 100, 1, confidence=0.9999)
+    results = attack_person(Exposure(case.view, case.start, 0, observations), 5, 100, 1, confidence=0.9999)
     assert all(0.0 <= result.low <= result.success <= result.high <= 1.0 for result in results.values())
     for name in ("map", "marginal"):
         assert results[name].low <= 0.6 + 1 / places <= results[name].high
-
-
-def _arguments(exposure: Exposure):
-    return exposure.chain, exposure.start, exposure.observations, exposure.first_slot

@@ -10,18 +10,21 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from accounting.exceptions import HorizonError, ImpossibleObservationError
-from accounting.hmm.forward_viterbi import POSSIBLE, filter_steps, new_recursion, trace_back
+from accounting.hmm.forward_viterbi import POSSIBLE, Observed, filter_steps, new_recursion, trace_back
+from accounting.hmm.local_chain_kernel import LocalChain
 from accounting.hmm.log_space import log_filter_steps, log_trace_back
 from accounting.hmm.populations.decoding import decode_population
 from accounting.hmm.populations.population_decoding import (
     DecodedArrays,
     FilterArrays,
+    Observations,
+    People,
     begin_filter,
     decode_people,
     filter_people,
     smallest_entries,
 )
-from accounting.hmm.populations.shared_matrix import decode_shared
+from accounting.hmm.populations.shared_matrix import SharedChain, decode_shared
 from accounting.hmm.small_chains import filter_small, new_lane_work
 from models.priors import MovementPrior, Population
 from tests.accounting.chains import Case, chain_of, random_case, random_matrix
@@ -80,11 +83,12 @@ def test_likelihood_and_best_path_equal_enumeration_scaled_and_in_logarithms(see
     paths, joint = joint_by_enumeration(case, likelihood)
     work, logs = new_recursion(steps, len(case.start)), new_recursion(steps, len(case.start))
     lanes, path = new_lane_work(steps), np.zeros(steps, np.int32)
-    arguments = (chain, case.start, case.first_slot)
+    person = LocalChain(chain, case.start, case.first_slot)
+    observed = Observed(case.labels, likelihood)
     for filtered, scores, back in (
-        (filter_steps(*arguments, 1e-9, case.labels, likelihood, work), work.scores, trace_back),
-        (filter_small(*arguments, 1e-9, case.labels, likelihood, lanes), lanes.scores, trace_back),
-        (log_filter_steps(*arguments, case.labels, likelihood, logs), logs.scores, log_trace_back),
+        (filter_steps(person, 1e-9, observed, work), work.scores, trace_back),
+        (filter_small(person, 1e-9, observed, lanes), lanes.scores, trace_back),
+        (log_filter_steps(person, observed, logs), logs.scores, log_trace_back),
     ):
         if joint.sum() == 0.0:
             assert filtered.status >= 0
@@ -112,7 +116,8 @@ def test_impossible_observation_is_reported_at_the_first_step_that_is_impossible
     ]
     expected = possible.index(False) if False in possible else POSSIBLE
     work = new_recursion(steps, len(case.start))
-    arguments = (case.view, case.start, case.first_slot, 1e-9, case.labels, likelihood)
+    person = LocalChain(case.view, case.start, case.first_slot)
+    arguments = (person, 1e-9, Observed(case.labels, likelihood))
     assert filter_steps(*arguments, work).status == expected
     assert filter_small(*arguments, new_lane_work(steps)).status == expected
 
@@ -120,7 +125,7 @@ def test_impossible_observation_is_reported_at_the_first_step_that_is_impossible
 def test_ties_are_broken_at_the_lowest_index() -> None:
     chain = chain_of(np.full((4, 4), 0.25))
     labels, work = np.zeros((5, 4), np.int32), new_recursion(5, 4)
-    filter_steps(chain, np.full(4, 0.25), 0, 0.25, labels, np.ones((5, 1)), work)
+    filter_steps(LocalChain(chain, np.full(4, 0.25), 0), 0.25, Observed(labels, np.ones((5, 1))), work)
     path = np.full(5, 9, np.int32)
     trace_back(chain, 0, work.scores, path)
     assert path.tolist() == [0] * 5
@@ -136,7 +141,8 @@ def test_lanes_find_the_same_as_the_loops_over_entries(places: int, density: flo
     paths = np.zeros((2, 7), np.int32)
     for i in range(len(population)):  # one scratch for all: nothing of the last person may remain
         chain = population.chain(i)
-        arguments = (chain, chain.start[1 % len(chain.start)], 1, 1e-9, labels, rng.random((7, 3)))
+        person = LocalChain(chain, chain.start[1 % len(chain.start)], 1)
+        arguments = (person, 1e-9, Observed(labels, rng.random((7, 3))))
         expected, found = filter_steps(*arguments, loops), filter_small(*arguments, lanes)
         assert found.status == expected.status == POSSIBLE
         assert np.allclose(found[1:3], expected[1:3], rtol=1e-13)
@@ -166,9 +172,9 @@ def test_one_visit_per_step_equals_one_visit_per_trace_bit_for_bit(density: floa
     arrays = random_population(rng, people, places, density).arrays
     labels = rng.integers(0, 3, (steps, 50)).astype(np.int32)
     likelihood = rng.random((people, steps, 3))
-    smallest = smallest_entries(arrays)
+    observed = People(arrays, smallest_entries(arrays), 1)
     decoded = empty_decoded(people, steps)
-    decode_people(arrays, smallest, 1, labels, likelihood, decoded)
+    decode_people(observed, Observations(labels, likelihood), decoded)
     size = arrays.places.size
     state = FilterArrays(
         np.empty(size),
@@ -177,10 +183,10 @@ def test_one_visit_per_step_equals_one_visit_per_trace_bit_for_bit(density: floa
         np.empty(people, np.int32),
         np.empty(people, bool),
     )
-    begin_filter(arrays, 1, state)
+    begin_filter(observed, state)
     for t in range(steps):
         now = np.ascontiguousarray(likelihood[:, t : t + 1])
-        filter_people(arrays, smallest, t, 1, labels[t : t + 1], now, state)
+        filter_people(observed, t, Observations(labels[t : t + 1], now), state)
     assert state.is_exact.all()
     assert np.array_equal(state.log_likelihood, decoded.log_likelihood)
     assert np.array_equal(state.log_path, decoded.log_path)
@@ -190,17 +196,17 @@ def test_bits_do_not_depend_on_the_number_of_threads() -> None:
     rng = np.random.default_rng(6)
     arrays = random_population(rng, 300, 9, 0.5).arrays
     labels = rng.integers(0, 3, (6, 50)).astype(np.int32)
-    likelihood = rng.random((300, 6, 3))
+    observations = Observations(labels, rng.random((300, 6, 3)))
     results = []
     before = numba.get_num_threads()
     try:
         for threads in range(1, min(2, numba.config.NUMBA_NUM_THREADS) + 1):
             numba.set_num_threads(threads)
             decoded = empty_decoded(300, 6)
-            decode_people(arrays, smallest_entries(arrays), 0, labels, likelihood, decoded)
+            decode_people(People(arrays, smallest_entries(arrays), 0), observations, decoded)
             shared, exact = empty_decoded(300, 6), np.empty(300, bool)
             matrix = np.ascontiguousarray(random_matrix(np.random.default_rng(1), 50, "full").T)
-            decode_shared(matrix, np.full(50, 0.02), labels, likelihood, shared, exact)
+            decode_shared(SharedChain(matrix, np.full(50, 0.02)), observations, shared, exact)
             results.append([array.tobytes() for array in (*decoded, *shared)])
     finally:
         numba.set_num_threads(before)
@@ -219,9 +225,10 @@ def test_shared_matrix_equals_everybody_having_a_copy_of_it() -> None:
     likelihood = rng.random((people, steps, 3))
     likelihood[5, 3] = 0.0
     own, shared, exact = empty_decoded(people, steps), empty_decoded(people, steps), np.empty(people, bool)
-    decode_people(population.arrays, smallest_entries(population.arrays), 0, labels, likelihood, own)
+    observations = Observations(labels, likelihood)
+    decode_people(People(population.arrays, smallest_entries(population.arrays), 0), observations, own)
     columns = np.ascontiguousarray(population.prior(0).transitions[0].toarray().T)
-    decode_shared(columns, np.full(places, 1 / places), labels, likelihood, shared, exact)
+    decode_shared(SharedChain(columns, np.full(places, 1 / places)), observations, shared, exact)
     assert exact.all()
     assert np.array_equal(own.status, shared.status)
     assert shared.status[5] == 3
@@ -239,7 +246,7 @@ def test_underflow_under_a_shared_matrix_is_reported_for_whom_it_may_matter() ->
     likelihood[4, 1] = [1.0, 1e-320]  # hides half of the places
     likelihood[7] *= 2.0**-1072  # everything is small
     shared, exact = empty_decoded(11, 3), np.empty(11, bool)
-    decode_shared(matrix, np.full(6, 1 / 6), labels, likelihood, shared, exact)
+    decode_shared(SharedChain(matrix, np.full(6, 1 / 6)), Observations(labels, likelihood), shared, exact)
     assert np.flatnonzero(~exact).tolist() == [4, 7]
     assert np.isfinite(shared.log_likelihood[exact]).all()
 

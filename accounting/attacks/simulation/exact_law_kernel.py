@@ -6,15 +6,17 @@ independent of the rest given them. A recursion over hits convolves the segments
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
 from accounting.attacks.simulation.hit_tables_kernel import HitTables
 from accounting.bounds.patterns.moment_kernel import multiply_into
 from accounting.bounds.patterns.segments_kernel import Nodes
+from accounting.hmm.local_chain_kernel import LocalChain, slot_of
 from accounting.hmm.propagation import predict
 from models.numerics.jit import jit
-from models.priors.chain import ChainView
 
 
 @jit
@@ -42,66 +44,69 @@ def _count_mistakes(now: NDArray[np.float64], right: int, rows: int) -> None:
     now[0, right] = kept
 
 
+class SegmentWork(NamedTuple):
+    """Scratch of one segment: ``[j, x]`` is the probability of being at ``x`` with ``j`` mistakes."""
+
+    now: NDArray[np.float64]  # (s + 1, K)
+    after: NDArray[np.float64]  # (s + 1, K)
+
+
 @jit
 def _segment_law(
-    chain: ChainView,
-    start: NDArray[np.float64],
-    first_slot: int,
-    hits: NDArray[np.bool_],
+    person: LocalChain,
     tables: HitTables,
+    pair: tuple[int, int],
     guess: NDArray[np.int32],
-    a: int,
-    b: int,
-    now: NDArray[np.float64],
-    after: NDArray[np.float64],
+    work: SegmentWork,
     law: NDArray[np.float64],
 ) -> None:
-    """One pair's ``law`` (s + 1,) of :func:`segment_laws`."""
+    """One pair's ``law`` (s + 1,) of :func:`segment_laws`; ``guess`` (T,) is the attack's between the two."""
+    a, b = pair
+    now, after = work
     begin, finish, place = tables.nodes.time[a], tables.nodes.time[b], tables.nodes.place[b]
+    steps, places = tables.node_of.shape
     now[:] = 0.0
     if begin >= 0:
         now[0, tables.nodes.place[a]] = 1.0
     rows = 0  # no row above has anything in it yet
     for step in range(begin + 1, finish + 1):
         if step == 0:
-            now[0] = start
-        elif step < hits.shape[0]:
+            now[0] = person.start
+        elif step < steps:
             for j in range(rows + 1):
-                predict(chain, (first_slot + step - 1) % chain.start.shape[0], now[j], after[j])
+                predict(person.chain, slot_of(person, step - 1), now[j], after[j])
                 now[j] = after[j]
         if step < finish:
             for j in range(rows + 1):
-                for x in range(hits.shape[1]):
-                    if hits[step, x]:
+                for x in range(places):
+                    if tables.node_of[step, x] >= 0:
                         now[j, x] = 0.0
             rows = min(rows + 1, now.shape[0] - 1)
-            _count_mistakes(now, guess[a, b, step], rows)
+            _count_mistakes(now, guess[step], rows)
     for j in range(now.shape[0]):
         law[j] = now[j].sum() if place < 0 else now[j, place]
 
 
 @jit
 def segment_laws(
-    chain: ChainView,
-    start: NDArray[np.float64],
-    first_slot: int,
-    hits: NDArray[np.bool_],
-    tables: HitTables,
-    guess: NDArray[np.int32],
-    mistakes: int,
+    person: LocalChain, tables: HitTables, guess: NDArray[np.int32], mistakes: int
 ) -> NDArray[np.float64]:
     """``[b, a, j] = Pr[b is the next hit after a, with j mistakes between | a]``, (n, n, s + 1).
 
-    ``guess[a, b, t]`` is the attack's guess between the two hits.
+    ``guess[a, b, t]`` is the attack's guess between the two hits. For example a person who moves between two
+    places as a coin falls, a sensor at place 1 in steps 0 and 2, and ``s = 1``: nodes are the start, (0, 1),
+    (2, 1) and the end. From (0, 1) the next hit is (2, 1) or none, each with probability 1/2, and step 1
+    between is guessed wrong by half of them: ``laws[2, 1] = laws[3, 1] = [1/4, 1/4]`` where step 2, if it is
+    guessed to be place 0, adds no mistake.
     """
     count = tables.nodes.time.size
     laws = np.zeros((count, count, mistakes + 1))
-    now = np.empty((mistakes + 1, hits.shape[1]))
-    after = np.empty_like(now)
+    places = tables.node_of.shape[1]
+    work = SegmentWork(np.empty((mistakes + 1, places)), np.empty((mistakes + 1, places)))
     for a in range(count - 1):
         for b in range(a + 1, count):
             if tables.log_sum[b, a] > -np.inf:
-                _segment_law(chain, start, first_slot, hits, tables, guess, a, b, now, after, laws[b, a])
+                _segment_law(person, tables, (a, b), guess[a, b], work, laws[b, a])
     return laws
 
 

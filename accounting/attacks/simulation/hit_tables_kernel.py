@@ -4,6 +4,14 @@ Only "was at an active sensor" is observed, so a trace is decided hit by hit. A 
 possible hit (time and place), or the end (:class:`accounting.bounds.patterns.segments_kernel.Nodes`). Between
 consecutive nodes the chain avoids every possible hit, whatever the releases turn out to be: the tables depend
 on prior and schedule alone, and both attacks' guesses between two certain hits depend on these two alone.
+
+For example three steps with a sensor at place 1 in step 0 and at places 0 and 1 in step 2::
+
+    node        0 (start)   1          2          3          4 (end)
+    time, place -1, -       0, 1       2, 0       2, 1       3, -
+    1 -> 3      at 1 in step 0, anywhere in step 1, at 1 in step 2
+    0 -> 2      not at 1 in step 0, anywhere in step 1, at 0 in step 2
+    0 -> 4      impossible: in step 2 every place is counted
 """
 
 from __future__ import annotations
@@ -22,9 +30,9 @@ from accounting.hmm.forward_viterbi import (
     predict_full,
     predict_sparse,
 )
+from accounting.hmm.local_chain_kernel import LocalChain, slot_of
 from accounting.hmm.propagation import retreat
 from models.numerics.jit import jit
-from models.priors.chain import ChainView
 
 
 class HitTables(NamedTuple):
@@ -62,12 +70,12 @@ def index_nodes(nodes: Nodes, steps: int, places: int) -> NDArray[np.int32]:
 
 
 @jit
-def _mask(hits: NDArray[np.bool_], step: int, work: Recursion) -> tuple[float, float]:
+def _mask(node_of: NDArray[np.int32], step: int, work: Recursion) -> tuple[float, float]:
     """Drop the possible hits of ``step`` from what was predicted; the rest's sum and maximum."""
     total = 0.0
     best = 0.0
-    for x in range(hits.shape[1]):
-        if hits[step, x]:
+    for x in range(node_of.shape[1]):
+        if node_of[step, x] >= 0:
             work.next_belief[x] = 0.0
             work.next_score[x] = 0.0
         total += work.next_belief[x]
@@ -95,17 +103,10 @@ def _reach(tables: HitTables, a: int, step: int, log_sum: float, log_best: float
 
 
 @jit
-def _from_node(
-    chain: ChainView,
-    start: NDArray[np.float64],
-    first_slot: int,
-    hits: NDArray[np.bool_],
-    a: int,
-    work: Recursion,
-    tables: HitTables,
-) -> None:
+def _from_node(person: LocalChain, a: int, work: Recursion, tables: HitTables) -> None:
     """Both recursions from node ``a`` on; ``work.scores`` then holds its scores for tracing back."""
-    steps, places = hits.shape
+    chain = person.chain
+    steps, places = tables.node_of.shape
     end = tables.nodes.time.size - 1
     begin = tables.nodes.time[a]
     log_sum = log_best = 0.0
@@ -115,16 +116,16 @@ def _from_node(
         work.scores[begin, :places] = work.belief[:places]
     full = is_full(chain)
     for step in range(begin + 1, steps):
-        slot = (first_slot + step - 1) % chain.start.shape[0]
+        slot = slot_of(person, step - 1)
         if step == 0:
-            work.next_belief[:places] = start
-            work.next_score[:places] = start
+            work.next_belief[:places] = person.start
+            work.next_score[:places] = person.start
         elif full:
             predict_full(chain, slot, work, step - 1)
         else:
             predict_sparse(chain, slot, work, step - 1)
         _reach(tables, a, step, log_sum, log_best, work)
-        total, best = _mask(hits, step, work)
+        total, best = _mask(tables.node_of, step, work)
         if total == 0.0 or best == 0.0:
             return
         log_sum += np.log(total)
@@ -136,7 +137,7 @@ def _from_node(
 
 
 @jit
-def _paths_from(chain: ChainView, first_slot: int, a: int, work: Recursion, tables: HitTables) -> None:
+def _paths_from(person: LocalChain, a: int, work: Recursion, tables: HitTables) -> None:
     """The best path from node ``a`` to every later node, traced back through ``a``'s scores."""
     last_node = tables.nodes.time.size - 1
     places = tables.node_of.shape[1]
@@ -150,18 +151,18 @@ def _paths_from(chain: ChainView, first_slot: int, a: int, work: Recursion, tabl
         if b == last_node:
             path[step] = np.argmax(work.scores[step, :places])
         else:
-            slot = (first_slot + step) % chain.start.shape[0]
-            path[step] = best_predecessor(chain, slot, work.scores, step, tables.nodes.place[b])
+            slot = slot_of(person, step)
+            path[step] = best_predecessor(person.chain, slot, work.scores, step, tables.nodes.place[b])
         while step - 1 > tables.nodes.time[a]:
             step -= 1
-            slot = (first_slot + step) % chain.start.shape[0]
-            path[step] = best_predecessor(chain, slot, work.scores, step, path[step + 1])
+            slot = slot_of(person, step)
+            path[step] = best_predecessor(person.chain, slot, work.scores, step, path[step + 1])
 
 
 @jit
-def _back_from(chain: ChainView, first_slot: int, hits: NDArray[np.bool_], b: int, tables: HitTables) -> None:
+def _back_from(person: LocalChain, b: int, tables: HitTables) -> None:
     """``backward[b]``: pull node ``b`` back through every earlier step."""
-    places = hits.shape[1]
+    places = tables.node_of.shape[1]
     step = tables.nodes.time[b] - 1
     scale = 0.0
     after = np.ones(places)
@@ -172,7 +173,7 @@ def _back_from(chain: ChainView, first_slot: int, hits: NDArray[np.bool_], b: in
     at_end = tables.nodes.place[b] < 0
     while step >= 0:
         if not at_end:
-            retreat(chain, (first_slot + step) % chain.start.shape[0], after, before)
+            retreat(person.chain, slot_of(person, step), after, before)
         at_end = False
         top = before.max()
         if top == 0.0:
@@ -181,15 +182,13 @@ def _back_from(chain: ChainView, first_slot: int, hits: NDArray[np.bool_], b: in
         for x in range(places):
             before[x] /= top
             tables.backward[b, step, x] = before[x]
-            after[x] = 0.0 if hits[step, x] else before[x]
+            after[x] = 0.0 if tables.node_of[step, x] >= 0 else before[x]
         tables.backward_scale[b, step] = scale
         step -= 1
 
 
 @jit
-def hit_tables(
-    chain: ChainView, start: NDArray[np.float64], first_slot: int, hits: NDArray[np.bool_]
-) -> HitTables:
+def hit_tables(person: LocalChain, hits: NDArray[np.bool_]) -> HitTables:
     """All tables of one person and schedule; ``hits`` (T, K) says where a hit is possible."""
     steps, places = hits.shape
     nodes = find_nodes(hits)
@@ -207,10 +206,10 @@ def hit_tables(
     )
     work = new_recursion(steps, places)
     for a in range(count - 1):
-        _from_node(chain, start, first_slot, hits, a, work, tables)
-        _paths_from(chain, first_slot, a, work, tables)
+        _from_node(person, a, work, tables)
+        _paths_from(person, a, work, tables)
     for b in range(1, count):
-        _back_from(chain, first_slot, hits, b, tables)
+        _back_from(person, b, tables)
     return tables
 
 

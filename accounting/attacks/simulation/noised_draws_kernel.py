@@ -7,6 +7,8 @@ two attacks on the same draws: the most likely path, and the most likely place o
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -26,12 +28,12 @@ from accounting.attacks.simulation.noised_steps_kernel import (
     publish_trace,
     relative_likelihoods,
 )
-from accounting.attacks.simulation.random_draws_kernel import Walker, new_stream, walk
-from accounting.hmm.forward_viterbi import POSSIBLE
+from accounting.attacks.simulation.random_draws_kernel import Draws, Walker, new_stream, walk
+from accounting.hmm.forward_viterbi import POSSIBLE, Observed
+from accounting.hmm.local_chain_kernel import LocalChain
 from accounting.hmm.posterior import likeliest_places
 from accounting.hmm.trace_decoding import decode_trace, new_decode_work
-from models.numerics.jit import jit
-from models.priors.chain import ChainView
+from models.numerics.jit import inline, jit
 
 MAP, MARGINAL = 0, 1
 """Rows of the results."""
@@ -46,100 +48,90 @@ def wrong_steps(guess: NDArray[np.int32], trace: NDArray[np.int32]) -> int:
     return wrong
 
 
+class Simulation(NamedTuple):
+    """One person's trajectories and what is published of them; places are the person's own, ``0..K-1``."""
+
+    walker: Walker
+    steps: ReleasedSteps
+    labels: NDArray[np.int32]  # (T, K) outcome of each place
+    person: LocalChain
+    smallest: float  # positive entry of the person's matrices
+
+
+class TraceWork(NamedTuple):
+    """Scratch of one simulated trace: the truth, what is seen of it, and the guess."""
+
+    trace: NDArray[np.int32]  # (T,)
+    outcome: NDArray[np.int32]  # (T,)
+    log_likelihood: NDArray[np.float64]  # (T, O)
+    observed: Observed
+    forward: NDArray[np.float64]  # (T, K)
+    guess: NDArray[np.int32]  # (T,)
+
+
 @jit
-def _see(
-    walker: Walker,
-    first_slot: int,
-    steps: ReleasedSteps,
-    labels: NDArray[np.int32],
-    stream: NDArray[np.uint64],
-    trace: NDArray[np.int32],
-    outcome: NDArray[np.int32],
-    log_likelihood: NDArray[np.float64],
-) -> None:
+def new_trace_work(labels: NDArray[np.int32], steps: ReleasedSteps) -> TraceWork:
+    """Scratch for traces of as many steps as ``labels`` (T, K) has."""
+    count = labels.shape[0]
+    log_likelihood = np.empty((count, steps.counted.shape[1]))
+    trace, outcome, guess = np.empty((3, count), np.int32)
+    observed = Observed(labels, np.empty_like(log_likelihood))
+    return TraceWork(trace, outcome, log_likelihood, observed, np.empty(labels.shape), guess)
+
+
+@inline
+def _simulate(simulation: Simulation, stream: NDArray[np.uint64], seen: TraceWork) -> None:
     """One trajectory and what is published about it."""
-    walk(walker, first_slot, stream, trace)
-    for step in range(trace.size):
-        outcome[step] = labels[step, trace[step]]
-    publish_trace(steps, outcome, stream, log_likelihood)
+    walk(simulation.walker, stream, seen.trace)
+    for step in range(seen.trace.size):
+        seen.outcome[step] = simulation.labels[step, seen.trace[step]]
+    publish_trace(simulation.steps, seen.outcome, stream, seen.log_likelihood)
 
 
 @jit
 def graph_successes(
-    walker: Walker,
-    first_slot: int,
-    steps: ReleasedSteps,
-    labels: NDArray[np.int32],
-    tables: HitTables,
-    walks: WalkTables,
-    chain: ChainView,
-    start: NDArray[np.float64],
-    mistakes: int,
-    seed: int,
-    block: int,
-    draws: int,
+    simulation: Simulation, tables: HitTables, walks: WalkTables, mistakes: int, draws: Draws
 ) -> NDArray[np.int64]:
-    """Successes (2,) of both attacks in ``draws`` simulated traces, decoded on the graph of hits.
+    """Successes (2,) of both attacks in simulated traces, decoded on the graph of hits.
 
     Marginals of the few traces whose sums might leave the number range are taken step by step.
     """
-    count, places = labels.shape
-    stream = new_stream(seed, block)
+    stream = new_stream(draws)
     successes = np.zeros(2, np.int64)
-    work = new_graph_work(tables.nodes.time.size, places)
-    forward = np.empty((count, places))
-    log_likelihood = np.empty((count, steps.counted.shape[1]))
-    likelihood = np.empty_like(log_likelihood)
-    trace, outcome, guess = np.empty((3, count), np.int32)
-    for _ in range(draws):
-        _see(walker, first_slot, steps, labels, stream, trace, outcome, log_likelihood)
-        swing = weigh_nodes(tables, labels, log_likelihood, work)
+    labels, person = simulation.labels, simulation.person
+    work = new_graph_work(tables.nodes.time.size, labels.shape[1])
+    seen = new_trace_work(labels, simulation.steps)
+    for _ in range(draws.number):
+        _simulate(simulation, stream, seen)
+        swing = weigh_nodes(tables, labels, seen.log_likelihood, work)
         best_walk(tables, work)
-        trace_walk(tables, work, guess)
-        successes[MAP] += wrong_steps(guess, trace) <= mistakes
+        trace_walk(tables, work, seen.guess)
+        successes[MAP] += wrong_steps(seen.guess, seen.trace) <= mistakes
         if walks.is_safe and swing < SAFE_SWING:
             sum_walks(walks, work)
-            likeliest_graph(tables, walks, work, guess)
+            likeliest_graph(tables, walks, work, seen.guess)
         else:
-            relative_likelihoods(log_likelihood, steps.outcomes, likelihood)
-            likeliest_places(chain, start, first_slot, labels, likelihood, forward, guess)
-        successes[MARGINAL] += wrong_steps(guess, trace) <= mistakes
+            relative_likelihoods(seen.log_likelihood, simulation.steps.outcomes, seen.observed.likelihood)
+            likeliest_places(person, seen.observed, seen.forward, seen.guess)
+        successes[MARGINAL] += wrong_steps(seen.guess, seen.trace) <= mistakes
     return successes
 
 
 @jit
-def stepwise_successes(
-    walker: Walker,
-    chain: ChainView,
-    start: NDArray[np.float64],
-    first_slot: int,
-    smallest: float,
-    steps: ReleasedSteps,
-    labels: NDArray[np.int32],
-    mistakes: int,
-    seed: int,
-    block: int,
-    draws: int,
-) -> NDArray[np.int64]:
-    """Successes (2,) of both attacks in ``draws`` simulated traces, decoded step by step.
-
-    ``chain.places`` must be ``0..K-1``: ``labels`` (T, K) are those of the own places.
-    """
-    count, places = labels.shape
-    stream = new_stream(seed, block)
+def stepwise_successes(simulation: Simulation, mistakes: int, draws: Draws) -> NDArray[np.int64]:
+    """Successes (2,) of both attacks in simulated traces, decoded step by step."""
+    stream = new_stream(draws)
     successes = np.zeros(2, np.int64)
-    work = new_decode_work(count, places)
-    forward = np.empty((count, places))
-    log_likelihood = np.empty((count, steps.counted.shape[1]))
-    likelihood = np.empty_like(log_likelihood)
-    trace, outcome, guess = np.empty((3, count), np.int32)
-    for _ in range(draws):
-        _see(walker, first_slot, steps, labels, stream, trace, outcome, log_likelihood)
-        relative_likelihoods(log_likelihood, steps.outcomes, likelihood)
-        found = decode_trace(chain, start, first_slot, smallest, labels, likelihood, work, guess)
+    labels, person = simulation.labels, simulation.person
+    work = new_decode_work(labels.shape[0], labels.shape[1])
+    seen = new_trace_work(labels, simulation.steps)
+    for _ in range(draws.number):
+        _simulate(simulation, stream, seen)
+        relative_likelihoods(seen.log_likelihood, simulation.steps.outcomes, seen.observed.likelihood)
+        found = decode_trace(person, simulation.smallest, seen.observed, work, seen.guess)
         if found.status == POSSIBLE:
-            successes[MAP] += wrong_steps(guess, trace) <= mistakes
+            successes[MAP] += wrong_steps(seen.guess, seen.trace) <= mistakes
             # Where this underflows the most likely path stays the guess.
-            likeliest_places(chain, start, first_slot, labels, likelihood, forward, guess)
-            successes[MARGINAL] += wrong_steps(guess, trace) <= mistakes
+            likeliest_places(person, seen.observed, seen.forward, seen.guess)
+            successes[MARGINAL] += wrong_steps(seen.guess, seen.trace) <= mistakes
     return successes

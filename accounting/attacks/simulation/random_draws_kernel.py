@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from accounting.hmm.local_chain_kernel import LocalChain
 from models.numerics.jit import jit
 from models.priors.chain import ChainView
 
@@ -39,7 +40,16 @@ class Walker(NamedTuple):
 
     places: int
     slots: int
+    first_slot: int
     tables: AliasTables
+
+
+class Draws(NamedTuple):
+    """Which draws: ``number`` of them from the stream that ``seed`` and ``block`` name."""
+
+    seed: int
+    block: int
+    number: int
 
 
 @jit
@@ -51,10 +61,10 @@ def _mix(state: np.uint64) -> np.uint64:
 
 
 @jit
-def new_stream(seed: int, block: int) -> NDArray[np.uint64]:
+def new_stream(draws: Draws) -> NDArray[np.uint64]:
     """The stream (1,) of one block of draws: blocks can be drawn in any order, by any thread."""
     stream = np.empty(1, np.uint64)
-    stream[0] = _mix(_mix(np.uint64(seed) + _GOLDEN) + np.uint64(block) * _GOLDEN)
+    stream[0] = _mix(_mix(np.uint64(draws.seed) + _GOLDEN) + np.uint64(draws.block) * _GOLDEN)
     return stream
 
 
@@ -134,14 +144,15 @@ def _count_rows(chain: ChainView) -> NDArray[np.int64]:
 
 
 @jit
-def new_walker(chain: ChainView, start: NDArray[np.float64]) -> Walker:
-    """Alias tables of a person's start (K,) and rows, turned around from the columns."""
+def new_walker(person: LocalChain) -> Walker:
+    """Alias tables of a person's start and rows, turned around from the columns."""
+    chain = person.chain
     slots, places = chain.start.shape
     first = _count_rows(chain)
     value = np.empty(first[-1], np.int64)
     weight = np.empty(first[-1])
     value[:places] = np.arange(places)
-    weight[:places] = start
+    weight[:places] = person.start
     filled = first.copy()
     for slot in range(slots):
         for y in range(places):
@@ -150,15 +161,15 @@ def new_walker(chain: ChainView, start: NDArray[np.float64]) -> Walker:
                 value[filled[law]] = y
                 weight[filled[law]] = chain.value[j]
                 filled[law] += 1
-    return Walker(places, slots, alias_tables(first, value, weight))
+    return Walker(places, slots, person.first_slot, alias_tables(first, value, weight))
 
 
 @jit
-def walk(walker: Walker, first_slot: int, stream: NDArray[np.uint64], trace: NDArray[np.int32]) -> None:
+def walk(walker: Walker, stream: NDArray[np.uint64], trace: NDArray[np.int32]) -> None:
     """One trajectory into ``trace`` (T,)."""
     place = draw(walker.tables, 0, stream)
     trace[0] = place
     for step in range(1, trace.size):
-        slot = (first_slot + step - 1) % walker.slots
+        slot = (walker.first_slot + step - 1) % walker.slots
         place = draw(walker.tables, 1 + slot * walker.places + place, stream)
         trace[step] = place

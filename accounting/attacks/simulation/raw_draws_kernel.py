@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accounting.attacks.simulation.hit_tables_kernel import HitTables
-from accounting.attacks.simulation.random_draws_kernel import Walker, new_stream, walk
+from accounting.attacks.simulation.random_draws_kernel import Draws, Walker, new_stream, walk
 from models.numerics.jit import jit
 
 
@@ -37,25 +37,17 @@ def mistakes_of_trace(tables: HitTables, guess: NDArray[np.int32], trace: NDArra
 
 @jit
 def raw_successes(
-    walker: Walker,
-    first_slot: int,
-    tables: HitTables,
-    guesses: NDArray[np.int32],
-    mistakes: int,
-    seed: int,
-    block: int,
-    draws: int,
+    walker: Walker, tables: HitTables, guesses: NDArray[np.int32], mistakes: int, draws: Draws
 ) -> NDArray[np.int64]:
-    """Of ``draws`` simulated trajectories, how many each attack gets within ``s`` mistakes; (attacks,).
+    """Of the simulated trajectories, how many each attack gets within ``s`` mistakes; (attacks,).
 
-    ``guesses[attack, a, b, t]`` as in :class:`~accounting.attacks.simulation.hit_tables_kernel.HitTables`;
-    ``seed`` and ``block`` name the stream.
+    ``guesses[attack, a, b, t]`` as in :class:`~accounting.attacks.simulation.hit_tables_kernel.HitTables`.
     """
-    stream = new_stream(seed, block)
+    stream = new_stream(draws)
     successes = np.zeros(guesses.shape[0], np.int64)
     trace = np.empty(tables.node_of.shape[0], np.int32)
-    for _ in range(draws):
-        walk(walker, first_slot, stream, trace)
+    for _ in range(draws.number):
+        walk(walker, stream, trace)
         for attack in range(guesses.shape[0]):
             successes[attack] += mistakes_of_trace(tables, guesses[attack], trace) <= mistakes
     return successes

@@ -2,24 +2,38 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
-from accounting.attacks.simulation.noised_draws_kernel import MAP, MARGINAL, wrong_steps
+from accounting.attacks.simulation.noised_draws_kernel import MAP, MARGINAL, new_trace_work, wrong_steps
 from accounting.attacks.simulation.noised_steps_kernel import (
     ReleasedSteps,
     publish_trace,
     relative_likelihoods,
 )
-from accounting.attacks.simulation.random_draws_kernel import new_stream
+from accounting.attacks.simulation.random_draws_kernel import Draws, new_stream
 from accounting.hmm.forward_viterbi import POSSIBLE
+from accounting.hmm.local_chain_kernel import LocalChain
 from accounting.hmm.posterior import likeliest_places
 from accounting.hmm.trace_decoding import decode_trace, new_decode_work
 from models.numerics.jit import jit
-from models.priors.chain import ChainView
 
 IMPOSSIBLE = 2
 """Third number of a replay, after the successes of MAP and MARGINAL: draws the prior excludes."""
+
+
+class Recording(NamedTuple):
+    """One recorded trace and what is published of it; places are the person's own, ``0..K-1``."""
+
+    person: LocalChain
+    smallest: float  # positive entry of the person's matrices
+    steps: ReleasedSteps
+    labels: NDArray[np.int32]  # (T, K) outcome of each place
+    trace: NDArray[np.int32]  # (T,), -1 where it is none of the own places
+    outcome: NDArray[np.int32]  # (T,) what it leads to
+    blind: NDArray[np.int32]  # (2, T) guesses of both attacks without observations
 
 
 @jit
@@ -35,49 +49,29 @@ def _nothing_fits(log_likelihood: NDArray[np.float64], labels: NDArray[np.int32]
 
 
 @jit
-def replay_successes(
-    chain: ChainView,
-    start: NDArray[np.float64],
-    first_slot: int,
-    smallest: float,
-    steps: ReleasedSteps,
-    labels: NDArray[np.int32],
-    outcome: NDArray[np.int32],
-    trace: NDArray[np.int32],
-    blind: NDArray[np.int32],
-    mistakes: int,
-    seed: int,
-    block: int,
-    draws: int,
-) -> NDArray[np.int64]:
-    """Successes of MAP and marginals in ``draws`` draws of the noise, and how many draws were impossible;
-    (3,).
+def replay_successes(recording: Recording, mistakes: int, draws: Draws) -> NDArray[np.int64]:
+    """Successes of MAP and marginals in draws of the noise, and how many draws were impossible; (3,).
 
-    ``chain.places`` must be ``0..K-1`` with ``labels`` (T, K). The truth is ``trace`` (T,), -1 where it is
-    none of the own places, and ``outcome`` (T,) what it leads to. ``blind`` (2, T) are the guesses of both
-    attacks without observations, made where these are impossible.
+    Where observations are impossible the attacks make their guesses without any.
     """
-    count, places = labels.shape
-    stream = new_stream(seed, block)
+    person, labels, truth = recording.person, recording.labels, recording.trace
+    stream = new_stream(draws)
     successes = np.zeros(3, np.int64)
-    work = new_decode_work(count, places)
-    forward = np.empty((count, places))
-    log_likelihood = np.empty((count, steps.counted.shape[1]))
-    likelihood = np.empty_like(log_likelihood)
-    guess = np.empty(count, np.int32)
-    for _ in range(draws):
-        publish_trace(steps, outcome, stream, log_likelihood)
-        relative_likelihoods(log_likelihood, steps.outcomes, likelihood)
-        if _nothing_fits(log_likelihood, labels):
+    work = new_decode_work(labels.shape[0], labels.shape[1])
+    seen = new_trace_work(labels, recording.steps)
+    for _ in range(draws.number):
+        publish_trace(recording.steps, recording.outcome, stream, seen.log_likelihood)
+        relative_likelihoods(seen.log_likelihood, recording.steps.outcomes, seen.observed.likelihood)
+        if _nothing_fits(seen.log_likelihood, labels):
             status = 0
         else:
-            status = decode_trace(chain, start, first_slot, smallest, labels, likelihood, work, guess).status
+            status = decode_trace(person, recording.smallest, seen.observed, work, seen.guess).status
         if status != POSSIBLE:
             successes[IMPOSSIBLE] += 1
-            successes[MAP] += wrong_steps(blind[MAP], trace) <= mistakes
-            successes[MARGINAL] += wrong_steps(blind[MARGINAL], trace) <= mistakes
+            successes[MAP] += wrong_steps(recording.blind[MAP], truth) <= mistakes
+            successes[MARGINAL] += wrong_steps(recording.blind[MARGINAL], truth) <= mistakes
             continue
-        successes[MAP] += wrong_steps(guess, trace) <= mistakes
-        likeliest_places(chain, start, first_slot, labels, likelihood, forward, guess)
-        successes[MARGINAL] += wrong_steps(guess, trace) <= mistakes
+        successes[MAP] += wrong_steps(seen.guess, truth) <= mistakes
+        likeliest_places(person, seen.observed, seen.forward, seen.guess)
+        successes[MARGINAL] += wrong_steps(seen.guess, truth) <= mistakes
     return successes

@@ -9,11 +9,13 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from accounting.attacks.simulation.random_draws_kernel import Draws
+
 DRAWS_PER_BLOCK = 4096
 """Draws that share one stream. Part of what a seed means: another number gives other draws."""
 
 Kernel = Callable[..., NDArray[np.int64]]
-"""``kernel(*arguments, seed, block, draws)``: successes per attack; compiled without the interpreter lock."""
+"""``kernel(*arguments, draws)``: successes per attack; compiled without the interpreter lock."""
 
 
 def count_successes(
@@ -23,8 +25,8 @@ def count_successes(
     blocks = range((draws + DRAWS_PER_BLOCK - 1) // DRAWS_PER_BLOCK)
     sizes = [min(DRAWS_PER_BLOCK, draws - block * DRAWS_PER_BLOCK) for block in blocks]
     if len(blocks) == 1:
-        return kernel(*arguments, seed, 0, draws)
+        return kernel(*arguments, Draws(seed, 0, draws))
     with ThreadPoolExecutor(numba.get_num_threads()) as threads:
-        counts = threads.map(lambda block: kernel(*arguments, seed, block, sizes[block]), blocks)
+        counts = threads.map(lambda block: kernel(*arguments, Draws(seed, block, sizes[block])), blocks)
         total: NDArray[np.int64] = np.sum(list(counts), axis=0)
     return total

@@ -9,7 +9,13 @@ from numpy.typing import NDArray
 
 from accounting.exceptions import HorizonError, ImpossibleObservationError
 from accounting.hmm.forward_viterbi import POSSIBLE
-from accounting.hmm.populations.population_decoding import DecodedArrays, decode_people, smallest_entries
+from accounting.hmm.populations.population_decoding import (
+    DecodedArrays,
+    Observations,
+    People,
+    decode_people,
+    smallest_entries,
+)
 from models.priors import Population
 
 
@@ -40,8 +46,8 @@ def decode_population(
     decoded = DecodedArrays(
         np.empty(people, np.int32), np.empty(people), np.empty(people), np.empty((people, steps), np.int32)
     )
-    arrays = population.arrays
-    decode_people(arrays, smallest_entries(arrays), first_slot, labels, likelihood, decoded)
+    observed = People(population.arrays, smallest_entries(population.arrays), first_slot)
+    decode_people(observed, Observations(labels, likelihood), decoded)
     wrong = np.flatnonzero(decoded.status != POSSIBLE)
     if wrong.size:
         raise impossible(population.people[wrong[0]], int(decoded.status[wrong[0]]))

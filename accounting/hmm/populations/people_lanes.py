@@ -8,7 +8,7 @@ stay in registers. Nothing runs across lanes, so nobody's bits depend on who the
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from llvmlite import ir  # type: ignore[import-untyped]
@@ -33,6 +33,14 @@ COLUMNS = 4
 """Columns done at a time."""
 
 
+class PeopleScale(NamedTuple):
+    """What one step's conditioning divided each person's numbers by, and the smallest number there was."""
+
+    total: NDArray[np.float64]  # (people,)
+    best: NDArray[np.float64]  # (people,)
+    lowest: NDArray[np.float64]  # (people,), 0 after an underflow
+
+
 def _registers(builder: Any, count: int, first: Any = ZEROS) -> list[Any]:
     """Accumulators, set here as well as where they are allocated: this may stand in a loop."""
     registers = [cgutils.alloca_once_value(builder, first) for _ in range(count)]
@@ -45,13 +53,18 @@ def _accumulate(builder: Any, register: Any, combine: Any, vector: Any) -> None:
     builder.store(combine(builder, vector, builder.load(register)), register)
 
 
+def _pointers(context: Any, builder: Any, signature: Any, args: Any) -> list[Any]:
+    """Pointers to the first entries of the arrays that the first argument is a tuple of."""
+    arrays = cgutils.unpack_tuple(builder, args[0])
+    return data_of(context, builder, list(signature.args[0].types), arrays)
+
+
 def _move_code(columns_at_once: int) -> Any:
     """Code for that many columns from ``first_column`` on and eight people from ``first_person`` on."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        pointers = data_of(context, builder, signature.args[:5], args[:5])
-        matrix, belief, score, new_belief, new_score = pointers
-        first_column, first_person, places, people = args[5:]
+        matrix, belief, score, new_belief, new_score = _pointers(context, builder, signature, args)
+        first_column, first_person, places, people = cgutils.unpack_tuple(builder, args[1])
         columns = [builder.add(first_column, whole(k)) for k in range(columns_at_once)]
         sums, tops = _registers(builder, columns_at_once), _registers(builder, columns_at_once)
         with cgutils.for_range(builder, places) as loop:
@@ -75,20 +88,8 @@ def _move_code(columns_at_once: int) -> Any:
 def _move_intrinsic(columns_at_once: int) -> Any:
     generate = _move_code(columns_at_once)
 
-    def move(
-        typing_context: Any,
-        matrix: Any,
-        belief: Any,
-        score: Any,
-        new_belief: Any,
-        new_score: Any,
-        first_column: Any,
-        first_person: Any,
-        places: Any,
-        people: Any,
-    ) -> Any:
-        arrays = (matrix, belief, score, new_belief, new_score)
-        return types.void(*arrays, *[types.intp] * 4), generate
+    def move(typing_context: Any, arrays: Any, where: Any) -> Any:
+        return types.void(arrays, where), generate
 
     return intrinsic(move)
 
@@ -104,9 +105,8 @@ def _note_least(builder: Any, lowest: Any, is_possible: Any, vectors: Sequence[A
 
 
 def _condition_code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-    pointers = data_of(context, builder, signature.args[:7], args[:7])
-    labels, weights, belief, score, total, best, lowest = pointers
-    first_person, places, people = args[7:]
+    labels, weights, belief, score, total, best, lowest = _pointers(context, builder, signature, args)
+    first_person, places, people = cgutils.unpack_tuple(builder, args[1])
     sums, tops = _registers(builder, 2)
     (least,) = _registers(builder, 1, INFINITIES)
     with cgutils.for_range(builder, places) as loop:
@@ -139,21 +139,8 @@ def _condition_code(context: Any, builder: Any, signature: Any, args: Any) -> An
     return context.get_dummy_value()
 
 
-def _condition(
-    typing_context: Any,
-    labels: Any,
-    weights: Any,
-    belief: Any,
-    score: Any,
-    total: Any,
-    best: Any,
-    lowest: Any,
-    first_person: Any,
-    places: Any,
-    people: Any,
-) -> Any:
-    arrays = (labels, weights, belief, score, total, best, lowest)
-    return types.void(*arrays, *[types.intp] * 3), _condition_code
+def _condition(typing_context: Any, arrays: Any, where: Any) -> Any:
+    return types.void(arrays, where), _condition_code
 
 
 _condition_eight = intrinsic(_condition)
@@ -174,11 +161,12 @@ def move_people(
     """
     places, people = belief.shape
     whole_columns = places - places % COLUMNS
+    arrays = (columns, belief, score, new_belief, new_score)
     for i in range(0, people, LANES):  # the beliefs of eight people stay in the first-level cache
         for y in range(0, whole_columns, COLUMNS):
-            _move_columns(columns, belief, score, new_belief, new_score, y, i, places, people)
+            _move_columns(arrays, (y, i, places, people))
         for y in range(whole_columns, places):
-            _move_column(columns, belief, score, new_belief, new_score, y, i, places, people)
+            _move_column(arrays, (y, i, places, people))
 
 
 @jit
@@ -187,16 +175,14 @@ def condition_people(
     weights: NDArray[np.float64],
     belief: NDArray[np.float64],
     score: NDArray[np.float64],
-    total: NDArray[np.float64],
-    best: NDArray[np.float64],
-    lowest: NDArray[np.float64],
+    scale: PeopleScale,
 ) -> None:
-    """Weigh ``belief`` and ``score`` (K, people) and divide them by their ``total`` and ``best`` (people,).
+    """Weigh ``belief`` and ``score`` (K, people) and divide them by their total and best.
 
     ``labels`` (K,) is the outcome of each place, ``weights`` (O, people) the likelihood of each outcome.
     Where total or best is zero the observation is impossible, and what is left of that person is NaN.
-    ``lowest`` (people,) becomes the smallest number there was, 0 after an underflow.
     """
     places, people = belief.shape
+    arrays = (labels, weights, belief, score, scale.total, scale.best, scale.lowest)
     for i in range(0, people, LANES):
-        _condition_eight(labels, weights, belief, score, total, best, lowest, i, places, people)
+        _condition_eight(arrays, (i, places, people))

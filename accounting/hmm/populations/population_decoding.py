@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from accounting.hmm.forward_viterbi import (
     POSSIBLE,
     SAFE_PRODUCT,
+    Observed,
     Recursion,
     Scale,
     condition,
@@ -26,6 +27,7 @@ from accounting.hmm.forward_viterbi import (
     predict_sparse,
     smallest_entry,
 )
+from accounting.hmm.local_chain_kernel import LocalChain
 from accounting.hmm.place_lanes import WIDTH
 from accounting.hmm.small_chains import LaneWork, filter_small_step, is_small
 from accounting.hmm.trace_decoding import DecodeWork, decode_trace, new_decode_work
@@ -34,6 +36,21 @@ from models.priors.chain import ChainView, PopulationArrays, inlined_chain_view
 
 PEOPLE_PER_BLOCK = 64
 """People a thread visits with one set of scratch arrays."""
+
+
+class People(NamedTuple):
+    """Who was observed: their chains, each one's smallest probability, and the slot of the first step."""
+
+    arrays: PopulationArrays
+    smallest: NDArray[np.float64]  # (N,)
+    first_slot: int
+
+
+class Observations(NamedTuple):
+    """What was observed of everybody: outcomes are the same for all, their likelihoods each person's own."""
+
+    labels: NDArray[np.int32]  # (T, M) outcome of each location
+    likelihood: NDArray[np.float64]  # (N, T, O)
 
 
 class DecodedArrays(NamedTuple):
@@ -57,6 +74,22 @@ class FilterArrays(NamedTuple):
     log_path: NDArray[np.float64]  # (N,)
     status: NDArray[np.int32]  # (N,) POSSIBLE or the first impossible step
     is_exact: NDArray[np.bool_]  # (N,) False once underflow may have hidden a path: decode anew
+
+
+@inline
+def local_chain(people: People, person: int) -> LocalChain:
+    """One person's chain from their own start or the (cyclo-)stationary distribution of the first slot."""
+    return LocalChain(
+        inlined_chain_view(people.arrays, person),
+        start_of(people.arrays, person, people.first_slot),
+        people.first_slot,
+    )
+
+
+@inline
+def observed_of(observations: Observations, person: int) -> Observed:
+    """What was observed of one person."""
+    return Observed(observations.labels, observations.likelihood[person])
 
 
 @inline
@@ -101,24 +134,13 @@ def _fill_smallest(begin: int, end: int, smallest: NDArray[np.float64], populati
 
 @inline
 def _decode_person(
-    population: PopulationArrays,
-    person: int,
-    smallest: float,
-    first_slot: int,
-    labels: NDArray[np.int32],
-    likelihood: NDArray[np.float64],
-    work: DecodeWork,
-    decoded: DecodedArrays,
+    people: People, person: int, observations: Observations, work: DecodeWork, decoded: DecodedArrays
 ) -> None:
     """Decode one person's trace into their row of ``decoded``; scratch as wide as the most places."""
-    chain = inlined_chain_view(population, person)
     found = decode_trace(
-        chain,
-        start_of(population, person, first_slot),
-        first_slot,
-        smallest,
-        labels,
-        likelihood,
+        local_chain(people, person),
+        people.smallest[person],
+        observed_of(observations, person),
         work,
         decoded.path[person],
     )
@@ -129,46 +151,35 @@ def _decode_person(
 
 @jit
 def _decode_block(
-    population: PopulationArrays,
-    block: int,
-    most: int,
-    smallest: NDArray[np.float64],
-    first_slot: int,
-    labels: NDArray[np.int32],
-    likelihood: NDArray[np.float64],
-    decoded: DecodedArrays,
+    people: People, block: int, most: int, observations: Observations, decoded: DecodedArrays
 ) -> None:
     """The traces of one block of people; ``most`` places has the person who has most."""
-    work = new_decode_work(labels.shape[0], most)
+    work = new_decode_work(observations.labels.shape[0], most)
     first = block * PEOPLE_PER_BLOCK
-    for i in range(first, min(population.slots.size, first + PEOPLE_PER_BLOCK)):
-        _decode_person(population, i, smallest[i], first_slot, labels, likelihood[i], work, decoded)
+    for i in range(first, min(people.smallest.size, first + PEOPLE_PER_BLOCK)):
+        _decode_person(people, i, observations, work, decoded)
 
 
-@pjit(lambda population, *_: block_count(population))
+@pjit(lambda people, *_: block_count(people.arrays))
 def decode_people(
-    begin: int,
-    end: int,
-    population: PopulationArrays,
-    smallest: NDArray[np.float64],
-    first_slot: int,
-    labels: NDArray[np.int32],
-    likelihood: NDArray[np.float64],
-    decoded: DecodedArrays,
+    begin: int, end: int, people: People, observations: Observations, decoded: DecodedArrays
 ) -> None:
-    """Every person's whole trace in one visit to their matrix.
-
-    ``labels`` (T, M): the outcome of each location; ``likelihood`` (N, T, O): of each outcome, per person.
-    """
-    most = largest_place_count(population)
+    """Every person's whole trace in one visit to their matrix."""
+    most = largest_place_count(people.arrays)
     for block in range(begin, end):
-        _decode_block(population, block, most, smallest, first_slot, labels, likelihood, decoded)
+        _decode_block(people, block, most, observations, decoded)
+
+
+@inline
+def own_places(people: People, person: int) -> slice:
+    """Where a person's places stand among everybody's."""
+    return slice(people.arrays.places_start[person], people.arrays.places_start[person + 1])
 
 
 @jit
-def _begin_person(population: PopulationArrays, person: int, first_slot: int, state: FilterArrays) -> None:
-    own = slice(population.places_start[person], population.places_start[person + 1])
-    state.belief[own] = start_of(population, person, first_slot)
+def _begin_person(people: People, person: int, state: FilterArrays) -> None:
+    own = own_places(people, person)
+    state.belief[own] = start_of(people.arrays, person, people.first_slot)
     state.score[own] = state.belief[own]
     state.log_likelihood[person] = 0.0
     state.log_path[person] = 0.0
@@ -176,21 +187,18 @@ def _begin_person(population: PopulationArrays, person: int, first_slot: int, st
     state.is_exact[person] = True
 
 
-@pjit(lambda population, *_: population.slots.size, least=1024)
-def begin_filter(
-    begin: int, end: int, population: PopulationArrays, first_slot: int, state: FilterArrays
-) -> None:
+@pjit(lambda people, *_: people.smallest.size, least=1024)
+def begin_filter(begin: int, end: int, people: People, state: FilterArrays) -> None:
     """Set belief and score to everybody's start, before the first observation."""
     for person in range(begin, end):
-        _begin_person(population, person, first_slot, state)
+        _begin_person(people, person, state)
 
 
 @jit
 def _move_person(
     chain: ChainView,
     slot: int,
-    labels: NDArray[np.int32],
-    likelihood: NDArray[np.float64],
+    observed: Observed,
     belief: NDArray[np.float64],
     score: NDArray[np.float64],
     work: Recursion,
@@ -204,7 +212,7 @@ def _move_person(
         predict_full(chain, slot, work, 0)
     elif slot >= 0:
         predict_sparse(chain, slot, work, 0)
-    scale = condition(chain.places, labels, likelihood, 0, work)
+    scale = condition(chain.places, observed, 0, work)
     if scale.total > 0.0:
         for x in range(places):
             belief[x] = work.belief[x]
@@ -216,8 +224,7 @@ def _move_person(
 def _move_small_person(
     chain: ChainView,
     slot: int,
-    labels: NDArray[np.int32],
-    likelihood: NDArray[np.float64],
+    observed: Observed,
     belief: NDArray[np.float64],
     score: NDArray[np.float64],
     work: LaneWork,
@@ -227,7 +234,7 @@ def _move_small_person(
     for x in range(WIDTH):
         work.belief[x] = belief[x] if x < places else 0.0
         work.scores[0, x] = score[x] if x < places else 0.0
-    scale = filter_small_step(chain, slot, labels, likelihood, work)
+    scale = filter_small_step(chain, slot, observed, work)
     if scale.total > 0.0:
         for x in range(places):
             belief[x] = work.belief[x]
@@ -237,26 +244,18 @@ def _move_small_person(
 
 @inline
 def _filter_person(
-    population: PopulationArrays,
-    person: int,
-    smallest: float,
-    step: int,
-    first_slot: int,
-    labels: NDArray[np.int32],
-    likelihood: NDArray[np.float64],
-    work: DecodeWork,
-    state: FilterArrays,
+    people: People, person: int, step: int, observed: Observed, work: DecodeWork, state: FilterArrays
 ) -> None:
-    """One person's update by one step; ``labels`` (1, M), ``likelihood`` (1, O), ``work`` is scratch."""
-    chain = inlined_chain_view(population, person)
-    own = slice(population.places_start[person], population.places_start[person + 1])
+    """One person's update by one step; ``observed`` has this step only, ``work`` is scratch."""
+    chain = inlined_chain_view(people.arrays, person)
+    own = own_places(people, person)
     belief, score = state.belief[own], state.score[own]
-    slot = (first_slot + step - 1) % chain.start.shape[0] if step > 0 else -1
+    slot = (people.first_slot + step - 1) % chain.start.shape[0] if step > 0 else -1
     if is_small(chain):
-        scale = _move_small_person(chain, slot, labels, likelihood, belief, score, work.lanes)
+        scale = _move_small_person(chain, slot, observed, belief, score, work.lanes)
     else:
-        scale = _move_person(chain, slot, labels, likelihood, belief, score, work.recursion)
-    state.is_exact[person] &= scale.lowest * smallest >= SAFE_PRODUCT
+        scale = _move_person(chain, slot, observed, belief, score, work.recursion)
+    state.is_exact[person] &= scale.lowest * people.smallest[person] >= SAFE_PRODUCT
     if scale.total == 0.0:
         state.status[person] = step
         return
@@ -266,41 +265,25 @@ def _filter_person(
 
 @jit
 def _filter_block(
-    population: PopulationArrays,
-    block: int,
-    most: int,
-    smallest: NDArray[np.float64],
-    step: int,
-    first_slot: int,
-    labels: NDArray[np.int32],
-    likelihood: NDArray[np.float64],
-    state: FilterArrays,
+    people: People, block: int, most: int, step: int, observations: Observations, state: FilterArrays
 ) -> None:
     """One step for those of one block whose trace is still possible."""
     work = new_decode_work(1, most)
     first = block * PEOPLE_PER_BLOCK
-    for i in range(first, min(population.slots.size, first + PEOPLE_PER_BLOCK)):
+    for i in range(first, min(people.smallest.size, first + PEOPLE_PER_BLOCK)):
         if state.status[i] == POSSIBLE:
-            _filter_person(population, i, smallest[i], step, first_slot, labels, likelihood[i], work, state)
+            _filter_person(people, i, step, observed_of(observations, i), work, state)
 
 
-@pjit(lambda population, *_: block_count(population))
+@pjit(lambda people, *_: block_count(people.arrays))
 def filter_people(
-    begin: int,
-    end: int,
-    population: PopulationArrays,
-    smallest: NDArray[np.float64],
-    step: int,
-    first_slot: int,
-    labels: NDArray[np.int32],
-    likelihood: NDArray[np.float64],
-    state: FilterArrays,
+    begin: int, end: int, people: People, step: int, observations: Observations, state: FilterArrays
 ) -> None:
     """One step for everybody whose trace is still possible.
 
-    ``step`` counts from 0 at ``first_slot``; ``labels`` (1, M), ``likelihood`` (N, 1, O). Not for people
-    whose ``is_exact`` has become False: their whole trace is decoded instead.
+    ``step`` counts from 0 at the first slot; ``observations`` have this step only. Not for people whose
+    ``is_exact`` has become False: their whole trace is decoded instead.
     """
-    most = largest_place_count(population)
+    most = largest_place_count(people.arrays)
     for block in range(begin, end):
-        _filter_block(population, block, most, smallest, step, first_slot, labels, likelihood, state)
+        _filter_block(people, block, most, step, observations, state)

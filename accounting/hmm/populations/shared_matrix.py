@@ -13,12 +13,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accounting.hmm.forward_viterbi import POSSIBLE, SAFE_PRODUCT, smallest_entry
-from accounting.hmm.populations.people_lanes import condition_people, move_people
-from accounting.hmm.populations.population_decoding import DecodedArrays
+from accounting.hmm.populations.people_lanes import PeopleScale, condition_people, move_people
+from accounting.hmm.populations.population_decoding import DecodedArrays, Observations
 from models.numerics.jit import jit, pjit
 
 BLOCK = 64
 """People in one block: their beliefs and scores for 100 places stay in the second-level cache."""
+
+
+class SharedChain(NamedTuple):
+    """One chain without a cycle for everybody: ``columns[y, x]`` moves from ``x`` to ``y``."""
+
+    columns: NDArray[np.float64]  # (K, K)
+    start: NDArray[np.float64]  # (K,)
 
 
 class BlockState(NamedTuple):
@@ -28,9 +35,7 @@ class BlockState(NamedTuple):
     next_belief: NDArray[np.float64]  # (K, BLOCK)
     scores: NDArray[np.float64]  # (T, K, BLOCK)
     weights: NDArray[np.float64]  # (O, BLOCK), one where the block is not full
-    total: NDArray[np.float64]  # (BLOCK,)
-    best: NDArray[np.float64]  # (BLOCK,)
-    lowest: NDArray[np.float64]  # (BLOCK,)
+    scale: PeopleScale
 
 
 @jit
@@ -49,37 +54,32 @@ def _trace_back(columns: NDArray[np.float64], scores: NDArray[np.float64], path:
 
 @jit
 def _decode_block(
-    columns: NDArray[np.float64],
-    start: NDArray[np.float64],
-    labels: NDArray[np.int32],
-    likelihood: NDArray[np.float64],
-    state: BlockState,
-    decoded: DecodedArrays,
-    first: int,
+    shared: SharedChain, block: Observations, state: BlockState, decoded: DecodedArrays, first: int
 ) -> None:
-    """Filter and decode the people ``first..first + likelihood.shape[0] - 1``, all in one block."""
+    """Filter and decode the people of one block, of whom ``first`` is the first."""
+    labels, likelihood = block.labels, block.likelihood
     people = likelihood.shape[0]
-    places = columns.shape[0]
+    places = shared.columns.shape[0]
     belief, spare = state.belief, state.next_belief
     decoded.status[first : first + people] = POSSIBLE
     decoded.log_likelihood[first : first + people] = 0.0
     decoded.log_path[first : first + people] = 0.0
     for y in range(places):
-        belief[y] = start[y]
-        state.scores[0, y] = start[y]
+        belief[y] = shared.start[y]
+        state.scores[0, y] = shared.start[y]
     for step in range(labels.shape[0]):
         score = state.scores[step]
         if step > 0:
-            move_people(columns, belief, state.scores[step - 1], spare, score)
+            move_people(shared.columns, belief, state.scores[step - 1], spare, score)
             belief, spare = spare, belief
         for i in range(people):
             for outcome in range(likelihood.shape[2]):
                 state.weights[outcome, i] = likelihood[i, step, outcome]
-        condition_people(labels[step], state.weights, belief, score, state.total, state.best, state.lowest)
+        condition_people(labels[step], state.weights, belief, score, state.scale)
         _note(step, people, state, decoded, first)
     for i in range(people):
         if decoded.status[first + i] == POSSIBLE:
-            _trace_back(columns, state.scores[:, :, i], decoded.path[first + i])
+            _trace_back(shared.columns, state.scores[:, :, i], decoded.path[first + i])
 
 
 @jit
@@ -88,35 +88,32 @@ def _note(step: int, people: int, state: BlockState, decoded: DecodedArrays, fir
     for i in range(people):
         if decoded.status[first + i] != POSSIBLE:
             continue
-        if state.total[i] == 0.0 or state.best[i] == 0.0:
+        if state.scale.total[i] == 0.0 or state.scale.best[i] == 0.0:
             decoded.status[first + i] = step
             decoded.log_likelihood[first + i] = -np.inf
             decoded.log_path[first + i] = -np.inf
         else:
-            decoded.log_likelihood[first + i] += np.log(state.total[i])
-            decoded.log_path[first + i] += np.log(state.best[i])
+            decoded.log_likelihood[first + i] += np.log(state.scale.total[i])
+            decoded.log_path[first + i] += np.log(state.scale.best[i])
 
 
-@pjit(lambda columns, start, labels, likelihood, *_: (likelihood.shape[0] + BLOCK - 1) // BLOCK)
+@pjit(lambda _, observations, *__: (observations.likelihood.shape[0] + BLOCK - 1) // BLOCK)
 def decode_shared(
     begin: int,
     end: int,
-    columns: NDArray[np.float64],
-    start: NDArray[np.float64],
-    labels: NDArray[np.int32],
-    likelihood: NDArray[np.float64],
+    shared: SharedChain,
+    observations: Observations,
     decoded: DecodedArrays,
     is_exact: NDArray[np.bool_],
 ) -> None:
-    """Everybody's whole trace under one matrix without a cycle.
+    """Everybody's whole trace under one matrix without a cycle; ``observations`` over its places.
 
-    ``columns`` (K, K): ``columns[y, x]`` moves from ``x`` to ``y``; ``start`` (K,); ``labels`` (T, K): the
-    outcome of each place; ``likelihood`` (N, T, O). ``is_exact`` (N,) becomes False where underflow may have
-    hidden a path.
+    ``is_exact`` (N,) becomes False where underflow may have hidden a path.
     """
+    labels, likelihood = observations.labels, observations.likelihood
     people = likelihood.shape[0]
-    places = columns.shape[0]
-    smallest = smallest_entry(columns.ravel())
+    places = shared.columns.shape[0]
+    smallest = smallest_entry(shared.columns.ravel())
     for block in range(begin, end):
         first = block * BLOCK
         last = min(people, first + BLOCK)
@@ -125,10 +122,8 @@ def decode_shared(
             np.empty((places, BLOCK)),
             np.empty((labels.shape[0], places, BLOCK)),
             np.ones((likelihood.shape[2], BLOCK)),
-            np.empty(BLOCK),
-            np.empty(BLOCK),
-            np.full(BLOCK, np.inf),
+            PeopleScale(np.empty(BLOCK), np.empty(BLOCK), np.full(BLOCK, np.inf)),
         )
-        _decode_block(columns, start, labels, likelihood[first:last], state, decoded, first)
+        _decode_block(shared, Observations(labels, likelihood[first:last]), state, decoded, first)
         for i in range(last - first):
-            is_exact[first + i] = state.lowest[i] * smallest >= SAFE_PRODUCT
+            is_exact[first + i] = state.scale.lowest[i] * smallest >= SAFE_PRODUCT

@@ -6,12 +6,6 @@ from dataclasses import dataclass
 
 from accounting.numerics import clopper_pearson
 
-MAP = "map"
-PRIOR = "prior"
-CONSTANT = "constant"
-MARGINAL = "marginal"
-EITHER = "either"
-
 
 @dataclass(frozen=True, slots=True)
 class AttackResult:
