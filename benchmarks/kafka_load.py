@@ -169,7 +169,7 @@ def latencies(deployment: OnKafka, steps: int) -> tuple[NDArray[np.float64], NDA
 
 
 def _loaded(accounts: list[Process]) -> int:
-    """People in the books of the workers, by what they say."""
+    """People in the partitions of the workers, by what they say."""
     latest: dict[int, int] = {}
     for process in accounts:
         for line in process.text.splitlines():

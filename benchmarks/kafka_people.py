@@ -135,9 +135,9 @@ def measure(config: Path, steps: int) -> list[Phase]:
     phases = []
 
     async def work() -> None:
-        book = await phase("taken over", worker._bring_to(0, steps))
+        accounts = await phase("taken over", worker._bring_to(0, steps))
         changes = await phase("read again", worker._persons.load(0, pulse.progress))
-        await phase("new priors for everybody", worker._enter(book, changes))
+        await phase("new priors for everybody", worker._enter(accounts, changes))
 
     async def phase(name: str, task: Any) -> Any:
         pulse.progress()

@@ -12,7 +12,7 @@ from accounting.exposure import Exposure
 from models.exceptions import ScheduleError
 from models.priors import MovementPrior, Population
 from models.releases import Schedule
-from stream_app.watching.habits import basis_note
+from stream_app.watching.prior_notes import basis_note
 from tallyguard.results import Table, in_100, said
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from models.releases import Schedule
 from stream_app.analysis.planning import ReleasePlan, plan_schedule
 from stream_app.setup.settings import BUDGET, Settings
 from stream_app.setup.settings_sources import settings_error
-from stream_app.watching.habits import basis_note
+from stream_app.watching.prior_notes import basis_note
 from tallyguard.results import Table, said
 
 

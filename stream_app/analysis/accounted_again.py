@@ -14,7 +14,7 @@ from accounting.settings import HorizonSettings
 from models.mechanisms import Mechanism
 from models.priors import Population
 from models.releases import SensorRegistry, SensorRelease, StepSchedule
-from stream_app.watching.habits import habits_warning
+from stream_app.watching.prior_notes import habits_warning
 from stream_app.wire.decision_messages import schedule_of
 from stream_app.wire.messages import StepDecision
 

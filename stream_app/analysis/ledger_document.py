@@ -24,7 +24,7 @@ from accounting.settings import HorizonSettings
 from models.exceptions import TallyguardError
 from models.priors import Population
 from stream_app.exceptions import SettingsError
-from stream_app.watching.habits import basis_note
+from stream_app.watching.prior_notes import basis_note
 
 Document = dict[str, object]
 _QUANTILES = (0.5, 0.9, 0.99, 1.0)

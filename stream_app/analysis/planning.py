@@ -21,7 +21,7 @@ from stream_app.setup.settings import Settings
 from stream_app.steps.plan import Plan, follow_schedule, make_plan, new_accountant
 from stream_app.steps.policy import BudgetPolicy, Decided
 from stream_app.steps.policy.people_shards import decision_shares
-from stream_app.watching.habits import basis_note, habits_warning
+from stream_app.watching.prior_notes import basis_note, habits_warning
 
 
 @dataclass(frozen=True)

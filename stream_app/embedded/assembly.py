@@ -36,8 +36,8 @@ from stream_app.steps.ticks import StepClock
 from stream_app.steps.tier_continuation import TierContinuation
 from stream_app.steps.window import StepWindow
 from stream_app.watching.events import Observer
-from stream_app.watching.habits import basis_note, habits_warning
 from stream_app.watching.people import PeopleView
+from stream_app.watching.prior_notes import basis_note, habits_warning
 from stream_app.wire.clock import Clock, SystemClock
 from stream_app.wire.decision_messages import schedule_of
 from stream_app.wire.input_format import check_file, checked_chunks

@@ -19,7 +19,7 @@ from stream_app.kafka.release.release_worker import ReleaseRules, ReleaseWorker
 from stream_app.setup.keys import load_noise_key
 from stream_app.setup.schedule_files import load_schedule, schedule_fingerprint
 from stream_app.setup.settings import Settings
-from stream_app.steps.plan import following, tiers_of
+from stream_app.steps.plan import policy_of_schedule, tiers_of
 from stream_app.steps.policy import BudgetPolicy, FixedPolicy, Policy, policy_from
 from stream_app.watching.events import Observers
 from stream_app.watching.web import PeopleBoard, StatusBoard, serve
@@ -41,7 +41,7 @@ def run_release_worker(
         known = load_schedule(schedule, deployment.vocabulary)
         _check_tiers(known, configured, deployment.topics.tiers)
         _check_first_slot(settings, known.first_slot)
-        policy = following(known, configured)
+        policy = policy_of_schedule(known, configured)
         fingerprint = schedule_fingerprint(schedule)
     pulse = Pulse()
     with watching(settings, deployment.registry.sensors) as watch:

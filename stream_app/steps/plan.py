@@ -64,7 +64,7 @@ def follow_schedule(settings: Settings, schedule: Schedule, registry: SensorRegi
     levels = TierLevels.of(settings.release.tiers, schedule.steps)
     first_slot = first_slot_of(settings, schedule)
     announced = announced_sensors(schedule)
-    return Plan(registry, announced, following(schedule, policy), first_slot, tiers, levels)
+    return Plan(registry, announced, policy_of_schedule(schedule, policy), first_slot, tiers, levels)
 
 
 def is_activations(path: Path) -> bool:
@@ -78,7 +78,7 @@ def tiers_of(schedule: Schedule, policy: FixedPolicy | BudgetPolicy) -> tuple[st
     return tier_names([*policy.mechanisms(), *scheduled])
 
 
-def following(schedule: Schedule, policy: FixedPolicy | BudgetPolicy) -> Policy:
+def policy_of_schedule(schedule: Schedule, policy: FixedPolicy | BudgetPolicy) -> Policy:
     """The policy of a schedule file: its mechanisms, or under a risk budget none better."""
     if isinstance(policy, BudgetPolicy):
         policy.follow(schedule)

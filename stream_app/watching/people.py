@@ -1,4 +1,4 @@
-"""A view of the people a run accounts for, for observers: what sensors tell, who stands where, and why.
+"""A view of the people a run accounts for, for observers: what sensors reveal, who stands where, and why.
 
 Nothing here depends on a count. Single people appear by pseudonym; whoever passes on more than totals asks
 for an access token first.
@@ -20,7 +20,7 @@ from accounting.exposure.step_information import SensorInformation
 from accounting.settings import HorizonSettings
 from models.priors import Population
 from models.releases import Schedule, StepSchedule
-from stream_app.watching.habits import basis_note
+from stream_app.watching.prior_notes import basis_note
 
 if TYPE_CHECKING:
     from accounting.audit import Explanation
@@ -90,7 +90,7 @@ class PeopleView:
         return basis_note(len(self._population), self.assumed)
 
     def sensor_information_bits(self, step: StepSchedule) -> dict[str, float]:
-        """Mean information each release of the step tells about a person, bits, by sensor."""
+        """Mean information each release of the step reveals about a person, bits, by sensor."""
         return {name: nats / NATS_PER_BIT for name, nats in self._information.of_step(step).items()}
 
     def standing(self) -> Standing:
@@ -115,7 +115,7 @@ class PeopleView:
         """One person's risk over these steps taken apart by release; safe on any thread.
 
         The explained risk is that of these steps alone, from the person's habitual start: what earlier
-        releases told before is in the running risk, not here.
+        releases revealed is in the running risk, not here.
         """
         from accounting.audit import explain
 

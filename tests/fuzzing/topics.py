@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from accounting.continuous import ContinuousAccountant
 from stream_app.exceptions import SettingsError
 from stream_app.kafka.account.account_worker import AccountWorker, answer_if_sound
-from stream_app.kafka.account.book import Book
+from stream_app.kafka.account.partition_accounts import PartitionAccounts
 from stream_app.kafka.account.person_source import Changes
 from stream_app.kafka.broker.kafka_exceptions import LogError
 from stream_app.kafka.broker.topics import Topics
@@ -21,13 +21,13 @@ from stream_app.kafka.deployment.deployment import Deployment
 from stream_app.kafka.deployment.deployment_record import DeploymentRecord, check_same, read_record
 from stream_app.kafka.deployment.person_records import people_of, person_records
 from stream_app.kafka.deployment.records import ANSWER, DEAD_LETTER, PROPOSAL
-from stream_app.kafka.deployment.refused import Refused
+from stream_app.kafka.deployment.refused_record import RefusedRecord
 from stream_app.kafka.process.worker import Pulse
 from stream_app.kafka.release.progress import KEY, Progress, restore
 from stream_app.kafka.release.release_core import ReleaseCore
 from stream_app.kafka.tools.dead_letters import DeadLetter, resubmit
 from stream_app.setup.settings import Settings
-from stream_app.steps.policy.proposals import Source, Talk
+from stream_app.steps.policy.proposals import Negotiation, Source
 from stream_app.steps.ticks import StepClock
 from stream_app.wire.messages import Rejected
 from tests.fuzzing.check import COUNT, PERSON, Target, door
@@ -55,7 +55,7 @@ def _record(topic: str, data: bytes) -> _Record:
     return _Record(topic, value, key)
 
 
-def _letters(refused: list[Refused]) -> list[Rejected]:
+def _letters(refused: list[RefusedRecord]) -> list[Rejected]:
     """The dead letters, each for a reason that somebody has foreseen."""
     for each in refused:
         assert _UNFORESEEN not in each.hint, each.hint
@@ -99,9 +99,9 @@ class _Worker(AccountWorker):
     def __init__(self, deployment: Deployment) -> None:
         watch = SimpleNamespace()
         super().__init__(deployment, watch=watch, pulse=Pulse())  # type: ignore[arg-type]
-        self.refused: list[Refused] = []
+        self.refused: list[RefusedRecord] = []
 
-    async def _refuse(self, refused: Refused) -> None:
+    async def _refuse(self, refused: RefusedRecord) -> None:
         self.refused.append(refused)
 
 
@@ -146,31 +146,33 @@ def _person(data: bytes) -> list[Rejected]:
 
 
 @cache
-def _book() -> Book:
+def _accounts() -> PartitionAccounts:
     """A few people under a budget."""
-    book = Book(0, _deployment())
+    accounts = PartitionAccounts(0, _deployment())
     digest = _deployment().digest
     names = [f"{number:032x}" for number in range(len(population()))]
     people: Changes = {}
     for name, value in person_records(population(), names, 0, digest):
         _finish(_worker()._persons._enter(people, _Record("persons", value, name.encode())))
-    book.change(book.newcomers(people))
-    return book
+    accounts.change(accounts.newcomers(people))
+    return accounts
 
 
 def _proposal(data: bytes) -> object:
     """A proposal: answered, or not."""
     proposal = PROPOSAL.read_or_warn(_record("proposals", data))
-    return None if proposal is None else answer_if_sound(_book(), proposal)
+    return None if proposal is None else answer_if_sound(_accounts(), proposal)
 
 
-def _talk() -> Talk:
+def _negotiation() -> Negotiation:
     """The release worker's side, before it has heard an answer."""
     policy = _book_policy()
     source = Source(deployment=_deployment().digest, session="s")
     dear = _deployment().settings.release.budget.dear
     coming = policy.coming(0)
-    return Talk(policy.decider(0, ("A", "B")), policy.limit, 2, coming, source=source, evaluations=dear)
+    return Negotiation(
+        policy.decider(0, ("A", "B")), policy.limit, 2, coming, source=source, evaluations=dear
+    )
 
 
 @cache
@@ -185,11 +187,11 @@ def _answer(data: bytes) -> None:
     answer = ANSWER.read_or_warn(_record("answers", data))
     if answer is None:
         return
-    talk = _talk()
-    talk.take(answer)
-    for partition in talk.waiting_for:
-        talk.take(answer.model_copy(update={"partition": partition}))
-    assert talk.decided or talk.give_up(), "no decision"
+    negotiation = _negotiation()
+    negotiation.take(answer)
+    for partition in negotiation.waiting_for:
+        negotiation.take(answer.model_copy(update={"partition": partition}))
+    assert negotiation.decided or negotiation.give_up(), "no decision"
 
 
 class _Producer:
@@ -232,11 +234,11 @@ def _keyed(key: str, *values: bytes) -> tuple[bytes, ...]:
 
 def _seed_of(topic: str) -> bytes:
     """A record that belongs on a topic and can only be made by the other side."""
-    talk = _talk()
-    assert talk.proposal is not None
-    answer = _book().answer(talk.proposal)  # also warms up what a proposal needs
+    negotiation = _negotiation()
+    assert negotiation.proposal is not None
+    answer = _accounts().answer(negotiation.proposal)  # also warms up what a proposal needs
     assert answer is not None
-    return (talk.proposal if topic == "proposals" else answer).line().rstrip()
+    return (negotiation.proposal if topic == "proposals" else answer).line().rstrip()
 
 
 def _made(topic: str, call: Callable[[bytes], object], **more: Any) -> Callable[[str], Target]:

@@ -57,7 +57,7 @@ def load(
     """
     from stream_app.cli.shared.command_settings import settings_of
     from stream_app.kafka.tools.person_loading import load_people, write_locations
-    from stream_app.watching.habits import basis_note
+    from stream_app.watching.prior_notes import basis_note
 
     if (priors is None) == (city_people is None):
         raise typer.BadParameter("give a priors file or --city-people")

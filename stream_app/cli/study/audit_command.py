@@ -83,7 +83,7 @@ def audit(
     from models.prior_files import load_population
     from stream_app.setup.schedule_files import load_schedule
     from stream_app.setup.sensor_files import load_registry
-    from stream_app.watching.habits import basis_note
+    from stream_app.watching.prior_notes import basis_note
 
     designs = given_designs(covariance)
     population = load_population(priors)

@@ -1,6 +1,6 @@
 """What an account worker shows of all its partitions together: metrics, page, people by pseudonym.
 
-Under load every step is accounted and told to the topic, but shown only a few times a second.
+Under load every step is accounted and its risks are written, but shown only a few times a second.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ import numpy as np
 from accounting.continuous import WorstMoments, join_people, no_moments, summarise
 from accounting.exposure.step_information import SensorInformation
 from models.releases import StepSchedule
-from stream_app.kafka.account.book import Book
+from stream_app.kafka.account.partition_accounts import PartitionAccounts
 from stream_app.kafka.process.worker_metrics import AccountCounters
 from stream_app.steps.risk_output import summary_message
 from stream_app.watching.events import Observer, RunStarted, RunStopped, StepClosed
-from stream_app.watching.habits import basis_note
 from stream_app.watching.people import NATS_PER_BIT, PeopleView, Standing
+from stream_app.watching.prior_notes import basis_note
 from stream_app.wire.messages import Reason
 
 if TYPE_CHECKING:
@@ -35,14 +35,16 @@ NOBODY_HERE = (
 NO_HINDSIGHT = "not computed: account workers keep no log; `tallyguard audit --hindsight` takes a schedule"
 
 
-class BooksView(PeopleView):
-    """The people of several books, one book after the other."""
+class PartitionsView(PeopleView):
+    """The people of several partitions, one partition after the other."""
 
-    def __init__(self, books: Sequence[Book]) -> None:
-        self._books = tuple(books)
-        self._accountants = tuple(book.accountant for book in books)
-        self._assumed = min((book.assumed for book in books if book.assumed is not None), default=None)
-        self._told = tuple(
+    def __init__(self, partitions: Sequence[PartitionAccounts]) -> None:
+        self._partitions = tuple(partitions)
+        self._accountants = tuple(accounts.accountant for accounts in partitions)
+        self._assumed = min(
+            (accounts.assumed for accounts in partitions if accounts.assumed is not None), default=None
+        )
+        self._sensor_information = tuple(
             SensorInformation(each.population, each.settings.first_slot) for each in self._accountants
         )
         self._first = np.cumsum([0, *(len(each.population) for each in self._accountants)]).tolist()
@@ -68,15 +70,15 @@ class BooksView(PeopleView):
         return basis_note(self.people, self._assumed) if self.people else NOBODY_HERE
 
     def sensor_information_bits(self, step: StepSchedule) -> dict[str, float]:
-        """Mean information each release of the step tells about a person, bits, by sensor."""
+        """Mean information each release of the step reveals about a person, bits, by sensor."""
         totals = dict.fromkeys((release.sensor.name for release in step.releases), 0.0)
-        for accountant, told in zip(self._accountants, self._told, strict=True):
-            for name, nats in told.of_step(step).items():
+        for accountant, information in zip(self._accountants, self._sensor_information, strict=True):
+            for name, nats in information.of_step(step).items():
                 totals[name] += nats * len(accountant.population)
         return {name: total / max(self.people, 1) / NATS_PER_BIT for name, total in totals.items()}
 
     def standing(self) -> Standing:
-        """Everybody's figures after the last step that every book has applied."""
+        """Everybody's figures after the last step that every partition has applied."""
         step = min((each.next_step for each in self._accountants), default=0) - 1
         people = tuple(name for each in self._accountants for name in each.population.people)
         none = np.empty(0)
@@ -103,7 +105,7 @@ class BooksView(PeopleView):
 
 
 class AccountWatch:
-    """Turns what books do into the events observers know."""
+    """Turns what becomes of partitions into the events observers know."""
 
     def __init__(
         self,
@@ -116,28 +118,28 @@ class AccountWatch:
         self._counters = counters
         self._sensors = sensors
         self._now_seconds = now_seconds
-        self._books: tuple[Book, ...] = ()
-        self._view = BooksView(())
+        self._partitions: tuple[PartitionAccounts, ...] = ()
+        self._view = PartitionsView(())
         self._schedules: dict[int, StepSchedule] = {}
         self._shown_seconds = -np.inf
         self._shown_step = -1
 
-    def owns(self, books: Iterable[Book]) -> None:
-        """The books, or their people, are others now."""
-        self._books = tuple(books)
-        self._view = BooksView(self._books)
-        self._counters.partitions.set(len(self._books))
-        view = self._view if self._books else None
+    def owns(self, partitions: Iterable[PartitionAccounts]) -> None:
+        """The partitions, or their people, are others now."""
+        self._partitions = tuple(partitions)
+        self._view = PartitionsView(self._partitions)
+        self._counters.partitions.set(len(self._partitions))
+        view = self._view if self._partitions else None
         self._observer.started(RunStarted(self._view.people, self._reached(), self._sensors, view))
 
-    def accounted(self, book: Book, schedule: StepSchedule) -> None:
-        """A book has applied a step."""
-        self._counters.person_steps.inc(len(book.pseudonyms))
+    def accounted(self, accounts: PartitionAccounts, schedule: StepSchedule) -> None:
+        """A partition has applied a step."""
+        self._counters.person_steps.inc(len(accounts.pseudonyms))
         self._schedules[schedule.step] = schedule
         self.show()
 
     def show(self, *, at_once: bool = False) -> None:
-        """Show the last step that every book has applied, unless something was shown just now."""
+        """Show the last step that every partition has applied, unless something was shown just now."""
         reached = self._reached() - 1
         now = self._now_seconds()
         recent = now - self._shown_seconds < SHOW_SECONDS and not at_once
@@ -170,12 +172,12 @@ class AccountWatch:
         self._observer.stopped(RunStopped(self._reached(), reason))
 
     def _reached(self) -> int:
-        """The step that some book applies next."""
-        return min((book.next_step for book in self._books), default=0)
+        """The step that some partition applies next."""
+        return min((accounts.next_step for accounts in self._partitions), default=0)
 
     def _event(self, schedule: StepSchedule) -> StepClosed:
         standing = self._view.standing()
-        thresholds = self._books[0].accountant.settings.thresholds
+        thresholds = self._partitions[0].accountant.settings.thresholds
         summary = summarise(schedule.step, standing.risk, standing.baseline, thresholds, standing.worst)
         return StepClosed(
             step=schedule.step,

@@ -19,7 +19,7 @@ from models.exceptions import MechanismError, ScheduleError, SensorError
 from models.releases import StepSchedule
 from stream_app.exceptions import restoring
 from stream_app.kafka.account.account_watch import AccountWatch
-from stream_app.kafka.account.book import Arrival, Book, Moved
+from stream_app.kafka.account.partition_accounts import Arrival, Moved, PartitionAccounts
 from stream_app.kafka.account.person_source import Changes, PersonSource
 from stream_app.kafka.account.proposal_source import ProposalSource
 from stream_app.kafka.account.risk_topic import RiskTopic
@@ -33,7 +33,7 @@ from stream_app.kafka.deployment.log_reader import (
     read_steps,
 )
 from stream_app.kafka.deployment.records import DECISION
-from stream_app.kafka.deployment.refused import Refused, refused_person
+from stream_app.kafka.deployment.refused_record import RefusedRecord, refused_person
 from stream_app.kafka.process.worker import Job, Pulse, heed_cancellation
 from stream_app.kafka.process.worker_warm_up import account_a_little
 from stream_app.steps.policy.proposals import Answer, Proposal
@@ -46,16 +46,16 @@ _STEPS_AT_A_TIME = 200  # caught up between two signs of life
 Result = TypeVar("Result")
 
 
-def answer_if_sound(book: Book, proposal: Proposal) -> Answer | None:
+def answer_if_sound(accounts: PartitionAccounts, proposal: Proposal) -> Answer | None:
     """A partition's answer; None, and a warning, for what no release worker of this deployment asks."""
     try:
-        return book.answer(proposal)
+        return accounts.answer(proposal)
     except (SensorError, MechanismError, ScheduleError) as error:
         logger.warning("step %d: a proposal cannot be answered: %s", proposal.step, error.must)
         return None
 
 
-class _Asked(NamedTuple):
+class _PartitionProposal(NamedTuple):
     """A proposal and the partition it is put to."""
 
     partition: int
@@ -73,10 +73,10 @@ class AccountWorker(Job):
         self._risks = RiskTopic(deployment.connection, deployment.topics)
         self._persons = PersonSource(deployment, self._refuse)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="accountant")
-        self._is_asked = deployment.limit() is not None
+        self._answers_proposals = deployment.limit() is not None
         self._proposals = ProposalSource(deployment.connection, deployment.topics.proposals, self._hear)
-        self._asked: dict[int, Proposal] = {}
-        self._books: dict[int, Book] = {}
+        self._proposed: dict[int, Proposal] = {}
+        self._partitions: dict[int, PartitionAccounts] = {}
         self._lags = False
         self._ends = LogEnds(deployment.settings.kafka.stall_seconds / 4)
         self._inbox: asyncio.Queue[Any] = asyncio.Queue(maxsize=256)
@@ -108,7 +108,7 @@ class AccountWorker(Job):
 
     async def _hear(self, partition: int, proposal: Proposal) -> None:
         """Keep a proposal until its turn comes."""
-        await self._inbox.put(_Asked(partition, proposal))
+        await self._inbox.put(_PartitionProposal(partition, proposal))
 
     async def run(self) -> None:
         """Until cancelled: partitions first, then changed people, then events."""
@@ -123,10 +123,10 @@ class AccountWorker(Job):
             if event is None:
                 self._watch.show()
                 await self._look_for_lag()
-            elif isinstance(event, _Asked):
-                self._asked[event.partition] = event.proposal
-            elif event.message.partition in self._books:
-                await self._take(self._books[event.message.partition], event)
+            elif isinstance(event, _PartitionProposal):
+                self._proposed[event.partition] = event.proposal
+            elif event.message.partition in self._partitions:
+                await self._take(self._partitions[event.message.partition], event)
             await self._answer()
 
     async def finish(self, reason: str) -> None:
@@ -151,84 +151,86 @@ class AccountWorker(Job):
 
         Looked at now and then while nothing comes; the watchdog ends the process when it stays so.
         """
-        if not self._books:
+        if not self._partitions:
             return
         connection, decisions = self._deployment.connection, self._topics.decisions
         reached = await self._ends.look(lambda: last_step(connection, decisions, patient=False))
         if reached is None:
             return
-        lag = max(reached + 1 - book.next_step for book in self._books.values())
+        lag = max(reached + 1 - accounts.next_step for accounts in self._partitions.values())
         self._watch.lag(max(0, lag))
         self._lags = lag > 0 and self._inbox.empty()
 
     async def _answer(self) -> None:
         """Answer proposals about the step that is next; one about a later step waits for its turn."""
-        for partition, proposal in list(self._asked.items()):
-            book = self._books.get(partition)
-            if book is None or proposal.step > book.next_step:
+        for partition, proposal in list(self._proposed.items()):
+            accounts = self._partitions.get(partition)
+            if accounts is None or proposal.step > accounts.next_step:
                 continue
-            del self._asked[partition]
-            answer = await self._in_thread(partial(answer_if_sound, book, proposal))
+            del self._proposed[partition]
+            answer = await self._in_thread(partial(answer_if_sound, accounts, proposal))
             if answer is not None:
                 await self._risks.answer(answer)
 
     async def _settle(self) -> None:
-        """Drop books of partitions that were taken away, make those of new ones."""
-        for partition in self._books.keys() - self._assignment:
-            del self._books[partition]
-        for partition in sorted(self._assignment - self._books.keys()):
+        """Drop the accounts of partitions that were taken away, open those of new ones."""
+        for partition in self._partitions.keys() - self._assignment:
+            del self._partitions[partition]
+        for partition in sorted(self._assignment - self._partitions.keys()):
             if partition not in self._assignment:  # taken away while others were opened
                 continue
-            self._books[partition] = await self._open(partition)
+            self._partitions[partition] = await self._open(partition)
             self._pulse.progress()
-        await self._persons.follow(self._books)
-        await self._proposals.follow(self._books if self._is_asked else ())
-        self._watch.owns(self._books.values())
+        await self._persons.follow(self._partitions)
+        await self._proposals.follow(self._partitions if self._answers_proposals else ())
+        self._watch.owns(self._partitions.values())
 
-    async def _open(self, partition: int) -> Book:
-        """A partition's book before the next step that is to be told."""
+    async def _open(self, partition: int) -> PartitionAccounts:
+        """A partition's accounts before the next step whose risks are to be written."""
         return await self._bring_to(partition, await self._resume_step(partition))
 
-    async def _bring_to(self, partition: int, step: int) -> Book:
-        """A partition's book from its topics alone, accounted before ``step``."""
-        book = Book(partition, self._deployment)
-        await self._enter(book, await self._persons.load(partition, self._pulse.progress))
-        await self._catch_up(book, step)
-        logger.info("partition %d: %d people, next step %d", partition, len(book.pseudonyms), book.next_step)
-        return book
+    async def _bring_to(self, partition: int, step: int) -> PartitionAccounts:
+        """A partition's accounts from its topics alone, accounted before ``step``."""
+        accounts = PartitionAccounts(partition, self._deployment)
+        await self._enter(accounts, await self._persons.load(partition, self._pulse.progress))
+        await self._catch_up(accounts, step)
+        logger.info(
+            "partition %d: %d people, next step %d", partition, len(accounts.pseudonyms), accounts.next_step
+        )
+        return accounts
 
     async def _resume_step(self, partition: int) -> int:
-        """The first step whose risks were not told by whoever owned the partition before."""
+        """The first step whose risks were not written by whoever owned the partition before."""
         connection, steps = self._deployment.connection, self._topics.steps
         start = await committed_offset(connection, self._app.conf.id, steps, partition)
         return await first_pending_step(connection, steps, partition, start)
 
-    async def _take(self, book: Book, event: Any) -> None:
-        """One event: account its step, tell the risks, acknowledge."""
+    async def _take(self, accounts: PartitionAccounts, event: Any) -> None:
+        """One event: account its step, write the risks, acknowledge."""
         schedule = await self._scheduled(event)
         if schedule is not None:
-            arrival = book.standing_of(schedule.step)
+            arrival = accounts.arrival_of(schedule.step)
             if arrival is Arrival.AHEAD:
-                self._watch.filled(schedule.step - book.next_step)
-                await self._catch_up(book, schedule.step, are_told=False)
+                self._watch.filled(schedule.step - accounts.next_step)
+                await self._catch_up(accounts, schedule.step, is_reported=False)
             if arrival is Arrival.KNOWN:
                 self._watch.dropped()
             else:
-                await self._apply(book, schedule)
+                await self._apply(accounts, schedule)
         event.ack()
         self._lags = False
         self._pulse.progress()
 
-    async def _apply(self, book: Book, schedule: StepSchedule) -> None:
-        """Account a step and tell what became of the risks."""
-        summary, records = await self._in_thread(lambda: _account(book, schedule))
-        await self._risks.write(book.partition, summary, book.pseudonyms, records)
-        self._watch.accounted(book, schedule)
+    async def _apply(self, accounts: PartitionAccounts, schedule: StepSchedule) -> None:
+        """Account a step and write the risks after it."""
+        summary, records = await self._in_thread(lambda: _account(accounts, schedule))
+        await self._risks.write(accounts.partition, summary, accounts.pseudonyms, records)
+        self._watch.accounted(accounts, schedule)
 
     async def _scheduled(self, event: Any) -> StepSchedule | None:
         """The decided step in an event; None after a dead letter."""
         decision = DECISION.read(event.message)
-        if isinstance(decision, Refused):
+        if isinstance(decision, RefusedRecord):
             await self._refuse(decision)
             return None
         try:
@@ -236,17 +238,17 @@ class AccountWorker(Job):
         except (SensorError, MechanismError, ScheduleError) as error:
             message = event.message
             source = f"{message.topic}/{message.partition}:{message.offset}"
-            await self._refuse(Refused(source, message.value, f"{error.must}; {error.remedy}"))
+            await self._refuse(RefusedRecord(source, message.value, f"{error.must}; {error.remedy}"))
             return None
 
-    async def _catch_up(self, book: Book, until: int, *, are_told: bool = True) -> None:
-        """Apply the logged steps before ``until``; their risks are told unless somebody has done so."""
-        async for schedules in self._logged(book.next_step, until):
-            if are_told:
-                await self._in_thread(partial(_apply_all, book, schedules, self._pulse.progress))
+    async def _catch_up(self, accounts: PartitionAccounts, until: int, *, is_reported: bool = True) -> None:
+        """Apply the logged steps before ``until``; writing risks unless another worker has done so."""
+        async for schedules in self._logged(accounts.next_step, until):
+            if is_reported:
+                await self._in_thread(partial(_apply_all, accounts, schedules, self._pulse.progress))
                 continue
             for schedule in schedules:
-                await self._apply(book, schedule)
+                await self._apply(accounts, schedule)
                 self._pulse.progress()
 
     async def _logged(self, first: int, until: int) -> AsyncIterator[list[StepSchedule]]:
@@ -278,35 +280,37 @@ class AccountWorker(Job):
         self._persons.check()
         self._proposals.check()
         for partition in self._persons.waiting():
-            book, changes = self._books.get(partition), self._persons.take(partition)
-            if book is not None:
-                before, changed = len(book.pseudonyms), len(changes)
+            accounts, changes = self._partitions.get(partition), self._persons.take(partition)
+            if accounts is not None:
+                before, changed = len(accounts.pseudonyms), len(changes)
                 came = sum(entry is not None for entry in changes.values())
-                if book.remembers:
-                    book = self._books[partition] = await self._bring_to(partition, book.next_step)
+                if accounts.needs_every_step:
+                    accounts = self._partitions[partition] = await self._bring_to(
+                        partition, accounts.next_step
+                    )
                 else:
-                    await self._enter(book, changes)
+                    await self._enter(accounts, changes)
                 logger.info(
                     "partition %d: %d records of people, %d deletions; %d people before, %d now",
-                    *(partition, came, changed - came, before, len(book.pseudonyms)),
+                    *(partition, came, changed - came, before, len(accounts.pseudonyms)),
                 )
-                self._watch.owns(self._books.values())
+                self._watch.owns(self._partitions.values())
 
-    async def _enter(self, book: Book, changes: Changes) -> None:
-        """Bring changes into a book; records that are no priors go to the dead letters."""
+    async def _enter(self, accounts: PartitionAccounts, changes: Changes) -> None:
+        """Bring changes into the accounts; records that are no priors go to the dead letters."""
         moved = self._pulse.progress
-        newcomers = await self._in_thread(lambda: book.newcomers(changes, moved))
-        async for schedules in self._logged(newcomers.next_step, book.next_step):
+        newcomers = await self._in_thread(lambda: accounts.newcomers(changes, moved))
+        async for schedules in self._logged(newcomers.next_step, accounts.next_step):
             await self._in_thread(partial(newcomers.apply, schedules, moved))
-        await self._in_thread(lambda: book.change(newcomers, moved))
+        await self._in_thread(lambda: accounts.change(newcomers, moved))
         for person in newcomers.refused:
-            source = f"{self._topics.persons}/{book.partition}:{person.offset}"
+            source = f"{self._topics.persons}/{accounts.partition}:{person.offset}"
             await self._refuse(refused_person(source, person.pseudonym.encode(), person.reason))
 
     def _schedule(self, decision: StepDecision) -> StepSchedule:
         return self._deployment.schedule_of(decision)
 
-    async def _refuse(self, refused: Refused) -> None:
+    async def _refuse(self, refused: RefusedRecord) -> None:
         letter = refused.letter()
         await self._risks.reject(letter)
         self._watch.refused(letter.reason)
@@ -320,13 +324,13 @@ class AccountWorker(Job):
         return future.result()
 
 
-def _apply_all(book: Book, schedules: Iterable[StepSchedule], moved: Moved) -> None:
+def _apply_all(accounts: PartitionAccounts, schedules: Iterable[StepSchedule], moved: Moved) -> None:
     for schedule in schedules:
-        book.apply(schedule)
+        accounts.apply(schedule)
         moved()
 
 
-def _account(book: Book, schedule: StepSchedule) -> tuple[Any, Any]:
+def _account(accounts: PartitionAccounts, schedule: StepSchedule) -> tuple[Any, Any]:
     """One step on the accountant's thread."""
-    book.apply(schedule)
-    return book.summary(), book.records()
+    accounts.apply(schedule)
+    return accounts.summary(), accounts.records()

@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
+from stream_app.kafka.deployment.background_listener import BackgroundListener
 from stream_app.kafka.deployment.deployment import Deployment
-from stream_app.kafka.deployment.following import Following
 from stream_app.kafka.deployment.log_reader import read_partition, reading
 from stream_app.kafka.deployment.person_records import PersonEntry
 from stream_app.kafka.deployment.records import person_kind
-from stream_app.kafka.deployment.refused import Refused
+from stream_app.kafka.deployment.refused_record import RefusedRecord
 
 Changes = dict[str, PersonEntry | None]
 """By pseudonym; None where a person was deleted."""
 
-Refuse = Callable[[Refused], Awaitable[None]]
+Refuse = Callable[[RefusedRecord], Awaitable[None]]
 
 
-class PersonSource(Following):
+class PersonSource(BackgroundListener):
     """Reads outside any group. Changes wait in :meth:`take` until the worker is between two steps."""
 
     def __init__(self, deployment: Deployment, refuse: Refuse) -> None:
@@ -31,7 +31,7 @@ class PersonSource(Following):
         self._next: dict[int, int] = {}
 
     async def load(self, partition: int, moved: Callable[[], None]) -> Changes:
-        """Everybody of a partition as of now; ``moved`` is told of each record."""
+        """Everybody of a partition as of now; ``moved`` is called for each record."""
         people: Changes = {}
         last = -1
         async for record in read_partition(self._connection, self._topic, partition):
@@ -75,7 +75,7 @@ class PersonSource(Following):
             people[(record.key or b"").decode("utf-8", "replace")] = None
             return
         entry = self._kind.read(record)
-        if isinstance(entry, Refused):
+        if isinstance(entry, RefusedRecord):
             await self._refuse(entry)
             return
         people[entry.pseudonym] = entry._replace(offset=record.offset)

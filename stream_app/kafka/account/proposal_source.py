@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable
 
 from stream_app.kafka.broker.connection import Connection
-from stream_app.kafka.deployment.following import Following
+from stream_app.kafka.deployment.background_listener import BackgroundListener
 from stream_app.kafka.deployment.log_reader import reading
 from stream_app.kafka.deployment.records import PROPOSAL
 from stream_app.steps.policy.proposals import Proposal
@@ -15,8 +15,8 @@ _RECENT = 20  # proposals looked back at: one may wait for who has just taken a 
 Hand = Callable[[int, Proposal], Awaitable[None]]
 
 
-class ProposalSource(Following):
-    """Hands on every proposal with its partition; which ones are worth an answer the books know."""
+class ProposalSource(BackgroundListener):
+    """Hands on every proposal with its partition; which of them are answered, the accounts decide."""
 
     def __init__(self, connection: Connection, topic: str, hand: Hand) -> None:
         super().__init__()

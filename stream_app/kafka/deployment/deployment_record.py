@@ -23,7 +23,7 @@ from stream_app.kafka.broker.connection import Connection
 from stream_app.kafka.broker.kafka_exceptions import LogError
 from stream_app.kafka.broker.topics import MEDIUM_BYTES
 from stream_app.kafka.deployment.records import RecordKind, of_model
-from stream_app.kafka.deployment.refused import Refused
+from stream_app.kafka.deployment.refused_record import RefusedRecord
 from stream_app.setup.run_folder.manifest import differences
 from stream_app.setup.settings import Settings
 from stream_app.wire.messages import Version
@@ -126,7 +126,7 @@ class DeploymentTopic:
 def read_record(record: Any) -> DeploymentRecord:
     """What a record of the topic holds; :class:`LogError` where nobody of this version has written it."""
     found = _KIND.read(record)
-    if isinstance(found, Refused):
+    if isinstance(found, RefusedRecord):
         raise LogError(
             f"{record.topic} must hold deployment records of this version",
             f"at {found.source}: {found.hint}",

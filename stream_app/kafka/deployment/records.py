@@ -33,7 +33,7 @@ from pydantic import BaseModel, ValidationError
 from stream_app.kafka.broker.kafka_exceptions import RecordError
 from stream_app.kafka.broker.topics import LARGE_BYTES, MEDIUM_BYTES
 from stream_app.kafka.deployment.person_records import PersonEntry, parse_person
-from stream_app.kafka.deployment.refused import Refused, refused_person
+from stream_app.kafka.deployment.refused_record import RefusedRecord, refused_person
 from stream_app.steps.policy.proposals import Answer, Proposal
 from stream_app.wire.messages import Activation, Reading, Reason, Rejected, StepDecision, explain
 
@@ -56,7 +56,7 @@ class RecordKind(Generic[Found]):
     parse: Callable[[bytes, bytes], Found]
     secret: bool = False
 
-    def read(self, record: Any, source: str | None = None) -> Found | Refused:
+    def read(self, record: Any, source: str | None = None) -> Found | RefusedRecord:
         """What a record holds, or why it is refused."""
         key, value = record.key or b"", record.value or b""
         where = source or f"{record.topic}/{record.partition}:{record.offset}"
@@ -79,15 +79,15 @@ class RecordKind(Generic[Found]):
     def read_or_warn(self, record: Any) -> Found | None:
         """What a record holds; None, and a warning, for a reader that writes no dead letters."""
         found = self.read(record)
-        if isinstance(found, Refused):
+        if isinstance(found, RefusedRecord):
             logger.warning("%s is not %s: %s", found.source, self.holds, found.reason)
             return None
         return found
 
-    def _refused(self, where: str, record: Any, reason: Reason, hint: str) -> Refused:
+    def _refused(self, where: str, record: Any, reason: Reason, hint: str) -> RefusedRecord:
         if self.secret:
             return refused_person(where, record.key, hint, reason)
-        return Refused(where, record.value or b"", hint, reason)
+        return RefusedRecord(where, record.value or b"", hint, reason)
 
 
 def of_model(holds: str, model: type[Any], most_bytes: int) -> RecordKind[Any]:

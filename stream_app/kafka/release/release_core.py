@@ -9,7 +9,7 @@ from typing import NamedTuple
 from accounting.ledgers import PrivacyAccount
 from stream_app.kafka.broker.topics import Topics
 from stream_app.kafka.deployment.records import ACTIVATION, READING
-from stream_app.kafka.deployment.refused import Refused
+from stream_app.kafka.deployment.refused_record import RefusedRecord
 from stream_app.kafka.release.arrival_order import Arrived
 from stream_app.kafka.release.progress import Progress, step_records
 from stream_app.kafka.release.release_log import Transaction
@@ -138,7 +138,7 @@ class ReleaseCore:
         source = f"{record.topic}:{record.offset}"
         kind = ACTIVATION if record.topic == self._activations else READING
         message = kind.read(record, source)
-        if isinstance(message, Refused):
+        if isinstance(message, RefusedRecord):
             taken.rejected.append(message.letter())
             return
         receipt = self.engine.receive(message, Origin(source, record.value))

@@ -28,11 +28,11 @@ from stream_app.kafka.deployment.log_reader import last_decision, last_record, l
 from stream_app.kafka.process.worker import Job, Pulse, heed_cancellation
 from stream_app.kafka.process.worker_metrics import ReleaseCounters
 from stream_app.kafka.process.worker_warm_up import account_a_little
-from stream_app.kafka.release.alone import wait_until_alone
 from stream_app.kafka.release.arrival_order import ArrivalOrder, Arrived
-from stream_app.kafka.release.asking import Asker, AskingPolicy
+from stream_app.kafka.release.earlier_worker import wait_for_earlier_worker
 from stream_app.kafka.release.input_logs import INPUTS, Inputs
 from stream_app.kafka.release.progress import Progress, Restored, restore
+from stream_app.kafka.release.proposing import Proposer, ProposingPolicy
 from stream_app.kafka.release.release_core import Flush, ReleaseCore, Taken
 from stream_app.kafka.release.release_log import ReleaseLog
 from stream_app.setup.run_folder.key_epochs import check_between_windows
@@ -88,7 +88,7 @@ class ReleaseWorker(Job):
         self._core: ReleaseCore
         self._order: ArrivalOrder
         self._arrived = asyncio.Event()
-        self._asker: Asker | None = None
+        self._proposer: Proposer | None = None
         self._loop: asyncio.AbstractEventLoop
         self._unacknowledged: list[Arrived] = []
         self._committed_seconds = time.monotonic()
@@ -110,9 +110,9 @@ class ReleaseWorker(Job):
         await asyncio.to_thread(account_a_little, self._deployment)
         await asyncio.to_thread(require_requests, self._deployment)
         kafka = self._deployment.settings.kafka
-        await wait_until_alone(self._deployment.connection, app.conf.id, kafka.session_seconds)
+        await wait_for_earlier_worker(self._deployment.connection, app.conf.id, kafka.session_seconds)
         await self._log.start()
-        await self._ask_where_needed()
+        await self._propose_where_needed()
         topics = self._deployment.topics
         latest = await latest_records(self._deployment.connection, topics.progress)
         restored = restore(latest, topics.progress)
@@ -130,7 +130,7 @@ class ReleaseWorker(Job):
         basis[INPUTS] = self._inputs.identities
         await asyncio.to_thread(self._deployment.record.begin, self._deployment.basis)
         progress = await self._carry(progress)
-        flush = Flush(self._flush, _MOST_RELEASES if self._asker is None else 0)
+        flush = Flush(self._flush, _MOST_RELEASES if self._proposer is None else 0)
         self._core = ReleaseCore(self._engine(restored), self._clock, progress, basis, flush, topics)
         if self._clock.has_ticks:
             await self._set_clock(progress.next_step)
@@ -186,22 +186,22 @@ class ReleaseWorker(Job):
         """Leave; records that were not committed will be delivered again."""
         self._observer.stopped(RunStopped(self._core.engine.next_step if self._started else 0, reason))
         await self._log.stop()
-        if self._asker is not None:
-            await self._asker.stop()
+        if self._proposer is not None:
+            await self._proposer.stop()
         self._thread.shutdown(wait=False)
 
     @property
     def _started(self) -> bool:
         return hasattr(self, "_core")
 
-    async def _ask_where_needed(self) -> None:
+    async def _propose_where_needed(self) -> None:
         """With a risk budget the account workers are asked before each decision."""
         if not isinstance(self._policy, BudgetPolicy):
             return
         deployment, kafka = self._deployment, self._deployment.settings.kafka
-        self._asker = Asker(deployment.connection, deployment.topics, kafka.answer_seconds)
-        await self._asker.start()
-        self._policy = AskingPolicy(self._policy, self._asker, deployment, self._loop)
+        self._proposer = Proposer(deployment.connection, deployment.topics, kafka.answer_seconds)
+        await self._proposer.start()
+        self._policy = ProposingPolicy(self._policy, self._proposer, deployment, self._loop)
 
     def _flush(self, taken: Taken) -> None:
         """On the engine's thread: commit what was closed, before the next step is asked about."""

@@ -1,6 +1,6 @@
-"""Computing everybody's risks again from the logs, offline, and comparing with what was told live.
+"""Computing everybody's risks again from the logs, offline, and comparing them with those the workers wrote.
 
-Nothing but ``persons`` and ``decisions`` is read; a risk is a function of the two. What the live workers told
+Nothing but ``persons`` and ``decisions`` is read; a risk is a function of the two. What the workers wrote
 must come out bit for bit, for everybody whose prior has not been changed since.
 """
 
@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from stream_app.kafka.account.book import Book
+from stream_app.kafka.account.partition_accounts import PartitionAccounts
 from stream_app.kafka.broker.clients import consuming, records
 from stream_app.kafka.deployment.deployment import Deployment
 from stream_app.kafka.deployment.person_records import PersonEntry
 from stream_app.kafka.deployment.records import DECISION, person_kind
-from stream_app.kafka.deployment.refused import Refused
+from stream_app.kafka.deployment.refused_record import RefusedRecord
 from stream_app.steps.risk_output import JsonlRisks
 
 Changes = dict[str, PersonEntry | None]
@@ -22,7 +22,7 @@ Changes = dict[str, PersonEntry | None]
 
 @dataclass
 class Comparison:
-    """How the replay compares with what was told; ``differing`` names the first few."""
+    """How the replay compares with what the workers wrote; ``examples`` are the first differing lines."""
 
     steps: int = 0
     people: int = 0
@@ -33,43 +33,43 @@ class Comparison:
 
     @property
     def is_same(self) -> bool:
-        """Whether everything told came out again."""
+        """Whether everything written came out again."""
         return self.missing == 0 and self.different == 0
 
 
-def replay(deployment: Deployment, tell: Callable[[int, bytes], None]) -> tuple[int, int]:
-    """Account every logged step for everybody; ``tell`` gets partition and line. Returns steps and people.
+def replay(deployment: Deployment, take: Callable[[int, bytes], None]) -> tuple[int, int]:
+    """Account every logged step for everybody; ``take`` gets partition and line. Returns steps and people.
 
     Only with what the deployment was begun with: other settings would give other risks for the same people.
     """
     deployment.record.check(deployment.basis)
     with consuming(deployment.connection) as consumer:
-        books = _books(deployment, _people(consumer, deployment))
+        partitions = _partitions(deployment, _people(consumer, deployment))
         steps = 0
         for record in records(consumer, deployment.topics.decisions):
             decision = DECISION.read_or_warn(record)
             if decision is None:
                 continue
             schedule = deployment.schedule_of(decision)
-            for book in books:
-                book.apply(schedule)
-                for line in _lines(book):
-                    tell(book.partition, line)
+            for accounts in partitions:
+                accounts.apply(schedule)
+                for line in _lines(accounts):
+                    take(accounts.partition, line)
             steps += 1
-    return steps, sum(len(book.pseudonyms) for book in books)
+    return steps, sum(len(accounts.pseudonyms) for accounts in partitions)
 
 
 def compare(deployment: Deployment) -> Comparison:
-    """Replay, and hold every line against what the workers told of the same step and person."""
-    told: dict[tuple[int, bytes], set[bytes]] = {}
+    """Replay, and hold every line against what the workers wrote of the same step and person."""
+    written: dict[tuple[int, bytes], set[bytes]] = {}
     with consuming(deployment.connection) as consumer:
         for record in records(consumer, deployment.topics.risks):
             line = record.value or b""
-            told.setdefault((record.partition, _subject(line)), set()).add(line)
+            written.setdefault((record.partition, _subject(line)), set()).add(line)
     result = Comparison()
 
     def hold(partition: int, line: bytes) -> None:
-        live = told.pop((partition, _subject(line)), None)
+        live = written.pop((partition, _subject(line)), None)
         result.compared += 1
         if live is None:
             result.missing += 1
@@ -81,8 +81,8 @@ def compare(deployment: Deployment) -> Comparison:
             result.examples.append(line.decode())
 
     result.steps, result.people = replay(deployment, hold)
-    result.missing += len(told)
-    result.examples += [next(iter(lines)).decode() for lines in list(told.values())[:5]]
+    result.missing += len(written)
+    result.examples += [next(iter(lines)).decode() for lines in list(written.values())[:5]]
     return result
 
 
@@ -93,27 +93,27 @@ def _people(consumer: object, deployment: Deployment) -> dict[int, Changes]:
     for record in records(consumer, deployment.topics.persons):
         name = (record.key or b"").decode("utf-8", "replace")
         entry = kind.read(record) if record.value else None
-        if not isinstance(entry, Refused):  # the workers refuse it too; whoever was known stays
+        if not isinstance(entry, RefusedRecord):  # the workers refuse it too; whoever was known stays
             people[record.partition][name] = entry
     return people
 
 
-def _books(deployment: Deployment, people: dict[int, Changes]) -> list[Book]:
+def _partitions(deployment: Deployment, people: dict[int, Changes]) -> list[PartitionAccounts]:
     """Everybody before the first step."""
-    books = []
+    partitions = []
     for partition, changes in people.items():
-        book = Book(partition, deployment)
-        book.change(book.newcomers(changes))
-        books.append(book)
-    return books
+        accounts = PartitionAccounts(partition, deployment)
+        accounts.change(accounts.newcomers(changes))
+        partitions.append(accounts)
+    return partitions
 
 
-def _lines(book: Book) -> Iterator[bytes]:
-    """What a worker tells of a book after a step."""
-    step = book.next_step - 1
-    for block in JsonlRisks(book.pseudonyms).blocks(step, book.records()):
+def _lines(accounts: PartitionAccounts) -> Iterator[bytes]:
+    """What a worker writes of a partition after a step."""
+    step = accounts.next_step - 1
+    for block in JsonlRisks(accounts.pseudonyms).blocks(step, accounts.records()):
         yield from block.splitlines()
-    yield book.summary().line().rstrip()
+    yield accounts.summary().line().rstrip()
 
 
 def _subject(line: bytes) -> bytes:

@@ -253,7 +253,7 @@ def _continues(earlier: Proposal, later: Proposal) -> bool:
     )
 
 
-class Talk:
+class Negotiation:
     """The decision for one step by proposals and answers; pure, without clock or broker.
 
     Send :attr:`proposal`, give every answer to :meth:`take`, send the next proposal when it changes, until

@@ -16,9 +16,9 @@ from prometheus_client import CollectorRegistry
 from models.mechanisms import Raw
 from models.priors import Population
 from models.releases import SensorRelease, StepSchedule
-from stream_app.kafka.account.account_watch import AccountWatch, BooksView
+from stream_app.kafka.account.account_watch import AccountWatch, PartitionsView
 from stream_app.kafka.account.account_worker import AccountWorker
-from stream_app.kafka.account.book import Book
+from stream_app.kafka.account.partition_accounts import PartitionAccounts
 from stream_app.kafka.broker.apps import CommittedTransport
 from stream_app.kafka.broker.kafka_exceptions import LogError
 from stream_app.kafka.deployment.deployment import Deployment
@@ -73,27 +73,27 @@ def steps_of(deployment: Deployment, count: int) -> tuple[StepSchedule, ...]:
 def test_the_risks_of_steps_taken_from_the_log_are_told_once_each(deployment: Deployment) -> None:
     """The live topic hands a step over early where a partition comes back while records are under way."""
 
-    async def work() -> tuple[Told, list[int], Book]:
+    async def work() -> tuple[Told, list[int], PartitionAccounts]:
         worker = Worker(deployment, watch=Heard(), pulse=Pulse())  # type: ignore[arg-type]
         worker.log = steps_of(deployment, 8)
         told = worker._risks = Told()  # type: ignore[assignment]
-        book = Book(0, deployment)
+        accounts = PartitionAccounts(0, deployment)
         records = person_records(population(3), ["a", "b", "c"], 0, "d")
         people = {name: parse_person(name.encode(), value, "d") for name, value in records}
-        book.change(book.newcomers(people))
+        accounts.change(accounts.newcomers(people))
         acknowledged: list[int] = []
         for step in (0, 1, 5, 3, 2, 6, 5, 7):
             message = SimpleNamespace(
                 topic="steps", offset=step, key=None, value=decision_of(worker.log[step]).line(), partition=0
             )
             event = SimpleNamespace(message=message, ack=lambda step=step: acknowledged.append(step))
-            await worker._take(book, event)
-        return told, acknowledged, book  # type: ignore[return-value]
+            await worker._take(accounts, event)
+        return told, acknowledged, accounts  # type: ignore[return-value]
 
-    told, acknowledged, book = asyncio.run(work())
+    told, acknowledged, accounts = asyncio.run(work())
     assert told.steps == list(range(8))
     assert acknowledged == [0, 1, 5, 3, 2, 6, 5, 7]
-    assert book.next_step == 8
+    assert accounts.next_step == 8
 
 
 @pytest.mark.parametrize("missing", [None, 300, 449])
@@ -164,22 +164,22 @@ def test_a_summary_names_the_most_exposed_only_when_asked(deployment: Deployment
     """Then as the summary of a run in one process does, in the same order."""
     settings = deployment.settings.model_copy(update={"most_exposed": asked})
     deployment = dataclasses.replace(deployment, settings=settings)
-    book = Book(0, deployment)
+    accounts = PartitionAccounts(0, deployment)
     records = person_records(population(3), ["a", "b", "c"], 0, "d")
     people = {name: parse_person(name.encode(), value, "d") for name, value in records}
-    book.change(book.newcomers(people))
+    accounts.change(accounts.newcomers(people))
     for step in steps_of(deployment, 8):
-        book.apply(step)
-    worst, names = book.accountant.worst(), book.pseudonyms
+        accounts.apply(step)
+    worst, names = accounts.accountant.worst(), accounts.pseudonyms
     ranked = sorted(range(3), key=lambda i: (-worst.added[i], names[i]))
-    named = [each.person for each in book.summary().worst]
+    named = [each.person for each in accounts.summary().worst]
     assert named == ([names[i] for i in ranked[:2]] if asked else [])
-    assert book.summary().most_added == worst.added.max() > 0
+    assert accounts.summary().most_added == worst.added.max() > 0
 
 
 def test_assumed_habits_are_called_so_as_long_as_anybody_has_them(deployment: Deployment) -> None:
     """On the worker's page, in its metrics and in every summary; a measured prior ends it."""
-    book, registry = Book(0, deployment), CollectorRegistry()
+    accounts, registry = PartitionAccounts(0, deployment), CollectorRegistry()
     metrics = AccountMetrics(registry, deployment.registry.sensors, (0.5,), 1e-6)
     watch = AccountWatch(metrics, AccountCounters(registry, metrics), ("A",))
 
@@ -187,23 +187,23 @@ def test_assumed_habits_are_called_so_as_long_as_anybody_has_them(deployment: De
         """What the page says once these people are loaded."""
         records = person_records(people, names, 0, "d")
         changes = {name: parse_person(name.encode(), value, "d") for name, value in records}
-        newcomers = book.newcomers(changes)
-        newcomers.apply(steps_of(deployment, book.next_step)[newcomers.next_step :], lambda: None)
-        book.change(newcomers)
-        watch.owns([book])
-        return BooksView([book]).note or ""
+        newcomers = accounts.newcomers(changes)
+        newcomers.apply(steps_of(deployment, accounts.next_step)[newcomers.next_step :], lambda: None)
+        accounts.change(newcomers)
+        watch.owns([accounts])
+        return PartitionsView([accounts]).note or ""
 
-    watch.owns([book])
-    assert "nobody is loaded" in (BooksView([book]).note or "")
+    watch.owns([accounts])
+    assert "nobody is loaded" in (PartitionsView([accounts]).note or "")
     measured = population(2)
     assumed = dataclasses.replace(measured, assumed="everybody roams")
     assert "assumed, not measured (everybody roams)" in change(assumed, ["a", "b"])
-    book.apply(steps_of(deployment, 1)[0])
-    assert book.summary().assumed == "everybody roams"
+    accounts.apply(steps_of(deployment, 1)[0])
+    assert accounts.summary().assumed == "everybody roams"
     assert registry.get_sample_value("tallyguard_habits_assumed") == 1
     assert "everybody roams" in change(measured.subset([0]), ["a"])
     assert change(measured.subset([1]), ["b"]) == ""
-    assert book.summary().assumed is None
+    assert accounts.summary().assumed is None
     assert registry.get_sample_value("tallyguard_habits_assumed") == 0
 
 
@@ -238,8 +238,8 @@ def test_a_proposal_that_cannot_be_answered_ends_no_worker(
         candidates=((0, 0),),
     )
     worker = Worker(asked, watch=Heard(), pulse=Pulse())  # type: ignore[arg-type]
-    worker._books = {0: Book(0, asked)}
-    worker._asked = {0: proposal.model_copy(update=change)}
+    worker._partitions = {0: PartitionAccounts(0, asked)}
+    worker._proposed = {0: proposal.model_copy(update=change)}
     asyncio.run(worker._answer())
-    assert worker._asked == {}
+    assert worker._proposed == {}
     assert "a proposal cannot be answered" in caplog.text

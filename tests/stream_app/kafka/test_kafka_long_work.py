@@ -9,7 +9,7 @@ import pytest
 
 from models.mechanisms import Raw
 from models.releases import SensorRelease, StepSchedule
-from stream_app.kafka.account.book import Book
+from stream_app.kafka.account.partition_accounts import PartitionAccounts
 from stream_app.kafka.deployment.deployment import Deployment
 from stream_app.kafka.deployment.person_records import PersonEntry, parse_person, person_records
 from stream_app.setup.settings import Settings
@@ -36,25 +36,25 @@ def test_people_who_are_loaded_in_pieces_are_accounted_as_those_loaded_at_once(
     sensor = deployment.registry.sensors[0]
     log = [StepSchedule(step, (SensorRelease(sensor, Raw()),)) for step in range(4)]
 
-    books, signs = [], []
+    partitions, signs = [], []
     for piece in (500, 2):
-        monkeypatch.setattr("stream_app.kafka.account.book.PIECE_PEOPLE", piece)
-        book, moved = Book(0, deployment), []
+        monkeypatch.setattr("stream_app.kafka.account.partition_accounts.PIECE_PEOPLE", piece)
+        accounts, moved = PartitionAccounts(0, deployment), []
         for schedule in log:
-            book.apply(schedule)
+            accounts.apply(schedule)
         people = entries(7)
         people["0" * 31 + "3"].chains.probability[:] = 0.5
         sign = lambda moved=moved: moved.append(1)  # noqa: E731
-        newcomers = book.newcomers(people, sign)
+        newcomers = accounts.newcomers(people, sign)
         assert newcomers.next_step == 0
         newcomers.apply(log[:1], sign)  # the log comes some steps at a time
         newcomers.apply(log[1:], sign)
         assert people == {}
-        book.change(newcomers, sign)
+        accounts.change(newcomers, sign)
         assert [each.pseudonym for each in newcomers.refused] == ["0" * 31 + "3"]
-        books.append(book)
+        partitions.append(accounts)
         signs.append(len(moved))
-    whole, pieces = books
+    whole, pieces = partitions
     assert whole.pseudonyms == pieces.pseudonyms
     np.testing.assert_array_equal(whole.accountant.risk(), pieces.accountant.risk())
     np.testing.assert_array_equal(whole.accountant.baseline(), pieces.accountant.baseline())

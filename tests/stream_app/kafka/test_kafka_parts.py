@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from models.priors import Population
-from stream_app.kafka.account.book import Book
+from stream_app.kafka.account.partition_accounts import PartitionAccounts
 from stream_app.kafka.account.person_source import Changes, PersonSource
 from stream_app.kafka.broker.access import access_rules, commands, roles
 from stream_app.kafka.broker.connection import Connection
@@ -25,7 +25,7 @@ from stream_app.kafka.broker.kafka_exceptions import LogError
 from stream_app.kafka.broker.topics import Topics
 from stream_app.kafka.deployment.deployment import Deployment
 from stream_app.kafka.deployment.person_records import RefusedPerson, parse_person, people_of, person_records
-from stream_app.kafka.deployment.refused import Refused
+from stream_app.kafka.deployment.refused_record import RefusedRecord
 from stream_app.kafka.process.worker import EXIT_STALLED, Pulse
 from stream_app.kafka.release.arrival_order import SILENCE_SECONDS, ArrivalOrder, Arrived
 from stream_app.kafka.release.progress import KEY, Restored, restore
@@ -270,9 +270,9 @@ def test_a_wrong_person_is_refused_by_name_and_the_others_stay() -> None:
 )
 def test_a_refused_prior_is_written_nowhere_else(tmp_path: Path, key: bytes | None, payload: str) -> None:
     """Who reads dead letters learns whose prior it is by pseudonym, where it lies and why; it stays there."""
-    refused: list[Refused] = []
+    refused: list[RefusedRecord] = []
 
-    async def refuse(letter: Refused) -> None:
+    async def refuse(letter: RefusedRecord) -> None:
         refused.append(letter)
 
     (tmp_path / "locations.txt").write_text("A\nB\nC\nD\n")
@@ -291,9 +291,9 @@ def test_a_refused_prior_is_written_nowhere_else(tmp_path: Path, key: bytes | No
 
 def test_whoever_is_known_stays_when_a_record_follows_whose_lists_do_not_fit(tmp_path: Path) -> None:
     """Also where both are read one after the other, as by whoever takes a partition over."""
-    refused: list[Refused] = []
+    refused: list[RefusedRecord] = []
 
-    async def refuse(letter: Refused) -> None:
+    async def refuse(letter: RefusedRecord) -> None:
         refused.append(letter)
 
     (tmp_path / "locations.txt").write_text("A\nB\nC\nD\n")
@@ -344,26 +344,26 @@ def test_a_progress_whose_window_is_none_is_refused(window: dict[str, Any]) -> N
         restore({KEY: record}, "progress")
 
 
-def change(book: Book, changes: dict[str, Any]) -> tuple[RefusedPerson, ...]:
-    newcomers = book.newcomers({**changes})
-    book.change(newcomers)
+def change(accounts: PartitionAccounts, changes: dict[str, Any]) -> tuple[RefusedPerson, ...]:
+    newcomers = accounts.newcomers({**changes})
+    accounts.change(newcomers)
     return newcomers.refused
 
 
 def test_whoever_is_deleted_leaves_a_book_also_when_another_record_is_refused(tmp_path: Path) -> None:
     (tmp_path / "locations.txt").write_text("A\nB\nC\nD\n")
-    book = Book(0, Deployment.of(kafka_settings(tmp_path / "locations.txt")))
+    accounts = PartitionAccounts(0, Deployment.of(kafka_settings(tmp_path / "locations.txt")))
     records = dict(person_records(population(2), ["a", "b"], 0, "d"))
     entries = {name: parse_person(name.encode(), value, "d") for name, value in records.items()}
-    assert change(book, entries) == ()
+    assert change(accounts, entries) == ()
     wrong = entries["b"].chains._replace(probability=0.5 * entries["b"].chains.probability)
     stranger = entries["a"]._replace(pseudonym="z", chains=wrong)
-    refused = change(book, {"a": None, "z": stranger})
+    refused = change(accounts, {"a": None, "z": stranger})
     assert [each.pseudonym for each in refused] == ["z"]
-    assert book.pseudonyms == ("b",)
+    assert accounts.pseudonyms == ("b",)
     worse = entries["b"]._replace(chains=wrong)
-    assert [each.pseudonym for each in change(book, {"b": worse})] == ["b"]
-    assert book.pseudonyms == ("b",)
+    assert [each.pseudonym for each in change(accounts, {"b": worse})] == ["b"]
+    assert accounts.pseudonyms == ("b",)
 
 
 def kafka_settings(locations: Path) -> Settings:

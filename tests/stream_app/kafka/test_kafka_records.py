@@ -23,7 +23,7 @@ from stream_app.kafka.deployment.records import (
     RecordKind,
     person_kind,
 )
-from stream_app.kafka.deployment.refused import Refused
+from stream_app.kafka.deployment.refused_record import RefusedRecord
 from stream_app.wire.messages import Reason
 
 PERSON = person_kind("d")
@@ -93,14 +93,14 @@ def poisoned(good: dict[str, Any]) -> Iterator[bytes]:
 
 @pytest.mark.parametrize("topic", GOOD)
 def test_the_kind_of_a_topic_reads_what_belongs_there(topic: str) -> None:
-    assert not isinstance(KINDS[topic].read(record(json.dumps(GOOD[topic]).encode())), Refused)
+    assert not isinstance(KINDS[topic].read(record(json.dumps(GOOD[topic]).encode())), RefusedRecord)
 
 
 @pytest.mark.parametrize("topic", GOOD)
 def test_no_poison_raises_and_what_is_said_of_it_is_short(topic: str) -> None:
     for value in poisoned(GOOD[topic]):
         found = KINDS[topic].read(record(value))
-        if isinstance(found, Refused):
+        if isinstance(found, RefusedRecord):
             letter = found.letter()
             assert len(letter.hint) < 1_000
             assert letter.source == "t/0:7"
@@ -130,7 +130,7 @@ def test_bytes_of_any_kind_are_read_or_refused(topic: str, value: bytes) -> None
 def test_the_size_is_looked_at_before_the_contents(topic: str) -> None:
     kind = KINDS[topic]
     found = kind.read(record(b"[" * (kind.most_bytes + 1)))
-    assert isinstance(found, Refused)
+    assert isinstance(found, RefusedRecord)
     assert found.reason is Reason.TOO_LONG
 
 
@@ -140,14 +140,14 @@ def test_a_million_wrong_numbers_cost_one_fault() -> None:
         (ACTIVATION, b'{"sensors":['),
     ):
         found = kind.read(record(value + b"{}," * 1_000_000 + b"{}]}"))
-        assert isinstance(found, Refused)
+        assert isinstance(found, RefusedRecord)
         assert len(found.hint) < 1_000
 
 
 def test_what_is_said_of_a_refused_person_quotes_nothing_of_the_habits() -> None:
     secret = {**GOOD["persons"], "visits the clinic": 0.123456}
     found = PERSON.read(record(json.dumps(secret).encode()))
-    assert isinstance(found, Refused)
+    assert isinstance(found, RefusedRecord)
     assert "clinic" not in found.letter().model_dump_json()
     assert "0.123456" not in found.letter().model_dump_json()
     assert found.letter().payload == NAME
@@ -174,7 +174,7 @@ def test_one_wrong_person_among_many_is_found_whatever_its_fault() -> None:
 def test_a_person_whose_lists_do_not_fit_is_refused_when_it_is_read(fault: dict[str, Any]) -> None:
     """Then whoever was known stays, also in a worker that reads both records one after the other."""
     found = PERSON.read(record(json.dumps({**GOOD["persons"], **fault}).encode()))
-    assert isinstance(found, Refused)
+    assert isinstance(found, RefusedRecord)
     assert len(found.letter().hint) < 1_000
 
 

@@ -19,7 +19,7 @@ from stream_app.kafka.deployment.sizes import (
 )
 from stream_app.setup.settings import Settings
 from stream_app.steps.policy import BudgetPolicy, policy_from
-from stream_app.steps.policy.proposals import Source, Talk
+from stream_app.steps.policy.proposals import Negotiation, Source
 from stream_app.wire.decision_messages import decision_of
 from stream_app.wire.messages import MAX_COUNT, Activation, SensorValue, StepRelease
 
@@ -66,7 +66,7 @@ def test_a_question_about_ten_thousand_sensors_fits_and_is_never_larger_than_rec
     assert isinstance(policy, BudgetPolicy)
     names = [sensor.name for sensor in sensors.sensors]
     decider = policy.decider(0, names)
-    asked = Talk(decider, policy.limit, 4, source=Source(deployment="d", session="s")).proposal
+    asked = Negotiation(decider, policy.limit, 4, source=Source(deployment="d", session="s")).proposal
     assert asked is not None
     widest = asked.model_copy(update={"candidates": (asked.candidates[0],) * most_candidates(len(names))})
     assert 2**20 < len(widest.line()) <= largest_proposal_bytes(sensors, settings) <= LARGE_BYTES

@@ -15,7 +15,7 @@ from stream_app.exceptions import SettingsError
 from stream_app.setup.settings import Settings
 from stream_app.steps.policy import BudgetPolicy, Decided, policy_from
 from stream_app.steps.policy.people_shards import murmur2, partition_of, refined_settings
-from stream_app.steps.policy.proposals import Answer, Proposal, Respondent, Source, Talk
+from stream_app.steps.policy.proposals import Answer, Negotiation, Proposal, Respondent, Source
 from stream_app.watching.wording import decision_in_words
 from tests.accounting.decisions import deciding
 
@@ -31,18 +31,18 @@ def budget_policy(announced: dict[int, tuple[str, ...]] | None = None, **budget:
     return policy
 
 
-def talk_through(talk: Talk, respondents: list[Respondent]) -> Decided:
+def negotiate(negotiation: Negotiation, respondents: list[Respondent]) -> Decided:
     """Every message by its JSON, answers in any order and twice."""
     rng = np.random.default_rng(1)
-    while talk.decided is None:
-        assert talk.proposal is not None
-        proposal = Proposal.model_validate_json(talk.proposal.line())
+    while negotiation.decided is None:
+        assert negotiation.proposal is not None
+        proposal = Proposal.model_validate_json(negotiation.proposal.line())
         answers = [respondent.answer(proposal) for respondent in respondents]
         for k in rng.permutation([*range(len(answers))] * 2):
             answer = answers[k]
             assert answer is not None
-            talk.take(Answer.model_validate_json(answer.line()))
-    return talk.decided
+            negotiation.take(Answer.model_validate_json(answer.line()))
+    return negotiation.decided
 
 
 def parts_of(population: Population, count: int) -> list[ContinuousAccountant]:
@@ -73,10 +73,10 @@ def test_distributed_decisions_are_those_of_one_process(look_ahead, evaluations)
     becauses, cleared = set(), 0
     for t, sensors in steps.items():
         alone = embedded.decide(t, sensors)
-        talk = Talk(
+        negotiation = Negotiation(
             elsewhere.decider(t, sensors), elsewhere.limit, len(parts), elsewhere.coming(t), source=SOURCE
         )
-        together = talk_through(talk, respondents)
+        together = negotiate(negotiation, respondents)
         assert together == alone
         assert alone.why is not None
         becauses.add(alone.why.because)
@@ -99,18 +99,18 @@ def test_people_are_split_as_the_brokers_clients_split_them():
 def test_without_all_answers_nothing_is_released():
     policy = budget_policy()
     parts = parts_of(deciding.people(np.random.default_rng(4), 20, LOCATIONS), 2)
-    talk = Talk(policy.decider(0, ("0", "1")), policy.limit, 2, source=SOURCE)
-    assert talk.proposal is not None
-    answer = Respondent(0, WhatIf(parts[0], policy.limit), REGISTRY, "d").answer(talk.proposal)
+    negotiation = Negotiation(policy.decider(0, ("0", "1")), policy.limit, 2, source=SOURCE)
+    assert negotiation.proposal is not None
+    answer = Respondent(0, WhatIf(parts[0], policy.limit), REGISTRY, "d").answer(negotiation.proposal)
     assert answer is not None
-    talk.take(answer)
-    assert talk.waiting_for == {1}
-    decided = talk.give_up()
+    negotiation.take(answer)
+    assert negotiation.waiting_for == {1}
+    decided = negotiation.give_up()
     assert decided.why is not None
     assert decided.why.because is BudgetReason.NO_ANSWER
     assert [release.mechanism.name for release in decided.schedule.releases] == ["suppressed"] * 2
-    talk.take(answer.model_copy(update={"partition": 1}))  # too late
-    assert talk.decided == decided
+    negotiation.take(answer.model_copy(update={"partition": 1}))  # too late
+    assert negotiation.decided == decided
 
 
 def test_with_nobody_accounted_nothing_is_released():
@@ -123,8 +123,8 @@ def test_with_nobody_accounted_nothing_is_released():
         )
         for k in range(2)
     ]
-    talk = Talk(policy.decider(0, ("0", "1")), policy.limit, 2, source=SOURCE)
-    decided = talk_through(talk, respondents)
+    negotiation = Negotiation(policy.decider(0, ("0", "1")), policy.limit, 2, source=SOURCE)
+    decided = negotiate(negotiation, respondents)
     assert [release.mechanism.name for release in decided.schedule.releases] == ["suppressed"] * 2
     assert decided.why is not None
     assert "nobody is accounted" in decision_in_words(decided.why)
@@ -134,11 +134,11 @@ def test_an_answer_is_about_the_next_step_and_the_own_limit():
     policy = budget_policy()
     (part,) = parts_of(deciding.people(np.random.default_rng(5), 10, LOCATIONS), 1)
     respondent = Respondent(0, WhatIf(part, policy.limit), REGISTRY, "d")
-    later = Talk(policy.decider(1, ("0",)), policy.limit, 1, source=SOURCE).proposal
+    later = Negotiation(policy.decider(1, ("0",)), policy.limit, 1, source=SOURCE).proposal
     assert later is not None
     assert respondent.answer(later) is None
     other = budget_policy(added=0.5)
-    unknown = Talk(other.decider(0, ("0",)), other.limit, 1, source=SOURCE).proposal
+    unknown = Negotiation(other.decider(0, ("0",)), other.limit, 1, source=SOURCE).proposal
     assert unknown is not None
     with pytest.raises(SettingsError, match="risk budget of this worker"):
         respondent.answer(unknown)
@@ -148,7 +148,7 @@ def test_dear_evaluations_must_be_those_of_the_release_worker():
     """They settle who counts as over the limit, so other ones are another question."""
     policy = budget_policy()
     (part,) = parts_of(deciding.people(np.random.default_rng(5), 10, LOCATIONS), 1)
-    proposal = Talk(policy.decider(0, ("0",)), policy.limit, 1, source=SOURCE, evaluations=90).proposal
+    proposal = Negotiation(policy.decider(0, ("0",)), policy.limit, 1, source=SOURCE, evaluations=90).proposal
     assert proposal is not None
     what_if = WhatIf(part, policy.limit)
     assert Respondent(0, what_if, REGISTRY, "d", 90).answer(proposal) is not None
@@ -161,29 +161,29 @@ def test_only_an_answer_to_the_very_proposal_counts():
     policy, other = budget_policy(), budget_policy(sigmas=(3.0,))
     (part,) = parts_of(deciding.people(np.random.default_rng(6), 10, LOCATIONS), 1)
     respondent = Respondent(0, WhatIf(part, policy.limit), REGISTRY, "d")
-    earlier = Talk(
+    earlier = Negotiation(
         policy.decider(0, ("0",)), policy.limit, 1, source=Source(deployment="d", session="earlier")
     )
-    changed = Talk(other.decider(0, ("0",)), policy.limit, 1, source=SOURCE)
-    talk = Talk(policy.decider(0, ("0",)), policy.limit, 1, source=SOURCE)
-    asked = talk.proposal
+    changed = Negotiation(other.decider(0, ("0",)), policy.limit, 1, source=SOURCE)
+    negotiation = Negotiation(policy.decider(0, ("0",)), policy.limit, 1, source=SOURCE)
+    asked = negotiation.proposal
     for late in (earlier.proposal, changed.proposal):
         assert late is not None
         answer = respondent.answer(late)
         assert answer is not None
-        talk.take(answer)
-        assert talk.waiting_for == {0}
-        assert talk.proposal is asked
+        negotiation.take(answer)
+        assert negotiation.waiting_for == {0}
+        assert negotiation.proposal is asked
     assert asked is not None
     answer = respondent.answer(asked)
     assert answer is not None
-    talk.take(answer)
-    assert talk.decided is not None or talk.proposal is not asked
+    negotiation.take(answer)
+    assert negotiation.decided is not None or negotiation.proposal is not asked
 
 
 def test_nobody_answers_for_another_deployment():
     policy = budget_policy()
     (part,) = parts_of(deciding.people(np.random.default_rng(7), 10, LOCATIONS), 1)
-    talk = Talk(policy.decider(0, ("0",)), policy.limit, 1, source=SOURCE)
-    assert talk.proposal is not None
-    assert Respondent(0, WhatIf(part, policy.limit), REGISTRY, "other").answer(talk.proposal) is None
+    negotiation = Negotiation(policy.decider(0, ("0",)), policy.limit, 1, source=SOURCE)
+    assert negotiation.proposal is not None
+    assert Respondent(0, WhatIf(part, policy.limit), REGISTRY, "other").answer(negotiation.proposal) is None

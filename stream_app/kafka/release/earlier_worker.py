@@ -16,7 +16,7 @@ _ASK_SECONDS = 0.5
 _SESSIONS = 1.5  # a worker that was killed stays a member for one session
 
 
-async def wait_until_alone(connection: Connection, group: str, session_seconds: float) -> None:
+async def wait_for_earlier_worker(connection: Connection, group: str, session_seconds: float) -> None:
     """Return once the group has no member; :class:`FencedError` if one keeps answering the broker."""
     deadline = time.monotonic() + _SESSIONS * session_seconds + 2 * _ASK_SECONDS
     members = await asyncio.to_thread(_members, connection, group)

@@ -16,19 +16,19 @@ from typing import Any
 from models.releases import StepSchedule
 from stream_app.kafka.broker.connection import Connection
 from stream_app.kafka.broker.topics import LARGE_BYTES, Topics
+from stream_app.kafka.deployment.background_listener import BackgroundListener
 from stream_app.kafka.deployment.deployment import Deployment
-from stream_app.kafka.deployment.following import Following
 from stream_app.kafka.deployment.log_reader import reading
 from stream_app.kafka.deployment.records import ANSWER
 from stream_app.steps.policy import BudgetPolicy, Decided
-from stream_app.steps.policy.proposals import Answer, Proposal, Source, Talk
+from stream_app.steps.policy.proposals import Answer, Negotiation, Proposal, Source
 
 logger = logging.getLogger(__name__)
 
 _LISTEN_SECONDS = 0.05
 
 
-class Asker:
+class Proposer:
     """Sends proposals, hears answers; on the event loop."""
 
     def __init__(self, connection: Connection, topics: Topics, answer_seconds: float) -> None:
@@ -36,7 +36,7 @@ class Asker:
         self._topics = topics
         self._answer_seconds = answer_seconds
         self._producer: Any = None
-        self._hearing = Following()
+        self._hearing = BackgroundListener()
         self._heard: asyncio.Queue[Answer] = asyncio.Queue()
         self._is_listening = asyncio.Event()
 
@@ -59,23 +59,23 @@ class Asker:
         if self._producer is not None:
             await self._producer.stop()
 
-    async def ask(self, talk: Talk) -> Decided:
-        """Talk until there is a decision or the time is over."""
+    async def ask(self, negotiation: Negotiation) -> Decided:
+        """Propose and hear answers until there is a decision or the time is over."""
         self._hearing.check()
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self._answer_seconds
         asked: Proposal | None = None
-        while talk.proposal is not None:
-            if talk.proposal is not asked:
-                asked = talk.proposal
+        while negotiation.proposal is not None:
+            if negotiation.proposal is not asked:
+                asked = negotiation.proposal
                 await self._send(asked)
             try:
-                talk.take(await asyncio.wait_for(self._heard.get(), max(0.0, deadline - loop.time())))
+                negotiation.take(await asyncio.wait_for(self._heard.get(), max(0.0, deadline - loop.time())))
             except TimeoutError:
-                missing = ", ".join(map(str, sorted(talk.waiting_for)))
+                missing = ", ".join(map(str, sorted(negotiation.waiting_for)))
                 logger.warning("step %d: no answer in time from partitions %s", asked.step, missing)
-                return talk.give_up()
-        decided = talk.decided or talk.give_up()
+                return negotiation.give_up()
+        decided = negotiation.decided or negotiation.give_up()
         if decided.why is not None and decided.why.people == 0:
             logger.warning(
                 "step %d: nobody is accounted, so a risk budget releases nothing: load people with "
@@ -107,14 +107,18 @@ class Asker:
                     self._heard.put_nowait(answer)
 
 
-class AskingPolicy:
+class ProposingPolicy:
     """A risk budget whose accounts are elsewhere; decides on the engine's thread while the loop talks."""
 
     def __init__(
-        self, policy: BudgetPolicy, asker: Asker, deployment: Deployment, loop: asyncio.AbstractEventLoop
+        self,
+        policy: BudgetPolicy,
+        proposer: Proposer,
+        deployment: Deployment,
+        loop: asyncio.AbstractEventLoop,
     ) -> None:
         self._policy = policy
-        self._asker = asker
+        self._proposer = proposer
         self._partitions = deployment.topics.partitions
         self._source = Source(deployment=deployment.digest, session=secrets.token_hex(8))
         self._evaluations = deployment.settings.release.budget.dear
@@ -123,7 +127,7 @@ class AskingPolicy:
     def decide(self, step: int, sensors: Sequence[str]) -> Decided:
         """The decision of all partitions together."""
         decider, coming = self._policy.decider(step, sensors), self._policy.coming(step)
-        talk = Talk(
+        negotiation = Negotiation(
             decider,
             self._policy.limit,
             self._partitions,
@@ -131,7 +135,7 @@ class AskingPolicy:
             source=self._source,
             evaluations=self._evaluations,
         )
-        return asyncio.run_coroutine_threadsafe(self._asker.ask(talk), self._loop).result()
+        return asyncio.run_coroutine_threadsafe(self._proposer.ask(negotiation), self._loop).result()
 
     def accounted(self, step: StepSchedule) -> None:
         """The account workers hear of it by the log."""

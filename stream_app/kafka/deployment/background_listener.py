@@ -7,7 +7,7 @@ from collections.abc import Coroutine
 from typing import Any
 
 
-class Following:
+class BackgroundListener:
     """At most one such task; what ended it by itself comes out of :meth:`check`."""
 
     def __init__(self) -> None:

@@ -10,7 +10,7 @@ from stream_app.wire.messages import Reason, Rejected, reject
 _PSEUDONYM = re.compile(rb"[0-9a-f]{32}")
 
 
-class Refused(NamedTuple):
+class RefusedRecord(NamedTuple):
     """A record of an internal topic that is not what it must be."""
 
     source: str
@@ -25,10 +25,10 @@ class Refused(NamedTuple):
 
 def refused_person(
     source: str, key: bytes | None, hint: str, reason: Reason = Reason.INVALID_FIELD
-) -> Refused:
+) -> RefusedRecord:
     """A record of ``persons`` that is no prior: whose it is and why, nothing of the prior itself.
 
     Dead letters have other readers than ``persons``, where the record stays. ``hint`` quotes nothing of it.
     """
     pseudonym = _PSEUDONYM.fullmatch(key or b"")
-    return Refused(source, pseudonym[0] if pseudonym else b"", hint, reason)
+    return RefusedRecord(source, pseudonym[0] if pseudonym else b"", hint, reason)

@@ -1,7 +1,7 @@
 """The people of one partition and their accountant: what an account worker keeps, without any broker.
 
-A book is a pure function of the records of its people and of the decisions applied to it. Each step is
-applied once, whatever is delivered again: :meth:`Book.standing_of` says what to do with a step that arrives.
+The accounts are a pure function of the records of people and of the decisions applied. Each step is applied
+once, whatever is delivered again: :meth:`PartitionAccounts.arrival_of` says what to do with one that arrives.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ PIECE_PEOPLE = 500
 
 
 class Arrival(Enum):
-    """What a step that arrives is to a book."""
+    """What a step that arrives is to the accounts."""
 
     KNOWN = "known"  # applied already: drop it
     NEXT = "next"  # apply it
@@ -38,7 +38,7 @@ class Arrival(Enum):
 
 
 class Newcomers:
-    """People who are to enter a book, in pieces, before the first step that counts for any of them."""
+    """People who are to enter the accounts, in pieces, before the first step that counts for any of them."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class Newcomers:
         self.changed = changed
         """Everybody who comes, changes or leaves, and what the new prior rests on if it was not measured."""
         self.next_step = min([until, *(piece.next_step for piece in pieces)])
-        """The first step of the log that concerns any of them; they enter the book before step ``until``."""
+        """The first logged step that concerns any of them; they enter the accounts before step ``until``."""
 
     def apply(self, schedules: Iterable[StepSchedule], moved: Moved) -> None:
         """Account some logged steps, in order, for everybody whom they concern."""
@@ -64,7 +64,7 @@ class Newcomers:
                     moved()
 
 
-class Book:
+class PartitionAccounts:
     """Everybody of one partition, accounted up to ``next_step``."""
 
     def __init__(self, partition: int, deployment: Deployment) -> None:
@@ -89,7 +89,7 @@ class Book:
 
     @property
     def pseudonyms(self) -> tuple[str, ...]:
-        """Who is in the book, in the accountant's order."""
+        """Who is in the accounts, in the accountant's order."""
         return self.accountant.population.people
 
     @property
@@ -97,7 +97,7 @@ class Book:
         """What the habits of anybody here rest on where they were not measured; None where all were."""
         return min(self._assumed.values(), default=None)
 
-    def standing_of(self, step: int) -> Arrival:
+    def arrival_of(self, step: int) -> Arrival:
         """What to do with a step."""
         if step < self.next_step:
             return Arrival.KNOWN
@@ -114,7 +114,7 @@ class Book:
         return None if self._respondent is None else self._respondent.answer(proposal)
 
     @property
-    def remembers(self) -> bool:
+    def needs_every_step(self) -> bool:
         """Whether answers depend on who was over the limit before: then people cannot change in passing."""
         return self._limit is not None and self._limit.in_hindsight
 
@@ -124,7 +124,7 @@ class Book:
         return with_worst(summary, self.accountant.worst(), self.pseudonyms, self._most_exposed)
 
     def records(self) -> RiskRecords:
-        """Risks to be told of single people after the last step."""
+        """Risks to be reported of single people after the last step."""
         return risk_records(self.accountant, self.next_step - 1, self._risk_every)
 
     def newcomers(
@@ -132,7 +132,7 @@ class Book:
     ) -> Newcomers:
         """People who come, leave (None) or get another prior; the log then brings them up to date.
 
-        Done in pieces, each of which is told to ``moved``: many people take long, and are not stuck.
+        Done in pieces, with a call of ``moved`` after each: many people take long, and are not stuck.
         ``changes`` are used up, so that nobody is held as a record and packed.
         """
         pieces: list[ContinuousAccountant] = []
