@@ -111,7 +111,7 @@ class Audits(Table):
 
 
 class Why(Table):
-    """One person's risk taken apart: which release told how much."""
+    """One person's risk taken apart: which release revealed how much."""
 
     def __init__(self, person: str, explanation: Explanation, note: str | None = None) -> None:
         self.person = person

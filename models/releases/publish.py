@@ -18,10 +18,10 @@ MAX_COUNT = 2**53  # what every JSON reader takes as an integer; noise on top of
 
 
 class TierValues(NamedTuple):
-    """A reading's value of each tier as the chain drew it, and as it is ``told``: the same unless clamped."""
+    """A reading's value of each tier, as drawn and as ``released``: the same unless clamped."""
 
     drawn: Mapping[str, int]
-    told: Mapping[str, int]
+    released: Mapping[str, int]
 
 
 PublishedValue: TypeAlias = int | TierValues | None
@@ -87,8 +87,8 @@ def _published(
         rows = [dict(zip(names, row, strict=True)) for row in drawn.tolist()]
         if not clamp_negative:
             return [TierValues(row, row) for row in rows]
-        told = [dict(zip(names, row, strict=True)) for row in np.maximum(drawn, least).tolist()]
-        return list(map(TierValues, rows, told))
+        released = [dict(zip(names, row, strict=True)) for row in np.maximum(drawn, least).tolist()]
+        return list(map(TierValues, rows, released))
     published = mechanism.publish(counts, words)
     if published is None:
         return [None] * counts.size

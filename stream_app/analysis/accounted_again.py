@@ -60,7 +60,7 @@ def released_with(steps: Iterable[StepSchedule], mechanism: Mechanism) -> Iterat
 
 
 def account(population: Population, steps: Iterable[StepSchedule], settings: HorizonSettings) -> Account:
-    """Account the steps, remembering each person's worst moment; needs no count, so it releases nothing."""
+    """Account the steps, keeping each person's worst moment; needs no count, so it releases nothing."""
     accountant = ContinuousAccountant(population, settings)
     risk_by_step, baseline_by_step = [], []
     for step in steps:

@@ -1,7 +1,7 @@
 """The decisions for a whole schedule in advance: what a run would release, with which error and which risk.
 
 Decisions never need a count, so a plan made today is what the run does tomorrow, as long as priors, settings,
-schedule and pseudonym key stay the same: people are split by pseudonym where dear evaluations are scarce.
+schedule and pseudonym key stay the same: people are split by pseudonym where refined bounds are scarce.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class ReleasePlan:
     """A whole schedule decided in advance.
 
     ``as_run`` says that a run decides the very same; without the pseudonym key it may decide otherwise in
-    steps where the dear evaluations do not suffice for everybody. ``warning`` stands where habits alone give
+    steps where refined bounds do not suffice for everybody. ``warning`` stands where habits alone give
     most people away, ``note`` where the priors are not measured habits.
     """
 
@@ -105,7 +105,7 @@ def plan_releases(
     population: Population,
     progress: Callable[[int, int], None] = lambda done, steps: None,
 ) -> ReleasePlan:
-    """Decide and account every step of a schedule file; ``progress`` is told of steps done and steps in all.
+    """Decide and account every step of a schedule file; ``progress`` gets steps done and steps in all.
 
     The schedule's mechanisms stand under a fixed policy and are the best there may be under a risk budget.
     """

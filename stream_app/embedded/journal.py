@@ -4,11 +4,11 @@ In the output folder:
 
 - ``decisions.jsonl``: what was decided and accounted for each closed step, the internal twin of the releases
 - ``releases.jsonl``: the public messages. A complete line is a fact, never written again nor differently
-- ``releases-<tier>.jsonl``: with tiers, what each tier is told of them. ``releases.jsonl`` then holds all
+- ``releases-<tier>.jsonl``: with tiers, what each tier receives of them. ``releases.jsonl`` then holds all
   tiers and is for the owner only; a tier's file is made from it, after a kill too
 - ``risks.jsonl``, ``rejected.jsonl``: as far as the last commit; a restart writes the rest again
 - ``progress.json``: the last commit: position in the input, open steps, length of each file
-- ``continued-<tier>.jsonl``, ``tiers.json``: what a tier added later was told of the steps before
+- ``continued-<tier>.jsonl``, ``tiers.json``: what a tier added later received of the steps before
 - ``run.json``: what the run was started with (fingerprints only); ``lock``: held while a run writes
 
 A step is durable once its line in ``releases.jsonl`` is. A restart takes the last commit, applies the
@@ -77,7 +77,7 @@ class Journal:
 
     ``manifest`` is what must not change between runs on the folder; keys in ``replaceable`` may. ``tiers``
     names the tiers of recipients that get a file of their own; ``continuation`` draws what a tier added later
-    is told of the past, without it that is nothing.
+    receives of the past; without it, nothing.
     """
 
     def __init__(
@@ -213,10 +213,10 @@ class Journal:
         """A tier's file with a line for every release there is; what is missing is made from the log."""
         file = AppendFile(self.folder / tier_file(tier), SECRET_MODE)
         try:
-            told = _LineCount.of(file.path, self._published)
-            file.truncate(told.bytes)
-            self._past_tiers.add(tier, told.lines, self._published)
-            for release in self._past_tiers.releases(told.lines, self._published):
+            present = _LineCount.of(file.path, self._published)
+            file.truncate(present.bytes)
+            self._past_tiers.add(tier, present.lines, self._published)
+            for release in self._past_tiers.releases(present.lines, self._published):
                 file.append(release_for_tier(release, tier).line())
             file.sync()
         except BaseException:

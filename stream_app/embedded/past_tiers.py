@@ -1,4 +1,4 @@
-"""The released steps of an output folder together with what tiers added later were told of them.
+"""The released steps of an output folder together with what tiers added later received of them.
 
 ``continued-<tier>.jsonl`` (for the owner) holds such values, ``tiers.json`` how many lines of each stand. A
 value stands before the tier's own file says it; a restart draws none again.

@@ -259,7 +259,9 @@ def _tiered_value(
     release: SensorRelease, levels: Sequence[tuple[str, float]], values: TierValues
 ) -> SensorValue:
     """Every tier's value; the one for everybody is that of the least informed."""
-    tiers = {name: TierValue.of(epsilon, values.drawn[name], values.told[name]) for name, epsilon in levels}
+    tiers = {
+        name: TierValue.of(epsilon, values.drawn[name], values.released[name]) for name, epsilon in levels
+    }
     least = next(iter(tiers.values()))
     return SensorValue(
         sensor=release.sensor.name,

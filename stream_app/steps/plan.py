@@ -41,7 +41,7 @@ class Plan:
 
 
 SHARPENED_UNASKED = 5_000
-"""People up to whom the dear bounds cost less than a second a step, so that nobody has to ask for them."""
+"""So many people cost the refined bound less than a second a step: up to here nobody has to ask for it."""
 
 
 def make_plan(settings: Settings, schedule: Path | None, population: Population) -> Plan:
@@ -114,7 +114,7 @@ def new_accountant(settings: Settings, plan: Plan, population: Population) -> Co
 
 
 def horizon_settings(settings: Settings, first_slot: int, people: int) -> HorizonSettings:
-    """What the accountant of a run with so many people is told."""
+    """Horizon, thresholds and bounds of the accountant of a run with so many people."""
     return HorizonSettings(
         settings.horizon,
         settings.mistakes,

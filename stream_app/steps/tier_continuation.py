@@ -94,8 +94,8 @@ class TierContinuation:
         values = {}
         for (entry, epsilon), (high, low) in zip(wanted, words.tolist(), strict=True):
             drawn = continued_value(_known(entry), epsilon, high << 64 | low)
-            told = max(drawn, 0) if self.clamp_negative else drawn
-            values[entry.sensor] = TierValue.of(epsilon, drawn, told)
+            released = max(drawn, 0) if self.clamp_negative else drawn
+            values[entry.sensor] = TierValue.of(epsilon, drawn, released)
         return ContinuedStep(step=release.step, tier=tier, values=values)
 
     def _wanted(self, release: StepRelease, tier: str) -> list[tuple[SensorValue, float]]:
@@ -144,4 +144,4 @@ def _with_tiers(entry: SensorValue, continued: Iterable[ContinuedStep]) -> Senso
 
 def _known(entry: SensorValue) -> dict[float, int]:
     """The values on the chain, by level."""
-    return {told.epsilon: told.on_chain for told in (entry.tiers or {}).values()}
+    return {tier.epsilon: tier.on_chain for tier in (entry.tiers or {}).values()}

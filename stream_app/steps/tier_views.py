@@ -1,4 +1,4 @@
-"""What everybody and each tier of recipients is told: projections of the one log that holds all tiers.
+"""What everybody and each tier of recipients receives: projections of the one log that holds all tiers.
 
 The log keeps every tier's value of a reading, drawn once from one chain. A tier's file is made from it and
 can be made again: raising a recipient is handing over another file, and draws nothing. A level nobody had
@@ -38,7 +38,7 @@ def public_release(release: StepRelease, tiers: Collection[str]) -> StepRelease:
 
 
 def release_for_tier(release: StepRelease, tier: str) -> StepRelease:
-    """What one tier is told of a step: its own value of tiered readings, all others as they are."""
+    """What one tier receives of a step: its own value of tiered readings, all others as they are."""
     return release.model_copy(
         update={"releases": tuple(_for_tier(entry, tier) for entry in release.releases)}
     )
@@ -70,7 +70,9 @@ def _for_everybody(entry: SensorValue) -> SensorValue:
 def _for_tier(entry: SensorValue, tier: str) -> SensorValue:
     if entry.tiers is None:
         return entry
-    told = entry.tiers.get(tier)
-    if told is None:
+    value = entry.tiers.get(tier)
+    if value is None:
         return SensorValue(sensor=entry.sensor, mechanism=_SUPPRESSED)
-    return SensorValue(sensor=entry.sensor, mechanism=entry.mechanism, epsilon=told.epsilon, value=told.value)
+    return SensorValue(
+        sensor=entry.sensor, mechanism=entry.mechanism, epsilon=value.epsilon, value=value.value
+    )

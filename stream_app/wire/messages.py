@@ -108,10 +108,10 @@ class Reading(_Message):
 
 
 class TierValue(BaseModel):
-    """What one tier of recipients is told, at its privacy level (nats).
+    """What one tier of recipients receives, at its privacy level (nats).
 
-    ``drawn`` is what the chain gave where another value is told (0 for a negative one): for the owner, who
-    can only continue the chain from there.
+    ``drawn`` is what the chain gave where another value is released (0 for a negative one): for the owner
+    alone, who can only continue the chain from there.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
@@ -121,9 +121,9 @@ class TierValue(BaseModel):
     drawn: int | None = None
 
     @classmethod
-    def of(cls, epsilon: float, drawn: int, told: int) -> TierValue:
-        """A tier's value, as drawn and as told."""
-        return cls(epsilon=epsilon, value=told, drawn=None if drawn == told else drawn)
+    def of(cls, epsilon: float, drawn: int, released: int) -> TierValue:
+        """A tier's value, as drawn and as released."""
+        return cls(epsilon=epsilon, value=released, drawn=None if drawn == released else drawn)
 
     @property
     def on_chain(self) -> int:
@@ -185,7 +185,7 @@ class DecisionReason(BaseModel):
 
     Counts of people: ``over`` the limit because of releases, now or in the silence after them, ``natural``
     by habit alone in this step's horizon, ``allowed`` to be over. ``dear`` people are within the limit by the
-    dear bounds only.
+    refined bound only.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
@@ -213,7 +213,7 @@ class StepDecision(_Message):
 
 
 class ContinuedStep(_Message):
-    """What a tier added later was told of a step already published; for the owner, by sensor."""
+    """What a tier added later received of a step already published; for the owner, by sensor."""
 
     type: Literal["continued"] = "continued"
     step: Step

@@ -110,7 +110,7 @@ def chain(step: int, sensor: str, count: int) -> dict[str, int]:
     interval = StepInterval(step * 3600, (step + 1) * 3600)
     [drawn] = publish_step(key, "test", interval, [CountToPublish(sensor, mechanism, count)])
     assert isinstance(drawn, TierValues)
-    return dict(drawn.told)
+    return dict(drawn.released)
 
 
 def scheduled(lines: Iterable[bytes]) -> Iterable[dict[str, object]]:

@@ -88,7 +88,7 @@ def test_the_map_shows_every_sensor_where_it_stands(watched: WatchedPage, engine
     released = watched.page.locator("#releases tbody tr").count()
     assert watched.page.locator("#map circle.active").count() == released
     said = watched.page.locator("#map svg").get_attribute("aria-label")
-    assert f"Map of {len(north)} sensors. Telling most: " in said
+    assert f"Map of {len(north)} sensors. Revealing most: " in said
 
 
 def test_without_positions_there_are_bars_only(watched: WatchedPage) -> None:

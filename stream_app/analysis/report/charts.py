@@ -1,4 +1,4 @@
-"""Figures as inline SVG: lines told apart by colour, dash and label; axes with units; readable in print."""
+"""Figures as inline SVG: lines differ by colour, dash and label; axes with units; readable in print."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What would lower the risk of a run's most exposed people: which sensors told most, and what less would do.
+"""What would lower the risk of a run's most exposed people: what revealed most, and what less would do.
 
 Every step of the run is accounted again for them with other decisions, as a run with these would: what is
 promised is what that run's report says of them. No count is looked at, so the answer releases nothing.
@@ -45,8 +45,8 @@ class Priors:
 
 
 @dataclass(frozen=True)
-class SensorShare:
-    """What a sensor told about the people looked at: ``bits`` for all, ``share`` of everything told."""
+class RevealedBySensor:
+    """What a sensor revealed about the people looked at: ``bits`` for all, ``share`` of what all revealed."""
 
     sensor: str
     mechanism: str
@@ -57,7 +57,7 @@ class SensorShare:
 
 
 @dataclass(frozen=True)
-class ReleaseTold:
+class RevealedByRelease:
     """One release and its ``share`` of all information about the people looked at."""
 
     sensor: str
@@ -83,12 +83,12 @@ class Change:
 
 @dataclass(frozen=True)
 class Lowering:
-    """The answer: sensors and ``releases`` by what they told, most first; ``changes`` begin with none."""
+    """The answer: sensors and ``releases`` by what they revealed, most first; ``changes`` begin with none."""
 
     people: int
     steps: int
-    shares: tuple[SensorShare, ...]
-    releases: tuple[ReleaseTold, ...]
+    shares: tuple[RevealedBySensor, ...]
+    releases: tuple[RevealedByRelease, ...]
     changes: tuple[Change, ...]
 
 
@@ -133,15 +133,15 @@ def lowering(
     windows = [
         _window(log, priors, record, person, steps) for record, person in zip(exposed, index, strict=True)
     ]
-    told = [
+    revealed = [
         (number, share)
         for number, window in enumerate(windows)
         for share in explain(window.exposure(window.steps), window.steps, window.mistakes).shares
     ]
-    shares = _by_sensor(told)
+    shares = _by_sensor(revealed)
     again = _Again(priors.population.subset(index), steps, log.horizon(priors.sharpens))
     horizon = int(log.settings["horizon"])
-    return Lowering(len(windows), horizon, shares, _by_release(told), _changes(again, shares))
+    return Lowering(len(windows), horizon, shares, _by_release(revealed), _changes(again, shares))
 
 
 def positions(priors: Priors, exposed: Sequence[WorstMoment]) -> list[int]:
@@ -167,14 +167,14 @@ def _window(
     return _Window(priors.population, person, own, int(log.settings.get("first_slot", 0)) + first, mistakes)
 
 
-def _by_sensor(told: Sequence[tuple[int, ReleaseShare]]) -> tuple[SensorShare, ...]:
-    """What each sensor told about all windows; ``told`` are pairs of a window's number and a release."""
+def _by_sensor(revealed: Sequence[tuple[int, ReleaseShare]]) -> tuple[RevealedBySensor, ...]:
+    """What each sensor revealed in all windows; ``revealed`` are pairs of a window's number and a release."""
     of_sensor: dict[str, list[tuple[int, ReleaseShare]]] = defaultdict(list)
-    for number, share in told:
+    for number, share in revealed:
         of_sensor[share.sensor].append((number, share))
-    whole = _whole(told)
+    whole = _whole(revealed)
     rows = (
-        SensorShare(
+        RevealedBySensor(
             sensor,
             ", ".join(sorted({share.mechanism for _, share in own})),
             len({share.step for _, share in own}),
@@ -187,22 +187,22 @@ def _by_sensor(told: Sequence[tuple[int, ReleaseShare]]) -> tuple[SensorShare, .
     return tuple(sorted(rows, key=lambda row: (-row.share, row.sensor)))
 
 
-def _by_release(told: Sequence[tuple[int, ReleaseShare]]) -> tuple[ReleaseTold, ...]:
-    """What each single release told about all windows it belongs to."""
+def _by_release(revealed: Sequence[tuple[int, ReleaseShare]]) -> tuple[RevealedByRelease, ...]:
+    """What each single release revealed in all windows it belongs to."""
     nats: dict[tuple[str, int], float] = defaultdict(float)
-    for _, share in told:
+    for _, share in revealed:
         nats[share.sensor, share.step] += share.information_nats
-    whole = _whole(told)
-    rows = (ReleaseTold(sensor, step, own / whole) for (sensor, step), own in nats.items())
+    whole = _whole(revealed)
+    rows = (RevealedByRelease(sensor, step, own / whole) for (sensor, step), own in nats.items())
     return tuple(sorted(rows, key=lambda row: (-row.share, row.step, row.sensor)))
 
 
-def _whole(told: Sequence[tuple[int, ReleaseShare]]) -> float:
-    return sum(share.information_nats for _, share in told) or 1.0
+def _whole(revealed: Sequence[tuple[int, ReleaseShare]]) -> float:
+    return sum(share.information_nats for _, share in revealed) or 1.0
 
 
-def _changes(again: _Again, shares: Sequence[SensorShare]) -> tuple[Change, ...]:
-    """As it was, less of the sensors that told most, and noise at all sensors."""
+def _changes(again: _Again, shares: Sequence[RevealedBySensor]) -> tuple[Change, ...]:
+    """As it was, less of the sensors that revealed most, and noise at all sensors."""
     most = [share.sensor for share in shares[:NAMED_SENSORS]]
     rows = [again.change("as it was", {}, None)]
     for sensor in most:

@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from stream_app.analysis.report.html import paragraph, table
-from stream_app.analysis.report.lowering import NAMED_SENSORS, Change, Lowering, SensorShare
+from stream_app.analysis.report.lowering import NAMED_SENSORS, Change, Lowering, RevealedBySensor
 from stream_app.watching.wording import in_a_hundred
 
 LISTED_SENSORS = 8
 
 
 def what_would_lower_it(found: Lowering, when: Callable[[int], str]) -> Iterable[str]:
-    """Which sensors told most about the people listed above, then what other decisions would do."""
+    """Which sensors revealed most about the people listed above, then what other decisions would do."""
     if not found.shares:
         yield paragraph("No release of their last steps concerns the most exposed people.")
         return
-    yield paragraph(_who_told(found, when))
-    told = ("Sensor", "Mechanism", "Revealed", "Share of all", "Steps", "People concerned")
-    yield table(told, map(_share_row, found.shares[:LISTED_SENSORS]))
+    yield paragraph(_who_revealed(found, when))
+    head = ("Sensor", "Mechanism", "Revealed", "Share of all", "Steps", "People concerned")
+    yield table(head, map(_share_row, found.shares[:LISTED_SENSORS]))
     yield paragraph(_what_less_does(found))
     otherwise = (
         "If released otherwise",
@@ -30,7 +30,7 @@ def what_would_lower_it(found: Lowering, when: Callable[[int], str]) -> Iterable
     yield table(otherwise, map(_change_row, found.changes))
 
 
-def _who_told(found: Lowering, when: Callable[[int], str]) -> str:
+def _who_revealed(found: Lowering, when: Callable[[int], str]) -> str:
     sensors = [f"{share.sensor} ({share.share:.0%})" for share in found.shares[:NAMED_SENSORS]]
     releases = [
         f"{release.sensor}, {when(release.step)} ({release.share:.0%})"
@@ -60,12 +60,11 @@ def _what_less_does(found: Lowering) -> str:
     return f"{explained}{first}; the least here is {in_a_hundred(best.added)} ({best.name})."
 
 
-def _share_row(share: SensorShare) -> tuple[str, ...]:
-    told = f"{share.bits:.2g} bits"
+def _share_row(share: RevealedBySensor) -> tuple[str, ...]:
     return (
         share.sensor,
         share.mechanism,
-        told,
+        f"{share.bits:.2g} bits",
         f"{share.share:.0%}",
         f"{share.releases:,}",
         f"{share.people:,}",

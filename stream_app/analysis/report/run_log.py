@@ -88,7 +88,7 @@ class RunLog:
         return step_in_words(step, int(origin.timestamp()), self.settings["step_seconds"])
 
     def horizon(self, sharpens: bool) -> HorizonSettings:
-        """What the run's accountant was told; ``sharpens`` where its settings left that open."""
+        """What the run's accountant was set to; ``sharpens`` where its settings left that open."""
         stored = self.settings
         return HorizonSettings(
             stored["horizon"],

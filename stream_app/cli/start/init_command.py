@@ -244,7 +244,7 @@ def _print_dependence(table: tuple[Dependence, ...]) -> None:
     console = stdout()
     console.print(
         f"\nHow much the answer depends on assumed habits: chances that each of the last {HORIZON} steps is "
-        f"told, over {TABLE_STEPS} steps at most, from 8 in the morning on",
+        f"reconstructed, over {TABLE_STEPS} steps at most, from 8 in the morning on",
         soft_wrap=True,
     )
     shown = Table(box=SIMPLE_HEAD, pad_edge=False)

@@ -42,7 +42,7 @@ def as_document(explanation: Explanation) -> dict[str, Any]:
 
 
 def print_explanation(person: str, explanation: Explanation) -> None:
-    """A table for people: the releases that told most about the person come first."""
+    """A table for people: the releases that revealed most about the person come first."""
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
@@ -62,14 +62,14 @@ def print_explanation(person: str, explanation: Explanation) -> None:
 
 
 def _figures(explanation: Explanation, share: ReleaseShare) -> tuple[str, str, str]:
-    """Bits, share of everything told and the ceiling without the release, in words."""
+    """Bits, share of everything revealed and the ceiling without the release, in words."""
     from stream_app.watching.people import NATS_PER_BIT
     from stream_app.watching.wording import in_a_hundred
 
-    told = share.information_nats
-    part = told / explanation.information_nats if explanation.information_nats > 0.0 else 0.0
+    revealed = share.information_nats
+    part = revealed / explanation.information_nats if explanation.information_nats > 0.0 else 0.0
     return (
-        f"{told / NATS_PER_BIT:.3g}",
+        f"{revealed / NATS_PER_BIT:.3g}",
         f"{part:.0%}",
         in_a_hundred(explanation.certified - share.certified_drop),
     )

@@ -97,7 +97,7 @@ class AccountWorker(Job):
         await self._in_thread(lambda: account_a_little(self._deployment))
 
     async def assigned(self, partitions: set[tuple[str, int]]) -> None:
-        """Remember what is owned; loading is work, and waits for its turn."""
+        """Note what is owned; loading is work, and waits for its turn."""
         self._assignment = {partition for _, partition in partitions}
         logger.info("partitions given: %s", ", ".join(map(str, sorted(self._assignment))) or "none")
         self._changed.set()

@@ -38,7 +38,7 @@ class _CommittedConsumer(driver.Consumer):
     """Commits behind the last acknowledged event: ours are acknowledged in the order of their offsets.
 
     Faust looks for runs of offsets without a gap instead, which the mark of a transaction ends at every step:
-    its commits fall behind for ever, and what it remembers grows.
+    its commits fall behind for ever, and what it keeps in memory grows.
     """
 
     def _new_consumer_thread(self) -> Any:
@@ -54,7 +54,7 @@ class _CommittedConsumer(driver.Consumer):
         return behind
 
     async def _add_gap(self, tp: Any, offset_from: int, offset_to: int) -> None:
-        """Nothing to remember."""
+        """Nothing to keep."""
 
 
 class CommittedTransport(driver.Transport):

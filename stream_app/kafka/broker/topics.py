@@ -21,7 +21,7 @@ DAY_MILLISECONDS = 24 * HOUR_MILLISECONDS
 LARGE_BYTES = 16 * 2**20
 """What a record may have that names every sensor of a step, or holds a person's habits."""
 MEDIUM_BYTES = 2**20
-"""What any other record may have: no more than brokers take unless told otherwise."""
+"""What any other record may have: no more than brokers take by default."""
 
 _LARGE = {"max.message.bytes": str(LARGE_BYTES)}
 _BROKER_TIME = {"message.timestamp.type": "LogAppendTime"}  # one clock for all: order and latency by it

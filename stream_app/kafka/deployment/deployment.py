@@ -54,7 +54,7 @@ class Deployment:
         return self.registry.location_names
 
     def horizon(self) -> HorizonSettings:
-        """What the adversary tries; dear bounds only where they are asked for, so that partitions agree."""
+        """What the adversary tries; refined bounds only where asked for, so that partitions agree."""
         settings = self.settings
         return HorizonSettings(
             settings.horizon,

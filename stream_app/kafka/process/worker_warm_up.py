@@ -30,7 +30,7 @@ _KINDS: tuple[dict[str, Any], ...] = (  # settings that need kernels of their ow
 def account_a_little(deployment: Deployment) -> None:
     """Account a few steps of two invented people, one with a start of its own; ask what if.
 
-    They hardly move, so that their risk is high: the dear bounds, where they are wanted, are needed too.
+    They hardly move, so that their risk is high: the refined bound, where it is wanted, is needed too.
     """
     places = len(deployment.location_names)
     size = min(2, places)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 SILENCE_SECONDS = 2.0
-"""Silence after which a topic is taken to have nothing, when its end cannot be told."""
+"""Silence after which a topic is taken to have nothing, when its end cannot be found out."""
 
 
 class Arrived(NamedTuple):

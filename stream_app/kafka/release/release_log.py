@@ -109,7 +109,7 @@ class ReleaseLog:
         yield self._topics.progress, KEY, transaction.progress.record(), 0
 
     def _step_records(self, closed: ClosedStep) -> Iterable[tuple[str, bytes | None, bytes, int]]:
-        """The release, what each tier is told of it, and its internal twin once for every partition."""
+        """The release, what each tier receives of it, and its internal twin once for every partition."""
         key = str(closed.schedule.step).encode()
         public = public_release(closed.release, self._tiers)
         yield self._topics.releases, key, public.line().rstrip(), 0

@@ -32,7 +32,7 @@ class Advanced(NamedTuple):
 def advance_noise_key(settings: Settings, output: Path | None) -> Advanced:
     """Put the next epoch's key in the place of the noise key; of a stopped run where ``output`` is given.
 
-    The run's ``run.json`` is told first, so that a call that was interrupted is completed by the next. With a
+    The run's ``run.json`` is written first: a call that was interrupted is completed by the next. With a
     run, :class:`OutputError` while a step may be out that its log does not hold.
     """
     file = noise_key_file(settings, output)

@@ -95,7 +95,7 @@ def dependence(
     horizon: HorizonSettings,
     progress: Callable[[], None] = lambda: None,
 ) -> tuple[Dependence, ...]:
-    """The guess and ceiling under each alternative; ``progress`` is told of each step of each."""
+    """The guess and ceiling under each alternative; ``progress`` is called for each step of each."""
     rows = []
     for habits in ALTERNATIVES:
         accountant = ContinuousAccountant(assumed_population(habits, places, step_seconds), horizon)

@@ -128,7 +128,7 @@ def assumption_text(label: str, table: Sequence[Dependence]) -> str:
             "Everything computed with them holds for such people only. No count was used to make them.",
             "",
             f"How much the answer depends on the assumption, over {TABLE_STEPS} steps at most, from 8 in the",
-            f"morning on. Chances that each of a person's last {HORIZON} steps is told:",
+            f"morning on. Chances that each of a person's last {HORIZON} steps is reconstructed:",
             "",
             "| habits | mean guess | mean ceiling | most added to anybody |",
             "|---|---|---|---|",

@@ -84,7 +84,7 @@ class BudgetPolicy:
         return decided(decide(self.decider(step, sensors), asked.count_over))
 
     def accounted(self, step: StepSchedule) -> None:
-        """Remember who was over the limit, where that matters later."""
+        """Note who was over the limit, where that matters later."""
         if self._what_if is not None:
             self._what_if.note(step)
 

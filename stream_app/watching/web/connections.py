@@ -1,4 +1,4 @@
-"""The clients of the web server: how many there may be, how long one may take, what others are told.
+"""The clients of the web server: how many there may be, how long one may take, what is said to the others.
 
 Whoever keeps us waiting longest makes room first: somebody who holds every connection open cannot keep a
 health check out.
@@ -45,7 +45,7 @@ class _Wait(NamedTuple):
 
 
 class Connection(web.RequestHandler):
-    """One client; an error is told in a few words of ours, never in the client's, and never at length."""
+    """One client; an error is reported in a few words of ours, never in the client's, and never at length."""
 
     def handle_error(
         self,

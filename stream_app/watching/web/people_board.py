@@ -46,7 +46,7 @@ class RecentSteps:
 
 
 class PeopleBoard(Observer):
-    """Keeps everybody's standing after each step; :meth:`allows` must be asked before anything is told."""
+    """Keeps everybody's standing after each step; :meth:`allows` must be asked before anything is shown."""
 
     def __init__(self, token: str) -> None:
         self._token = token.encode()

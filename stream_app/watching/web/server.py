@@ -28,7 +28,7 @@ from stream_app.watching.web.people_board import PeopleBoard
 from stream_app.watching.web.shared import Shared
 from stream_app.watching.web.status import StatusBoard
 
-HEARTBEAT_SECONDS = 5.0  # a silent engine is told from a lost one
+HEARTBEAT_SECONDS = 5.0  # so that a silent engine is not taken for a lost one
 PICTURE_SECONDS = 0.2  # at most five pictures a second
 MOST_LISTENERS = 64
 MOST_LISTENERS_OF_ONE = MOST_LISTENERS // 2  # addresses, so that nobody can shut all others out
@@ -116,7 +116,7 @@ class _Visits:
             return await self._send(request, await self._answer(path, request))
 
     async def _answer(self, path: str | None, request: web.BaseRequest) -> Answer:
-        """What is dear to make is made once for all; what is work for one does not keep others waiting."""
+        """What is costly to make is made once for all; what is work for one does not keep others waiting."""
         if path in self._shared:
             return await self._shared[path].get()
         asked = request.path_qs, request.headers.get("Authorization", ""), self._site
@@ -196,7 +196,7 @@ def serve(
 ) -> WebServer:
     """Serve on ``host:port`` (port 0: any free one); :class:`SettingsError` where that is not possible.
 
-    Without ``people`` nobody is told about single people; ``about`` is what the page says of the deployment.
+    Without ``people`` nobody sees single people; ``about`` is what the page says of the deployment.
     """
     return WebServer(_bind(listen), Site(registry, board, people, about))
 

@@ -13,7 +13,7 @@ _MOST_REST_SECONDS = 3.0
 
 
 class Shared:
-    """An answer that is dear to make: whoever asks gets one made after that, or the last if it still holds.
+    """An answer that is costly to make: whoever asks gets one made after that, or the last if it still holds.
 
     ``version`` tells whether there is anything new; without it there always is.
     """

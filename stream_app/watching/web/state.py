@@ -24,7 +24,7 @@ def state_json(status: Status, about: Settings | None, *, has_people: bool) -> s
     }
     try:
         return _text(document)
-    except ValueError:  # an infinity somewhere: rare, and dear to look for
+    except ValueError:  # an infinity somewhere: rare, and costly to look for
         return _text(_finite(document))
 
 

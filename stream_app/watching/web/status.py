@@ -17,7 +17,7 @@ from stream_app.watching.wording import decision_in_words
 from stream_app.wire.messages import Outcome, Reason, RiskSummary
 
 Phase = Literal["starting", "running", "stopped"]
-HISTORY = 240  # steps the page remembers
+HISTORY = 240  # steps the page keeps
 NOBODY_HERE = "this process accounts nobody; on Kafka, the pages of account workers show risks"
 BINS = 20  # of the distribution of risk, equal widths over [0, 1]
 
@@ -44,7 +44,7 @@ class Distribution:
 
 @dataclass(frozen=True)
 class SensorLine:
-    """What one sensor's releases told so far; bits about an average person, each release on its own.
+    """What one sensor's releases revealed so far; bits about an average person, each release on its own.
 
     ``position`` is its place on the map, east and north; None where none is known.
     """
@@ -145,7 +145,7 @@ class StatusBoard(Observer):
         self._change(rejected=self.read().rejected + 1)
 
     def closed(self, event: StepClosed) -> None:
-        """A step was published; remember it."""
+        """A step was published; keep it."""
         status = self.read()
         if self._account is not None:
             self._account.charge(event.schedule)
@@ -159,7 +159,7 @@ class StatusBoard(Observer):
             summary=event.summary or status.summary,
             history=history,
             distribution=_distribution(self._view.standing()) if self._view else None,
-            sensors=_told(status.sensors, event, self._view),
+            sensors=_after(status.sensors, event, self._view),
             releases=tuple(_release(release, event) for release in event.schedule.releases),
             decision=decision_in_words(event.why) if event.why else None,
             epsilon=self._spent(),
@@ -199,20 +199,20 @@ def _distribution(standing: Standing) -> Distribution:
     return Distribution(*map(tuple, counted))
 
 
-def _told(
+def _after(
     lines: Mapping[str, SensorLine], event: StepClosed, view: PeopleView | None
 ) -> Mapping[str, SensorLine]:
     """The sensors' lines after a step."""
     bits = view.sensor_information_bits(event.schedule) if view else {}
-    told = dict(lines)
+    after = dict(lines)
     for release in event.schedule.releases:
         sensor = release.sensor
-        line = told.get(sensor.name) or SensorLine(sensor.name, sensor.group, sensor.position)
+        line = after.get(sensor.name) or SensorLine(sensor.name, sensor.group, sensor.position)
         last = bits.get(sensor.name, 0.0)
-        told[sensor.name] = replace(
+        after[sensor.name] = replace(
             line, releases=line.releases + 1, last_bits=last, total_bits=line.total_bits + last
         )
-    return told
+    return after
 
 
 def _release(release: SensorRelease, event: StepClosed) -> ReleaseLine:

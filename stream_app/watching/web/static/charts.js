@@ -1,4 +1,4 @@
-// Two charts as SVG: lines over time and bars by risk. Colours are told apart by dash and fill as well.
+// Two charts as SVG: lines over time and bars by risk. Colours come with a dash or a fill of their own.
 
 import { element, inAHundred, number, stepName } from "./words.js";
 

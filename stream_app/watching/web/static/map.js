@@ -17,11 +17,11 @@ export function drawMap(figure, sensors, releases, nobody) {
   const spots = placed
     .map((line) => {
       const [x, y] = project.at(line.position);
-      return { line, x, y, told: mean(line), radius: SMALL + (LARGE - SMALL) * Math.sqrt(mean(line) / most) };
+      return { line, x, y, bitsPerRelease: mean(line), radius: SMALL + (LARGE - SMALL) * Math.sqrt(mean(line) / most) };
     })
-    .sort((a, b) => b.told - a.told);
-  const first = spots.filter((spot) => spot.told > 0).slice(0, 3).map((spot) => `${spot.line.name}, ${bits(spot.told)}`);
-  const said = first.length ? ` Telling most: ${first.join("; ")}.` : "";
+    .sort((a, b) => b.bitsPerRelease - a.bitsPerRelease);
+  const first = spots.filter((spot) => spot.bitsPerRelease > 0).slice(0, 3).map((spot) => `${spot.line.name}, ${bits(spot.bitsPerRelease)}`);
+  const said = first.length ? ` Revealing most: ${first.join("; ")}.` : "";
   const svg = shape("svg", {
     viewBox: `0 0 ${WIDTH} ${project.height}`, role: "img",
     "aria-label": `Map of ${number(placed.length)} sensors.${said} The list below has all of them.`,
@@ -52,10 +52,10 @@ function projection(positions) {
   };
 }
 
-function circle({ line, x, y, told, radius }, isActive, nobody) {
+function circle({ line, x, y, bitsPerRelease, radius }, isActive, nobody) {
   const made = shape("circle", { class: isActive ? "sensor active" : "sensor", cx: x.toFixed(1), cy: y.toFixed(1), r: radius.toFixed(1) });
   const title = shape("title", {});
-  title.textContent = `${line.name}: ${nobody ? "" : `${bits(told)} a release, `}${number(line.releases)} releases`;
+  title.textContent = `${line.name}: ${nobody ? "" : `${bits(bitsPerRelease)} a release, `}${number(line.releases)} releases`;
   made.append(title);
   return made;
 }
