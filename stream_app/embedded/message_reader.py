@@ -10,7 +10,7 @@ from stream_app.wire.inputs import MAX_LINE_BYTES, Line, LineReader
 from stream_app.wire.messages import Activation, Reading, Reason, Rejected, parse, reject
 
 
-class Message(NamedTuple):
+class Incoming(NamedTuple):
     """One message, or its dead letter, and where it came from."""
 
     content: Activation | Reading | Rejected
@@ -25,14 +25,14 @@ class MessageReader:
         self._is_csv = is_csv
         self._parser: LineParser | None = None if is_csv else parse
 
-    def read(self, line: Line, data: bytes) -> Message | None:
+    def read(self, line: Line, data: bytes) -> Incoming | None:
         """The message in a line; None for the header of a CSV."""
         origin = Origin(f"{self.lines.name}:{line.number}", data)
         if len(data) >= MAX_LINE_BYTES:
             hint = f"a line is shorter than {MAX_LINE_BYTES} bytes"
-            return Message(reject(origin.source, data, Reason.TOO_LONG, hint), origin)
+            return Incoming(reject(origin.source, data, Reason.TOO_LONG, hint), origin)
         if self._parser is None:
             self._parser = reading_parser(self.lines.header or data)
         if self._is_csv and line.number == 1:
             return None
-        return Message(self._parser(data, origin.source), origin)
+        return Incoming(self._parser(data, origin.source), origin)

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
-
-from prometheus_client import CollectorRegistry, ProcessCollector
 
 from models.releases import Schedule
 from stream_app.exceptions import SettingsError
@@ -21,8 +18,6 @@ from stream_app.setup.schedule_files import load_schedule, schedule_fingerprint
 from stream_app.setup.settings import Settings
 from stream_app.steps.plan import policy_of_schedule, tiers_of
 from stream_app.steps.policy import BudgetPolicy, FixedPolicy, Policy, policy_from
-from stream_app.watching.events import Observers
-from stream_app.watching.web import PeopleBoard, StatusBoard, serve
 from stream_app.watching.web.watch import watching
 
 Announce = Callable[[str], None]
@@ -60,9 +55,12 @@ def run_release_worker(
 def run_account_worker(settings: Settings, *, announce: Announce) -> int:
     """Run an account worker until it is stopped; its exit code."""
     deployment = Deployment.of(settings)
-    pulse = Pulse()
-    with _account_watch(deployment, announce) as watch:
-        job = AccountWorker(deployment, watch=watch, pulse=pulse)
+    sensors, pulse = deployment.registry.sensors, Pulse()
+    with watching(settings, sensors, kind=AccountMetrics) as watch:
+        _announce(announce, watch.address)
+        counters = AccountCounters(watch.registry, watch.metrics)
+        shown = AccountWatch(watch.observer, counters, tuple(sensor.name for sensor in sensors))
+        job = AccountWorker(deployment, watch=shown, pulse=pulse)
         return run_worker(account_group(settings), job, deployment, pulse)
 
 
@@ -87,25 +85,6 @@ def _check_tiers(
             f"{', '.join(with_topics) or 'none'} in the settings, {', '.join(tiers)} in the schedule",
             "name them in the settings of every process, then run `tallyguard topics create` and `access`",
         )
-
-
-@contextmanager
-def _account_watch(deployment: Deployment, announce: Announce) -> Iterator[AccountWatch]:
-    """Metrics and page of an account worker."""
-    settings, sensors = deployment.settings, deployment.registry.sensors
-    registry, board = CollectorRegistry(), StatusBoard(sensors)
-    people = PeopleBoard(settings.page_token.get_secret_value()) if settings.page_token else None
-    ProcessCollector(registry=registry)
-    metrics = AccountMetrics(registry, sensors, settings.thresholds, settings.delta, settings=settings)
-    observer = Observers([metrics, board, *([people] if people else [])])
-    names = tuple(sensor.name for sensor in sensors)
-    watch = AccountWatch(observer, AccountCounters(registry, metrics), names)
-    if not settings.listen:
-        yield watch
-        return
-    with serve(settings.listen, registry, board, people, settings) as server:
-        _announce(announce, server.address)
-        yield watch
 
 
 def _check_first_slot(settings: Settings, first_slot: int) -> None:

@@ -24,7 +24,7 @@ from pydantic import (
 )
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
-from accounting.settings import HORIZON, MISTAKES, RiskBudget
+from accounting.settings import HORIZON, MISTAKES, HorizonSettings, RiskBudget
 
 ENVIRONMENT_PREFIX = "TALLYGUARD_"
 BUDGET = "budget"
@@ -420,6 +420,17 @@ class Settings(BaseSettings):
     def origin_seconds(self) -> int:
         """Start of step 0 in unix seconds."""
         return int(self.origin.timestamp())
+
+    def horizon_settings(self, first_slot: int, *, sharpen: bool) -> HorizonSettings:
+        """Horizon, thresholds and bounds of an accountant; with ``sharpen`` the refined bound, too."""
+        return HorizonSettings(
+            self.horizon,
+            self.mistakes,
+            self.thresholds,
+            first_slot,
+            sharpen=sharpen,
+            sharpen_above=self.sharpen_above,
+        )
 
     def masked(self) -> dict[str, Any]:
         """All settings as JSON values with secrets masked: what may be shown."""

@@ -115,11 +115,4 @@ def new_accountant(settings: Settings, plan: Plan, population: Population) -> Co
 
 def horizon_settings(settings: Settings, first_slot: int, people: int) -> HorizonSettings:
     """Horizon, thresholds and bounds of the accountant of a run with so many people."""
-    return HorizonSettings(
-        settings.horizon,
-        settings.mistakes,
-        settings.thresholds,
-        first_slot,
-        sharpen=sharpens(settings, people),
-        sharpen_above=settings.sharpen_above,
-    )
+    return settings.horizon_settings(first_slot, sharpen=sharpens(settings, people))

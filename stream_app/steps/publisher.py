@@ -33,7 +33,6 @@ class KeyedPublisher:
 
     def publish(self, schedule: StepSchedule, counts: Sequence[int | None]) -> list[PublishedValue]:
         """One value (or one per tier) per release, drawn in one batch; None for missing and suppressed."""
-        start = self.origin_seconds + schedule.step * self.step_seconds
         batch = [
             CountToPublish(release.sensor.name, release.mechanism, count)
             for release, count in zip(schedule.releases, counts, strict=True)
@@ -41,7 +40,12 @@ class KeyedPublisher:
         return publish_step(
             self.key,
             self.deployment,
-            StepInterval(start, start + self.step_seconds),
+            self.interval(schedule.step),
             batch,
             clamp_negative=self.clamp_negative,
         )
+
+    def interval(self, step: int) -> StepInterval:
+        """When a step begins and ends, in unix seconds: part of every noise message."""
+        start = self.origin_seconds + step * self.step_seconds
+        return StepInterval(start, start + self.step_seconds)

@@ -17,6 +17,7 @@ from models.noise import continued_value
 from models.releases import StepSchedule
 from stream_app.exceptions import TierContinuationError
 from stream_app.setup.settings import Settings
+from stream_app.steps.publisher import KeyedPublisher
 from stream_app.wire.messages import ContinuedStep, SensorValue, StepRelease, TierValue
 
 _CONTINUED = "tiered, continued"  # names no mechanism: its words meet no first draw
@@ -52,26 +53,14 @@ class TierContinuation:
     ``first_step`` is the first step whose values a tier added later is given.
     """
 
-    key: NoiseKey
-    deployment: str
-    origin_seconds: int
-    step_seconds: int
-    clamp_negative: bool
+    publisher: KeyedPublisher
     levels: TierLevels
     first_step: int = 0
 
     @classmethod
     def of(cls, settings: Settings, key: NoiseKey, levels: TierLevels) -> TierContinuation:
         """The continuation of a deployment."""
-        return cls(
-            key,
-            settings.deployment,
-            settings.origin_seconds,
-            settings.step_seconds,
-            settings.release.clamp_negative,
-            levels,
-            settings.release.new_tiers_from,
-        )
+        return cls(KeyedPublisher.of(settings, key), levels, settings.release.new_tiers_from)
 
     def continue_step(
         self, release: StepRelease, tier: str, key_of: Callable[[int], str | None]
@@ -84,17 +73,17 @@ class TierContinuation:
         wanted = self._wanted(release, tier)
         if not wanted:
             return None
-        if key_of(release.step) != self.key.fingerprint():
+        if key_of(release.step) != self.publisher.key.fingerprint():
             raise TierContinuationError(
                 f"past values of tier {tier!r} must be drawn with the noise key of their step",
                 f"another key than at step {release.step}: replaced, or of an epoch that was erased",
                 "set release.new_tiers_from to the first step of the key in use; the tier then begins there",
             )
-        words = self.key.uniform_words([self._message(release.step, *each) for each in wanted])
+        words = self.publisher.key.uniform_words([self._message(release.step, *each) for each in wanted])
         values = {}
         for (entry, epsilon), (high, low) in zip(wanted, words.tolist(), strict=True):
             drawn = continued_value(_known(entry), epsilon, high << 64 | low)
-            released = max(drawn, 0) if self.clamp_negative else drawn
+            released = max(drawn, 0) if self.publisher.clamp_negative else drawn
             values[entry.sensor] = TierValue.of(epsilon, drawn, released)
         return ContinuedStep(step=release.step, tier=tier, values=values)
 
@@ -113,15 +102,9 @@ class TierContinuation:
 
     def _message(self, step: int, entry: SensorValue, epsilon: float) -> bytes:
         """What the word of a continued value is a keyed hash of: the reading, the level, all that is out."""
-        start = self.origin_seconds + step * self.step_seconds
-        batch = batch_message(
-            self.deployment,
-            start,
-            start + self.step_seconds,
-            _CONTINUED,
-            {"epsilon": epsilon},
-            self.key.epoch,
-        )
+        publisher = self.publisher
+        interval, level = publisher.interval(step), {"epsilon": epsilon}
+        batch = batch_message(publisher.deployment, *interval, _CONTINUED, level, publisher.key.epoch)
         return continuation_message(batch, entry.sensor, _known(entry))
 
 

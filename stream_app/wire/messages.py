@@ -76,8 +76,8 @@ Numbers = Annotated[tuple[Finite, ...], _FIRST_FAULT]
 Indices = Annotated[tuple[Index, ...], _FIRST_FAULT]
 
 
-class _Message(BaseModel):
-    """What all messages share: frozen, strict, nothing unknown."""
+class BaseMessage(BaseModel):
+    """What all messages share, and records between workers too: frozen, strict, nothing unknown."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
@@ -88,7 +88,7 @@ class _Message(BaseModel):
         return self.model_dump_json(exclude_none=True, ensure_ascii=True).encode() + b"\n"
 
 
-class Activation(_Message):
+class Activation(BaseMessage):
     """The schedule of one step: which sensors will count, announced before any count."""
 
     v: Version
@@ -97,7 +97,7 @@ class Activation(_Message):
     sensors: Names
 
 
-class Reading(_Message):
+class Reading(BaseMessage):
     """One sensor's count of one step."""
 
     v: Version
@@ -162,7 +162,7 @@ class SensorValue(BaseModel):
         return self
 
 
-class StepRelease(_Message):
+class StepRelease(BaseMessage):
     """Everything published for one closed step; the public message, one per step, in order, no gap."""
 
     type: Literal["release"] = "release"
@@ -199,7 +199,7 @@ class DecisionReason(BaseModel):
     rounds: int
 
 
-class StepDecision(_Message):
+class StepDecision(BaseMessage):
     """The internal twin of a release: what was decided from the schedule, before any count was looked at.
 
     ``why`` stands where a risk budget decided, ``deployment`` on Kafka: the digest of what accounts it.
@@ -212,7 +212,7 @@ class StepDecision(_Message):
     deployment: Name | None = None
 
 
-class ContinuedStep(_Message):
+class ContinuedStep(BaseMessage):
     """What a tier added later received of a step already published; for the owner, by sensor."""
 
     type: Literal["continued"] = "continued"
@@ -234,7 +234,7 @@ class SparseMatrix(BaseModel):
 Matrix = Annotated[tuple[Numbers, ...], _FIRST_FAULT] | SparseMatrix
 
 
-class Person(_Message):
+class Person(BaseMessage):
     """A person's movement prior, in force from a step on.
 
     ``deployment`` is the digest of what accounts it, ``assumed`` what the prior rests on where nobody was
@@ -267,7 +267,7 @@ def _matrix_record(matrix: Matrix) -> Any:
     return matrix.__dict__ if isinstance(matrix, SparseMatrix) else matrix
 
 
-class PersonRisk(_Message):
+class PersonRisk(BaseMessage):
     """One person's certified risk at a step, by pseudonym."""
 
     type: Literal["risk"] = "risk"
@@ -291,7 +291,7 @@ class WorstMoment(BaseModel):
     added: Probability
 
 
-class RiskSummary(_Message):
+class RiskSummary(BaseMessage):
     """The risks of all people of a partition at a step, packed.
 
     ``at_risk``, ``at_added_risk`` and ``at_baseline`` count the people at or above each threshold, by
@@ -320,7 +320,7 @@ class RiskSummary(_Message):
     assumed: Name | None = None
 
 
-class Rejected(_Message):
+class Rejected(BaseMessage):
     """A dead letter: nothing is dropped silently."""
 
     type: Literal["rejected"] = "rejected"

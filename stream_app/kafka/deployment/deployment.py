@@ -56,14 +56,7 @@ class Deployment:
     def horizon(self) -> HorizonSettings:
         """What the adversary tries; refined bounds only where asked for, so that partitions agree."""
         settings = self.settings
-        return HorizonSettings(
-            settings.horizon,
-            settings.mistakes,
-            settings.thresholds,
-            settings.first_slot,
-            sharpen=bool(settings.sharpen),
-            sharpen_above=settings.sharpen_above,
-        )
+        return settings.horizon_settings(settings.first_slot, sharpen=bool(settings.sharpen))
 
     @cached_property
     def vocabulary(self) -> SensorRegistry:

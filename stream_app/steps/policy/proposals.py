@@ -26,24 +26,12 @@ from models.releases import Sensor, SensorRegistry, SensorRelease, StepSchedule
 from stream_app.exceptions import SettingsError
 from stream_app.steps.policy.base import Decided
 from stream_app.steps.policy.budget import decided
-from stream_app.wire.messages import MAX_STEP, Finite, Name, Step, Version
+from stream_app.wire.messages import MAX_STEP, BaseMessage, Finite, Name, Step
 
 MAX_CYCLE = 100_000
 """Slots of a cycle that all partitions have in common, at most: ten weeks of minutes are as many."""
 
 Count = Annotated[int, Field(ge=0, le=MAX_STEP)]
-
-
-class _Exchange(BaseModel):
-    """What both messages share: frozen, strict, nothing unknown."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
-
-    v: Version = 1
-
-    def line(self) -> bytes:
-        """The message as one line of ASCII JSON."""
-        return self.model_dump_json(exclude_none=True, ensure_ascii=True).encode() + b"\n"
 
 
 class Option(BaseModel):
@@ -103,7 +91,7 @@ class Source(BaseModel):
     session: Name
 
 
-class Proposal(_Exchange):
+class Proposal(BaseMessage):
     """Candidates for a step. ``coming`` are the sensors of the steps that what is left is shared with.
 
     What sensors have in common stands once in ``options``, so that many sensors fit in a record. A partition
@@ -159,7 +147,7 @@ class Proposal(_Exchange):
             ) from None
 
 
-class Answer(_Exchange):
+class Answer(BaseMessage):
     """One partition's counts for the ``proposal`` with this identity.
 
     See :class:`accounting.decisions.over_limit.OverLimit`.

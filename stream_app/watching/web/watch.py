@@ -20,6 +20,7 @@ class Watch:
     """What to pass to a run as its observer, and where people can look; no address when nothing listens."""
 
     observer: Observer
+    metrics: EngineMetrics
     board: StatusBoard
     registry: CollectorRegistry
     address: str | None
@@ -27,16 +28,19 @@ class Watch:
 
 @contextmanager
 def watching(
-    settings: Settings, sensors: Sequence[Sensor], others: Sequence[Observer] = ()
+    settings: Settings,
+    sensors: Sequence[Sensor],
+    others: Sequence[Observer] = (),
+    kind: type[EngineMetrics] = EngineMetrics,
 ) -> Iterator[Watch]:
     """Serve metrics, probes and page at ``settings.listen`` while the block runs; nowhere if it is empty."""
     registry, board = CollectorRegistry(), StatusBoard(tuple(sensors), settings.delta)
     people = PeopleBoard(settings.page_token.get_secret_value()) if settings.page_token else None
     ProcessCollector(registry=registry)
-    metrics = EngineMetrics(registry, sensors, settings.thresholds, settings.delta, settings=settings)
+    metrics = kind(registry, sensors, settings.thresholds, settings.delta, settings=settings)
     observer = Observers([metrics, board, *([people] if people else []), *others])
     if not settings.listen:
-        yield Watch(observer, board, registry, None)
+        yield Watch(observer, metrics, board, registry, None)
         return
     with serve(settings.listen, registry, board, people, settings) as server:
-        yield Watch(observer, board, registry, server.address)
+        yield Watch(observer, metrics, board, registry, server.address)
