@@ -19,8 +19,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from models.priors import FlatChains, Population
-from stream_app.embedded.assembly import RunOptions, run
-from stream_app.embedded.runner import RunReport
+from stream_app.embedded import RunOptions, RunReport, run
 from stream_app.setup.settings import Settings
 from stream_app.steps.risk_output import RiskFormat
 from stream_app.watching.events import Observer, StepClosed

@@ -1,1 +1,6 @@
 """One process that reads messages, runs the engine and keeps the output folder."""
+
+from stream_app.embedded.assembly import RunOptions, run
+from stream_app.embedded.runner import RunReport
+
+__all__ = ["RunOptions", "RunReport", "run"]

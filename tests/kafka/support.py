@@ -16,7 +16,7 @@ import pytest
 from models.prior_files import save_population
 from models.priors import Population
 from stream_app.city import CityOptions, build_city
-from stream_app.embedded.assembly import RunOptions, run
+from stream_app.embedded import RunOptions, run
 from stream_app.kafka.broker.clients import consuming, records, writing
 from stream_app.kafka.broker.connection import Connection
 from stream_app.kafka.broker.topics import Topics, create_topics

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from models.keys import NoiseKey
-from stream_app.embedded.assembly import RunOptions, run
+from stream_app.embedded import RunOptions, run
 from stream_app.setup.run_folder.key_epochs import advance_noise_key
 from stream_app.setup.settings_sources import load_settings
 from tests.kafka.broker import Broker

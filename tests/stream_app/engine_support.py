@@ -16,8 +16,7 @@ from models.keys import NoiseKey
 from models.mechanisms import Gaussian, Raw
 from models.priors import MovementPrior, Population
 from models.releases import SensorRegistry
-from stream_app.embedded.assembly import RunOptions, run
-from stream_app.embedded.runner import RunReport
+from stream_app.embedded import RunOptions, RunReport, run
 from stream_app.setup.settings import Settings
 from stream_app.steps.engine import Accountant, ClosedStep, StepEngine, StoredStep
 from stream_app.steps.intake import Intake

@@ -9,9 +9,8 @@ from pathlib import Path
 
 from PIL import Image
 
-from stream_app.analysis.report.lowering import load_priors
+from stream_app.analysis.report import load_priors, write_report
 from stream_app.analysis.report.pdf import pdf_of
-from stream_app.analysis.report.write import write_report
 from stream_app.setup.settings_sources import load_settings
 from tests.watching.browser import WatchedPage, chromium
 from tests.watching.live_engine import TOKEN, LiveEngine, live_engine

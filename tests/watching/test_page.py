@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry
 
-from stream_app.embedded.assembly import RunOptions, run
+from stream_app.embedded import RunOptions, run
 from stream_app.setup.given_priors import population_of
 from stream_app.setup.settings_sources import load_settings
 from stream_app.watching.web import StatusBoard, serve

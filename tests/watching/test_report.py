@@ -13,9 +13,8 @@ import pytest
 from accounting.ledgers import epsilon_from_zcdp
 from models.mechanisms import parse
 from models.releases import SensorRelease, StepSchedule
+from stream_app.analysis.report import read_run, write_report
 from stream_app.analysis.report.charts import axis
-from stream_app.analysis.report.run_log import read_run
-from stream_app.analysis.report.write import write_report
 from stream_app.exceptions import OutputError
 from stream_app.wire.decision_messages import decision_of
 from stream_app.wire.messages import WorstMoment

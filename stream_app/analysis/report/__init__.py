@@ -1,1 +1,18 @@
 """The report an officer can file: one self-contained page made from what a run or an audit wrote."""
+
+from stream_app.analysis.report.lowering import Priors, load_priors
+from stream_app.analysis.report.pdf import check_can_print
+from stream_app.analysis.report.run_log import RunLog, read_run
+from stream_app.analysis.report.write import is_pdf, make_report, save_report, write_report
+
+__all__ = [
+    "Priors",
+    "RunLog",
+    "check_can_print",
+    "is_pdf",
+    "load_priors",
+    "make_report",
+    "read_run",
+    "save_report",
+    "write_report",
+]

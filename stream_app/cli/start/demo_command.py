@@ -23,7 +23,7 @@ def demo(
     people: Annotated[int, typer.Option(help="People in the city.")] = 2000,
     seed: Annotated[int, typer.Option(help="Seed of the city; the same seed gives the same demo.")] = 20260,
     seconds_per_step: Annotated[
-        float, typer.Option(help="Pause after each simulated hour, to have time to look at the page.")
+        float, typer.Option(help="Least time a simulated hour takes, so that one can look at the page.")
     ] = 0.1,
     output: Annotated[Path, typer.Option(help="Folder for everything the demo writes.")] = Path(
         "demo-output"

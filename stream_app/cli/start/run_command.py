@@ -19,8 +19,7 @@ from stream_app.cli.shared.options import (
 from stream_app.cli.shared.output import print_json, stderr, stdout
 
 if TYPE_CHECKING:
-    from stream_app.embedded.assembly import RunOptions
-    from stream_app.embedded.runner import RunReport
+    from stream_app.embedded import RunOptions, RunReport
     from stream_app.setup.settings import Settings
 
 
@@ -92,7 +91,7 @@ def run(
       tallyguard run --priors priors.json --input counts.csv --schedule schedule.json --output out
     """
     from stream_app.cli.shared.command_settings import settings_of
-    from stream_app.embedded.assembly import RunOptions
+    from stream_app.embedded import RunOptions
     from stream_app.steps.risk_output import RiskFormat
 
     settings = settings_of(config, {"horizon": horizon, "mistakes": mistakes, "listen": listen})
@@ -116,7 +115,7 @@ def run(
 
 
 def _run(settings: Settings, options: RunOptions, priors: Path | None) -> RunReport:
-    from stream_app.embedded import assembly as embedded
+    from stream_app import embedded
     from stream_app.setup.given_priors import population_of
     from stream_app.setup.sensor_files import load_registry
     from stream_app.watching.web.watch import watching

@@ -12,7 +12,7 @@ from stream_app.cli.shared.output import print_json, stdout
 
 if TYPE_CHECKING:
     from models.mechanisms import Designs
-    from stream_app.analysis.report.lowering import Priors
+    from stream_app.analysis.report import Priors
     from stream_app.setup.settings import Settings
 
 
@@ -53,8 +53,7 @@ def report(
       tallyguard audit priors.json --schedule day.json --mistakes 2 --json > audit.json
       tallyguard report audit.json --output audit.html
     """
-    from stream_app.analysis.report.pdf import check_can_print
-    from stream_app.analysis.report.write import is_pdf, make_report, save_report
+    from stream_app.analysis.report import check_can_print, is_pdf, make_report, save_report
     from stream_app.cli.shared.command_settings import settings_of
     from stream_app.setup.run_folder.run_settings import settings_of_run
 
@@ -81,6 +80,6 @@ def report(
 
 def _priors(folder: Path, priors: Path, settings: Settings, designs: Designs) -> Priors:
     from models.prior_files import load_population
-    from stream_app.analysis.report.lowering import load_priors
+    from stream_app.analysis.report import load_priors
 
     return load_priors(folder, settings, load_population(priors), designs)

@@ -16,13 +16,12 @@ from accounting.settings import HorizonSettings
 from models.mechanisms import parse
 from models.priors import Population
 from models.releases import StepSchedule
+from stream_app import embedded
 from stream_app.analysis.accounted_again import Account, account, mean_error, read_decisions, released_with
-from stream_app.analysis.report.lowering import load_priors
-from stream_app.analysis.report.write import write_report
+from stream_app.analysis.report import load_priors, write_report
 from stream_app.city import City, CityOptions, build_city
 from stream_app.city.city_habits import HABITS
-from stream_app.embedded import assembly as embedded
-from stream_app.embedded.runner import RunReport
+from stream_app.embedded import RunReport
 from stream_app.exceptions import SettingsError
 from stream_app.setup.keys import load_keys
 from stream_app.setup.settings import Settings
@@ -145,13 +144,28 @@ def run_demo(
     )
     write_audit_schedule(scenario, city, options.steps)
     demo = PreparedDemo(city, scenario, settings)
-    chunks = paced_messages(scenario, city, options.steps, lambda: sleep(options.seconds_per_step))
+    chunks = paced_messages(scenario, city, options.steps, pace(options.seconds_per_step, sleep))
     report = _run_engine(demo, chunks, announce, observer)
     announce("writing the report")
     priors = load_priors(scenario.output, settings, city.population)
     write_report(scenario.output, scenario.report, priors=priors)
     announce("accounting the same hours again, as they were and under other noise")
     return _sum_up(demo, report)
+
+
+def pace(
+    seconds: float, sleep: Callable[[float], None], now_seconds: Callable[[], float] = time.monotonic
+) -> Callable[[], None]:
+    """Sleeps after a step for what is left of so many seconds since the last; what took longer is let be."""
+    due = now_seconds()
+
+    def pause() -> None:
+        nonlocal due
+        now = now_seconds()
+        due = max(due + seconds, now)
+        sleep(due - now)
+
+    return pause
 
 
 def _run_engine(

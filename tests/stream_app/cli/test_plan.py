@@ -15,7 +15,7 @@ from accounting.decisions.what_if import RefinedSettings
 from models.prior_files import save_population
 from stream_app.analysis.planning import plan_releases
 from stream_app.cli import main
-from stream_app.embedded.assembly import RunOptions, run
+from stream_app.embedded import RunOptions, run
 from stream_app.steps.plan import sharpens
 from stream_app.steps.policy import BudgetPolicy
 from stream_app.steps.risk_output import summary_message

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from models.prior_files import load_population, save_population
 from models.priors import MovementPrior, Population
 from stream_app.cli.app import app
-from stream_app.embedded.assembly import RunOptions, run
+from stream_app.embedded import RunOptions, run
 from stream_app.exceptions import SettingsError
 from stream_app.setup.given_priors import population_of
 from stream_app.setup.run_folder.run_settings import load_account

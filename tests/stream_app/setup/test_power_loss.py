@@ -264,7 +264,7 @@ RUN = """
 import sys
 from pathlib import Path
 from stream_app.cli.shared.output import exit_on_known_errors
-from stream_app.embedded.assembly import RunOptions, run
+from stream_app.embedded import RunOptions, run
 from tests.stream_app.engine_support import population, settings
 with exit_on_known_errors():
     run(settings(risk_every=1), RunOptions(Path(sys.argv[1]), Path(sys.argv[2])), population())

@@ -15,6 +15,7 @@ from stream_app.cli.shared.output import stdout
 from stream_app.cli.start.demo_command import print_report, report_json
 from stream_app.exceptions import OutputError
 from stream_app.starting.demo import DemoOptions, DemoReport, run_demo
+from stream_app.starting.demo.run_demo import pace
 from stream_app.watching.events import Observer, StepClosed
 from stream_app.wire.messages import parse_any
 
@@ -59,6 +60,15 @@ def visit(tmp_path_factory: pytest.TempPathFactory) -> tuple[DemoReport, Visitor
 
 
 Visit = tuple[DemoReport, Visitor, list[float]]
+
+
+def test_an_hour_takes_the_time_asked_for_with_its_own_work_included() -> None:
+    """What a slow hour took too long is not made up for."""
+    moments, slept = iter([10.0, 10.25, 13.0, 13.25]), []
+    pause = pace(1.0, slept.append, lambda: next(moments))
+    for _ in range(3):
+        pause()
+    assert slept == [0.75, 0.0, 0.75]
 
 
 def test_the_page_and_metrics_are_up_while_it_runs_and_gone_after(visit: Visit) -> None:

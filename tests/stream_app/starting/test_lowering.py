@@ -11,9 +11,8 @@ import pytest
 from models.priors import Population
 from models.releases import StepSchedule
 from stream_app.analysis.accounted_again import read_decisions
+from stream_app.analysis.report import RunLog, read_run, write_report
 from stream_app.analysis.report.lowering import Lowering, Priors, load_priors, lowering
-from stream_app.analysis.report.run_log import RunLog, read_run
-from stream_app.analysis.report.write import write_report
 from stream_app.city import CityOptions, build_city
 from stream_app.exceptions import RunChangedError
 from stream_app.setup.keys import load_keys

@@ -8,7 +8,7 @@ import re
 import pytest
 from prometheus_client import CollectorRegistry
 
-from stream_app.analysis.report.run_log import RunLog, read_run
+from stream_app.analysis.report import RunLog, read_run
 from stream_app.starting.demo import DemoOptions, DemoReport, run_demo
 from stream_app.watching.events import Observer, Observers, RunStarted, StepClosed
 from stream_app.watching.metrics import EngineMetrics

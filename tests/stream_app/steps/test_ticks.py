@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 from prometheus_client import CollectorRegistry
 
-from stream_app.embedded.assembly import RunOptions, run
-from stream_app.embedded.runner import RunReport
+from stream_app.embedded import RunOptions, RunReport, run
 from stream_app.exceptions import SettingsError
 from stream_app.steps.ticks import StepClock
 from stream_app.watching.events import Observer, Observers

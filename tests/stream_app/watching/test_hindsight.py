@@ -20,10 +20,8 @@ from models.prior_files import save_population
 from models.priors import MovementPrior, Population
 from models.releases import Schedule, SensorRelease, StepSchedule
 from stream_app.analysis.accounted_again import read_decisions
+from stream_app.analysis.report import load_priors, read_run, write_report
 from stream_app.analysis.report.hindsight_section import NEEDS_PRIORS, exposed_in_hindsight
-from stream_app.analysis.report.lowering import load_priors
-from stream_app.analysis.report.run_log import read_run
-from stream_app.analysis.report.write import write_report
 from stream_app.cli import main
 from stream_app.watching import hindsight as hindsight_module
 from stream_app.watching.hindsight import PastHorizon, covers, hindsight

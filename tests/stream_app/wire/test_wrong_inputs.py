@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from stream_app.embedded.assembly import RunOptions, run
+from stream_app.embedded import RunOptions, run
 from stream_app.exceptions import InputError
 from stream_app.wire.input_format import check_start
 from stream_app.wire.messages import Reason
