@@ -165,6 +165,9 @@ def test_the_token_shows_people_and_which_release_did_it(watched: WatchedPage) -
     page.keyboard.press("Enter")
     page.wait_for_selector("#why h3", timeout=120_000)
     assert page.locator("#exposed tbody tr").nth(1).locator("#why").count() == 1, "right below the row"
+    said = page.locator("#why").inner_text()
+    assert "when the last was released" in said
+    assert "with everything released until 2026" in said
     shares = [int(cell.removesuffix(" %")) for cell in page.locator("#why td:nth-child(5)").all_inner_texts()]
     assert shares == sorted(shares, reverse=True)
     assert abs(sum(shares) - 100) <= len(shares)

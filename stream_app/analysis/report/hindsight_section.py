@@ -20,7 +20,7 @@ WHAT_IT_SAYS = (
     "What is released later can give earlier steps away, too. For the people above, the same steps up to "
     "their worst moments: the ceiling when the last of them was released, and the ceiling given everything "
     "released until {until}. If habits are as assumed, no method was or is right more often. Both come from "
-    "bounds on these steps alone, so the first may differ from the running ceiling above."
+    "slower, mostly tighter bounds than the running ceiling above: compare them with each other, not with it."
 )
 
 

@@ -203,6 +203,7 @@ def test_assumed_habits_are_called_so_as_long_as_anybody_has_them(deployment: De
     assert registry.get_sample_value("tallyguard_habits_assumed") == 1
     assert "everybody roams" in change(measured.subset([0]), ["a"])
     assert change(measured.subset([1]), ["b"]) == ""
+    assert "not computed" in PartitionsView([accounts]).hindsight(0, steps_of(deployment, 1), 0)
     assert accounts.summary().assumed is None
     assert registry.get_sample_value("tallyguard_habits_assumed") == 0
 

@@ -41,6 +41,13 @@ from tests.stream_app.engine_support import (
 )
 
 STEPS, MISTAKES = 16, 1
+LITTLE_EFFORT = (
+    "--no-attacks",
+    "--order",
+    "1",
+    "--effort",
+    "0",
+)  # for the audit itself; hindsight has its own
 
 
 def raw(*active: str, step: int = 0) -> StepSchedule:
@@ -130,11 +137,17 @@ def test_the_page_the_report_and_the_audit_say_the_same(
         assert found.last_step == record.step
         person = population().people[list(priors.pseudonyms).index(record.person)]
         past = f"{found.first_step}:{found.last_step}"
-        arguments = ["--schedule", str(tmp_path / "schedule.json"), "--person", person, "--hindsight", past]
+        arguments = [
+            "--schedule",
+            str(tmp_path / "schedule.json"),
+            "--person",
+            person,
+            "--hindsight",
+            past,
+            *LITTLE_EFFORT,
+        ]
         (audit,) = json.loads(
-            _printed(
-                [str(tmp_path / "priors.json"), *arguments, "--no-attacks", "--json"], monkeypatch, capsys
-            )
+            _printed([str(tmp_path / "priors.json"), *arguments, "--json"], monkeypatch, capsys)
         )
         assert audit["hindsight"] == asdict(found)
         cells = "".join(f"<td>{in_a_hundred(x)}</td>" for x in (found.baseline, found.then, found.now))
@@ -151,7 +164,7 @@ def test_the_terminal_says_both_ceilings_and_their_condition(
     steps = read_decisions(watched[0] / "decisions.jsonl", REGISTRY)[:6]
     _write_schedule(tmp_path / "schedule.json", steps)
     save_population(population(), tmp_path / "priors.json")
-    arguments = [str(tmp_path / "priors.json"), "--schedule", str(tmp_path / "schedule.json"), "--no-attacks"]
+    arguments = [str(tmp_path / "priors.json"), "--schedule", str(tmp_path / "schedule.json"), *LITTLE_EFFORT]
     printed = _printed([*arguments, "--hindsight", "1:3"], monkeypatch, capsys)
     found = hindsight(population(), 0, steps, 0, PastHorizon(1, 3, MISTAKES))
     assert found is not None
