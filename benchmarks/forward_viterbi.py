@@ -11,15 +11,15 @@ from collections.abc import Callable
 
 import numpy as np
 
+from accounting.hmm import Filtering
 from accounting.hmm.populations.population_decoding import (
     DecodedArrays,
-    FilterArrays,
-    begin_filter,
+    Observations,
+    People,
     decode_people,
-    filter_people,
     smallest_entries,
 )
-from accounting.hmm.populations.shared_matrix import decode_shared
+from accounting.hmm.populations.shared_matrix import SharedChain, decode_shared
 from benchmarks.harness import Contestant, measure, rate, show, times
 from benchmarks.peers import PROCESSES, Problem, hmmlearn_run, start_pool
 from benchmarks.roofline import CHUNK, read_all
@@ -69,31 +69,27 @@ def empty_decoded(people: int) -> DecodedArrays:
 
 
 def one_visit_per_trace(population: Population) -> Callable[[], None]:
-    arrays, people = population.arrays, len(population)
-    smallest, decoded = smallest_entries(arrays), empty_decoded(people)
-    labels, likelihood = observed(people)
-    return lambda: decode_people(arrays, smallest, 0, labels, likelihood, decoded)
+    people = People(population.arrays, smallest_entries(population.arrays), 0)
+    decoded, observations = empty_decoded(len(population)), Observations(*observed(len(population)))
+    return lambda: decode_people(people, observations, decoded)
 
 
 def one_visit_per_step(population: Population) -> Callable[[], None]:
-    arrays, people = population.arrays, len(population)
-    smallest, size = smallest_entries(arrays), arrays.places.size
-    labels, likelihood = observed(people)
-    now = np.ascontiguousarray(likelihood[:, :1])
-    state = FilterArrays(
-        *np.empty((2, size)), *np.empty((2, people)), np.empty(people, np.int32), np.empty(people, bool)
-    )
-    begin_filter(arrays, 0, state)
-    return lambda: filter_people(arrays, smallest, 1, 0, labels[:1], now, state)
+    labels, likelihood = observed(len(population))
+    now = np.ascontiguousarray(likelihood[:, 0])
+    filtering = Filtering(population)
+    filtering.observe(labels[0], now)
+    return lambda: filtering.observe(labels[0], now)
 
 
 def shared_matrix(people: int, places: int) -> Callable[[], None]:
     rng = np.random.default_rng(2)
     columns = np.ascontiguousarray(rng.dirichlet(np.ones(places), size=places).T)
     labels, likelihood = observed(people)
-    decoded, exact, start = empty_decoded(people), np.empty(people, bool), np.full(places, 1 / places)
-    labels = np.ascontiguousarray(labels[:, :places])
-    return lambda: decode_shared(columns, start, labels, likelihood, decoded, exact)
+    decoded, exact = empty_decoded(people), np.empty(people, bool)
+    shared = SharedChain(columns, np.full(places, 1 / places))
+    observations = Observations(np.ascontiguousarray(labels[:, :places]), likelihood)
+    return lambda: decode_shared(shared, observations, decoded, exact)
 
 
 def read_memory(megabytes: int) -> tuple[Callable[[], None], float]:

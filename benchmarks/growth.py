@@ -13,11 +13,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from accounting import hmm
 from accounting.attacks import ATTACKS, Target
 from accounting.audit import audit_exposure
 from accounting.bounds import Effort
 from accounting.exposure import Exposure
-from accounting.hmm.populations.decoding import decode_population
 from benchmarks.harness import show
 from models.mechanisms import Raw
 from models.priors import MovementPrior, Population
@@ -88,7 +88,7 @@ def decode(case: Case) -> Callable[[], object]:
     labels = np.zeros((case.steps, case.locations), np.int32)
     labels[:, 0] = 1
     likelihood = np.tile([0.7, 0.3], (case.people, case.steps, 1))
-    return lambda: decode_population(population, 0, labels, likelihood)
+    return lambda: hmm.decode(population, labels, likelihood)
 
 
 def law(case: Case) -> Callable[[], object]:

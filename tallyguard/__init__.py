@@ -11,6 +11,7 @@ Every name below is public and keeps its meaning from version to version; module
 
 from accounting.audit import Audit
 from accounting.continuous import ContinuousAccountant as Accountant
+from accounting.hmm import Decoded, Filtering, decode
 from accounting.settings import HorizonSettings
 from models.exceptions import TallyguardError
 from models.fitting import FitOptions, FitResult, read_checkins
@@ -59,6 +60,10 @@ __all__ = [  # noqa: RUF022 - grouped by what they are for
     "HorizonSettings",
     "ledger",
     "Ledger",
+    # What observed traces say
+    "decode",
+    "Decoded",
+    "Filtering",
     # What to release
     "plan",
     "Plan",

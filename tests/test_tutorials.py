@@ -21,7 +21,7 @@ import pytest
 
 from tests import ROOT
 
-TUTORIALS = sorted((ROOT / "docs" / "tutorials").glob("*.md"))
+TUTORIALS = [*sorted((ROOT / "docs" / "tutorials").glob("*.md")), ROOT / "docs/how-to/decode-traces.md"]
 INSTALLING = {"make install", "make install-dev", ". .venv/bin/activate"}  # done where tests run
 _BLOCK = re.compile(r"(?:(Save this as|In) `([^`\n]+)`:\n\n)?^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 

@@ -1,1 +1,5 @@
-"""Recursions on a hidden Markov chain: forward, max-product, posterior, decoding of a trace."""
+"""Forward, Viterbi and posterior recursions of hidden Markov chains, for one person or a population."""
+
+from accounting.hmm.populations import Decoded, Filtering, decode
+
+__all__ = ["Decoded", "Filtering", "decode"]

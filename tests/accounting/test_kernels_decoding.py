@@ -10,18 +10,15 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from accounting.exceptions import HorizonError, ImpossibleObservationError
+from accounting.hmm import Filtering, decode
 from accounting.hmm.forward_viterbi import POSSIBLE, Observed, filter_steps, new_recursion, trace_back
 from accounting.hmm.local_chain_kernel import LocalChain
 from accounting.hmm.log_space import log_filter_steps, log_trace_back
-from accounting.hmm.populations.decoding import decode_population
 from accounting.hmm.populations.population_decoding import (
     DecodedArrays,
-    FilterArrays,
     Observations,
     People,
-    begin_filter,
     decode_people,
-    filter_people,
     smallest_entries,
 )
 from accounting.hmm.populations.shared_matrix import SharedChain, decode_shared
@@ -158,8 +155,8 @@ def test_likelihoods_too_small_for_full_digits_lose_nothing(places: int) -> None
     population = random_population(rng, 6, places, 0.5)
     labels = rng.integers(0, 3, (4, 50)).astype(np.int32)
     likelihood = rng.choice([0.25, 0.5, 1.0], (6, 4, 3))  # exact when scaled by a power of two
-    plain = decode_population(population, 0, labels, likelihood)
-    scaled = decode_population(population, 0, labels, likelihood * 2.0**-1072)
+    plain = decode(population, labels, likelihood)
+    scaled = decode(population, labels, likelihood * 2.0**-1072)
     assert np.allclose(scaled.log_likelihood, plain.log_likelihood - 4 * 1072 * np.log(2), rtol=1e-12)
     assert np.array_equal(scaled.path, plain.path)
 
@@ -169,27 +166,37 @@ def test_likelihoods_too_small_for_full_digits_lose_nothing(places: int) -> None
 def test_one_visit_per_step_equals_one_visit_per_trace_bit_for_bit(density: float, places: int) -> None:
     rng = np.random.default_rng(5)
     people, steps = 150, 7
-    arrays = random_population(rng, people, places, density).arrays
+    population = random_population(rng, people, places, density)
     labels = rng.integers(0, 3, (steps, 50)).astype(np.int32)
     likelihood = rng.random((people, steps, 3))
-    observed = People(arrays, smallest_entries(arrays), 1)
-    decoded = empty_decoded(people, steps)
-    decode_people(observed, Observations(labels, likelihood), decoded)
-    size = arrays.places.size
-    state = FilterArrays(
-        np.empty(size),
-        np.empty(size),
-        *np.empty((2, people)),
-        np.empty(people, np.int32),
-        np.empty(people, bool),
-    )
-    begin_filter(observed, state)
+    decoded = decode(population, labels, likelihood, first_slot=1)
+    filtering = Filtering(population, first_slot=1)
     for t in range(steps):
-        now = np.ascontiguousarray(likelihood[:, t : t + 1])
-        filter_people(observed, t, Observations(labels[t : t + 1], now), state)
-    assert state.is_exact.all()
-    assert np.array_equal(state.log_likelihood, decoded.log_likelihood)
-    assert np.array_equal(state.log_path, decoded.log_path)
+        filtering.observe(labels[t], likelihood[:, t])
+    assert filtering.is_exact.all()
+    assert np.array_equal(filtering.log_likelihood, decoded.log_likelihood)
+    assert np.array_equal(filtering.log_path, decoded.log_path)
+    assert filtering.belief(3).sum() == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(("density", "cycle"), [(1.0, 1), (0.4, 1), (1.0, 2)])
+def test_many_traces_of_one_chain_are_decoded_as_of_so_many_people(density: float, cycle: int) -> None:
+    """In lanes or not, with traces that underflow among them: paths equal, logarithms up to rounding."""
+    rng = np.random.default_rng(12)
+    matrices = rng.random((cycle, 9, 9)) * (rng.random((cycle, 9, 9)) < density) + 0.01 * np.eye(9)
+    matrices /= matrices.sum(2, keepdims=True)
+    places = np.sort(rng.choice(12, 9, replace=False))
+    priors = [MovementPrior.from_dense(f"p{i}", matrices, places) for i in range(70)]
+    labels = rng.integers(0, 3, (5, 12)).astype(np.int32)
+    likelihood = rng.choice([0.25, 0.5, 1.0], (70, 5, 3))
+    likelihood[7] *= 2.0**-1072
+    names = [str(m) for m in range(12)]
+    apart = decode(Population.pack(priors, names), labels, likelihood)
+    one = Population.pack(priors[:1], names).prior(0)
+    together = decode(one, labels[:, : places[-1] + 1], likelihood)
+    assert np.array_equal(together.path, apart.path)
+    assert np.allclose(together.log_likelihood, apart.log_likelihood, rtol=1e-12)
+    assert np.allclose(together.log_path, apart.log_path, rtol=1e-12)
 
 
 def test_bits_do_not_depend_on_the_number_of_threads() -> None:
@@ -260,7 +267,7 @@ def test_likelihoods_and_paths_equal_hmmlearn(density: float) -> None:
     emission = rng.dirichlet(np.ones(4), size=3)  # outcome -> symbol
     symbols = rng.integers(0, 4, (12, 15))
     likelihood = np.ascontiguousarray(emission.T[symbols])
-    decoded = decode_population(population, 0, labels, likelihood)
+    decoded = decode(population, labels, likelihood)
     for i in range(0, 12, 2):  # the people without a cycle
         prior = population.prior(i)
         peer = hmm.CategoricalHMM(20, implementation="log")
@@ -282,7 +289,7 @@ def test_probabilities_down_to_1e_300_lose_nothing() -> None:
         [[0, 1, 0], [0, 0, 1], [0, 1, 0], [0, 0, 1]], float
     )  # there, and there again: three rare moves
     population = Population.pack([MovementPrior.from_dense("p", _dense(chain), initial=np.array([0.5, 0.5]))])
-    decoded = decode_population(population, 0, labels, seen[None])
+    decoded = decode(population, labels, seen[None])
     assert np.isclose(decoded.log_likelihood[0], 3 * np.log(tiny) + np.log(0.5), rtol=1e-12)
     assert decoded.path[0].tolist() == [0, 1, 0, 1]
 
@@ -297,7 +304,7 @@ def test_two_rare_moves_hidden_from_scaled_arithmetic_are_found_in_logarithms() 
     labels = np.array([[0, 0, 0, 1]] * 4, np.int32)
     seen = np.ones((1, 4, 2))
     seen[0, 3] = [0.0, 1.0]
-    decoded = decode_population(population, 0, labels, seen)
+    decoded = decode(population, labels, seen)
     assert np.isclose(decoded.log_likelihood[0], 3 * np.log(rare), rtol=1e-12)
     assert decoded.path[0].tolist() == [0, 1, 2, 3]
 
@@ -318,7 +325,7 @@ def test_near_deterministic_chain_over_1000_steps_and_5000_places_stays_finite()
     labels[0, 17] = labels[-1, 27] = 1
     seen = np.ones((1, steps, 2))
     seen[0, 0, 0] = seen[0, -1, 0] = 0.0
-    decoded = decode_population(population, 0, labels, seen)
+    decoded = decode(population, labels, seen)
     moves = 10 * np.log(1e-6) + (steps - 11) * np.log1p(-1e-6) - np.log(places)
     assert np.isclose(decoded.log_path[0], moves, rtol=1e-9)
     assert (decoded.path[0][0], decoded.path[0][-1]) == (17, 27)
@@ -334,15 +341,15 @@ def test_impossible_observation_names_person_and_step_and_what_to_do() -> None:
     seen = np.ones((2, 3, 2))
     seen[1, 2] = [0.0, 1.0]
     with pytest.raises(ImpossibleObservationError, match=r"person 'bob' in step 2.*smooth the prior"):
-        decode_population(population, 0, labels, seen)
+        decode(population, labels, seen)
 
 
 def test_labels_and_likelihoods_of_the_wrong_shape_are_refused() -> None:
     population = Population.pack([MovementPrior.from_dense("p", np.eye(2))])
     with pytest.raises(HorizonError, match="labels must be"):
-        decode_population(population, 0, np.zeros((3, 5), np.int32), np.ones((1, 3, 1)))
+        decode(population, np.zeros((3, 5), np.int32), np.ones((1, 3, 1)))
     with pytest.raises(HorizonError, match="likelihoods must be"):
-        decode_population(population, 0, np.ones((3, 2), np.int32), np.ones((1, 3, 1)))
+        decode(population, np.ones((3, 2), np.int32), np.ones((1, 3, 1)))
 
 
 def _dense(chain) -> NDArray[np.float64]:

@@ -1,22 +1,29 @@
-"""What observed traces of many people say about where they were: likelihoods and most likely paths."""
+"""What observed traces of many people say about where they were: likelihoods and most likely paths.
+
+:func:`decode` takes whole traces, :class:`Filtering` one step at a time as observations arrive.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from accounting.exceptions import HorizonError, ImpossibleObservationError
-from accounting.hmm.forward_viterbi import POSSIBLE
+from accounting.hmm.forward_viterbi import POSSIBLE, is_full
 from accounting.hmm.populations.population_decoding import (
     DecodedArrays,
+    FilterArrays,
     Observations,
     People,
+    begin_filter,
     decode_people,
+    filter_people,
     smallest_entries,
 )
-from models.priors import Population
+from accounting.hmm.populations.shared_matrix import SharedChain, decode_shared
+from models.priors import MovementPrior, Population
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,29 +39,132 @@ class Decoded:
     path: NDArray[np.int32]
 
 
-def decode_population(
-    population: Population, first_slot: int, labels: NDArray[np.int32], likelihood: NDArray[np.float64]
+def decode(
+    who: Population | MovementPrior, labels: ArrayLike, likelihood: ArrayLike, first_slot: int = 0
 ) -> Decoded:
-    """Decode one observed trace per person.
+    """Likelihood and most likely path of ``N`` observed traces: one of each person, or all of one chain.
 
     ``labels`` (T, M) is the outcome each location leads to, ``likelihood`` (N, T, O) how likely what was
-    seen of the person is under each outcome. :class:`ImpossibleObservationError` names the first person and
-    step whose observation the prior excludes.
+    seen in a trace is under each outcome. :class:`ImpossibleObservationError` names the first person and step
+    whose observation the prior excludes, :class:`HorizonError` says which shape is wrong.
     """
-    people, steps = len(population), labels.shape[0]
-    _check_shapes(population, labels, likelihood)
-    decoded = DecodedArrays(
-        np.empty(people, np.int32), np.empty(people), np.empty(people), np.empty((people, steps), np.int32)
-    )
-    observed = People(population.arrays, smallest_entries(population.arrays), first_slot)
-    decode_people(observed, Observations(labels, likelihood), decoded)
+    outcomes = np.ascontiguousarray(labels, dtype=np.int32)
+    likelihoods = np.ascontiguousarray(likelihood, dtype=np.float64)
+    people = who if isinstance(who, Population) else Population.pack([who])
+    traces = len(people) if isinstance(who, Population) else len(likelihoods)
+    _check_shapes(people, traces, outcomes, likelihoods)
+    decoded = _empty(traces, len(outcomes))
+    if isinstance(who, Population):
+        _decode_each(people, Observations(outcomes, likelihoods), first_slot, decoded)
+    else:
+        _decode_all(who, people, Observations(outcomes, likelihoods), first_slot, decoded)
     wrong = np.flatnonzero(decoded.status != POSSIBLE)
     if wrong.size:
-        raise impossible(population.people[wrong[0]], int(decoded.status[wrong[0]]))
+        raise _impossible(people.people[wrong[0] % len(people)], int(decoded.status[wrong[0]]))
     return Decoded(decoded.log_likelihood, decoded.log_path, decoded.path)
 
 
-def impossible(person: str, step: int) -> ImpossibleObservationError:
+def _empty(people: int, steps: int) -> DecodedArrays:
+    return DecodedArrays(
+        np.empty(people, np.int32), np.empty(people), np.empty(people), np.empty((people, steps), np.int32)
+    )
+
+
+def _decode_each(
+    population: Population, observations: Observations, first_slot: int, decoded: DecodedArrays
+) -> None:
+    """Everybody's own trace under everybody's own chain."""
+    arrays = population.arrays
+    decode_people(People(arrays, smallest_entries(arrays), first_slot), observations, decoded)
+
+
+def _decode_all(
+    prior: MovementPrior,
+    alone: Population,
+    observations: Observations,
+    first_slot: int,
+    decoded: DecodedArrays,
+) -> None:
+    """Many traces of one chain: eight at a time where its matrix is full.
+
+    Traces in which underflow may have hidden a path are decoded again on their own.
+    """
+    chain, rest = alone.chain(0), np.ones(len(decoded.status), np.bool_)
+    if len(chain.start) == 1 and is_full(chain):
+        initial, size = alone.initial(0), chain.places.size
+        start = chain.start[0] if initial is None else initial
+        labels = np.ascontiguousarray(observations.labels[:, chain.places])
+        own = Observations(labels, observations.likelihood)
+        decode_shared(SharedChain(chain.value.reshape(size, size), start), own, decoded, rest)
+        rest = ~rest
+    if not rest.any():
+        return
+    named = [replace(prior, person=str(trace)) for trace in np.flatnonzero(rest)]
+    copies = Population.pack(named, alone.location_names)
+    again = _empty(len(copies), len(observations.labels))
+    _decode_each(copies, Observations(observations.labels, observations.likelihood[rest]), first_slot, again)
+    decoded.status[rest] = again.status
+    decoded.log_likelihood[rest] = again.log_likelihood
+    decoded.log_path[rest] = again.log_path
+    decoded.path[rest] = again.path
+
+
+class Filtering:
+    """Where everybody may be, step by step as observations arrive: the forward recursion alone.
+
+    ``log_likelihood`` (N,) and ``log_path`` (N,) are those of :class:`Decoded` for the steps so far.
+    Where ``is_exact`` (N,) is False underflow may have hidden a path: decode the whole trace then.
+    """
+
+    def __init__(self, population: Population, first_slot: int = 0) -> None:
+        arrays = population.arrays
+        size, people = arrays.places.size, len(population)
+        self.steps = 0
+        self._population = population
+        self._people = People(arrays, smallest_entries(arrays), first_slot)
+        self._state = FilterArrays(
+            belief=np.empty(size),
+            score=np.empty(size),
+            log_likelihood=np.empty(people),
+            log_path=np.empty(people),
+            status=np.empty(people, np.int32),
+            is_exact=np.empty(people, np.bool_),
+        )
+        begin_filter(self._people, self._state)
+
+    @property
+    def log_likelihood(self) -> NDArray[np.float64]:
+        """``ln Pr[y]`` (N,) of all steps observed."""
+        return self._state.log_likelihood.copy()
+
+    @property
+    def log_path(self) -> NDArray[np.float64]:
+        """``ln max_x Pr[x, y]`` (N,) of all steps observed."""
+        return self._state.log_path.copy()
+
+    @property
+    def is_exact(self) -> NDArray[np.bool_]:
+        """Whether every path was kept, (N,)."""
+        return self._state.is_exact.copy()
+
+    def belief(self, person: int) -> NDArray[np.float64]:
+        """``Pr[place | all observations so far]`` (K,) over the person's own places."""
+        start = self._people.arrays.places_start
+        return self._state.belief[start[person] : start[person + 1]].copy()
+
+    def observe(self, labels: ArrayLike, likelihood: ArrayLike) -> None:
+        """The next step of everybody: ``labels`` (M,) and ``likelihood`` (N, O); errors as :func:`decode`."""
+        outcomes = np.ascontiguousarray(labels, dtype=np.int32)[None]
+        likelihoods = np.ascontiguousarray(likelihood, dtype=np.float64)[:, None]
+        _check_shapes(self._population, len(self._population), outcomes, likelihoods)
+        filter_people(self._people, self.steps, Observations(outcomes, likelihoods), self._state)
+        wrong = np.flatnonzero(self._state.status != POSSIBLE)
+        if wrong.size:
+            raise _impossible(self._population.people[wrong[0]], int(self._state.status[wrong[0]]))
+        self.steps += 1
+
+
+def _impossible(person: str, step: int) -> ImpossibleObservationError:
     """The error for an observation that a person's prior gives probability zero."""
     return ImpossibleObservationError(
         f"what is observed of person {person!r} in step {step} must be possible under the prior",
@@ -63,19 +173,28 @@ def impossible(person: str, step: int) -> ImpossibleObservationError:
     )
 
 
-def _check_shapes(population: Population, labels: NDArray[np.int32], likelihood: NDArray[np.float64]) -> None:
+def _check_shapes(
+    population: Population, traces: int, labels: NDArray[np.int32], likelihood: NDArray[np.float64]
+) -> None:
     """:class:`HorizonError` unless labels are (T, M) and likelihoods (N, T, O) with every outcome present."""
-    steps = labels.shape[0]
-    if steps == 0 or labels.shape[1] != population.location_count:
+    steps = len(labels)
+    if labels.ndim != 2 or steps == 0 or labels.shape[1] != population.location_count or labels.min() < 0:
         raise HorizonError(
-            f"labels must be (steps, {population.location_count}) with at least one step",
+            f"labels must be (steps, {population.location_count}) with at least one step, 0 or more",
             labels.shape,
             "give the outcome of every location in every step",
         )
     needed = int(labels.max()) + 1
-    if likelihood.shape[:2] != (len(population), steps) or likelihood.shape[2] < needed:
+    is_right = likelihood.ndim == 3 and likelihood.shape[:2] == (traces, steps)
+    if not is_right or likelihood.shape[2] < needed:
         raise HorizonError(
-            f"likelihoods must be ({len(population)}, {steps}, {needed} or more)",
+            f"likelihoods must be ({traces}, {steps}, {needed} or more)",
             likelihood.shape,
-            "give one for every person, step and outcome",
+            "give one for every trace, step and outcome",
+        )
+    if not (np.isfinite(likelihood).all() and (likelihood >= 0.0).all()):
+        raise HorizonError(
+            "likelihoods must be finite and not negative",
+            "another number",
+            "give probabilities, not their logarithms",
         )
