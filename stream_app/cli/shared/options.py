@@ -15,6 +15,14 @@ if TYPE_CHECKING:
 PriorsArgument = Annotated[
     Path, typer.Argument(help="Movement priors, .json or .parquet.", show_default=False)
 ]
+PriorsOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--priors",
+        help="Movement priors, .json or .parquet; without them nobody's risk is computed.",
+        show_default=False,
+    ),
+]
 ConfigOption = Annotated[
     Path | None,
     typer.Option(

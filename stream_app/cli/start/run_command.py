@@ -15,6 +15,7 @@ from stream_app.cli.shared.options import (
     JsonOption,
     ListenOption,
     MistakesOption,
+    PriorsOption,
 )
 from stream_app.cli.shared.output import print_json, stderr, stdout
 
@@ -32,13 +33,7 @@ class RiskFile(StrEnum):
 
 def run(
     output: Annotated[Path, typer.Option(help="Output folder; continued if it exists.", show_default=False)],
-    priors: Annotated[
-        Path | None,
-        typer.Option(
-            help="Movement priors, .json or .parquet; without them nobody's risk is computed.",
-            show_default=False,
-        ),
-    ] = None,
+    priors: PriorsOption = None,
     input_file: Annotated[
         Path | None,
         typer.Option(

@@ -13,6 +13,7 @@ from stream_app.cli.shared.options import (
     HorizonOption,
     JsonOption,
     MistakesOption,
+    PriorsOption,
     given_designs,
 )
 from stream_app.cli.shared.output import print_json, progress, stdout
@@ -25,13 +26,7 @@ def ledger(
     log: Annotated[
         Path, typer.Argument(help="Output folder of a run, or a schedule (JSON).", show_default=False)
     ],
-    priors: Annotated[
-        Path | None,
-        typer.Option(
-            help="Movement priors, .json or .parquet; without them nobody's risk is computed.",
-            show_default=False,
-        ),
-    ] = None,
+    priors: PriorsOption = None,
     config: ConfigOption = None,
     delta: Annotated[
         float | None,

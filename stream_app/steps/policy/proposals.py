@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from functools import cached_property, reduce
 from math import lcm
 from operator import add, ge
@@ -71,15 +72,7 @@ class Limit(BaseModel):
     @classmethod
     def of(cls, limit: RiskBudget, evaluations: int) -> Limit:
         """The message form of a limit."""
-        return cls(
-            share=limit.share,
-            risk=limit.risk,
-            added=limit.added,
-            habits_apart=limit.habits_apart,
-            in_hindsight=limit.in_hindsight,
-            reserve=limit.reserve,
-            evaluations=evaluations,
-        )
+        return cls(**asdict(limit), evaluations=evaluations)
 
 
 class Source(BaseModel):
