@@ -24,8 +24,10 @@ PYTHON ?= $(shell for candidate in python3 python3.11 python3.12 python3.13; do 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
 
-demo: install ## a simulated city end to end, no broker needed (STEPS=48 PEOPLE=2000 PAUSE=0.1)
-	@$(BIN)/tallyguard demo --steps $(STEPS) --people $(PEOPLE) --seconds-per-step $(PAUSE)
+# A first demo compiles what it needs and nothing else, in two processes: its page is up before that is done.
+demo: $(VENV)/installed-packages ## a simulated city end to end, no broker needed (STEPS=48 PEOPLE=2000 PAUSE=0.1)
+	@test -e $(VENV)/installed-runtime || { $(BIN)/python -m stream_app.starting.warm_up audit >/dev/null 2>&1 & }; \
+	$(BIN)/tallyguard demo --steps $(STEPS) --people $(PEOPLE) --seconds-per-step $(PAUSE); status=$$?; wait; exit $$status
 
 test: install-dev services ## every test
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup
@@ -109,10 +111,13 @@ $(VENV)/bin/python:
 	@echo "creating $(VENV) with $$($(PYTHON) --version)"
 	@$(PYTHON) -m venv $(VENV)
 
-$(VENV)/installed-runtime: requirements.lock pyproject.toml | $(VENV)/bin/python
+$(VENV)/installed-packages: requirements.lock pyproject.toml | $(VENV)/bin/python
 	@echo "installing tallyguard (once)"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(VENV)/installed-runtime: $(VENV)/installed-packages
 	@$(WARM_UP)
 	@touch $@
 
@@ -121,7 +126,7 @@ $(VENV)/installed-dev: requirements-dev.lock pyproject.toml | $(VENV)/bin/python
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.lock
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@$(WARM_UP)
-	@touch $@ $(VENV)/installed-runtime
+	@touch $(VENV)/installed-packages $(VENV)/installed-runtime $@
 
 UV_COMPILE := uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --no-emit-find-links --no-header --quiet

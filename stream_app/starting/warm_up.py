@@ -1,6 +1,7 @@
 """Compiles the kernels a run needs, once a machine; installing does it.
 
-Two processes share the work: what one has compiled the other loads.
+``python -m stream_app.starting.warm_up [PART ...]`` compiles everything, or some parts. Two processes share
+the work: what one has compiled the other loads.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -27,12 +29,11 @@ from stream_app.starting.demo import DemoOptions, run_demo
 from stream_app.starting.demo.scenario import Scenario
 
 _TIGHT = BudgetSettings(added=0.01, habits="apart")
-_BESIDE = "beside"
 
 
 def main() -> None:
     """Run the smallest demo, plan its day under a risk budget, and throw the results away."""
-    other = subprocess.Popen([sys.executable, "-m", "stream_app.starting.warm_up", _BESIDE])
+    other = subprocess.Popen([sys.executable, "-m", "stream_app.starting.warm_up", *PARTS])
     with other, tempfile.TemporaryDirectory() as folder:
         options = DemoOptions(
             steps=12, people=30, seconds_per_step=0.0, output=Path(folder) / "demo", listen=""
@@ -44,8 +45,8 @@ def main() -> None:
         plan_releases(settings, scenario.schedule, load_population(scenario.priors))
 
 
-def beside() -> None:
-    """Compile what the other comes to later: one person's bounds, accounts and decisions of nobody."""
+def compile_audit() -> None:
+    """One person's bounds: what a report explains its most exposed people with."""
     places = np.arange(2, dtype=np.int32)
     columns = np.array([[0, 2, 4]], dtype=np.int32)
     chain = ChainView(
@@ -54,6 +55,10 @@ def beside() -> None:
     for schedule in (Schedule.raw([[1]] * 3), Schedule.gaussian([[1]] * 3, 2.0)):
         observations = tuple(observe(step, 2) for step in schedule.steps)
         audit_exposure(Exposure(chain, chain.start[0], 0, observations), 1)
+
+
+def compile_decisions() -> None:
+    """Accounts of nobody, and decisions under a risk budget."""
     accountant = ContinuousAccountant(Population.pack([], ["here", "there"]), HorizonSettings(4, 1))
     what_if = WhatIf(accountant, RiskBudget(risk=0.5))
     schedule = Schedule.raw([[1], [0]])
@@ -63,5 +68,12 @@ def beside() -> None:
         accountant.apply(step)
 
 
+PARTS: Mapping[str, Callable[[], None]] = {"audit": compile_audit, "decisions": compile_decisions}
+"""What the one process comes to late; the other begins with it."""
+
+
 if __name__ == "__main__":
-    beside() if sys.argv[1:] == [_BESIDE] else main()
+    for part in sys.argv[1:]:
+        PARTS[part]()
+    if not sys.argv[1:]:
+        main()
