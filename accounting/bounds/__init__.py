@@ -3,7 +3,7 @@
 from accounting.bounds.certified import Bounds, all_bounds, baseline_bound, certify
 from accounting.bounds.horizon_risk import HorizonRisk, horizon_risk
 from accounting.bounds.protocol import Effort
-from accounting.bounds.registry import BOUNDS, question
+from accounting.bounds.registry import BOUNDS, deciding_bound, question
 
 __all__ = [
     "BOUNDS",
@@ -13,6 +13,7 @@ __all__ = [
     "all_bounds",
     "baseline_bound",
     "certify",
+    "deciding_bound",
     "horizon_risk",
     "question",
 ]

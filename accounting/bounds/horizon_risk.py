@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from accounting.bounds.certified import certify
 from accounting.bounds.patterns import LEAST_PATTERN, MOST_OPERATIONS, Size
-from accounting.bounds.patterns.erasure_kernel import raw_success
+from accounting.bounds.patterns.raw_success_kernel import RawQuestion, raw_success
 from accounting.bounds.protocol import Effort
 from accounting.bounds.registry import question
 from accounting.exposure import (
@@ -31,6 +31,7 @@ from accounting.exposure import (
     prior_guess,
     window_of,
 )
+from accounting.hmm.local_chain_kernel import LocalChain
 from accounting.numerics.divergence_root_kernel import divergence_root
 
 _MOST_BELIEFS = 64
@@ -98,7 +99,8 @@ def _raw(
     """Success against a raw schedule from a given start."""
     size = replace(Size.of(window), hits=int(hits.sum()))
     order = size.affordable_order(min(effort.order, window.steps - mistakes), MOST_OPERATIONS)
-    return float(raw_success(window.chain, start, window.first_slot, hits, mistakes, order, LEAST_PATTERN))
+    person = LocalChain(window.chain, start, window.first_slot)
+    return float(raw_success(person, hits, RawQuestion(mistakes, order, LEAST_PATTERN, False)))
 
 
 def _with_ends_revealed(window: Exposure, mistakes: int, before: bool, after: bool, effort: Effort) -> float:

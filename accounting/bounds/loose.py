@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from math import exp, inf, lgamma, log, log1p
+from math import comb, exp, inf, log, log1p
 
 from accounting.bounds.protocol import Bound, Question, Scope
 from accounting.numerics import bracket
 
 
-def log_binomial(n: int, k: int) -> float:
-    """``ln C(n, k)``."""
-    return lgamma(n + 1) - lgamma(k + 1) - lgamma(n - k + 1)
-
-
 def log_ball(steps: int, mistakes: int, places: int) -> float:
     """``ln N(s)`` with ``N(s) = sum_{l<=s} C(T, l) (M - 1)^l``: the trajectories within ``s`` of a guess."""
-    logs = [log_binomial(steps, wrong) + wrong * log(places - 1) for wrong in range(mistakes + 1)]
+    logs = [log(comb(steps, wrong)) + wrong * log(places - 1) for wrong in range(mistakes + 1)]
     return max(logs) + log(sum(exp(term - max(logs)) for term in logs))
 
 

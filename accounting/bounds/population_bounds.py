@@ -8,11 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from accounting.bounds.patterns.raw_success_kernel import RawQuestion
 from accounting.bounds.population_bounds_kernel import (
-    DIVERGENCE,
-    EXACT,
-    MOMENT,
-    NOTHING_LEFT,
+    NO_PATTERNS,
+    Counted,
     certify_everybody,
 )
 from accounting.exposure import check_mistakes
@@ -20,7 +19,6 @@ from accounting.exposure.step_information import observe
 from models.priors import Population
 from models.releases import Schedule
 
-BOUND_NAMES = {NOTHING_LEFT: "baseline", DIVERGENCE: "divergence", MOMENT: "moment", EXACT: "exact"}
 _PEOPLE_PER_CALL = 1024
 
 
@@ -29,7 +27,8 @@ class PopulationBounds:
     """Each (N,), in the population's order.
 
     ``certified`` bounds any adversary's success, ``baseline`` is the best guess from the prior alone, exact;
-    ``information_nats`` what the raw version of the schedule tells. ``by`` are codes of ``BOUND_NAMES``.
+    ``information_nats`` what the raw version of the schedule reveals. ``by`` are codes of
+    :func:`~accounting.bounds.deciding_bound`.
     """
 
     certified: NDArray[np.float64]
@@ -54,22 +53,20 @@ def certify_population(
 ) -> PopulationBounds:
     """Divergence, moment (per number of hits) and exact bounds of the raw version of a schedule.
 
-    With a ``threshold`` the dear bounds are computed only where the cheap one is above it and the baseline is
-    not: on which side of it ``certified`` lies is the same for everybody, and most people cost little.
+    With a ``threshold`` the refined bounds are computed only where the fast one is above it and the baseline
+    is not: on which side of it ``certified`` lies is the same for everybody, and most people cost little.
     Noised schedules tell less than their raw version, so the bounds hold for them too; :func:`audit_person`
     has the sharper ones. :class:`~accounting.exceptions.HorizonError` unless ``0 <= mistakes < T``.
     """
     check_mistakes(mistakes, len(schedule.steps))
     counted = np.stack([observe(step, population.location_count).labels > 0 for step in schedule.steps])
+    releases = Counted(schedule.first_slot, counted)
+    asked = RawQuestion(mistakes, order, NO_PATTERNS, False)
     limit = -1.0 if threshold is None else threshold
     parts = []
     for first in range(0, len(population), _PEOPLE_PER_CALL):
         last = min(first + _PEOPLE_PER_CALL, len(population))
-        parts.append(
-            certify_everybody(
-                population.arrays, first, last, schedule.first_slot, counted, mistakes, order, limit
-            )
-        )
+        parts.append(certify_everybody(population.arrays, (first, last), releases, asked, limit))
         if progress is not None:
             progress(last)
     return PopulationBounds(*(np.concatenate(column) for column in zip(*parts, strict=True)))

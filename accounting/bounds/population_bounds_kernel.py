@@ -1,4 +1,4 @@
-"""The certified bound of a raw schedule for a whole population, cheap bounds before dear ones."""
+"""The certified bound of a raw schedule for a whole population, fast bounds before refined ones."""
 
 from __future__ import annotations
 
@@ -7,7 +7,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from accounting.bounds.patterns.erasure_kernel import raw_success_from_powers
+from accounting.bounds.patterns.raw_success_kernel import (
+    BY_BASELINE,
+    BY_DIVERGENCE,
+    BY_RAW_SUCCESS,
+    RawQuestion,
+    raw_success_from_powers,
+)
 from accounting.exposure.prior_constants_kernel import (
     constants_from_gaps,
     gaps_affordable,
@@ -15,17 +21,20 @@ from accounting.exposure.prior_constants_kernel import (
     shared_powers,
 )
 from accounting.exposure.step_information.renewal_kernel import renewal_information
+from accounting.hmm.local_chain_kernel import LocalChain
 from accounting.hmm.propagation import marginals
 from accounting.numerics.divergence_root_kernel import divergence_root
 from models.numerics.jit import jit, pjit
 from models.priors.chain import ChainView, PopulationArrays, chain_view
 
-NOTHING_LEFT = 0
-DIVERGENCE = 1
-MOMENT = 2
-EXACT = 3
-
 NO_PATTERNS = 2.0  # no pattern is that likely: the minimum over orders is taken per number of hits
+
+
+class Counted(NamedTuple):
+    """A raw schedule."""
+
+    first_slot: int
+    counted: NDArray[np.bool_]  # (T, M), where it counts
 
 
 class CertifiedPerson(NamedTuple):
@@ -34,7 +43,7 @@ class CertifiedPerson(NamedTuple):
     certified: float
     baseline: float
     information: float  # exact I(X; Y), nats
-    by: int  # NOTHING_LEFT where the baseline is 1, else the bound that gave ``certified``
+    by: int  # BY_BASELINE where the baseline is 1, else the bound that gave ``certified``
 
 
 class CertifiedArrays(NamedTuple):
@@ -60,41 +69,34 @@ def own_hits(
 
 @jit
 def certified_person(
-    chain: ChainView,
-    start: NDArray[np.float64],
-    first_slot: int,
-    counted: NDArray[np.bool_],
-    mistakes: int,
-    order: int,
-    threshold: float,
+    person: LocalChain, counted: NDArray[np.bool_], asked: RawQuestion, threshold: float
 ) -> CertifiedPerson:
-    """The dear bound only where the cheap one leaves open on which side of ``threshold`` the person is.
+    """The refined bound only where the fast one leaves open on which side of ``threshold`` the person is.
 
-    A negative threshold asks for the dear bound in any case.
+    A negative threshold asks for the refined bound in any case.
     """
-    steps = counted.shape[0]
-    powers = shared_powers(chain, steps if order > 1 else 0)
+    chain, start, first_slot = person
+    steps, mistakes = counted.shape[0], asked.mistakes
+    powers = shared_powers(chain, steps if asked.order > 1 else 0)
     if powers.shape[0] > 0 and gaps_affordable(start.size, 1, steps, mistakes):
         gaps = powers.reshape((1, powers.shape[0], start.size, start.size))
-        prior = constants_from_gaps(chain, start, first_slot, steps, mistakes, False, gaps)
+        prior = constants_from_gaps(person, steps, mistakes, False, gaps)
     else:
-        prior = prior_constants(chain, start, first_slot, steps, mistakes, False)
+        prior = prior_constants(person, steps, mistakes, False)
     baseline = prior.baseline.success
     marginal = marginals(chain, start, first_slot, steps)
     hits = own_hits(chain, marginal, counted)
     information = renewal_information(chain, start, first_slot, hits, marginal).sum()
     if baseline >= 1.0:
-        return CertifiedPerson(1.0, 1.0, information, NOTHING_LEFT)
+        return CertifiedPerson(1.0, 1.0, information, BY_BASELINE)
     guess = min(1.0, prior.guess.subsets, prior.guess.markov)
     certified = divergence_root(information, guess)
-    by = DIVERGENCE
+    by = BY_DIVERGENCE
     if threshold < 0.0 or certified > threshold >= baseline:
-        order = min(order, steps - mistakes)
-        dear = raw_success_from_powers(
-            chain, start, first_slot, hits, mistakes, order, NO_PATTERNS, powers, np.empty((0, 0))
-        )
-        if dear < certified:
-            certified, by = dear, EXACT if mistakes == 0 else MOMENT
+        usable = RawQuestion(mistakes, min(asked.order, steps - mistakes), asked.least_pattern, False)
+        refined = raw_success_from_powers(person, hits, usable, powers, marginal)
+        if refined < certified:
+            certified, by = refined, BY_RAW_SUCCESS
     return CertifiedPerson(max(certified, baseline), baseline, information, by)
 
 
@@ -109,18 +111,16 @@ def first_place_law(
 
 def certify_everybody(
     population: PopulationArrays,
-    first: int,
-    last: int,
-    first_slot: int,
-    counted: NDArray[np.bool_],
-    mistakes: int,
-    order: int,
+    people: tuple[int, int],
+    releases: Counted,
+    asked: RawQuestion,
     threshold: float,
 ) -> CertifiedArrays:
     """The people ``first..last - 1``; they are independent, so threads do not change a bit."""
-    people = last - first
-    found = CertifiedArrays(np.empty(people), np.empty(people), np.empty(people), np.empty(people, np.int64))
-    _certify(found, population, first, first_slot, counted, mistakes, order, threshold)
+    first, last = people
+    size = last - first
+    found = CertifiedArrays(np.empty(size), np.empty(size), np.empty(size), np.empty(size, np.int64))
+    _certify(found, population, first, releases, asked, threshold)
     return found
 
 
@@ -131,17 +131,14 @@ def _certify(
     found: CertifiedArrays,
     population: PopulationArrays,
     first: int,
-    first_slot: int,
-    counted: NDArray[np.bool_],
-    mistakes: int,
-    order: int,
+    releases: Counted,
+    asked: RawQuestion,
     threshold: float,
 ) -> None:
     for i in range(begin, end):
-        person = first + i
-        chain = chain_view(population, person)
-        slot = first_slot % population.slots[person]
-        start = first_place_law(population, person, chain, slot)
-        one = certified_person(chain, start, slot, counted, mistakes, order, threshold)
+        chain = chain_view(population, first + i)
+        slot = releases.first_slot % population.slots[first + i]
+        person = LocalChain(chain, first_place_law(population, first + i, chain, slot), slot)
+        one = certified_person(person, releases.counted, asked, threshold)
         found.certified[i], found.baseline[i] = one.certified, one.baseline
         found.information[i], found.by[i] = one.information, one.by

@@ -5,6 +5,7 @@ from __future__ import annotations
 from accounting.bounds.divergence import DIVERGENCE
 from accounting.bounds.loose import LOOSE
 from accounting.bounds.patterns import ERASURE, EXACT, GENIE_AIDED, MOMENT, SAMPLED
+from accounting.bounds.patterns.raw_success_kernel import BY_BASELINE, BY_DIVERGENCE, BY_RAW_SUCCESS
 from accounting.bounds.protocol import Bound, Effort, Question
 from accounting.bounds.tight import TIGHT
 from accounting.exposure import Exposure
@@ -19,6 +20,12 @@ BOUNDS: tuple[Bound, ...] = (
     GENIE_AIDED,
     SAMPLED,
 )
+
+
+def deciding_bound(code: int, mistakes: int) -> str:
+    """The name behind the code that accountants keep of whoever gave a person's certified value."""
+    raw_success = EXACT if mistakes == 0 else MOMENT
+    return {BY_BASELINE: "baseline", BY_DIVERGENCE: DIVERGENCE.name, BY_RAW_SUCCESS: raw_success.name}[code]
 
 
 def question(exposure: Exposure, mistakes: int, effort: Effort) -> Question:

@@ -15,10 +15,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from accounting.bounds import deciding_bound
 from accounting.continuous import membership
 from accounting.continuous.accounts_kernel import (
-    BY_BASELINE,
-    BY_DIVERGENCE,
     MEMORY,
     NEGLIGIBLE,
     UNITS_PER_NAT,
@@ -41,8 +40,6 @@ from accounting.exposure.step_information.step_terms_kernel import StepView
 from accounting.settings import HorizonSettings
 from models.priors import Population
 from models.releases import StepSchedule
-
-DECIDED_BY = {BY_BASELINE: "baseline", BY_DIVERGENCE: "divergence"}
 
 
 class AccountantView(NamedTuple):
@@ -164,8 +161,7 @@ class ContinuousAccountant:
 
     def decided_by(self, person: int) -> str:
         """Which bound gave a person's risk."""
-        refined = "exact" if self.settings.mistakes == 0 else "moment"
-        return DECIDED_BY.get(int(self._state.decided_by[person]), refined)
+        return deciding_bound(int(self._state.decided_by[person]), self.settings.mistakes)
 
     def crossings(self) -> NDArray[np.int64]:
         """People whose highest reached threshold changed in the last step, increasing."""

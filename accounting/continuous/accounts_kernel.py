@@ -21,9 +21,6 @@ _SLACK_UNITS = 2  # covers the rounding of a term's sums, which stay below 1e-12
 MEMORY = GAPS[-1]
 """Steps before the horizon whose terms are kept one by one."""
 
-BY_BASELINE, BY_DIVERGENCE, BY_SUCCESS = range(3)
-"""Which bound gave a person's risk: the last is the moment bound, or the exact optimum where s = 0."""
-
 NEGLIGIBLE = 1e-6
 """Relative excess of the fast bound over the guess from the prior below which nothing is refined."""
 

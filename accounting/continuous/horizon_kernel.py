@@ -30,9 +30,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from accounting.bounds.patterns.raw_success_kernel import BY_BASELINE, BY_DIVERGENCE
 from accounting.continuous.accounts_kernel import (
-    BY_BASELINE,
-    BY_DIVERGENCE,
     MEMORY,
     UNITS_PER_NAT,
     Accounts,

@@ -24,11 +24,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from accounting.bounds.patterns.erasure_kernel import raw_success
-from accounting.continuous.accounts_kernel import (
+from accounting.bounds.patterns.raw_success_kernel import (
     BY_BASELINE,
     BY_DIVERGENCE,
-    BY_SUCCESS,
+    BY_RAW_SUCCESS,
+    RawQuestion,
+    raw_success,
+)
+from accounting.continuous.accounts_kernel import (
     UNITS_PER_NAT,
     Accounts,
     Horizon,
@@ -36,6 +39,7 @@ from accounting.continuous.accounts_kernel import (
     slot_of,
 )
 from accounting.exposure.step_information.renewal_kernel import renewal_information
+from accounting.hmm.local_chain_kernel import LocalChain
 from accounting.hmm.propagation import marginals
 from accounting.numerics.divergence_root_kernel import divergence_root
 from models.numerics.jit import inline, jit, pjit
@@ -95,7 +99,8 @@ def affordable_success(raw: RawHorizon, hits: NDArray[np.bool_], horizon: Horizo
     if nodes * max(nodes, 2 * steps * place_count) <= _MOST_ENTRIES:
         order = 1 if (steps * place_count) ** 2 > _MOST_ENTRIES else horizon.order
         order = min(order, steps - horizon.mistakes)
-        success = raw_success(raw.chain, raw.start, raw.slot, hits, horizon.mistakes, order, _LEAST_PATTERN)
+        asked = RawQuestion(horizon.mistakes, order, _LEAST_PATTERN, False)
+        success = raw_success(LocalChain(raw.chain, raw.start, raw.slot), hits, asked)
     return success
 
 
@@ -141,7 +146,7 @@ def refine(
         refined = refined_bounds(accounts, person, first, labels, carried)
         lowest = min(refined.success, refined.divergence)
         if lowest < state.risk[person]:
-            by = BY_SUCCESS if refined.success <= refined.divergence else BY_DIVERGENCE
+            by = BY_RAW_SUCCESS if refined.success <= refined.divergence else BY_DIVERGENCE
             baseline = state.baseline[person]
             state.decided_by[person] = by if lowest > baseline else BY_BASELINE
             state.risk[person] = max(lowest, baseline)

@@ -13,6 +13,7 @@ from accounting.exposure.entropy import entropy_nats, row_entropies
 from accounting.exposure.prior_constants_kernel import PriorConstants, prior_constants, shared_powers
 from accounting.exposure.step_information import StepObservation, observe
 from accounting.exposure.step_information.renewal_kernel import renewal_information
+from accounting.hmm.local_chain_kernel import LocalChain
 from accounting.hmm.propagation import marginals
 from models.priors import ChainView
 from models.releases import Schedule
@@ -128,10 +129,20 @@ class Exposure:
         slots = [self.slot(t) for t in range(self.steps - 1)]
         return entropy_nats(self.start) + float((self.marginal[:-1] * moves[slots]).sum())
 
+    @property
+    def person(self) -> LocalChain:
+        """The chain and where it starts, as kernels take them."""
+        return LocalChain(self.chain, self.start, self.first_slot)
+
     @cached_property
     def powers(self) -> NDArray[np.float64]:
         """Powers of one full matrix up to ``T - 1``; empty for sparse chains and cycles."""
         return shared_powers(self.chain, self.steps - 1)
+
+    @property
+    def no_powers(self) -> NDArray[np.float64]:
+        """For what looks at one time alone."""
+        return shared_powers(self.chain, 0)
 
     @cached_property
     def _constants(self) -> dict[int, PriorConstants]:
@@ -141,7 +152,7 @@ class Exposure:
         """``q`` and the baseline; :class:`HorizonError` unless ``0 <= s < T``."""
         check_mistakes(mistakes, self.steps)
         if mistakes not in self._constants:
-            found = prior_constants(self.chain, self.start, self.first_slot, self.steps, mistakes, True)
+            found = prior_constants(self.person, self.steps, mistakes, True)
             self._constants[mistakes] = found
         return self._constants[mistakes]
 

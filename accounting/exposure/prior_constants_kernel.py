@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from accounting.exposure.guess_success_kernel import constant_success, guess_success, most_likely_path
 from accounting.exposure.step_information.renewal_kernel import log_sum
 from accounting.exposure.subset_maxima_kernel import log_subset_maximum, subset_table
+from accounting.hmm.local_chain_kernel import LocalChain
 from accounting.hmm.propagation import gap_matrices, marginals
 from models.numerics.jit import jit
 from models.priors.chain import ChainView
@@ -189,34 +190,22 @@ def best_baseline(
 
 
 @jit
-def prior_constants(
-    chain: ChainView,
-    start: NDArray[np.float64],
-    first_slot: int,
-    steps: int,
-    mistakes: int,
-    with_koga: bool,
-) -> PriorConstants:
-    """``q`` and the baseline of one person; ``start`` is the law of the place in the horizon's first step."""
-    slots, place_count = chain.start.shape
+def prior_constants(person: LocalChain, steps: int, mistakes: int, with_koga: bool) -> PriorConstants:
+    """``q`` and the baseline of one person over a horizon of ``steps``."""
+    slots, place_count = person.chain.start.shape
     if gaps_affordable(place_count, slots, steps, mistakes):
-        gaps = gap_matrices(chain, first_slot, min(slots, steps), mistakes + 1)
+        gaps = gap_matrices(person.chain, person.first_slot, min(slots, steps), mistakes + 1)
     else:
         gaps = np.empty((0, 1, 1, 1))
-    return constants_from_gaps(chain, start, first_slot, steps, mistakes, with_koga, gaps)
+    return constants_from_gaps(person, steps, mistakes, with_koga, gaps)
 
 
 @jit
 def constants_from_gaps(
-    chain: ChainView,
-    start: NDArray[np.float64],
-    first_slot: int,
-    steps: int,
-    mistakes: int,
-    with_koga: bool,
-    gaps: NDArray[np.float64],
+    person: LocalChain, steps: int, mistakes: int, with_koga: bool, gaps: NDArray[np.float64]
 ) -> PriorConstants:
     """The same with the products of moves at hand, ``s + 1`` of them or more; none at all if too dear."""
+    chain, start, first_slot = person
     marginal = marginals(chain, start, first_slot, steps)
     if gaps.shape[0] > 0:
         bounds = guess_bounds(gaps, marginal, mistakes, with_koga)

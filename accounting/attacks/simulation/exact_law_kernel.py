@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from accounting.attacks.simulation.hit_tables_kernel import HitTables
 from accounting.bounds.patterns.moment_kernel import multiply_into
+from accounting.bounds.patterns.pattern_walk_kernel import enter, next_node, walk_onwards
 from accounting.bounds.patterns.segments_kernel import Nodes
 from accounting.hmm.local_chain_kernel import LocalChain, slot_of
 from accounting.hmm.propagation import predict
@@ -128,29 +129,21 @@ def better_law(first: NDArray[np.float64], second: NDArray[np.float64], nodes: N
 
     ``first`` and ``second`` (n, n, s + 1) are the laws of the two between hits. All patterns are walked.
     """
-    count, _, width = first.shape
-    laws = np.zeros((2, steps + 2, width))
+    end = nodes.time.size - 1
+    laws = np.zeros((2, steps + 2, first.shape[2]))
     laws[:, 0, 0] = 1.0
-    at = np.zeros(steps + 2, np.int64)
-    following = np.zeros(steps + 2, np.int64)
-    following[0] = 1
-    depth = 0
+    walk = walk_onwards(nodes.time, steps + 2)
     total = 0.0
-    while depth >= 0:
-        a, b = at[depth], following[depth]
-        following[depth] += 1
-        if b >= count:
-            depth -= 1
-            continue
-        if nodes.time[b] <= nodes.time[a]:
-            continue
+    depth, b = next_node(walk, 0)
+    while b >= 0:
+        a = walk.at[depth]
         laws[:, depth + 1] = 0.0
         multiply_into(laws[0, depth + 1], laws[0, depth], first[b, a])
         multiply_into(laws[1, depth + 1], laws[1, depth], second[b, a])
         best = max(laws[0, depth + 1].sum(), laws[1, depth + 1].sum())
-        if b == count - 1:
+        if b == end:
             total += best
         elif best > 0.0:
-            depth += 1
-            at[depth], following[depth] = b, b + 1
+            depth = enter(walk, depth, b)
+        depth, b = next_node(walk, depth)
     return total

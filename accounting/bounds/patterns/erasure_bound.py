@@ -14,9 +14,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from accounting.bounds.patterns.erasure_kernel import kept_hits, kept_sets
 from accounting.bounds.patterns.exact import Trajectories, trajectories
+from accounting.bounds.patterns.kept_sets_kernel import Habits, SensorSteps, kept_hits, kept_sets
 from accounting.bounds.patterns.moment import LEAST_PATTERN, Size, usable_order
+from accounting.bounds.patterns.raw_success_kernel import RawQuestion
 from accounting.bounds.protocol import Bound, Question, Scope
 from accounting.exposure import Exposure
 from accounting.numerics import upper_mean
@@ -50,20 +51,6 @@ class RawBounds:
     guess: float
     success: float
     nats: float
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class SensorSteps:
-    """The noised sensor-steps that can see the person.
-
-    ``step`` (n,), the own places they ``cover`` (n, K), the probability ``reveal`` (n,) that they show the
-    raw count; ``always`` (T, K) is what exact sensors see.
-    """
-
-    step: NDArray[np.int64]
-    cover: NDArray[np.bool_]
-    reveal: NDArray[np.float64]
-    always: NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -149,12 +136,7 @@ def erasure(asked: Question, raw: RawBounds) -> Erasure:
 def _optima(everything: Trajectories, sensors: SensorSteps, kept: NDArray[np.bool_]) -> NDArray[np.float64]:
     """The true optimum of each kept set, (S,)."""
     own_label = np.arange(1, everything.places + 1)
-    return np.array(
-        [
-            everything.optimum(kept_hits(sensors.always, sensors.step, sensors.cover, which) * own_label)
-            for which in kept
-        ]
-    )
+    return np.array([everything.optimum(kept_hits(sensors, which) * own_label) for which in kept])
 
 
 def _evaluate_all(
@@ -184,19 +166,16 @@ def _evaluate(
     exposure = asked.exposure
     is_sampled = kept.shape[1] > MOST_ENUMERATED
     return kept_sets(
-        exposure.chain,
-        exposure.start,
-        exposure.first_slot,
-        exposure.marginal,
-        sensors.always,
-        sensors.step,
-        sensors.cover,
+        exposure.person,
+        Habits(exposure.marginal, exposure.powers if order > 1 else exposure.no_powers, max(guess, 1e-300)),
+        sensors,
         kept,
-        asked.mistakes,
-        order,
-        max(LEAST_PATTERN, 1.0 / asked.effort.patterns) if is_sampled else LEAST_PATTERN,
-        max(guess, 1e-300),
-        _is_genie_affordable(exposure, sensors, kept, asked.mistakes),
+        RawQuestion(
+            asked.mistakes,
+            order,
+            max(LEAST_PATTERN, 1.0 / asked.effort.patterns) if is_sampled else LEAST_PATTERN,
+            _is_genie_affordable(exposure, sensors, kept, asked.mistakes),
+        ),
     )
 
 

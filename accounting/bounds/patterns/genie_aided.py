@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from accounting.bounds.patterns.genie_aided_kernel import Told, feedback_by_pattern
+from accounting.bounds.patterns.genie_aided_kernel import Charged, GenieAided, Unseen, genie_aided_by_pattern
 from accounting.bounds.patterns.moment import MOST_ENTRIES, MOST_OPERATIONS, HitMoments, hit_moments
 from accounting.bounds.patterns.segments_kernel import no_hit_weight
 from accounting.bounds.protocol import Bound, Effort, Question, Scope
@@ -29,30 +29,20 @@ def genie_aided_bound(asked: Question) -> float | None:
     moments = asked.once(hit_moments) or HitMoments.none(exposure)
     if exposure.pattern_count <= affordable:
         share = _SHARE / exposure.pattern_count
-        return _rounded_up(_told(exposure, mistakes, moments, share, affordable).value)
+        return _rounded_up(_walk(exposure, mistakes, moments, share, affordable).value)
     best = 1.0
     for share in _SHARES:
-        told = _told(exposure, mistakes, moments, share, affordable)
-        best = min(best, told.value)
-        if told.walked >= affordable:
+        aided = _walk(exposure, mistakes, moments, share, affordable)
+        best = min(best, aided.value)
+        if aided.walked >= affordable:
             break
     return _rounded_up(best)
 
 
-def _told(exposure: Exposure, mistakes: int, moments: HitMoments, share: float, most: int) -> Told:
-    return feedback_by_pattern(
-        exposure.chain,
-        exposure.start,
-        exposure.first_slot,
-        no_hit_weight(exposure.hits),
-        moments.nodes,
-        exposure.marginal,
-        moments.polynomials,
-        mistakes,
-        share,
-        0.0,
-        most,
-    )
+def _walk(exposure: Exposure, mistakes: int, moments: HitMoments, share: float, most: int) -> GenieAided:
+    weight = no_hit_weight(exposure.hits)
+    unseen = Unseen(weight, moments.nodes, moments.polynomials, exposure.marginal)
+    return genie_aided_by_pattern(exposure.person, unseen, mistakes, Charged(share, 0.0, most))
 
 
 def _rounded_up(value: float) -> float:

@@ -1,14 +1,20 @@
-"""The best an adversary can do who is told, after each guess, where the person was.
+"""The best an adversary can do to whom a genie shows, after each guess, where the person was.
 
-That adversary knows more than one who is told nothing, so their success bounds everybody's; and their best
+That adversary knows more than one without a genie, so their success bounds everybody's; and their best
 guesses need no search: after step ``t`` only the place and the number of mistakes left matter. With evidence
 ``w`` of the hit pattern and ``V(m, y) = w(t + 1, y) W(t + 1, m, y)``, ``m`` mistakes left,
 
     W(t, m, x) = sum_y P(x, y) V(m - 1, y) + max_y P(x, y) (V(m, y) - V(m - 1, y)).
 
-A hit tells the place, so what follows a hit depends on the hit alone: patterns are walked from their last hit
-backwards, and one pass serves all patterns that end alike. At ``s = 0`` this is the optimum itself, and it
-stays close while mistakes are few; the moment bound is the better one where they are many. Beyond Koga et al.
+A hit reveals the place, so what follows a hit depends on the hit alone: patterns are walked from their last
+hit backwards, and one pass serves all patterns that end alike. At ``s = 0`` this is the optimum itself, and
+it stays close while mistakes are few; the moment bound is the better one where they are many. Beyond Koga
+et al.
+
+For example a person who moves between two places as a coin falls, two steps, nothing seen, one mistake
+allowed: after the last guess all is won, V(0, .) = V(1, .) = 1; for step 2 W(0, .) = 1/2 (one of two places
+is right) and W(1, .) = 1; for step 1 a right guess leaves one mistake and a wrong one none, so that
+1/2 * 1 + 1/2 * 1/2 = 3/4 is won. It is the optimum here: only two wrong guesses lose.
 """
 
 from __future__ import annotations
@@ -19,41 +25,47 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accounting.bounds.patterns.moment_kernel import multiply_into, success_bound
+from accounting.bounds.patterns.pattern_walk_kernel import enter, next_node, walk_backwards
 from accounting.bounds.patterns.segments_kernel import Nodes
+from accounting.hmm.local_chain_kernel import LocalChain, slot_of
 from models.numerics.jit import jit
 from models.priors.chain import ChainView
 
 
-class Told(NamedTuple):
+class GenieAided(NamedTuple):
     """The bound, and how many endings of hit patterns were looked at for it."""
 
     value: float
     walked: int
 
 
-class Walked(NamedTuple):
-    """Scratch and stack of the walk over hit patterns, a row for each number of hits."""
+class Unseen(NamedTuple):
+    """What is known of a raw horizon before anything is seen, see ``segments_kernel``."""
+
+    weight: NDArray[np.float64]  # (T, K), 0 where a hit would be seen
+    nodes: Nodes
+    polynomials: NDArray[np.float64]  # (N, N, order + 1), of the segments
+    marginal: NDArray[np.float64]  # (T, K), Pr[X_t = x]
+
+
+class Charged(NamedTuple):
+    """Endings of patterns that are charged with all that can be won with them, not walked.
+
+    Those with which at most ``least``, or ``share`` of what the pattern without hits gives, can be won, and
+    everything once ``most`` have been walked.
+    """
+
+    share: float
+    least: float
+    most: int
+
+
+class Recursion(NamedTuple):
+    """``W(t, m, x)``, a row for each number of mistakes left."""
 
     value: NDArray[np.float64]  # (s + 1, K)
-    before: NDArray[np.float64]  # (s + 1, K)
+    before: NDArray[np.float64]  # (s + 1, K), a step earlier
     top: NDArray[np.float64]  # (K,)
-    reached: NDArray[np.float64]  # (T + 2, N, s + 1), what follows each node, as it is worth to it
-    moments: NDArray[np.float64]  # (T + 2, order + 1), of the segments behind the node
-    at: NDArray[np.int64]  # (T + 2,)
-    following: NDArray[np.int64]  # (T + 2,)
-
-
-@jit
-def _new_walk(steps: int, places: int, nodes: int, mistakes: int, order: int) -> Walked:
-    return Walked(
-        np.empty((mistakes + 1, places)),
-        np.empty((mistakes + 1, places)),
-        np.empty(places),
-        np.zeros((steps + 2, nodes, mistakes + 1)),
-        np.zeros((steps + 2, order + 1)),
-        np.zeros(steps + 2, np.int64),
-        np.zeros(steps + 2, np.int64),
-    )
 
 
 @jit
@@ -77,8 +89,8 @@ def _add_column(
 
 
 @jit
-def _guess_and_be_told(chain: ChainView, slot: int, walk: Walked) -> None:
-    """``walk.before`` from ``walk.value``: one guess, one answer."""
+def _guess_and_be_shown(chain: ChainView, slot: int, walk: Recursion) -> None:
+    """``walk.before`` from ``walk.value``: one guess, one answer of the genie."""
     for m in range(walk.value.shape[0]):
         before = walk.before[m]
         before[:] = 0.0
@@ -95,7 +107,7 @@ def _guess_and_be_told(chain: ChainView, slot: int, walk: Walked) -> None:
 
 @jit
 def _first_guess(start: NDArray[np.float64], value: NDArray[np.float64]) -> float:
-    """The guess of the first step, before which nothing was told."""
+    """The guess of the first step, before which nothing was shown."""
     last = value.shape[0] - 1
     total = 0.0
     top = 0.0
@@ -108,14 +120,11 @@ def _first_guess(start: NDArray[np.float64], value: NDArray[np.float64]) -> floa
 
 @jit
 def _back_from(
-    chain: ChainView,
-    start: NDArray[np.float64],
-    first_slot: int,
-    weight: NDArray[np.float64],
-    nodes: Nodes,
+    person: LocalChain,
+    unseen: Unseen,
     b: int,
     suffix: NDArray[np.float64],
-    walk: Walked,
+    work: Recursion,
     reached: NDArray[np.float64],
 ) -> float:
     """Guess backwards from node ``b``, after which ``suffix[m]`` is won with ``m`` mistakes left.
@@ -123,90 +132,69 @@ def _back_from(
     ``reached[a]`` becomes the same for every earlier node ``a`` with no hit between; the result is for
     no hit before ``b`` at all.
     """
+    nodes, weight = unseen.nodes, unseen.weight
     steps = weight.shape[0]
     a = b - 1
     t = min(nodes.time[b], steps - 1)
     if nodes.time[b] == steps:
-        walk.before[:] = 1.0
+        work.before[:] = 1.0
     else:
-        walk.value[:] = 0.0
-        walk.value[:, nodes.place[b]] = suffix
+        work.value[:] = 0.0
+        work.value[:, nodes.place[b]] = suffix
     while True:
         if nodes.time[b] == steps or t < nodes.time[b]:
             while a > 0 and nodes.time[a] > t:
                 a -= 1
             while a > 0 and nodes.time[a] == t:
-                reached[a] = walk.before[:, nodes.place[a]]
+                reached[a] = work.before[:, nodes.place[a]]
                 a -= 1
-            for m in range(walk.value.shape[0]):
-                for x in range(start.size):
-                    walk.value[m, x] = walk.before[m, x] * weight[t, x]
+            for m in range(work.value.shape[0]):
+                for x in range(person.start.size):
+                    work.value[m, x] = work.before[m, x] * weight[t, x]
         if t == 0:
-            return _first_guess(start, walk.value)
+            return _first_guess(person.start, work.value)
         t -= 1
-        _guess_and_be_told(chain, (first_slot + t) % chain.start.shape[0], walk)
+        _guess_and_be_shown(person.chain, slot_of(person, t), work)
 
 
 @jit
 def _smaller_bound(
-    told: float, moments: NDArray[np.float64], segment: NDArray[np.float64], left_to_guess: int
+    aided: float, moments: NDArray[np.float64], segment: NDArray[np.float64], left_to_guess: int
 ) -> float:
-    """The smaller of what the told adversary wins and the moment bound of the same complete pattern."""
+    """The smaller of what is won with the genie and the moment bound of the same complete pattern."""
     whole = np.zeros(moments.size)
     multiply_into(whole, moments, segment)
-    return min(told, success_bound(whole, left_to_guess))
+    return min(aided, success_bound(whole, left_to_guess))
 
 
 @jit
-def feedback_by_pattern(
-    chain: ChainView,
-    start: NDArray[np.float64],
-    first_slot: int,
-    weight: NDArray[np.float64],
-    nodes: Nodes,
-    marginal: NDArray[np.float64],
-    polynomials: NDArray[np.float64],
-    mistakes: int,
-    share: float,
-    least: float,
-    most: int,
-) -> Told:
-    """Sum over hit patterns of the smaller of the told adversary's success and the moment bound.
-
-    ``weight`` (T, K) and ``polynomials`` (N, N, order + 1) as in
-    :mod:`accounting.bounds.patterns.segments_kernel`, ``marginal`` (T, K) is ``Pr[X_t = x]``. Patterns that
-    end in hits with which at most ``least``, or ``share`` of what the pattern without hits gives, can be won
-    are charged with all of that, and so is everything left once ``most`` endings have been walked.
-    """
-    steps, places = weight.shape
-    count = nodes.time.size
-    walk = _new_walk(steps, places, count, mistakes, polynomials.shape[2] - 1)
-    suffix = np.ones(mistakes + 1)
-    walk.at[0], walk.following[0], walk.moments[0, 0] = count - 1, count - 2, 1.0
-    told = _back_from(chain, start, first_slot, weight, nodes, count - 1, suffix, walk, walk.reached[0])
-    total = _smaller_bound(told, walk.moments[0], polynomials[count - 1, 0], steps - mistakes)
-    least = max(least, share * total)
-    depth = 0
+def genie_aided_by_pattern(person: LocalChain, unseen: Unseen, mistakes: int, charged: Charged) -> GenieAided:
+    """Sum over hit patterns of the smaller of the genie-aided success and the moment bound."""
+    nodes, polynomials = unseen.nodes, unseen.polynomials
+    steps, places = unseen.weight.shape
+    end = nodes.time.size - 1
+    work = Recursion(np.empty((mistakes + 1, places)), np.empty((mistakes + 1, places)), np.empty(places))
+    reached = np.zeros((steps + 2, end + 1, mistakes + 1))  # what follows each node, as it is worth to it
+    moments = np.zeros((steps + 2, polynomials.shape[2]))  # of the segments behind the node
+    moments[0, 0] = 1.0
+    aided = _back_from(person, unseen, end, np.ones(mistakes + 1), work, reached[0])
+    total = _smaller_bound(aided, moments[0], polynomials[end, 0], steps - mistakes)
+    least = max(charged.least, charged.share * total)
     walked = 1
-    while depth >= 0:
-        b, a = walk.at[depth], walk.following[depth]
-        walk.following[depth] -= 1
-        if a <= 0:
-            depth -= 1
-            continue
-        if nodes.time[a] >= nodes.time[b]:
-            continue
-        suffix = walk.reached[depth, a]
-        won = marginal[nodes.time[a], nodes.place[a]] * suffix[mistakes]
-        if won <= least or walked >= most:
+    walk = walk_backwards(nodes.time, steps + 2)
+    depth, a = next_node(walk, 0)
+    while a >= 0:
+        suffix = reached[depth, a]
+        won = unseen.marginal[nodes.time[a], nodes.place[a]] * suffix[mistakes]
+        if won <= least or walked >= charged.most:
             total += won
-            continue
-        moments = walk.moments[depth + 1]
-        moments[:] = 0.0
-        multiply_into(moments, walk.moments[depth], polynomials[b, a])
-        walked += 1
-        depth += 1
-        walk.at[depth], walk.following[depth] = a, a - 1
-        told = _back_from(chain, start, first_slot, weight, nodes, a, suffix, walk, walk.reached[depth])
-        total += _smaller_bound(told, moments, polynomials[a, 0], steps - mistakes - depth)
-    return Told(min(1.0, total), walked)
+        else:
+            b = walk.at[depth]
+            depth = enter(walk, depth, a)
+            moments[depth] = 0.0
+            multiply_into(moments[depth], moments[depth - 1], polynomials[b, a])
+            walked += 1
+            aided = _back_from(person, unseen, a, suffix, work, reached[depth])
+            total += _smaller_bound(aided, moments[depth], polynomials[a, 0], steps - mistakes - depth)
+        depth, a = next_node(walk, depth)
+    return GenieAided(min(1.0, total), walked)

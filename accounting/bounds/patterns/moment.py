@@ -89,13 +89,11 @@ class HitMoments:
             return None
         nodes = find_nodes(exposure.hits)
         polynomials = segment_polynomials(
-            exposure.chain,
-            exposure.start,
-            exposure.first_slot,
+            exposure.person,
             no_hit_weight(exposure.hits),
             nodes,
             order,
-            exposure.powers if order > 1 else np.empty((0, exposure.place_count, exposure.place_count)),
+            exposure.powers if order > 1 else exposure.no_powers,
         )
         return cls(nodes, polynomials)
 

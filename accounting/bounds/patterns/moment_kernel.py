@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from accounting.bounds.patterns.pattern_walk_kernel import enter, next_node, walk_onwards
 from accounting.bounds.patterns.segments_kernel import Nodes
 from models.numerics.jit import jit
 
@@ -77,32 +78,24 @@ def bound_by_pattern(
 
     Hit sequences less likely than ``least_probability`` are counted as success and not continued.
     """
-    count, _, width = polynomials.shape
-    prefix = np.zeros((steps + 1, width))
+    end = nodes.time.size - 1
+    prefix = np.zeros((steps + 1, polynomials.shape[2]))
     prefix[0, 0] = 1.0
-    at = np.zeros(steps + 1, np.int64)
-    following = np.zeros(steps + 2, np.int64)
-    following[0] = 1
-    pattern = np.empty(width)
-    depth = 0
+    pattern = np.empty(polynomials.shape[2])
+    walk = walk_onwards(nodes.time, steps + 1)
     total = 0.0
     skipped = 0.0
-    while depth >= 0:
-        a, b = at[depth], following[depth]
-        following[depth] += 1
-        if b >= count:
-            depth -= 1
-        elif nodes.time[b] > nodes.time[a]:
-            target = pattern if b == count - 1 else prefix[depth + 1]
-            target[:] = 0.0
-            multiply_into(target, prefix[depth], polynomials[b, a])
-            if target[0] < least_probability:
-                total += target[0]
-                skipped += target[0]
-            elif b == count - 1:
-                total += success_bound(pattern, steps - mistakes - depth)
-            else:
-                depth += 1
-                at[depth] = b
-                following[depth] = b + 1
+    depth, b = next_node(walk, 0)
+    while b >= 0:
+        target = pattern if b == end else prefix[depth + 1]
+        target[:] = 0.0
+        multiply_into(target, prefix[depth], polynomials[b, walk.at[depth]])
+        if target[0] < least_probability:
+            total += target[0]
+            skipped += target[0]
+        elif b == end:
+            total += success_bound(pattern, steps - mistakes - depth)
+        else:
+            depth = enter(walk, depth, b)
+        depth, b = next_node(walk, depth)
     return PatternBound(min(1.0, total), skipped)

@@ -19,7 +19,7 @@ _DRAWS_AT_ONCE = 1024
 def sampled_bound(exposure: Exposure, mistakes: int, effort: Effort) -> float | None:
     """Success of any adversary, with the effort's confidence over its draws.
 
-    None without draws, and where steps share noise: drawing them one by one would show less than is told.
+    None without draws, and where steps share noise: drawing them one by one would show less than is released.
 
     ``E_y max_xhat Pr[d(X, xhat) <= s | y]`` is at most the mean of the moment bound on the posterior of each
     draw of ``y``; empirical Bernstein makes that mean an upper bound. Any mechanism, sensors of several
@@ -50,14 +50,14 @@ def _bounds(
 ) -> NDArray[np.float64]:
     """The posterior's bound for some draws of movement and noise."""
     uniforms = generator.random((draws, exposure.steps))
-    paths = walk(exposure.chain, exposure.start, exposure.first_slot, uniforms)
+    paths = walk(exposure.person, uniforms)
     likelihoods = np.ones((draws, exposure.steps, exposure.place_count))
     for t, observation in enumerate(exposure.observations):
         for sensor, mechanism in enumerate(observation.mechanisms):
             members = [k for k, sensors in enumerate(observation.outcomes) if sensor in sensors]
             counted = np.isin(exposure.labels[t], members)
             likelihoods[:, t] *= _likelihood(mechanism, counted, counted[paths[:, t]], generator)
-    return posterior_bounds(exposure.chain, exposure.start, exposure.first_slot, likelihoods, mistakes, order)
+    return posterior_bounds(exposure.person, likelihoods, mistakes, order)
 
 
 def _likelihood(

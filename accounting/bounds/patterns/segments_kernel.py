@@ -18,7 +18,15 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from accounting.bounds.patterns.pattern_walk_kernel import (
+    PatternWalk,
+    enter,
+    next_node,
+    restart,
+    walk_backwards,
+)
 from accounting.exposure.subset_maxima_kernel import raise_to
+from accounting.hmm.local_chain_kernel import LocalChain, slot_of
 from accounting.hmm.propagation import (
     add_rows,
     dot,
@@ -28,7 +36,6 @@ from accounting.hmm.propagation import (
     transposed,
 )
 from models.numerics.jit import jit
-from models.priors.chain import ChainView
 
 EPSILON = 2.3e-16  # a little more than the spacing of floats at 1
 
@@ -58,9 +65,7 @@ def find_nodes(hits: NDArray[np.bool_]) -> Nodes:
 
 
 @jit
-def forward_vectors(
-    chain: ChainView, start: NDArray[np.float64], first_slot: int, weight: NDArray[np.float64], nodes: Nodes
-) -> NDArray[np.float64]:
+def forward_vectors(person: LocalChain, weight: NDArray[np.float64], nodes: Nodes) -> NDArray[np.float64]:
     """``[a, t, x] = Pr[X_t = x, no hit strictly between a and t | a]``; zero up to the node's own time."""
     steps, place_count = weight.shape
     vectors = np.zeros((nodes.time.size, steps, place_count))
@@ -68,23 +73,21 @@ def forward_vectors(
     for a in range(nodes.time.size - 1):
         begin = nodes.time[a]
         if begin < 0:
-            vectors[a, 0] = start
+            vectors[a, 0] = person.start
             begin = 0
         elif begin + 1 < steps:
             source[:] = 0.0
             source[nodes.place[a]] = 1.0
-            predict(chain, (first_slot + begin) % chain.start.shape[0], source, vectors[a, begin + 1])
+            predict(person.chain, slot_of(person, begin), source, vectors[a, begin + 1])
             begin += 1
         for t in range(begin, steps - 1):
             multiply(vectors[a, t], weight[t], source)
-            predict(chain, (first_slot + t) % chain.start.shape[0], source, vectors[a, t + 1])
+            predict(person.chain, slot_of(person, t), source, vectors[a, t + 1])
     return vectors
 
 
 @jit
-def backward_vectors(
-    chain: ChainView, first_slot: int, weight: NDArray[np.float64], nodes: Nodes
-) -> NDArray[np.float64]:
+def backward_vectors(person: LocalChain, weight: NDArray[np.float64], nodes: Nodes) -> NDArray[np.float64]:
     """``[b, t, x] = weight[t, x] Pr[hit b, no hit strictly between t and b | X_t = x]``.
 
     With the end as ``b`` the event is that no hit follows.
@@ -101,10 +104,10 @@ def backward_vectors(
             target[:] = 0.0
             target[nodes.place[b]] = 1.0
             last -= 1
-            retreat(chain, (first_slot + last) % chain.start.shape[0], target, vectors[b, last])
+            retreat(person.chain, slot_of(person, last), target, vectors[b, last])
             vectors[b, last] *= weight[last]
         for t in range(last - 1, -1, -1):
-            retreat(chain, (first_slot + t) % chain.start.shape[0], vectors[b, t + 1], vectors[b, t])
+            retreat(person.chain, slot_of(person, t), vectors[b, t + 1], vectors[b, t])
             vectors[b, t] *= weight[t]
     return vectors
 
@@ -118,27 +121,22 @@ def multiply(left: NDArray[np.float64], right: NDArray[np.float64], result: NDAr
 
 @jit
 def avoiding_moves(
-    chain: ChainView,
-    first_slot: int,
-    weight: NDArray[np.float64],
-    nodes: Nodes,
-    powers: NDArray[np.float64],
+    person: LocalChain, weight: NDArray[np.float64], nodes: Nodes, powers: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """``[t, g - 1, y, x] = Pr[X_{t+g} = y, no hit strictly between | X_t = x]``, for all ``t + g < T``.
 
     With ``powers`` (see ``prior_constants_kernel.shared_powers``) weights must be 0 at nodes and 1 elsewhere.
     """
     steps, place_count = weight.shape
-    slots = chain.start.shape[0]
     longest = max(steps - 1, 0)
     moves = np.empty((longest, longest, place_count, place_count))
     if powers.shape[0] >= longest and nodes.time.size < 3 * steps:
         subtract_hits(powers, nodes, moves)
         return moves
     for t in range(longest):
-        transposed(chain, (first_slot + t) % slots, moves[t, 0])
+        transposed(person.chain, slot_of(person, t), moves[t, 0])
         for g in range(1, longest - t):
-            add_rows(chain, (first_slot + t + g) % slots, moves[t, g - 1], weight[t + g], moves[t, g])
+            add_rows(person.chain, slot_of(person, t + g), moves[t, g - 1], weight[t + g], moves[t, g])
     return moves
 
 
@@ -179,6 +177,15 @@ def subtract_outer(
             row[x] -= weight * until[x]
 
 
+class Reach(NamedTuple):
+    """How the chain gets past unseen steps: what the subsets of times between nodes are made of."""
+
+    weight: NDArray[np.float64]  # (T, K)
+    forward: NDArray[np.float64]  # of :func:`forward_vectors`
+    backward: NDArray[np.float64]  # of :func:`backward_vectors`
+    moves: NDArray[np.float64]  # of :func:`avoiding_moves`
+
+
 @jit
 def add_subset(
     coefficients: NDArray[np.float64],
@@ -198,48 +205,38 @@ def add_subset(
 @jit
 def add_subsets_before(
     coefficients: NDArray[np.float64],
-    end_time: int,
-    backward: NDArray[np.float64],
-    forward: NDArray[np.float64],
-    moves: NDArray[np.float64],
-    weight: NDArray[np.float64],
+    b: int,
+    reach: Reach,
     nodes: Nodes,
     suffix: NDArray[np.float64],
+    walk: PatternWalk,
 ) -> None:
-    """All subsets of the times before one node ``b``, latest time first, depth first.
+    """All subsets of the times before one node ``b``, latest time first; ``walk`` is backwards over times.
 
     ``suffix[j]`` is the best probability of the ``j`` chosen times and of ``b``, given the earliest's place.
+    For example before time 3, of at most two times: {2}, {2, 1}, {2, 0}, {1}, {1, 0}, {0}.
     """
     order = suffix.shape[0] - 1
-    chosen = np.empty(order + 2, np.int64)
-    size = 1
-    chosen[1] = end_time - 1
-    while size > 0:
-        t = chosen[size]
-        if t < 0:
-            size -= 1
-            chosen[size] -= 1
-            continue
+    restart(walk, nodes.time[b] + 1)
+    depth, node = next_node(walk, 0)
+    while node >= 0:
+        t, size = walk.time[node], depth + 1
         if size == 1:
-            suffix[1] = backward[t]
+            suffix[1] = reach.backward[b, t]
         else:
-            later = chosen[size - 1]
+            later = walk.time[walk.at[depth]]
             suffix[size] = 0.0
-            raise_to(suffix[size], moves[t, later - t - 1], suffix[size - 1], 1.0)
-            suffix[size] *= weight[t]
-        add_subset(coefficients, size, t, suffix[size], forward, nodes)
+            raise_to(suffix[size], reach.moves[t, later - t - 1], suffix[size - 1], 1.0)
+            suffix[size] *= reach.weight[t]
+        add_subset(coefficients, size, t, suffix[size], reach.forward, nodes)
         if size < order:
-            size += 1
-            chosen[size] = t - 1
-        else:
-            chosen[size] -= 1
+            depth = enter(walk, depth, node)
+        depth, node = next_node(walk, depth)
 
 
 @jit
 def segment_polynomials(
-    chain: ChainView,
-    start: NDArray[np.float64],
-    first_slot: int,
+    person: LocalChain,
     weight: NDArray[np.float64],
     nodes: Nodes,
     order: int,
@@ -251,11 +248,12 @@ def segment_polynomials(
     """
     steps, place_count = weight.shape
     count = nodes.time.size
-    forward = forward_vectors(chain, start, first_slot, weight, nodes)
-    backward = backward_vectors(chain, first_slot, weight, nodes)
-    reach = steps if order > 1 else 1  # order 1 looks at one time alone
-    moves = avoiding_moves(chain, first_slot, weight[:reach], nodes, powers)
+    forward = forward_vectors(person, weight, nodes)
+    backward = backward_vectors(person, weight, nodes)
+    together = steps if order > 1 else 1  # order 1 looks at one time alone
+    reach = Reach(weight, forward, backward, avoiding_moves(person, weight[:together], nodes, powers))
     suffix = np.empty((order + 1, place_count))
+    walk = walk_backwards(np.arange(-1, steps + 1), order + 1)  # node t + 1 is time t; -1 is no candidate
     polynomials = np.zeros((count, count, order + 1))
     for b in range(1, count):
         for a in range(b):
@@ -264,7 +262,7 @@ def segment_polynomials(
                 polynomials[b, a, 0] = last
             elif nodes.time[a] < nodes.time[b]:
                 polynomials[b, a, 0] = forward[a, nodes.time[b], nodes.place[b]]
-        add_subsets_before(polynomials[b], nodes.time[b], backward[b], forward, moves, weight, nodes, suffix)
+        add_subsets_before(polynomials[b], b, reach, nodes, suffix, walk)
     return polynomials
 
 

@@ -28,6 +28,7 @@ from accounting.exposure.step_information.contraction_kernel import (
     dense_matrix,
     product,
 )
+from accounting.hmm.local_chain_kernel import LocalChain
 from accounting.numerics.divergence_root_kernel import divergence_root
 from models.numerics.jit import inline, jit, pjit
 from models.priors.chain import ChainView, PopulationArrays, chain_view
@@ -99,7 +100,8 @@ def find_largest_guesses(
             for x in range(chain.places.size):
                 known_start = np.zeros(chain.places.size)
                 known_start[x] = 1.0
-                known = prior_constants(chain, known_start, slot, horizon.steps, horizon.mistakes, False)
+                person = LocalChain(chain, known_start, slot)
+                known = prior_constants(person, horizon.steps, horizon.mistakes, False)
                 koga = max(koga, known.guess.koga)
                 subsets = max(subsets, known.guess.subsets)
                 markov = max(markov, known.guess.markov)

@@ -134,9 +134,7 @@ def test_moment_bound_equals_its_definition_over_all_patterns(seed: int, order: 
         truth = moment_truth(case, mistakes, usable)
         nodes = find_nodes(exposure.hits)
         polynomials = segment_polynomials(
-            exposure.chain,
-            exposure.start,
-            exposure.first_slot,
+            exposure.person,
             no_hit_weight(exposure.hits),
             nodes,
             usable,
@@ -154,8 +152,8 @@ def test_two_ways_to_the_moves_between_hits_agree_and_the_quick_one_is_never_sma
     start, matrix = koga_chain(12, 0.2)
     exposure = raw_exposure(start, matrix, [[3], [], [5], [3], [11], [0]])
     nodes, weight = find_nodes(exposure.hits), no_hit_weight(exposure.hits)
-    quick = avoiding_moves(exposure.chain, 0, weight, nodes, exposure.powers)
-    plain = avoiding_moves(exposure.chain, 0, weight, nodes, np.empty((0, 12, 12)))
+    quick = avoiding_moves(exposure.person, weight, nodes, exposure.powers)
+    plain = avoiding_moves(exposure.person, weight, nodes, np.empty((0, 12, 12)))
     for t in range(5):
         for g in range(5 - t):
             assert np.all(quick[t, g] >= plain[t, g])

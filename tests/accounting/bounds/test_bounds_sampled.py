@@ -34,9 +34,7 @@ def test_posterior_bound_equals_its_definition() -> None:
                 )
                 if weights.sum() > 0:
                     expected = min(expected, best / weights.sum() / comb(steps - mistakes, size))
-            got = posterior_bound(
-                case.view, case.start, case.first_slot, likelihood, mistakes, min(3, steps - mistakes)
-            )
+            got = posterior_bound(case_exposure(case).person, likelihood, mistakes, min(3, steps - mistakes))
             assert abs(got - expected) < 1e-10
 
 
@@ -58,7 +56,7 @@ def test_walks_follow_the_chain() -> None:
     rng = np.random.default_rng(9)
     case = random_case(rng, largest=3, longest=3)
     steps = len(case.labels)
-    paths = walk(case.view, case.start, case.first_slot, rng.random((200_000, steps)))
+    paths = walk(case_exposure(case).person, rng.random((200_000, steps)))
     everything = all_paths(case.start, case.matrices, steps, case.first_slot)
     code = len(case.start) ** np.arange(steps)[::-1]
     shares = np.bincount(paths @ code, minlength=len(everything.paths)) / len(paths)

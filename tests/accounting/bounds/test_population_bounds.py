@@ -8,8 +8,8 @@ import pytest
 
 from accounting.audit import audit_population
 from accounting.audit.audit import audit_person
-from accounting.bounds import Effort
-from accounting.bounds.population_bounds import BOUND_NAMES, certify_population
+from accounting.bounds import Effort, deciding_bound
+from accounting.bounds.population_bounds import certify_population
 from models.priors import MovementPrior, Population
 from models.releases import Schedule, StepSchedule
 from tests.accounting.exposures import RAW, gaussian, step_of
@@ -53,7 +53,7 @@ def test_everybody_at_once_equals_one_by_one(mistakes: int) -> None:
         assert abs(audit.information.exact - together.information_nats[person]) < 1e-11
         # The paper's loose bound is not part of the quick path; Koga's q may beat the two others at s > 0.
         assert audit.certified <= together.certified[person] + 1e-9
-        if audit.certified_by in BOUND_NAMES.values():
+        if audit.certified_by in {deciding_bound(code, mistakes) for code in together.by.tolist()}:
             assert abs(audit.certified - together.certified[person]) < 1e-6
     assert np.all(together.added >= 0.0)
 
@@ -73,12 +73,12 @@ def test_threads_do_not_change_a_bit() -> None:
 
 @pytest.mark.parametrize("threshold", [0.05, 0.3, 0.9])
 def test_cascade_decides_as_the_dear_bound_does(threshold: float) -> None:
-    """Cheap bound first, dear one only where it matters: everybody lands on the same side."""
+    """Fast bound first, refined one only where it matters: everybody lands on the same side."""
     population, schedule = town(150), raw_schedule(6, 4)
-    dear = certify_population(population, schedule, 2)
+    refined = certify_population(population, schedule, 2)
     cascade = certify_population(population, schedule, 2, threshold=threshold)
-    assert np.array_equal(dear.certified > threshold, cascade.certified > threshold)
-    assert np.all(cascade.certified >= dear.certified)
+    assert np.array_equal(refined.certified > threshold, cascade.certified > threshold)
+    assert np.all(cascade.certified >= refined.certified)
 
 
 def test_progress_reaches_everybody() -> None:
