@@ -98,7 +98,7 @@ def build_city(options: CityOptions) -> City:
     places = city_map()
     habits = draw_habits(options.people, random)
     chains = build_chains(places, habits, options.slots, random)
-    number = random.permutation(options.people)  # so that an id tells nothing about the habit
+    number = random.permutation(options.people)  # so that an id reveals nothing about the habit
     people = tuple(f"resident-{index:06d}" for index in number)
     population = Population.from_flat(people, chains, places.names)
     where = sensor_locations(places, _expected_crowd(population.arrays, len(places.names)), options.sensors)

@@ -37,7 +37,7 @@ PEOPLE_OVER_LIMIT = (
 
 
 def mean_over_people(metric: str, legend: str) -> Query:
-    """The mean over everybody of what each worker tells as the mean over its own people."""
+    """The mean over everybody of what each worker reports as the mean over its own people."""
     total = f"sum({metric}{{$SELECT}} * tallyguard_people{{$SELECT}})"
     return Query(f"{total} / (sum(tallyguard_people{{$SELECT}}) > 0)", legend)
 

@@ -25,7 +25,7 @@ from stream_app.setup.settings import ENVIRONMENT_PREFIX, Settings
 CONFIG_VARIABLE = "TALLYGUARD_CONFIG"
 _NOT_SETTINGS = {
     CONFIG_VARIABLE,  # names the settings file
-    "TALLYGUARD_SHARED",  # tells the tests where reference material is
+    "TALLYGUARD_SHARED",  # where the tests find reference material
 }
 _FILES = ("noise_key", "pseudonym_key", "page_token_file", "sensors", "locations")
 _FILES_IN = {
@@ -49,7 +49,7 @@ def load_settings(path: Path | None = None, flags: Mapping[str, object] | None =
     """Settings from a TOML file, the environment and flags, in rising order of precedence.
 
     ``path`` defaults to the file that ``TALLYGUARD_CONFIG`` names, if any; paths in the file are relative to
-    it. Flags that are None were not given. ``model_fields_set`` tells what any of them said.
+    it. Flags that are None were not given. ``model_fields_set`` names what any of them set.
     :class:`SettingsError` for everything unknown or out of range.
     """
     if path is None and os.environ.get(CONFIG_VARIABLE):

@@ -74,8 +74,8 @@ class StepWindow:
     ``grace + 1`` steps after they closed. ``watermark_share`` of the sensors heard last may be ahead without
     moving the watermark: 0.5 takes more than half of them to move it, 0 a single one.
 
-    ``by_clock`` closes no step before its tick, so that the moment of publication tells of no sensor when it
-    reported. Whoever runs the window says when ticks have come.
+    ``by_clock`` closes no step before its tick, so that the moment of publication does not reveal when
+    any sensor reported. Whoever runs the window says when ticks have come.
     """
 
     def __init__(

@@ -1,9 +1,9 @@
-"""What the engine tells those who watch it: metrics, the page, progress bars.
+"""What the engine reports to those who watch it: metrics, the page, progress bars.
 
-An observer hears of things after they are durable, and never of a count. Single people are reachable only
-through :class:`~stream_app.watching.people.PeopleView`, by pseudonym: an observer that passes them on asks
-for an access token. Subclass :class:`Observer` and override what is of interest; every method does nothing by
-default.
+An observer is called once things are durable, and sees published values only. Single people are reachable
+through :class:`~stream_app.watching.people.PeopleView` alone, by pseudonym: an observer that passes them on
+asks for an access token. Subclass :class:`Observer` and override what is of interest; every method does
+nothing by default.
 """
 
 from __future__ import annotations

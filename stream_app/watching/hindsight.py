@@ -20,7 +20,7 @@ from models.releases import Schedule, Sensor, SensorRelease, StepSchedule
 REACH = 100
 """Steps before and after the past ones that are accounted as they were released.
 
-Where the log goes on, the observer is taken to know the person's place in the outermost of them. That tells
+Where the log goes on, the observer is taken to know the person's place in the outermost of them. That reveals
 at least as much as all that was released beyond: given this place, it is independent of the steps between.
 """
 SHARED_NOISE = "not computed: noise is shared between steps, and for it no bound in hindsight is known"

@@ -14,7 +14,7 @@ from stream_app.wire.messages import DecisionReason, SensorDecision, StepDecisio
 def decision_of(
     schedule: StepSchedule, why: DecisionReason | None = None, deployment: str | None = None
 ) -> StepDecision:
-    """The message that tells a decided step, with its reason where a risk budget decided.
+    """The message of a decided step, with its reason where a risk budget decided.
 
     ``deployment`` is the digest of what accounts it, where others do.
     """
@@ -34,7 +34,7 @@ def decision_of(
 
 
 def schedule_of(decision: StepDecision, registry: SensorRegistry) -> StepSchedule:
-    """The schedule that a stored decision tells; the same that was accounted, bit for bit."""
+    """The schedule in a stored decision: the one that was accounted, bit for bit."""
     return StepSchedule(
         decision.step,
         tuple(

@@ -1,4 +1,4 @@
-"""What a finished or running output folder tells: settings, risk at each step, people, releases."""
+"""What a finished or running output folder holds: settings, risk at each step, people, releases."""
 
 from __future__ import annotations
 

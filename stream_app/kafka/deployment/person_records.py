@@ -53,7 +53,7 @@ def person_records(
 ) -> Iterator[tuple[str, bytes]]:
     """Key and value of everybody's record; reading them gives the same numbers bit for bit.
 
-    ``deployment`` is the digest of what their risks are accounted with. Each tells where habits are assumed.
+    ``deployment`` is the digest of what their risks are accounted with. Each says where habits are assumed.
     """
     label = {} if population.assumed is None else {"assumed": population.assumed}
     for number, pseudonym in enumerate(pseudonyms):

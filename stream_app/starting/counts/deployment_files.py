@@ -36,7 +36,7 @@ class Deployment:
     sigma: float
 
     def announced(self) -> Iterator[tuple[str, ...]]:
-        """The sensors of each step: each from its first count to its last; no gap tells of a count."""
+        """The sensors of each step: each from its first count to its last; no gap reveals a count."""
         counted = self.counts.table != NOT_COUNTED
         first = counted.argmax(axis=0)
         last = len(counted) - 1 - counted[::-1].argmax(axis=0)

@@ -13,9 +13,9 @@ _MOST_REST_SECONDS = 3.0
 
 
 class Shared:
-    """An answer that is costly to make: whoever asks gets one made after that, or the last if it still holds.
+    """A costly answer: a request gets one made after it came, or the last one if that still holds.
 
-    ``version`` tells whether there is anything new; without it there always is.
+    ``version`` changes when there is anything new; without it, always.
     """
 
     def __init__(self, make: Callable[[], Answer], version: Callable[[], object] = object) -> None:

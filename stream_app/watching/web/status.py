@@ -122,7 +122,7 @@ class StatusBoard(Observer):
             return self._version
 
     def carried(self, account: PrivacyAccount) -> None:
-        """Whoever publishes tells what earlier runs have spent; go on from there."""
+        """What earlier runs have spent, from whoever publishes; go on from there."""
         self._account = PrivacyAccount.load(account.save())
         self._change(epsilon=self._spent())
 

@@ -1,4 +1,4 @@
-// Sensors where they stand: a larger circle tells more, a filled one released a count in the last step.
+// Sensors where they stand: a larger circle reveals more, a filled one released a count in the last step.
 // The bars below the map say the same in words, for reading aloud and by keyboard.
 
 import { bits, element, number } from "./words.js";
