@@ -14,7 +14,7 @@ from accounting.exceptions import LedgerError
 from accounting.ledgers.gaussian_curve import gaussian_epsilon, paper_epsilon
 from accounting.ledgers.neighbours import Cost, Neighbours, step_cost
 from accounting.ledgers.release_log import ReleaseLog, known
-from accounting.ledgers.zcdp import ZcdpSpend
+from accounting.ledgers.zcdp import ZcdpSpend, mass_in_delta, truncated_mass
 from models.mechanisms import Mechanism, NoiseFamily
 
 _NAME = "differential-privacy"
@@ -93,8 +93,7 @@ def pure_cost(mechanism: Mechanism) -> Cost:
 
 def truncated_mass_cost(mechanism: Mechanism) -> Cost:
     """Total variation between a sampler and its ideal noise; charged for the counts a person can change."""
-    law = mechanism.noise_law()
-    return Cost() if law is None else Cost.of(law.truncated_mass)
+    return Cost.of(truncated_mass(mechanism))
 
 
 def _total(log: ReleaseLog, cost: Callable[[Mechanism], Cost], neighbours: Neighbours) -> Cost:
@@ -104,6 +103,4 @@ def _total(log: ReleaseLog, cost: Callable[[Mechanism], Cost], neighbours: Neigh
 
 def charged_epsilon(epsilon: float, mass: float, delta: float) -> float:
     """A pure epsilon whose samplers miss the ideal by ``mass``: ``(1 + e^epsilon) mass`` of delta, or inf."""
-    if mass == 0.0:
-        return epsilon
-    return epsilon if (1.0 + math.exp(min(epsilon, 700.0))) * mass <= delta else math.inf
+    return epsilon if mass_in_delta(epsilon, mass) <= delta else math.inf

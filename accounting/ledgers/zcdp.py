@@ -16,7 +16,7 @@ from fractions import Fraction
 from functools import lru_cache
 
 from models.mechanisms import Mechanism
-from models.releases import SensorRelease, StepSchedule
+from models.releases import SensorRelease
 
 _GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0
 _ROUNDS = 80  # golden section: the bracket shrinks to 1e-16 of itself
@@ -46,7 +46,7 @@ class ZcdpSpend:
                 continue
             mass = truncated.get(release.mechanism)
             if mass is None:
-                mass = truncated[release.mechanism] = _truncated_mass(release.mechanism)
+                mass = truncated[release.mechanism] = truncated_mass(release.mechanism)
             exact = _exactly(cost)
             for location in release.sensor.locations:
                 mass_by_location[location] = mass_by_location.get(location, 0.0) + mass
@@ -72,22 +72,22 @@ class ZcdpSpend:
             if charged >= delta or math.isinf(rho):
                 return math.inf
             epsilon = epsilon_from_zcdp(rho, delta - charged)
-            if (
-                self.truncated_mass == 0.0
-                or (1.0 + math.exp(min(epsilon, 700.0))) * self.truncated_mass <= charged
-            ):
+            cost = mass_in_delta(epsilon, self.truncated_mass)
+            if cost <= charged:
                 return epsilon
-            charged = 2.0 * (1.0 + math.exp(min(epsilon, 700.0))) * self.truncated_mass
+            charged = 2.0 * cost
         return math.inf
 
 
-def spend_by_group(steps: Iterable[StepSchedule], groups: Iterable[str]) -> dict[str, ZcdpSpend]:
-    """What each group of sensors cost over some steps."""
-    spends = {group: ZcdpSpend() for group in groups}
-    for step in steps:
-        for group, spend in spends.items():
-            spend.add(release for release in step.releases if release.sensor.group == group)
-    return spends
+def mass_in_delta(epsilon: float, mass: float) -> float:
+    """What samplers that miss the ideal by ``mass`` cost of delta: ``(1 + e^epsilon) mass``, 0 for none."""
+    return (1.0 + math.exp(min(epsilon, 700.0))) * mass if mass > 0.0 else 0.0
+
+
+def truncated_mass(mechanism: Mechanism) -> float:
+    """Total variation between a mechanism's sampler and its ideal noise."""
+    law = mechanism.noise_law()
+    return 0.0 if law is None else law.truncated_mass
 
 
 def epsilon_from_zcdp(rho: float, delta: float) -> float:
@@ -126,8 +126,3 @@ def _minimise(function: Callable[[float], float], low: float, high: float) -> fl
 @lru_cache(maxsize=1024)
 def _exactly(cost: float) -> Fraction:
     return Fraction(cost)
-
-
-def _truncated_mass(mechanism: Mechanism) -> float:
-    law = mechanism.noise_law()
-    return 0.0 if law is None else law.truncated_mass

@@ -131,26 +131,6 @@ class NoiseKey:
         return f"NoiseKey(epoch={self.epoch}, secret=***)"
 
 
-def noise_message(
-    *,
-    deployment: str,
-    sensor_id: str,
-    start_seconds: int,
-    end_seconds: int,
-    mechanism: str,
-    parameters: Mapping[str, float],
-    count: int,
-    epoch: int,
-) -> bytes:
-    """Everything that makes a reading this reading and no other, as unambiguous bytes.
-
-    ``sensor_id`` is the sensor's permanent id, ``start_seconds`` and ``end_seconds`` its step's absolute
-    interval (unix, UTC): numbering steps anew or renaming a place for display repeats no noise.
-    """
-    batch = batch_message(deployment, start_seconds, end_seconds, mechanism, parameters, epoch)
-    return reading_message(batch, sensor_id, count)
-
-
 def batch_message(
     deployment: str,
     start_seconds: int,
@@ -159,14 +139,21 @@ def batch_message(
     parameters: Mapping[str, float],
     epoch: int,
 ) -> bytes:
-    """The part of :func:`noise_message` that all readings of one step and one mechanism share."""
+    """What makes a reading this reading and no other, as unambiguous bytes: the part that a batch shares.
+
+    All readings of one step and one mechanism share it. ``start_seconds`` and ``end_seconds`` are the step's
+    absolute interval (unix, UTC): numbering steps anew repeats no noise.
+    """
     interval = integer_bytes(start_seconds) + integer_bytes(end_seconds)
     law = text_bytes(mechanism) + parameter_bytes(parameters)
     return _NOISE + integer_bytes(epoch) + text_bytes(deployment) + interval + law
 
 
 def reading_message(batch: bytes, sensor_id: str, count: int) -> bytes:
-    """The whole message of one reading, ``batch`` being what :func:`batch_message` gave."""
+    """The whole message of one reading, ``batch`` being what :func:`batch_message` gave.
+
+    ``sensor_id`` is the sensor's permanent id: renaming a place for display repeats no noise.
+    """
     return batch + text_bytes(sensor_id) + integer_bytes(count)
 
 

@@ -10,14 +10,13 @@ import numpy as np
 
 from models.exceptions import NoiseDesignError
 from models.noise_design import (
-    concentrated,
     exact,
+    independent,
     multiple,
     multiple_exact,
     sdp_a,
     sdp_b,
     semidefinite,
-    uniform,
     unrestricted,
 )
 from models.noise_design.algebra import Floats, within_budget
@@ -63,8 +62,8 @@ METHODS = {
         semidefinite.worst_of_all_times,
         multiple_exact.has_closed_form,
     ),
-    "uniform": Method(uniform.uniform, uniform.SOLVER),
-    "concentrated": Method(concentrated.concentrated, concentrated.SOLVER),
+    "uniform": Method(independent.uniform, independent.SOLVER),
+    "concentrated": Method(independent.concentrated, independent.SOLVER),
 }
 
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from models.exceptions import PriorFileError
-from models.priors import ChainView, MovementPrior, PopulationBuilder
+from models.priors import ChainView, PopulationBuilder
 
 _ASSUMED_CHARACTERS = 256
 _MEMBERS = ("person", "places", "initial", "transition", "transitions")
@@ -24,16 +24,6 @@ def chain_to_record(
     moves = {"transition": matrices[0]} if len(matrices) == 1 else {"transitions": matrices}
     start = None if initial is None else initial.tolist()
     return {"person": person, "places": chain.places.tolist(), "initial": start, **moves}
-
-
-def prior_from_record(
-    record: Mapping[str, Any], locations: Sequence[str] | None = None, source: str = "person record"
-) -> MovementPrior:
-    """One prior from an element of ``people``, e.g. a message; ``source`` is named in errors."""
-    builder = PopulationBuilder()
-    index = {name: position for position, name in enumerate(locations or ())}
-    PersonRecord(source, record, index.get).add_to(builder)
-    return builder.build(locations).prior(0)
 
 
 def _matrix_record(chain: ChainView, slot: int) -> Any:

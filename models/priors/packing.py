@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from models.numerics.jit import jit, pjit
 from models.priors.chain import PopulationArrays, chain_view
@@ -116,15 +116,12 @@ def _duplicate(order: NDArray[np.int64], row: NDArray[np.int32], start: NDArray[
 
 
 @jit
-def _pack_person(
-    flat: FlatChains,
-    person: int,
-    column_start: NDArray[np.int32],
-    row_out: NDArray[np.int32],
-    value_out: NDArray[np.float64],
-) -> tuple[int, int, float]:
+def _pack_person(flat: FlatChains, person: int, packed: PopulationArrays) -> tuple[int, int, float]:
     """Check one person's triplets and write them in column form; fault code, where, and the number found."""
     entries = slice(flat.entry_start[person], flat.entry_start[person + 1])
+    columns = slice(packed.column_start_start[person], packed.column_start_start[person + 1])
+    column_start = packed.column_start[columns]
+    row_out, value_out = packed.row[entries], packed.value[entries]
     slot, row, column = flat.slot[entries], flat.row[entries], flat.column[entries]
     probability = flat.probability[entries]
     slots, size = flat.slots[person], flat.places_start[person + 1] - flat.places_start[person]
@@ -165,54 +162,60 @@ def _initial_fault(initial: NDArray[np.float64], size: int, out: NDArray[np.floa
 
 @jit
 def _check_person(
-    flat: FlatChains,
-    person: int,
-    location_count: int,
-    column_start: NDArray[np.int32],
-    row_out: NDArray[np.int32],
-    value_out: NDArray[np.float64],
-    initial_out: NDArray[np.float64],
+    flat: FlatChains, person: int, location_count: int, packed: PopulationArrays
 ) -> tuple[int, int, float]:
     """Check and write one person whole: places, entries, start."""
     places = flat.places[flat.places_start[person] : flat.places_start[person + 1]]
     wrong = _places_fault(places, location_count)
     if wrong >= 0 or places.size == 0 or flat.slots[person] < 1:
         return BAD_PLACES, wrong, 0.0
-    code, where, got = _pack_person(flat, person, column_start, row_out, value_out)
+    code, where, got = _pack_person(flat, person, packed)
     if code != OK:
         return code, where, got
-    initial = flat.initial[flat.initial_start[person] : flat.initial_start[person + 1]]
-    wrong, got = _initial_fault(initial, places.size, initial_out)
+    own = slice(flat.initial_start[person], flat.initial_start[person + 1])
+    wrong, got = _initial_fault(flat.initial[own], places.size, packed.initial[own])
     return (BAD_INITIAL, wrong, got) if wrong >= 0 else (OK, -1, 0.0)
 
 
 @pjit(lambda flat, *_: flat.slots.size, least=64)
 def pack_columns(
-    begin: int,
-    end: int,
-    flat: FlatChains,
-    location_count: int,
-    column_start_start: NDArray[np.int64],
-    column_start: NDArray[np.int32],
-    row_out: NDArray[np.int32],
-    value_out: NDArray[np.float64],
-    initial_out: NDArray[np.float64],
-    fault_code: NDArray[np.int8],
-    fault_where: NDArray[np.int64],
-    fault_got: NDArray[np.float64],
+    begin: int, end: int, flat: FlatChains, location_count: int, packed: PopulationArrays, faults: Faults
 ) -> None:
-    """Check everybody and write the column form; what is wrong with whom goes to the three fault arrays."""
+    """Check everybody and write the column form, all but the distributions; what is wrong goes to faults."""
     for person in range(begin, end):
-        entries = slice(flat.entry_start[person], flat.entry_start[person + 1])
-        fault_code[person], fault_where[person], fault_got[person] = _check_person(
-            flat,
-            person,
-            location_count,
-            column_start[column_start_start[person] : column_start_start[person + 1]],
-            row_out[entries],
-            value_out[entries],
-            initial_out[flat.initial_start[person] : flat.initial_start[person + 1]],
+        faults.code[person], faults.where[person], faults.got[person] = _check_person(
+            flat, person, location_count, packed
         )
+
+
+def pack(flat: FlatChains, location_count: int) -> tuple[PopulationArrays, Faults]:
+    """Everybody in column form, all but the distributions, which are zeros; and what is wrong with whom."""
+    count = flat.slots.size
+    size = np.diff(flat.places_start)
+    distribution_start = offsets_of(flat.slots * size)
+    column_start_start = offsets_of(flat.slots * (size + 1))
+    arrays = PopulationArrays(
+        flat.slots.astype(np.int32),
+        flat.places_start.astype(np.int64),
+        flat.places.astype(np.int32),
+        distribution_start,
+        np.zeros(distribution_start[-1]),
+        column_start_start,
+        np.zeros(column_start_start[-1], dtype=np.int32),
+        flat.entry_start.astype(np.int64),
+        np.empty(flat.row.size, dtype=np.int32),
+        np.empty(flat.row.size),
+        flat.initial_start.astype(np.int64),
+        np.empty(flat.initial.size),
+    )
+    faults = Faults(np.zeros(count, np.int8), np.zeros(count, np.int64), np.zeros(count))
+    pack_columns(flat, location_count, arrays, faults)
+    return arrays, faults
+
+
+def offsets_of(lengths: ArrayLike) -> NDArray[np.int64]:
+    """Where each of consecutive pieces begins, and the end of the last."""
+    return np.concatenate(([0], np.cumsum(np.asarray(lengths, dtype=np.int64)))).astype(np.int64)
 
 
 @pjit(lambda population, *_: population.slots.size, least=256)

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from models.exceptions import PriorError
 from models.priors.chain import ChainView, PopulationArrays, chain_view
-from models.priors.packing import Faults, FlatChains, pack_columns, unpack_columns
+from models.priors.packing import FlatChains, offsets_of, pack, unpack_columns
 from models.priors.prior import MovementPrior, moves_of, real, whole
 from models.priors.prior_faults import check_layout, explain
 from models.priors.stationary_kernel import fill_distributions
@@ -68,7 +68,7 @@ class Population:
         check_layout(people, flat)
         names = _names(location_names, flat.places)
         flat = drop_zeros(flat)
-        arrays, faults = _pack(flat, len(names))
+        arrays, faults = pack(flat, len(names))
         wrong = np.flatnonzero(faults.code)
         if wrong.size:
             raise explain(people[wrong[0]], flat, faults, int(wrong[0]), names)
@@ -248,14 +248,14 @@ class PopulationBuilder:
         """The triplets of everybody added so far, as yet unchecked."""
         return FlatChains(
             np.array(self._slots, dtype=np.int32),
-            _offsets([part.size for part in self._places]),
+            offsets_of([part.size for part in self._places]),
             _joined(self._places, np.int32),
-            _offsets([part.size for part in self._row]),
+            offsets_of([part.size for part in self._row]),
             _joined(self._slot, np.int32),
             _joined(self._row, np.int32),
             _joined(self._column, np.int32),
             _joined(self._probability, np.float64),
-            _offsets([part.size for part in self._initial]),
+            offsets_of([part.size for part in self._initial]),
             _joined(self._initial, np.float64),
         )
 
@@ -266,7 +266,7 @@ def join_chains(parts: Sequence[FlatChains]) -> FlatChains:
         name: _joined([getattr(part, name) for part in parts], kind) for name, kind in _CHAIN_LISTS
     }
     for name in _CHAIN_OFFSETS:
-        joined[name] = _offsets(_joined([np.diff(getattr(part, name)) for part in parts], np.int64))
+        joined[name] = offsets_of(_joined([np.diff(getattr(part, name)) for part in parts], np.int64))
     return FlatChains(**joined)
 
 
@@ -285,37 +285,6 @@ def drop_zeros(flat: FlatChains) -> FlatChains:
     )
 
 
-def _pack(flat: FlatChains, location_count: int) -> tuple[PopulationArrays, Faults]:
-    """Allocate the packed arrays and fill all but the distributions."""
-    count = flat.slots.size
-    size = np.diff(flat.places_start)
-    distribution_start = _offsets(flat.slots * size)
-    column_start_start = _offsets(flat.slots * (size + 1))
-    arrays = PopulationArrays(
-        flat.slots.astype(np.int32),
-        flat.places_start.astype(np.int64),
-        flat.places.astype(np.int32),
-        distribution_start,
-        np.zeros(distribution_start[-1]),
-        column_start_start,
-        np.zeros(column_start_start[-1], dtype=np.int32),
-        flat.entry_start.astype(np.int64),
-        np.empty(flat.row.size, dtype=np.int32),
-        np.empty(flat.row.size),
-        flat.initial_start.astype(np.int64),
-        np.empty(flat.initial.size),
-    )
-    faults = Faults(np.zeros(count, np.int8), np.zeros(count, np.int64), np.zeros(count))
-    columns, row, value = arrays.column_start, arrays.row, arrays.value
-    pack_columns(flat, location_count, column_start_start, columns, row, value, arrays.initial, *faults)
-    return arrays, faults
-
-
-def _offsets(lengths: ArrayLike) -> NDArray[np.int64]:
-    """Where each of consecutive pieces begins, and the end of the last."""
-    return np.concatenate(([0], np.cumsum(np.asarray(lengths, dtype=np.int64)))).astype(np.int64)
-
-
 def _joined(parts: Sequence[NDArray[Number]], dtype: type[Number]) -> NDArray[Number]:
     """The pieces as one array, also when there are none."""
     return np.concatenate(parts) if parts else np.empty(0, dtype=dtype)
@@ -327,7 +296,7 @@ def _take(arrays: PopulationArrays, index: NDArray[np.int64]) -> PopulationArray
     for offsets, contents in zip(_OFFSETS, _CONTENTS, strict=True):
         start = getattr(arrays, offsets)
         length = start[index + 1] - start[index]
-        taken[offsets] = _offsets(length)
+        taken[offsets] = offsets_of(length)
         source = np.repeat(start[index] - taken[offsets][:-1], length) + np.arange(length.sum())
         taken[contents] = getattr(arrays, contents)[source]
         if contents == "row":
@@ -341,7 +310,7 @@ def _join(parts: Sequence[PopulationArrays]) -> PopulationArrays:
         name: np.concatenate([getattr(part, name) for part in parts]) for name in ("slots", "value")
     }
     for offsets, contents in zip(_OFFSETS, _CONTENTS, strict=True):
-        joined[offsets] = _offsets(np.concatenate([np.diff(getattr(part, offsets)) for part in parts]))
+        joined[offsets] = offsets_of(np.concatenate([np.diff(getattr(part, offsets)) for part in parts]))
         joined[contents] = np.concatenate([getattr(part, contents) for part in parts])
     return PopulationArrays(**joined)
 

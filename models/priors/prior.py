@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 
 from models.exceptions import PriorError
-from models.priors.chain import ChainView
-from models.priors.packing import Faults, FlatChains, pack_columns
+from models.priors.chain import ChainView, chain_view
+from models.priors.packing import FlatChains, pack
 from models.priors.prior_faults import explain
 from models.priors.stationary_kernel import cyclo_stationary
 
@@ -190,18 +190,10 @@ def _one(
 
 def _columns(flat: FlatChains, person: str) -> _Columns:
     """Check one person and bring it in column form."""
-    slots, size = int(flat.slots[0]), int(flat.places.size)
-    column_start = np.zeros((slots, size + 1), dtype=np.int32)
-    row, value = np.empty(flat.row.size, dtype=np.int32), np.empty(flat.row.size)
-    initial = np.empty(flat.initial.size)
-    faults = Faults(np.zeros(1, np.int8), np.zeros(1, np.int64), np.zeros(1))
-    bounds = np.array([0, column_start.size], dtype=np.int64)
-    limit = np.iinfo(np.int32).max
-    pack_columns(flat, limit, bounds, column_start.reshape(-1), row, value, initial, *faults)
+    packed, faults = pack(flat, np.iinfo(np.int32).max)
     if faults.code[0]:
         raise explain(person, flat, faults, 0)
-    view = ChainView(flat.places, np.zeros((slots, size)), column_start, row, value)
-    return _Columns(view, initial if initial.size else None)
+    return _Columns(chain_view(packed, 0), packed.initial if packed.initial.size else None)
 
 
 def moves_of(

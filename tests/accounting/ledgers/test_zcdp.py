@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accounting.ledgers import ZcdpSpend, epsilon_from_zcdp
-from accounting.ledgers.zcdp import spend_by_group
+from accounting.ledgers import EVERY_GROUP, PrivacyAccount, ZcdpSpend, epsilon_from_zcdp
 from models.mechanisms import parse
 from models.releases import Sensor, SensorRelease, StepSchedule
 
@@ -77,7 +76,8 @@ def test_the_sum_over_a_year_is_exact() -> None:
 def test_groups_are_charged_for_their_own_sensors_only() -> None:
     """Two groups in one step: each pays for itself."""
     step = StepSchedule(0, (release("a", (0,), 1.0, "homes"), release("b", (1,), 2.0, "work")))
-    spends = spend_by_group([step, step], ["homes", "work", "silent"])
-    assert {group: spend.rho_value() for group, spend in spends.items()} == pytest.approx(
-        {"homes": 1.0, "work": 0.25, "silent": 0.0}
-    )
+    account = PrivacyAccount(["homes", "work", "silent"])
+    for each in (step, step):
+        account.charge(each)
+    spent = {group: spend.rho_value() for group, spend in account.spends.items() if group != EVERY_GROUP}
+    assert spent == pytest.approx({"homes": 1.0, "work": 0.25, "silent": 0.0})

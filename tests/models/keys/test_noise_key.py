@@ -6,6 +6,7 @@ import hashlib
 import hmac
 import stat
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,8 +15,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from models.exceptions import NoiseKeyError
-from models.keys import NoiseKey
-from models.keys.noise_key import noise_message
+from models.keys import NoiseKey, batch_message, reading_message
 
 SECRET = bytes(range(32))
 READING = {
@@ -41,7 +41,10 @@ CHANGES = {
 
 
 def message(**changes: object) -> bytes:
-    return noise_message(**{**READING, **changes})  # type: ignore[arg-type]
+    """The whole message of a reading."""
+    fields: dict[str, Any] = {**READING, **changes}
+    sensor, count = fields.pop("sensor_id"), fields.pop("count")
+    return reading_message(batch_message(**fields), sensor, count)
 
 
 def test_the_same_reading_has_the_same_bits_whenever_and_with_whatever_it_is_asked() -> None:

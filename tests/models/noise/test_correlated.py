@@ -18,9 +18,9 @@ from models.exceptions import MechanismError
 from models.keys import NoiseKey
 from models.mechanisms import Correlated, Designs, Mechanism, Raw
 from models.noise import CorrelatedNoise, continuous_gaussian_information_table
-from models.noise.continuous_gaussian import continuous_gaussian_information
 from models.noise.noise_information import table_information
 from models.releases import CountToPublish, StepInterval, publish_step
+from tests.models.noise.continuous_gaussian import continuous_gaussian_information
 
 KEY = NoiseKey(bytes(range(32)))
 HOUR = 3600

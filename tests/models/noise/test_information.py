@@ -13,8 +13,8 @@ from scipy import stats
 from models.exceptions import MechanismError
 from models.mechanisms import Gaussian
 from models.noise import TOTAL, binary_entropy, discrete_gaussian_table, truncation_information_nats
-from models.noise.continuous_gaussian import continuous_gaussian_information
 from models.noise.noise_information import exact_information, table_information
+from tests.models.noise.continuous_gaussian import continuous_gaussian_information
 
 TABLE_SLACK = 1e-4  # relative; documented at Gaussian.information
 PROBABILITIES = st.one_of(

@@ -12,9 +12,8 @@ import pytest
 from hypothesis import given, settings
 
 from models.exceptions import PriorError, PriorFileError, TallyguardError
-from models.prior_files import chain_to_record, load_population, save_population
-from models.prior_files.prior_record import prior_from_record
-from models.priors import MovementPrior, Population
+from models.prior_files import PersonRecord, chain_to_record, load_population, save_population
+from models.priors import MovementPrior, Population, PopulationBuilder
 from tests.models.chains import equal, populations
 
 MATRIX = [[0.5, 0.5], [1, 0]]
@@ -124,6 +123,14 @@ def test_a_person_record_is_a_prior_and_back():
         prior_from_record({"person": "ann"}, source="message 7")
     with pytest.raises(PriorError, match="below 2"):
         prior_from_record(record, ["a", "b"])
+
+
+def prior_from_record(record, locations=None, source="person record"):
+    """One prior from an element of ``people``, e.g. a message; ``source`` is named in errors."""
+    builder = PopulationBuilder()
+    index = {name: position for position, name in enumerate(locations or ())}
+    PersonRecord(source, record, index.get).add_to(builder)
+    return builder.build(locations).prior(0)
 
 
 BAD_PEOPLE = {
