@@ -35,7 +35,10 @@ _LONGEST = -2.2250738585072014e-308
 _LOWEST = -(2**63)
 _SOURCE = "r" * 249 + ":" + str(2**63)
 _LONGEST_NAME = max(MECHANISMS, key=len)
-_PARAMETERS = ("epsilon", *sorted({own for kind in MECHANISMS.values() for own in kind.parameter_names}))
+_FIELDS = ("sigma", "epsilon", "design", "position")
+_PARAMETERS = max(
+    _FIELDS, *(kind.parameter_names for kind in MECHANISMS.values()), key=lambda names: len(repr(names))
+)
 
 
 def largest_bytes(registry: SensorRegistry, topics: Topics) -> Mapping[str, int]:
@@ -113,10 +116,11 @@ def _option(name: str, parameters: Mapping[str, float]) -> Option:
 
 
 def _release(names: tuple[str, ...]) -> StepRelease:
-    parameters = {**dict.fromkeys(_PARAMETERS, _LONGEST), "design": MAX_STEP, "position": MAX_STEP}
+    parameters = dict.fromkeys(_PARAMETERS, _LONGEST)
+    parameters |= {name: MAX_STEP for name in ("design", "position") if name in parameters}
     fields: dict[str, Any] = {"mechanism": _LONGEST_NAME, "value": _LOWEST, **parameters}
-    values = (SensorValue.model_construct(sensor=name, **fields) for name in names)
-    return StepRelease(step=MAX_STEP, releases=tuple(values))
+    values = tuple(SensorValue.model_construct(sensor=name, **fields) for name in names)
+    return StepRelease.model_construct(step=MAX_STEP, releases=values)  # whose noise is of no mechanism
 
 
 def _decision(names: tuple[str, ...], tiers: tuple[str, ...]) -> StepDecision:
