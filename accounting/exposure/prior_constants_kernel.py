@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accounting.exposure.guess_success_kernel import constant_success, guess_success, most_likely_path
-from accounting.exposure.step_information.renewal_kernel import log_sum
 from accounting.exposure.subset_maxima_kernel import log_subset_maximum, subset_table
 from accounting.hmm.local_chain_kernel import LocalChain
+from accounting.hmm.log_sum_kernel import log_sum
 from accounting.hmm.propagation import gap_matrices, marginals
 from models.numerics.jit import jit
 from models.priors.chain import ChainView
@@ -31,7 +31,7 @@ _SMALLEST = 1e-300  # q is never below: ln q must stay finite, and a larger q is
 
 
 class GuessBounds(NamedTuple):
-    """Upper bounds on ``max_xhat Pr[d(X, xhat) <= s]``; infinite where too dear to compute."""
+    """Upper bounds on ``max_xhat Pr[d(X, xhat) <= s]``; infinite where computing them takes too long."""
 
     koga: float  # sum_l C(T, l) A_{T-l}, Koga et al. eq. (5), not cut at 1
     subsets: float  # C(T, s) A_{T-s}: whoever succeeds agrees with the guess on one subset of that size
@@ -204,7 +204,7 @@ def prior_constants(person: LocalChain, steps: int, mistakes: int, with_koga: bo
 def constants_from_gaps(
     person: LocalChain, steps: int, mistakes: int, with_koga: bool, gaps: NDArray[np.float64]
 ) -> PriorConstants:
-    """The same with the products of moves at hand, ``s + 1`` of them or more; none at all if too dear."""
+    """The same with the products of moves at hand, ``s + 1`` or more; none if they take too long."""
     chain, start, first_slot = person
     marginal = marginals(chain, start, first_slot, steps)
     if gaps.shape[0] > 0:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from accounting.hmm.forward_viterbi import POSSIBLE, Filtered, Observed, Recursion
 from accounting.hmm.local_chain_kernel import LocalChain, slot_of
+from accounting.hmm.log_sum_kernel import log_sum
 from models.numerics.jit import jit
 from models.priors.chain import ChainView
 
@@ -22,15 +23,6 @@ def log_of(probability: float) -> float:
 
 
 @jit
-def log_add(left: float, right: float) -> float:
-    """``ln(e^left + e^right)``; -inf stands for nothing."""
-    high = max(left, right)
-    if high == -np.inf:
-        return high
-    return high + np.log1p(np.exp(min(left, right) - high))
-
-
-@jit
 def log_predict(chain: ChainView, slot: int, work: Recursion, step: int) -> None:
     """One step of both recursions; all of ``work`` are logarithms."""
     for y in range(chain.places.size):
@@ -38,7 +30,7 @@ def log_predict(chain: ChainView, slot: int, work: Recursion, step: int) -> None
         best = -np.inf
         for j in range(chain.column_start[slot, y], chain.column_start[slot, y + 1]):
             entry = log_of(chain.value[j])
-            total = log_add(total, work.belief[chain.row[j]] + entry)
+            total = log_sum(total, work.belief[chain.row[j]] + entry)
             best = max(best, work.scores[step, chain.row[j]] + entry)
         work.next_belief[y] = total
         work.next_score[y] = best
@@ -52,7 +44,7 @@ def log_condition(places: NDArray[np.int32], observed: Observed, step: int, work
         weight = log_of(observed.likelihood[step, observed.labels[step, places[y]]])
         work.belief[y] = work.next_belief[y] + weight
         work.scores[step, y] = work.next_score[y] + weight
-        total = log_add(total, work.belief[y])
+        total = log_sum(total, work.belief[y])
     return total
 
 

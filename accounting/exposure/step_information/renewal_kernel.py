@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from accounting.hmm.log_sum_kernel import log_sum
 from accounting.hmm.propagation import predict, predict_largest
 from models.numerics.jit import jit
 from models.priors.chain import ChainView
@@ -72,15 +73,6 @@ def renewal_information(
                 alive += 1
         count = alive
     return shown
-
-
-@jit
-def log_sum(total: float, term: float) -> float:
-    """``ln(e^total + e^term)``; minus infinity is an empty sum."""
-    larger = max(total, term)
-    if larger == -np.inf:
-        return larger
-    return larger + np.log(np.exp(total - larger) + np.exp(term - larger))
 
 
 @jit

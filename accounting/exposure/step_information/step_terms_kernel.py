@@ -1,4 +1,4 @@
-"""What one step adds to the information about one person: the cheap terms, a few operations per sensor.
+"""What one step adds to the information about one person: the fast terms, a few operations per sensor.
 
 ``unconditioned`` bounds ``I(X_t; Y_t)``; ``conditional`` bounds ``I(X; Y_t | Y_w..Y_{t-1})`` for every
 earlier ``w``. Koga, Meehan, Chaudhuri, *Measuring Privacy Loss in Distributed Spatio-Temporal Data*,
