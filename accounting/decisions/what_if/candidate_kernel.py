@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from accounting.continuous.accounts_kernel import Accounts, is_in_reach, slot_of, to_units
+from accounting.continuous.accounts_kernel import Accounts, has_initial_distribution, is_in_reach, to_units
 from accounting.continuous.horizon_kernel import Transition, beliefs
 from accounting.exposure.step_information.step_terms_kernel import new_scratch, step_terms
 from models.numerics.jit import pjit
@@ -32,16 +32,19 @@ def find_terms(
     The marginals of people with an initial distribution are not moved on.
     """
     scratch = new_scratch(transition.before, transition.step, most_places)
-    population, number = accounts.population, transition.number
+    population, _, nonstationary, _, all_since, horizon = accounts
+    number = transition.number
     for k in range(begin, end):
         person = terms.people[k]
-        since = accounts.since[person]
+        since = all_since[person]
         if number < since or not is_in_reach(population, person, transition.step.labels):
             continue
         chain = chain_view(population, person)
-        slot, slot_before = slot_of(accounts, person, number), slot_of(accounts, person, number - 1)
-        before, now = beliefs(accounts, person, slot_before, slot)
-        if population.initial_start[person] < population.initial_start[person + 1]:
+        slots = chain.start.shape[0]
+        slot = (horizon.first_slot + number) % slots
+        slot_before = (slot - 1) % slots
+        before, now = beliefs(population, nonstationary, person, slot_before, slot)
+        if has_initial_distribution(population, person):
             before, now = now, now.copy()  # the last marginal that is known is the one before this step
             if number > since:
                 push_forward(before, chain.column_start[slot_before], chain.row, chain.value, now)

@@ -32,11 +32,13 @@ from accounting.continuous.accounts_kernel import (
     UNITS_PER_NAT,
     Accounts,
     Constants,
+    HorizonState,
     has_initial_distribution,
 )
 from accounting.decisions.what_if.limits_kernel import UNLIMITED, Limits
 from accounting.exposure.step_information.contraction_kernel import GAPS
 from models.numerics.jit import inline, jit, pjit
+from models.priors.chain import PopulationArrays
 
 _SLACK_UNITS = 16.0  # rounding of one carried amount, and more
 
@@ -67,9 +69,9 @@ def new_outlook(horizon: int, cycle: int) -> Outlook:
 
 
 @jit
-def look_back(accounts: Accounts, outlook: Outlook, next_step: int, person: int) -> None:
+def look_back(state: HorizonState, outlook: Outlook, next_step: int, person: int) -> None:
     """Fill in what is known before the next step."""
-    state, horizon = accounts.state, accounts.horizon.steps
+    horizon = state.conditional.shape[0]
     first = next_step - horizon + 1
     outlook.unconditioned[outlook.now :] = 0.0
     for j in range(outlook.now):
@@ -121,50 +123,51 @@ def largest_term(free: float, slope: float) -> int:
     return largest
 
 
-@inline
-def find_headroom_of(
-    accounts: Accounts, limits: Limits, headroom: Headroom, outlook: Outlook, next_step: int, person: int
-) -> None:
-    """Slide one person's horizon through silence, a cycle beyond the next step, and note its headroom."""
-    state, constants = accounts.state, accounts.constants
-    horizon, slots = accounts.horizon.steps, int(accounts.population.slots[person])
-    starts_itself = has_initial_distribution(accounts.population, person)
-    first = next_step - horizon + 1
-    look_back(accounts, outlook, next_step, person)
-    running, known = state.running[person], state.information[person]
-    conditional, unconditioned, is_over = UNLIMITED, limits.step[person], False
-    for k in range(horizon - 1 + slots):
-        position = MEMORY + k
-        phase = constants.phase_start[person] + (accounts.horizon.first_slot + first + k) % slots
-        # The law of an initial distribution moves on, and its entropy with it.
-        entropy = np.inf if starts_itself else float(constants.entropy_units[phase])
-        likely = min(UNITS_PER_NAT, max(1.0, float(min(conditional, unconditioned))))
-        look_ahead(outlook, constants, phase, position, entropy, likely)
-        if k < horizon - 1:
-            running -= state.conditional[(first + k) % horizon, person]
-        quiet = min(outlook.carried[position] + outlook.unconditioned[position], entropy)
-        known = min(known, int(quiet) + (running if k < horizon - 1 else 0))
-        limit = limits.information[phase]
-        is_over = is_over or known > limit
-        if k < horizon - 1:
-            conditional = min(conditional, limit - known)
-        elif entropy > limit:
-            free = float(limit) - outlook.line[position] - _SLACK_UNITS
-            slope = outlook.slope[position] + (1.0 if position == outlook.now else 0.0)
-            unconditioned = min(unconditioned, largest_term(free, slope))
-    headroom.conditional[person] = max(conditional, -1)
-    headroom.unconditioned[person] = max(unconditioned, -1)
-    headroom.is_quiet_over[person] = is_over
+@jit
+def longest_cycle(population: PopulationArrays, begin: int, end: int) -> int:
+    """The most slots that any of the people ``begin..end - 1`` has."""
+    longest = 1
+    for person in range(begin, end):
+        longest = max(longest, int(population.slots[person]))
+    return longest
 
 
 @pjit(lambda accounts, *_: accounts.since.size, least=256)
 def find_headroom(
     begin: int, end: int, accounts: Accounts, limits: Limits, headroom: Headroom, next_step: int
 ) -> None:
-    """What the next step may say of everybody; fills ``headroom``, changes nothing else."""
-    cycle = 1
+    """What the next step may say of everybody; fills ``headroom``, changes nothing else.
+
+    Each one's horizon slides through silence, a cycle beyond the next step; the tightest limit counts.
+    """
+    population, constants, _, state, _, (horizon, _, _, _, first_slot) = accounts
+    outlook = new_outlook(horizon, longest_cycle(population, begin, end))
+    first = next_step - horizon + 1
     for person in range(begin, end):
-        cycle = max(cycle, int(accounts.population.slots[person]))
-    outlook = new_outlook(accounts.horizon.steps, cycle)
-    for person in range(begin, end):
-        find_headroom_of(accounts, limits, headroom, outlook, next_step, person)
+        slots = int(population.slots[person])
+        starts_itself = has_initial_distribution(population, person)
+        look_back(state, outlook, next_step, person)
+        running, known = state.running[person], state.information[person]
+        conditional, unconditioned, is_over = UNLIMITED, limits.step[person], False
+        for k in range(horizon - 1 + slots):
+            position = MEMORY + k
+            phase = constants.phase_start[person] + (first_slot + first + k) % slots
+            # The law of an initial distribution moves on, and its entropy with it.
+            entropy = np.inf if starts_itself else float(constants.entropy_units[phase])
+            likely = min(UNITS_PER_NAT, max(1.0, float(min(conditional, unconditioned))))
+            look_ahead(outlook, constants, phase, position, entropy, likely)
+            if k < horizon - 1:
+                running -= state.conditional[(first + k) % horizon, person]
+            quiet = min(outlook.carried[position] + outlook.unconditioned[position], entropy)
+            known = min(known, int(quiet) + (running if k < horizon - 1 else 0))
+            limit = limits.information[phase]
+            is_over = is_over or known > limit
+            if k < horizon - 1:
+                conditional = min(conditional, limit - known)
+            elif entropy > limit:
+                free = float(limit) - outlook.line[position] - _SLACK_UNITS
+                slope = outlook.slope[position] + (1.0 if position == outlook.now else 0.0)
+                unconditioned = min(unconditioned, largest_term(free, slope))
+        headroom.conditional[person] = max(conditional, -1)
+        headroom.unconditioned[person] = max(unconditioned, -1)
+        headroom.is_quiet_over[person] = is_over

@@ -123,9 +123,9 @@ def set_limits(
     (N,), and no baseline is counted on. It counts whatever ``is_apart`` says: others who are over by habit
     alone may then gain ``added`` on top of the guess.
     """
-    constants = accounts.constants
+    population, constants = accounts.population, accounts.constants
     for person in range(begin, end):
-        starts_itself = has_initial_distribution(accounts.population, person)
+        starts_itself = has_initial_distribution(population, person)
         for row in range(constants.phase_start[person], constants.phase_start[person + 1]):
             guess = guesses[person] if starts_itself else constants.guess[row]
             baseline = 0.0 if starts_itself else constants.baseline[row]

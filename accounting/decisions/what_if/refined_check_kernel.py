@@ -45,7 +45,7 @@ def refined_headroom(
     slots = int(accounts.population.slots[person])
     first = next_step - horizon + 1
     outlook = new_outlook(horizon, slots + 1)
-    look_back(accounts, outlook, next_step, person)
+    look_back(state, outlook, next_step, person)
     running, known, headroom = state.running[person], state.information[person], UNLIMITED
     for ahead in range(horizon + slots):
         position = MEMORY + ahead
