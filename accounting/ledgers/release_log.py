@@ -1,6 +1,6 @@
 """The log that all readers share: frozen facts of what was released, never a count.
 
-A reader computes an opinion of the log and changes nothing. A mechanism it does not know is refused: a guess
+A reader computes a statement of the log and changes nothing. A mechanism it does not know is refused: a guess
 would be a promise nobody can keep.
 """
 

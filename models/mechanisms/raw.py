@@ -50,7 +50,7 @@ class Raw:
         return 1.0
 
     def divergence(self) -> float:
-        """Infinite: two counts are told apart with certainty."""
+        """Infinite: two counts are distinguished with certainty."""
         return inf
 
     def information(self, probability: NDArray[np.float64]) -> NDArray[np.float64]:

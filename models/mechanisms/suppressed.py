@@ -49,7 +49,7 @@ class Suppressed:
         return 0.0
 
     def divergence(self) -> float:
-        """0: no two counts can be told apart."""
+        """0: no two counts can be distinguished."""
         return 0.0
 
     def information(self, probability: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -93,7 +93,7 @@ def _table(population: Population, schema: pa.Schema) -> pa.Table:
 def _lists(
     start: NDArray[np.int64], values: NDArray[Any], null: NDArray[np.bool_] | None = None
 ) -> pa.ListArray[Any]:
-    """One list a person, null where told."""
+    """One list a person, null where this is asked for."""
     mask = None if null is None else pa.array(null)
     return pa.ListArray.from_arrays(pa.array(start, pa.int32()), pa.array(values), mask=mask)
 

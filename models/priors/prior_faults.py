@@ -64,17 +64,17 @@ def explain(
 ) -> PriorError:
     """The error for the person at ``index`` of ``flat``, whose id is ``person``."""
     code, where, got = int(faults.code[index]), int(faults.where[index]), float(faults.got[index])
-    told = _Told(person, flat, index, location_names)
+    sentence_of = _Fault(person, flat, index, location_names)
     if code == BAD_PLACES:
-        return told.places(where)
+        return sentence_of.places(where)
     if code == BAD_ROW:
-        return told.row_sum(where, got)
+        return sentence_of.row_sum(where, got)
     if code == BAD_INITIAL:
-        return told.initial(where, got)
-    return told.entry(code, where)
+        return sentence_of.initial(where, got)
+    return sentence_of.entry(code, where)
 
 
-class _Told:
+class _Fault:
     """One person's part of the flat chains, and words for its rows."""
 
     def __init__(

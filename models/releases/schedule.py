@@ -1,7 +1,7 @@
 """What was, or will be, released at each step: sensors with mechanism and parameters, never a count.
 
-Everything the accountants read is here. A :class:`StepSchedule` is a frozen fact; what it costs is an
-opinion computed from it elsewhere.
+Everything the accountants read is here. A :class:`StepSchedule` is a frozen fact; what it costs is
+computed from it elsewhere.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ from accounting.ledgers.bayesian.bayesian_composition import Declared, summed
 
 @dataclass(frozen=True, slots=True)
 class BdpStatement:
-    """``epsilon`` (nats): but for ``delta``, no trace is told from another by more, whoever else is known.
+    """``epsilon`` (nats): but for ``delta``, no two traces are further apart, whoever else is known.
 
     inf where nothing is certified: a release has no such noise, or the samplers' distance from it,
     ``truncated_mass``, needs more than ``delta``. ``releasing_steps`` is how many terms were added.

@@ -49,10 +49,10 @@ def output_likelihoods(
     """
     found = np.full(release.initial.size, -1.0)
     for place in range(release.initial.size):
-        told = {**known, target: place}
-        prior = _forward(release, told, None)
+        fixed = {**known, target: place}
+        prior = _forward(release, fixed, None)
         if prior > 0.0:
-            found[place] = _forward(release, told, outputs) / prior
+            found[place] = _forward(release, fixed, outputs) / prior
     return found
 
 
@@ -94,20 +94,20 @@ def _worst_output(release: ChainRelease, target: int, known: tuple[int, ...]) ->
     places = range(release.initial.size)
     outputs = [range(channel.shape[1]) for channel in release.channels]
     return max(
-        log_ratio(output_likelihoods(release, told, target, dict(zip(known, values, strict=True))))
+        log_ratio(output_likelihoods(release, released, target, dict(zip(known, values, strict=True))))
         for values in product(places, repeat=len(known))
-        for told in product(*outputs)
+        for released in product(*outputs)
     )
 
 
-def _forward(release: ChainRelease, told: Mapping[int, int], outputs: Sequence[int] | None) -> float:
-    """Probability of being where ``told`` says, and of the outputs if given."""
+def _forward(release: ChainRelease, fixed: Mapping[int, int], outputs: Sequence[int] | None) -> float:
+    """Probability of being where ``fixed`` says, and of the outputs if given."""
     weight = release.initial
     for t, channel in enumerate(release.channels):
         if t:
             weight = (weight[:, np.newaxis] * release.transition).sum(axis=0)
-        if t in told:
-            weight = np.where(np.arange(weight.size) == told[t], weight, 0.0)
+        if t in fixed:
+            weight = np.where(np.arange(weight.size) == fixed[t], weight, 0.0)
         if outputs is not None:
             weight = weight * channel[:, outputs[t]]
     return float(weight.sum())

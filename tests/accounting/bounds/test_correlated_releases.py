@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from accounting.attacks import attack_person, attack_recorded
+from accounting.attacks import ATTACKS, attack_person, attack_recorded
 from accounting.audit import AttackSettings, audit_exposure
 from accounting.bounds import Effort
 from accounting.bounds.patterns.sampled import sampled_bound
@@ -88,7 +88,7 @@ def test_what_would_draw_steps_apart_is_not_tried() -> None:
     """Sampled bound and sighted attacks need the joint law: left out, and said so."""
     exposure = case(DESIGNS[0])[2]
     assert sampled_bound(exposure, 1, Effort(draws=100)) is None
-    assert set(attack_person(exposure, 1)) == {"prior", "constant"}
+    assert set(attack_person(exposure, 1)) == {name for name, each in ATTACKS.items() if each.is_blind}
     audit = audit_exposure(exposure, 1, attacks=AttackSettings(100))
     assert audit.attacks is not None
     assert audit.attacks["map"] is audit.attacks["marginal"] is None
