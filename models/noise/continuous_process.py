@@ -24,7 +24,7 @@ class PrivateProcess:
 
     The path is a function of the stream's seed: a recipient who is given another level later, up to
     ``highest``, gets the same path read there. ``highest`` (nats per unit of the data) is fixed beforehand;
-    nobody can ever be told more. It is drawn as far down as was asked for.
+    nobody can ever be given more. It is drawn as far down as was asked for.
     """
 
     dimension: int
@@ -124,7 +124,7 @@ class Grid:
 def publish_tiers(
     value: NDArray[np.float64], process: PrivateProcess, levels: Sequence[float], grid: Grid
 ) -> NDArray[np.float64]:
-    """What each tier is told of ``value`` (dimension,): (tiers, dimension), on the grid, from one path.
+    """What each tier is given of ``value`` (dimension,): (tiers, dimension), on the grid, from one path.
 
     Rounding the noise is post-processing, as the value is on the grid before: the coalition's guarantee
     stands, with :meth:`Grid.epsilon`.

@@ -1,4 +1,4 @@
-"""Who is told how much: distances over the recipients' graph, and privacy levels that fall with distance.
+"""Who is given how much: distances over the recipients' graph, and privacy levels that fall with distance.
 
 Koufogiannis and Pappas, "Diffusing Private Data over Networks", section II: shortest-path distance counts
 the handshakes; resistance distance also counts how many ways lead there. Neither looks at any data.
@@ -130,7 +130,7 @@ def _highest_below(permitted: float, levels: Sequence[float], names: Sequence[st
 
 
 def _check_falling(pairs: Sequence[tuple[float, float]]) -> None:
-    """Who is farther away must not be told more."""
+    """Who is farther away must not be given more."""
     highest = math.inf
     for distance, epsilon in pairs:
         if math.isnan(epsilon) or epsilon < 0.0 or epsilon > highest:

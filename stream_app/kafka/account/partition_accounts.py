@@ -168,8 +168,8 @@ class PartitionAccounts:
         """Account with this one from now on."""
         self.accountant = accountant
         if self._limit is not None:
-            dear = decision_shares(self._given, accountant.population.people)
-            self._what_if = WhatIf(accountant, self._limit, dear)
+            shares = decision_shares(self._given, accountant.population.people)
+            self._what_if = WhatIf(accountant, self._limit, shares)
             evaluations = self._given.release.budget.dear
             self._respondent = Respondent(
                 self.partition, self._what_if, self._registry, self._digest, evaluations
