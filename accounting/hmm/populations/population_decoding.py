@@ -77,22 +77,6 @@ class FilterArrays(NamedTuple):
 
 
 @inline
-def local_chain(people: People, person: int) -> LocalChain:
-    """One person's chain from their own start or the (cyclo-)stationary distribution of the first slot."""
-    return LocalChain(
-        inlined_chain_view(people.arrays, person),
-        start_of(people.arrays, person, people.first_slot),
-        people.first_slot,
-    )
-
-
-@inline
-def observed_of(observations: Observations, person: int) -> Observed:
-    """What was observed of one person."""
-    return Observed(observations.labels, observations.likelihood[person])
-
-
-@inline
 def start_of(population: PopulationArrays, person: int, first_slot: int) -> NDArray[np.float64]:
     """The person's own start, or the (cyclo-)stationary distribution of the first slot; (K,)."""
     first, last = population.initial_start[person], population.initial_start[person + 1]
@@ -132,32 +116,25 @@ def _fill_smallest(begin: int, end: int, smallest: NDArray[np.float64], populati
         smallest[person] = smallest_entry(entries)
 
 
-@inline
-def _decode_person(
-    people: People, person: int, observations: Observations, work: DecodeWork, decoded: DecodedArrays
-) -> None:
-    """Decode one person's trace into their row of ``decoded``; scratch as wide as the most places."""
-    found = decode_trace(
-        local_chain(people, person),
-        people.smallest[person],
-        observed_of(observations, person),
-        work,
-        decoded.path[person],
-    )
-    decoded.status[person] = found.status
-    decoded.log_likelihood[person] = found.log_likelihood
-    decoded.log_path[person] = found.log_path
-
-
 @jit
 def _decode_block(
     people: People, block: int, most: int, observations: Observations, decoded: DecodedArrays
 ) -> None:
-    """The traces of one block of people; ``most`` places has the person who has most."""
-    work = new_decode_work(observations.labels.shape[0], most)
+    """The traces of one block of people; ``most`` places has the person who has most.
+
+    What the people share is taken apart first: handed on as a whole, it would be counted as used by each.
+    """
+    arrays, smallest, first_slot = people.arrays, people.smallest, people.first_slot
+    labels, likelihood = observations.labels, observations.likelihood
+    status, log_likelihood, log_path, path = decoded
+    work = new_decode_work(labels.shape[0], most)
     first = block * PEOPLE_PER_BLOCK
-    for i in range(first, min(people.smallest.size, first + PEOPLE_PER_BLOCK)):
-        _decode_person(people, i, observations, work, decoded)
+    for i in range(first, min(smallest.size, first + PEOPLE_PER_BLOCK)):
+        person = LocalChain(inlined_chain_view(arrays, i), start_of(arrays, i, first_slot), first_slot)
+        found = decode_trace(person, smallest[i], Observed(labels, likelihood[i]), work, path[i])
+        status[i] = found.status
+        log_likelihood[i] = found.log_likelihood
+        log_path[i] = found.log_path
 
 
 @pjit(lambda people, *_: block_count(people.arrays))
@@ -272,7 +249,9 @@ def _filter_block(
     first = block * PEOPLE_PER_BLOCK
     for i in range(first, min(people.smallest.size, first + PEOPLE_PER_BLOCK)):
         if state.status[i] == POSSIBLE:
-            _filter_person(people, i, step, observed_of(observations, i), work, state)
+            _filter_person(
+                people, i, step, Observed(observations.labels, observations.likelihood[i]), work, state
+            )
 
 
 @pjit(lambda people, *_: block_count(people.arrays))
