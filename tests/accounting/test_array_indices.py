@@ -47,6 +47,7 @@ def checked(*arguments: str | Path, cache: Path) -> subprocess.CompletedProcess[
     """Python with every index of an array checked."""
     environment = {
         "NUMBA_BOUNDSCHECK": "1",
+        "NUMBA_OPT": "1",  # compiling takes longer than running
         "NUMBA_CACHE_DIR": str(cache),
         "PYTHONPATH": str(ROOT),
     }
