@@ -11,16 +11,14 @@ MOST, USUALLY = 8, 6
 
 
 def parameters() -> Iterator[tuple[int, str]]:
-    """How many parameters each function has, kernels included; options of commands are no parameters."""
+    """How many parameters each function has, kernels and ``self`` included, options of commands not."""
     for module, path in modules().items():
         if module.startswith("stream_app.cli."):
             continue
-        for scope in ast.walk(ast.parse(path.read_text())):
-            for node in ast.iter_child_nodes(scope):
-                if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                    names = [a.arg for a in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)]
-                    is_method = isinstance(scope, ast.ClassDef) and names[:1] in (["self"], ["cls"])
-                    yield len(names) - is_method, f"{module}.{node.name}"
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                count = len([*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs])
+                yield count, f"{module}.{node.name}"
 
 
 def test_no_function_takes_a_train_of_arguments() -> None:

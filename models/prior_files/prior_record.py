@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.exceptions import PriorFileError
-from models.priors import ChainView, PopulationBuilder
+from models.priors import ChainView, PopulationBuilder, Triplets
 
 _ASSUMED_CHARACTERS = 256
 _MEMBERS = ("person", "places", "initial", "transition", "transitions")
@@ -93,10 +93,12 @@ class PersonRecord:
         builder.add(
             self.person,
             places[order],
-            self._local(row, local, position),
-            self._local(column, local, position),
-            np.concatenate([matrix.probability for matrix in matrices]),
-            slot=np.repeat(np.arange(len(matrices)), [matrix.row.size for matrix in matrices]),
+            Triplets(
+                self._local(row, local, position),
+                self._local(column, local, position),
+                np.concatenate([matrix.probability for matrix in matrices]),
+                np.repeat(np.arange(len(matrices)), [matrix.row.size for matrix in matrices]),
+            ),
             slots=len(matrices),
             initial=self._initial(places, order, local is not None),
         )

@@ -3,7 +3,7 @@
 from models.priors.chain import ChainView, PopulationArrays, chain_view
 from models.priors.packing import FlatChains
 from models.priors.population import Population, PopulationBuilder, join_chains, numbered_locations
-from models.priors.prior import MovementPrior
+from models.priors.prior import MovementPrior, Triplets
 
 __all__ = [
     "ChainView",
@@ -12,6 +12,7 @@ __all__ = [
     "Population",
     "PopulationArrays",
     "PopulationBuilder",
+    "Triplets",
     "chain_view",
     "join_chains",
     "numbered_locations",

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from models.exceptions import PriorError
 from models.priors.chain import ChainView, PopulationArrays, chain_view
 from models.priors.packing import FlatChains, offsets_of, pack, unpack_columns
-from models.priors.prior import MovementPrior, moves_of, real, whole
+from models.priors.prior import MovementPrior, Triplets, moves_of, real, whole
 from models.priors.prior_faults import check_layout, explain
 from models.priors.stationary_kernel import fill_distributions
 
@@ -129,10 +129,7 @@ class Population:
         return MovementPrior.from_triplets(
             self.people[person],
             flat.places,
-            flat.row,
-            flat.column,
-            flat.probability,
-            slot=flat.slot,
+            Triplets(flat.row, flat.column, flat.probability, flat.slot),
             slots=int(flat.slots[0]),
             initial=self.initial(person),
         )
@@ -200,20 +197,17 @@ class PopulationBuilder:
         self,
         person: str,
         places: ArrayLike,
-        row: ArrayLike,
-        column: ArrayLike,
-        probability: ArrayLike,
+        triplets: Triplets,
         *,
-        slot: ArrayLike | None = None,
         slots: int = 1,
         initial: ArrayLike | None = None,
     ) -> None:
-        """Add one person by triplets of local indices.
+        """Add one person by triplets.
 
         :class:`~models.exceptions.PriorError` where the lists do not fit each other, and the builder is as
         before; whether they are a chain is checked by :meth:`build`.
         """
-        moves = moves_of(person, row, column, probability, slot)
+        moves = moves_of(person, triplets)
         own = whole(person, "places", places)
         start = np.empty(0) if initial is None else real(person, "initial", initial)
         count = whole(person, "slots", [slots])
@@ -232,10 +226,7 @@ class PopulationBuilder:
         self.add(
             prior.person,
             prior.places,
-            moves.row,
-            moves.column,
-            moves.probability,
-            slot=moves.slot,
+            Triplets(moves.row, moves.column, moves.probability, moves.slot),
             slots=prior.slots,
             initial=prior.initial,
         )

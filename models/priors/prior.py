@@ -17,6 +17,15 @@ from models.priors.prior_faults import explain
 from models.priors.stationary_kernel import cyclo_stationary
 
 
+class Triplets(NamedTuple):
+    """Moves as a person writes them: from and to local places (positions in ``places``), each given once."""
+
+    row: ArrayLike
+    column: ArrayLike
+    probability: ArrayLike
+    slot: ArrayLike | None = None  # None: slot 0
+
+
 class Moves(NamedTuple):
     """Triplets of all slots: in ``slot`` from ``row`` to ``column``, local places, with ``probability``."""
 
@@ -87,16 +96,13 @@ class MovementPrior:
         cls,
         person: str,
         places: ArrayLike,
-        row: ArrayLike,
-        column: ArrayLike,
-        probability: ArrayLike,
+        triplets: Triplets,
         *,
-        slot: ArrayLike | None = None,
         slots: int = 1,
         initial: ArrayLike | None = None,
     ) -> MovementPrior:
-        """A prior from moves between local places (positions in ``places``), each given once."""
-        moves = moves_of(person, row, column, probability, slot)
+        """A prior from moves between local places."""
+        moves = moves_of(person, triplets)
         own = whole(person, "places", places)
         start = None if initial is None else real(person, "initial", initial)
         columns = _columns(_one(own, slots, moves, start), person)
@@ -196,10 +202,9 @@ def _columns(flat: FlatChains, person: str) -> _Columns:
     return _Columns(chain_view(packed, 0), packed.initial if packed.initial.size else None)
 
 
-def moves_of(
-    person: str, row: ArrayLike, column: ArrayLike, probability: ArrayLike, slot: ArrayLike | None = None
-) -> Moves:
+def moves_of(person: str, triplets: Triplets) -> Moves:
     """A person's triplets as arrays of one length; :class:`PriorError` where the lists do not fit."""
+    row, column, probability, slot = triplets
     rows = whole(person, "rows", row)
     moves = Moves(
         np.zeros_like(rows) if slot is None else whole(person, "slots", slot),

@@ -23,7 +23,7 @@ from accounting.hmm.populations.population_decoding import (
 )
 from accounting.hmm.populations.shared_matrix import SharedChain, decode_shared
 from accounting.hmm.small_chains import filter_small, new_lane_work
-from models.priors import MovementPrior, Population
+from models.priors import MovementPrior, Population, Triplets
 from tests.accounting.chains import Case, chain_of, random_case, random_matrix
 from tests.accounting.enumeration import all_paths
 
@@ -316,9 +316,11 @@ def test_near_deterministic_chain_over_1000_steps_and_5000_places_stays_finite()
     prior = MovementPrior.from_triplets(
         "p",
         ring,
-        np.concatenate([ring, ring]),
-        np.concatenate([ring, (ring + 1) % places]),
-        np.concatenate([np.full(places, 1 - 1e-6), np.full(places, 1e-6)]),
+        Triplets(
+            np.concatenate([ring, ring]),
+            np.concatenate([ring, (ring + 1) % places]),
+            np.concatenate([np.full(places, 1 - 1e-6), np.full(places, 1e-6)]),
+        ),
     )
     population = Population.pack([prior])
     labels = np.zeros((steps, places), np.int32)

@@ -12,7 +12,7 @@ import numpy as np
 
 from accounting.continuous import ContinuousAccountant
 from accounting.settings import HorizonSettings
-from models.priors import Population, PopulationBuilder
+from models.priors import Population, PopulationBuilder, Triplets
 from models.releases import StepSchedule
 from stream_app.exceptions import InputError
 from stream_app.starting.counts.sensor_places import SensorPlace
@@ -82,7 +82,7 @@ def assumed_population(habits: AssumedHabits, places: Sequence[SensorPlace], ste
         slot, row, column = (index.ravel() for index in np.indices(moves.shape))
         where = np.append(own, len(places))
         name = f"assumed-{number + 1:03d}"
-        builder.add(name, where, row, column, moves.ravel(), slot=slot, slots=slots)
+        builder.add(name, where, Triplets(row, column, moves.ravel(), slot), slots=slots)
     names = (*(place.name for place in places), ELSEWHERE)
     label = f"{people} invented people who stay another hour with probability {habits.linger:g}"
     return replace(builder.build(names), assumed=label)

@@ -10,7 +10,7 @@ from accounting.audit import audit_population
 from accounting.audit.audit import audit_person
 from accounting.bounds import Effort, deciding_bound
 from accounting.bounds.population_bounds import certify_population
-from models.priors import MovementPrior, Population
+from models.priors import MovementPrior, Population, Triplets
 from models.releases import Schedule, StepSchedule
 from tests.accounting.exposures import RAW, gaussian, step_of
 
@@ -118,7 +118,7 @@ def test_five_thousand_sparse_places_are_bounded() -> None:
     row = np.repeat(np.arange(places), 3)
     column = (row + np.tile([1, 17, 1901], places)) % places
     exits = rng.dirichlet(np.ones(3), size=places).ravel()
-    prior = MovementPrior.from_triplets("nomad", np.arange(places), row, column, exits)
+    prior = MovementPrior.from_triplets("nomad", np.arange(places), Triplets(row, column, exits))
     population = Population.pack([prior])
     sensors = rng.permutation(places)[:20].tolist()
     schedule = Schedule(tuple(StepSchedule(t, step_of(sensors, [RAW] * 20).releases) for t in range(8)))

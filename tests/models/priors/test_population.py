@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from models.exceptions import PriorError
-from models.priors import FlatChains, MovementPrior, Population, PopulationBuilder
+from models.priors import FlatChains, MovementPrior, Population, PopulationBuilder, Triplets
 from tests.models.chains import equal, populations, priors
 
 
@@ -141,8 +141,8 @@ NEXT = {"places": [0, 1], "row": [0, 0, 1, 1], "column": [0, 1, 0, 1], "probabil
 def test_lists_that_do_not_fit_are_refused_before_they_reach_the_next_person(wrong, words):
     builder = PopulationBuilder()
     with pytest.raises(PriorError, match=words):
-        builder.add("ann", **({"places": [0, 1]} | wrong))
-    builder.add("bob", **NEXT)
+        _add(builder, "ann", {"places": [0, 1]} | wrong)
+    _add(builder, "bob", NEXT)
     population = builder.build()
     assert population.people == ("bob",)
     assert population.prior(0).transitions[0].toarray().tolist() == [[0.9, 0.1], [0.2, 0.8]]
@@ -191,3 +191,9 @@ def test_nobody_is_a_population_too():
     assert nobody.location_count == 1
     assert nobody.bytes_per_person > 0
     assert len(nobody.subset([])) == 0
+
+
+def _add(builder, person, members):
+    triplets = Triplets(**{name: members[name] for name in Triplets._fields if name in members})
+    others = {name: value for name, value in members.items() if name not in Triplets._fields}
+    builder.add(person, triplets=triplets, **others)

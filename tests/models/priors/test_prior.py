@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from scipy.sparse import csr_array
 
 from models.exceptions import PriorError
-from models.priors import MovementPrior
+from models.priors import MovementPrior, Triplets
 from models.priors.prior import transition_matrices
 from tests.models.chains import cycles
 
@@ -29,10 +29,7 @@ def test_dense_sparse_and_triplets_give_the_same_prior(transitions):
     triplets = MovementPrior.from_triplets(
         "p",
         np.arange(transitions.shape[1]),
-        row[order],
-        column[order],
-        transitions[slot, row, column][order],
-        slot=slot[order],
+        Triplets(row[order], column[order], transitions[slot, row, column][order], slot[order]),
         slots=len(transitions),
     )
     for prior in (dense, sparse, triplets):
@@ -63,7 +60,7 @@ def test_rows_within_the_tolerance_are_renormalised_and_exact_ones_kept_bit_for_
 
 
 def test_zeros_given_explicitly_are_no_entries():
-    prior = MovementPrior.from_triplets("p", [4, 9], [0, 0, 1, 1], [0, 1, 0, 1], [1, 0, 0, 1])
+    prior = MovementPrior.from_triplets("p", [4, 9], Triplets([0, 0, 1, 1], [0, 1, 0, 1], [1, 0, 0, 1]))
     assert prior.chain().value.size == 2
     assert prior.transitions[0].nnz == 2
 
@@ -142,7 +139,7 @@ def test_indices_that_are_no_whole_numbers_are_refused_rather_than_rounded():
     with pytest.raises(PriorError, match="places of person 'ann' must be whole numbers, got float64"):
         MovementPrior.from_dense("ann", [[1.0]], [0.5])
     with pytest.raises(PriorError, match="columns of person 'ann' must be whole numbers"):
-        MovementPrior.from_triplets("ann", [0], [0], [0.5], [1])
+        MovementPrior.from_triplets("ann", [0], Triplets([0], [0.5], [1]))
 
 
 def test_a_prior_does_not_change_with_the_arrays_it_was_made_from():
@@ -155,8 +152,8 @@ def test_a_prior_does_not_change_with_the_arrays_it_was_made_from():
 
 def test_a_move_given_twice_or_outside_is_refused():
     with pytest.raises(PriorError, match=r"row 0 \(location 4\) to column 0 .* must be given once"):
-        MovementPrior.from_triplets("ann", [4, 9], [0, 0, 1], [0, 0, 1], [0.5, 0.5, 1])
+        MovementPrior.from_triplets("ann", [4, 9], Triplets([0, 0, 1], [0, 0, 1], [0.5, 0.5, 1]))
     with pytest.raises(PriorError, match=r"must lie in rows and columns 0..1 .*got row 1, column 2, slot 0"):
-        MovementPrior.from_triplets("ann", [4, 9], [0, 1], [0, 2], [1, 1])
+        MovementPrior.from_triplets("ann", [4, 9], Triplets([0, 1], [0, 2], [1, 1]))
     with pytest.raises(PriorError, match=r"slots 0..0, got row 1, column 1, slot 1"):
-        MovementPrior.from_triplets("ann", [4, 9], [0, 1], [0, 1], [1, 1], slot=[0, 1])
+        MovementPrior.from_triplets("ann", [4, 9], Triplets([0, 1], [0, 1], [1, 1], [0, 1]))
