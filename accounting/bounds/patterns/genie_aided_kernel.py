@@ -27,9 +27,9 @@ from numpy.typing import NDArray
 from accounting.bounds.patterns.moment_kernel import multiply_into, success_bound
 from accounting.bounds.patterns.pattern_walk_kernel import enter, next_node, walk_backwards
 from accounting.bounds.patterns.segments_kernel import Nodes
+from accounting.hmm.frontier.completion_kernel import Recursion, guess_and_be_shown, new_recursion
 from accounting.hmm.local_chain_kernel import LocalChain, slot_of
 from models.numerics.jit import jit
-from models.priors.chain import ChainView
 
 
 class GenieAided(NamedTuple):
@@ -58,51 +58,6 @@ class Charged(NamedTuple):
     share: float
     least: float
     most: int
-
-
-class Recursion(NamedTuple):
-    """``W(t, m, x)``, a row for each number of mistakes left."""
-
-    value: NDArray[np.float64]  # (s + 1, K)
-    before: NDArray[np.float64]  # (s + 1, K), a step earlier
-    top: NDArray[np.float64]  # (K,)
-
-
-@jit
-def _add_column(
-    rows: NDArray[np.int32],
-    column: NDArray[np.float64],
-    low: float,
-    gain: float,
-    total: NDArray[np.float64],
-    top: NDArray[np.float64],
-) -> None:
-    """What a wrong guess leaves, added up; what the right one gains, at its largest."""
-    if column.size == total.size:
-        for x in range(column.size):
-            total[x] += column[x] * low
-            top[x] = max(top[x], column[x] * gain)
-    else:
-        for j in range(column.size):
-            total[rows[j]] += column[j] * low
-            top[rows[j]] = max(top[rows[j]], column[j] * gain)
-
-
-@jit
-def _guess_and_be_shown(chain: ChainView, slot: int, walk: Recursion) -> None:
-    """``walk.before`` from ``walk.value``: one guess, one answer of the genie."""
-    for m in range(walk.value.shape[0]):
-        before = walk.before[m]
-        before[:] = 0.0
-        walk.top[:] = 0.0
-        for y in range(before.size):
-            low = walk.value[m - 1, y] if m > 0 else 0.0
-            if walk.value[m, y] > 0.0:
-                entries = slice(chain.column_start[slot, y], chain.column_start[slot, y + 1])
-                gain = max(0.0, walk.value[m, y] - low)
-                _add_column(chain.row[entries], chain.value[entries], low, gain, before, walk.top)
-        for x in range(before.size):
-            before[x] += walk.top[x]
 
 
 @jit
@@ -154,7 +109,7 @@ def _back_from(
         if t == 0:
             return _first_guess(person.start, work.value)
         t -= 1
-        _guess_and_be_shown(person.chain, slot_of(person, t), work)
+        guess_and_be_shown(person.chain, slot_of(person, t), work)
 
 
 @jit
@@ -173,7 +128,7 @@ def genie_aided_by_pattern(person: LocalChain, unseen: Unseen, mistakes: int, ch
     nodes, polynomials = unseen.nodes, unseen.polynomials
     steps, places = unseen.weight.shape
     end = nodes.time.size - 1
-    work = Recursion(np.empty((mistakes + 1, places)), np.empty((mistakes + 1, places)), np.empty(places))
+    work = new_recursion(mistakes, places)
     reached = np.zeros((steps + 2, end + 1, mistakes + 1))  # what follows each node, as it is worth to it
     moments = np.zeros((steps + 2, polynomials.shape[2]))  # of the segments behind the node
     moments[0, 0] = 1.0

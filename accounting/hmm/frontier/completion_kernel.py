@@ -1,0 +1,96 @@
+"""What is left to win with a genie's help: the completion that a guess given up is charged.
+
+A genie shows, after each guess, where the person was. Whoever has one knows more than whoever has none, so
+their success bounds everybody's; and their best guesses need no search: after step ``t`` only the place and
+the number of mistakes left matter. With evidence ``w`` and ``V(m, y) = w(t + 1, y) W(t + 1, m, y)``,
+
+    W(t, m, x) = sum_y P(x, y) V(m - 1, y) + max_y P(x, y) (V(m, y) - V(m - 1, y)).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accounting.hmm.local_chain_kernel import LocalChain, slot_of
+from models.numerics.jit import jit
+from models.priors.chain import ChainView
+
+
+class Recursion(NamedTuple):
+    """``W(t, m, x)``, a row for each number of mistakes left."""
+
+    value: NDArray[np.float64]  # (s + 1, K)
+    before: NDArray[np.float64]  # (s + 1, K), a step earlier
+    top: NDArray[np.float64]  # (K,)
+
+
+@jit
+def new_recursion(mistakes: int, places: int) -> Recursion:
+    """Room for one recursion."""
+    return Recursion(np.empty((mistakes + 1, places)), np.empty((mistakes + 1, places)), np.empty(places))
+
+
+@jit
+def _add_column(
+    rows: NDArray[np.int32],
+    column: NDArray[np.float64],
+    low: float,
+    gain: float,
+    total: NDArray[np.float64],
+    top: NDArray[np.float64],
+) -> None:
+    """What a wrong guess leaves, added up; what the right one gains, at its largest."""
+    if column.size == total.size:
+        for x in range(column.size):
+            total[x] += column[x] * low
+            top[x] = max(top[x], column[x] * gain)
+    else:
+        for j in range(column.size):
+            total[rows[j]] += column[j] * low
+            top[rows[j]] = max(top[rows[j]], column[j] * gain)
+
+
+@jit
+def guess_and_be_shown(chain: ChainView, slot: int, walk: Recursion) -> None:
+    """``walk.before`` from ``walk.value``: one guess, one answer of the genie."""
+    for m in range(walk.value.shape[0]):
+        before = walk.before[m]
+        before[:] = 0.0
+        walk.top[:] = 0.0
+        for y in range(before.size):
+            low = walk.value[m - 1, y] if m > 0 else 0.0
+            if walk.value[m, y] > 0.0:
+                entries = slice(chain.column_start[slot, y], chain.column_start[slot, y + 1])
+                gain = max(0.0, walk.value[m, y] - low)
+                _add_column(chain.row[entries], chain.value[entries], low, gain, before, walk.top)
+        for x in range(before.size):
+            before[x] += walk.top[x]
+
+
+@jit
+def completion_gains(
+    person: LocalChain,
+    weight: NDArray[np.float64],
+    last: int,
+    won: NDArray[np.float64],
+    walk: Recursion,
+    gains: NDArray[np.float64],
+) -> None:
+    """Fill ``gains[t, m, x]`` for ``t <= last``: what one more mistake allowed adds to ``W(t, m, x)``.
+
+    ``won[x]`` is won after step ``last`` at place ``x``; ``weight`` (T, K) is the evidence of each step.
+    """
+    walk.before[:] = won
+    for t in range(last, -1, -1):
+        gains[t, 0] = walk.before[0]
+        for m in range(1, walk.before.shape[0]):
+            for x in range(won.size):
+                gains[t, m, x] = max(0.0, walk.before[m, x] - walk.before[m - 1, x])
+        if t > 0:
+            for m in range(walk.before.shape[0]):
+                for x in range(won.size):
+                    walk.value[m, x] = walk.before[m, x] * weight[t, x]
+            guess_and_be_shown(person.chain, slot_of(person, t - 1), walk)

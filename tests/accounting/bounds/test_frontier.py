@@ -1,0 +1,140 @@
+"""The frontier search and the frontier bound against every trajectory and guess written down."""
+
+from __future__ import annotations
+
+from itertools import pairwise, product
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from accounting.bounds.frontier.outside_kernel import Outside, future_ends, history_laws
+from accounting.bounds.frontier.raw_frontier_kernel import FrontierEffort, raw_frontier
+from accounting.hmm.frontier.completion_kernel import completion_gains, new_recursion
+from accounting.hmm.frontier.search_kernel import Asked, Found, found_guess, new_room, search
+from accounting.hmm.local_chain_kernel import LocalChain
+from accounting.hmm.propagation import marginals
+from tests.accounting.chains import Case, random_case
+from tests.accounting.enumeration import all_paths, optimum_success, within
+
+seeds = st.integers(0, 2**32 - 1)
+
+
+def searched(
+    case: Case, evidence: NDArray[np.float64], mistakes: int, expansions: int
+) -> tuple[Found, NDArray[np.int64]]:
+    """The search over a whole horizon with this evidence (T, K), and its guess."""
+    steps, places = evidence.shape
+    person = LocalChain(case.view, case.start, case.first_slot)
+    gains = np.empty((steps, mistakes + 1, places))
+    completion_gains(person, evidence, steps - 1, np.ones(places), new_recursion(mistakes, places), gains)
+    room = new_room(max(expansions, steps), mistakes, places)
+    asked = Asked(mistakes, max(expansions, steps), 0.0)
+    found = search(person, evidence, case.start, (0, steps - 1), gains, asked, room)
+    guess = np.empty(steps, np.int64)
+    found_guess(room, found, guess)
+    return found, guess
+
+
+def masses_won(case: Case, evidence: NDArray[np.float64], mistakes: int) -> dict[tuple[int, ...], float]:
+    """What each guess wins, by enumeration."""
+    steps, places = evidence.shape
+    everything = all_paths(case.start, case.matrices, steps, case.first_slot)
+    mass = everything.probability * evidence[np.arange(steps), everything.paths].prod(axis=1)
+    guesses = np.array(list(product(range(places), repeat=steps)))
+    won = within(guesses, everything.paths, mistakes) @ mass
+    return dict(zip(map(tuple, guesses.tolist()), won.tolist(), strict=True))
+
+
+@given(seeds)
+@settings(max_examples=150, deadline=None)
+def test_the_search_brackets_the_best_guess_and_finds_it_in_the_end(seed: int) -> None:
+    """Any evidence, any number of mistakes; what it says it attains is what its guess wins."""
+    rng = np.random.default_rng(seed)
+    case = random_case(rng, largest=3, longest=5)
+    evidence = rng.random(case.labels.shape) * (rng.random(case.labels.shape) < 0.8)
+    for mistakes in range(len(evidence)):
+        won = masses_won(case, evidence, mistakes)
+        best = max(won.values())
+        before = np.inf
+        for expansions in (1, 4, 12, 3**6):
+            found, guess = searched(case, evidence, mistakes, expansions)
+            assert found.attained <= best * (1 + 1e-12) <= found.bound * (1 + 2e-12)
+            assert found.attained == pytest.approx(won[tuple(guess.tolist())], rel=1e-12, abs=1e-300)
+            assert found.bound <= before * (1 + 1e-12)
+            before = found.bound
+        assert found.bound == pytest.approx(best, rel=1e-12)
+
+
+def test_the_worked_example_ends_after_two_expansions() -> None:
+    """As the search's docstring tells it."""
+    law = np.array([2 / 3, 1 / 3])
+    case = Case(law, np.array([[law, law]]), np.zeros((2, 2), np.int32))
+    found, guess = searched(case, np.ones((2, 2)), 0, 2)
+    assert found.bound == found.attained == pytest.approx(4 / 9)
+    assert guess.tolist() == [0, 0]
+
+
+def horizon_bound(
+    case: Case, window: tuple[int, int], mistakes: int, is_hindsight: bool, most: int, effort: FrontierEffort
+) -> float:
+    """The frontier bound of a window of a raw log, at most ``most`` hits outside told apart."""
+    first, last = window
+    marginal = marginals(case.view, case.start, case.first_slot, len(case.labels))
+    hits = (case.labels > 0) & (marginal > 0.0)
+    person = LocalChain(case.view, case.start, case.first_slot)
+    laws, shown = history_laws(person, hits[:first], marginal[:first], most)
+    after = hits[last + 1 :] if is_hindsight else hits[:0]
+    ends = future_ends(person, last, after, marginal[last], most)
+    inside = slice(first, last + 1)
+    start = LocalChain(case.view, marginal[first], (case.first_slot + first) % case.matrices.shape[0])
+    return raw_frontier(start, hits[inside], marginal[inside], mistakes, Outside(laws, shown, ends), effort)
+
+
+def check(rng: np.random.Generator, largest: int, longest: int) -> float:
+    """One random log, window, number of mistakes and effort; how far above the optimum the bound is."""
+    case = random_case(rng, largest, longest)
+    steps = len(case.labels)
+    first = int(rng.integers(steps))
+    last = int(rng.integers(first, steps))
+    mistakes = int(rng.integers(last - first + 1))
+    is_hindsight = bool(rng.random() < 0.4)
+    seen = case.labels if is_hindsight else case.labels[: last + 1]
+    best = optimum_success(case.start, case.matrices, seen, (first, last), mistakes, case.first_slot)
+    most, tolerance = int(rng.choice([0, 1, 2, 100])), float(rng.choice([0.0, 1e-4]))
+    effort = FrontierEffort(int(rng.choice([1, 2, 8])), tolerance)
+    found = horizon_bound(case, (first, last), mistakes, is_hindsight, most, effort)
+    assert best * (1 - 1e-11) <= found <= 1.0
+    return found / best if most == 100 and effort.vectors == 8 else 1.0
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_no_adversary_beats_the_bound(seed: int) -> None:
+    """History and future, told apart or shown; zeros, closed classes, cycles, starts of their own."""
+    rng = np.random.default_rng(seed)
+    ratios = np.array([check(rng, largest=3, longest=5) for _ in range(150)])
+    assert ratios.mean() < 1.003
+
+
+@pytest.mark.slow
+def test_no_adversary_beats_the_bound_on_ten_thousand_logs() -> None:
+    rng = np.random.default_rng(2026)
+    ratios = np.array([check(rng, largest=3, longest=5) for _ in range(10_000)])
+    assert ratios.mean() < 1.001
+    assert ratios.max() < 1.3
+
+
+@given(seeds)
+@settings(max_examples=30, deadline=None)
+def test_more_effort_never_raises_it(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    case = random_case(rng, largest=4, longest=7)
+    window, mistakes = (2, 6), 1
+    if len(case.labels) == 7:
+        values = [
+            horizon_bound(case, window, mistakes, False, 100, FrontierEffort(vectors, 0.0))
+            for vectors in (1, 2, 4, 16)
+        ]
+        assert all(later <= earlier * (1 + 1e-12) for earlier, later in pairwise(values))
