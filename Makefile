@@ -18,6 +18,11 @@ CODE := models accounting stream_app tallyguard tests benchmarks experiments
 PYTHON ?= $(shell for candidate in python3 python3.11 python3.12 python3.13; do \
 	$$candidate -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$candidate && break; done)
 
+# Tests run side by side: an algebra library's threads would burn what the other process needs while they wait for
+# each other, and hundreds of short processes read the bytecode that the first one writes.
+test test-fast: export OPENBLAS_NUM_THREADS := 1
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: help demo test services test-fast lint docs format bench fuzz soak held-out figures tightness real-checkins decisions designs \
 	readme screenshots lock install install-dev clean
 

@@ -66,7 +66,9 @@ def information(all_of_them: Paths, channels: Sequence[Floats]) -> float:
 
 def within(guesses: NDArray[np.int64], paths: NDArray[np.int64], mistakes: int) -> Floats:
     """1 where guess (row) and path (column) differ in at most ``mistakes`` steps."""
-    wrong = (guesses[:, None, :] != paths[None, :, :]).sum(-1)
+    wrong = np.zeros((len(guesses), len(paths)), dtype=np.int8)
+    for guessed, taken in zip(guesses.T, paths.T, strict=True):
+        wrong += np.not_equal.outer(guessed, taken)
     return (wrong <= mistakes).astype(float)
 
 
