@@ -15,6 +15,7 @@ from prometheus_client import CollectorRegistry
 
 from stream_app.watching.metrics import EngineMetrics
 from tests import ROOT
+from tests.copies import Copy
 from tests.stream_app.embedded.run_once import KINDS
 from tests.stream_app.embedded.test_journal import Crash, Disk
 from tests.stream_app.engine_support import (
@@ -28,19 +29,13 @@ from tests.stream_app.engine_support import (
 
 STEPS = 400
 PATIENCE_SECONDS = 120
+RUN = "import sys; from tests.stream_app.embedded.run_once import main; main(*sys.argv[1:])"
 NOISED = {"release": {"mechanism": "gaussian", "sigma": 3.0}}
 
 
-def start(output: Path, source: Path | None = None, kind: str = "plain") -> subprocess.Popen[bytes]:
+def start(output: Path, source: Path, kind: str = "plain") -> Copy:
     """A run as a process of its own."""
-    arguments = [str(output)] + ([] if source is None else [str(source), kind])
-    return subprocess.Popen(
-        [sys.executable, "-m", "tests.stream_app.embedded.run_once", *arguments],
-        cwd=ROOT,
-        stdin=subprocess.PIPE if source is None else subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        env={**os.environ, "NUMBA_NUM_THREADS": "1"},
-    )
+    return Copy(RUN, [str(output), str(source), kind], os.environ, output.with_suffix(".log"))
 
 
 def released(output: Path) -> int:
@@ -49,7 +44,7 @@ def released(output: Path) -> int:
     return path.read_bytes().count(b"\n") if path.exists() else 0
 
 
-def wait_for_steps(process: subprocess.Popen[bytes], output: Path, steps: int) -> None:
+def wait_for_steps(process: subprocess.Popen[bytes] | Copy, output: Path, steps: int) -> None:
     """Until so many steps are published, or the process has ended."""
     deadline = time.monotonic() + PATIENCE_SECONDS
     while process.poll() is None and released(output) < steps:
@@ -111,18 +106,24 @@ def test_sigterm_finishes_the_step_and_loses_nothing(tmp_path: Path, source: Pat
     process = start(output, source)
     wait_for_steps(process, output, STEPS // 3)
     process.terminate()
-    said, _ = process.communicate(timeout=PATIENCE_SECONDS)
-    assert process.returncode == 0
-    assert said.strip() == b"signal"
+    assert process.wait(PATIENCE_SECONDS) == 0
+    assert output.with_suffix(".log").read_text() == "signal\n"
     assert 0 < released(output) < STEPS
     assert start(output, source).wait(PATIENCE_SECONDS) == 0
     assert outputs_of(output) == outputs_of(tmp_path / "whole")
 
 
+def start_piped(output: Path) -> subprocess.Popen[bytes]:
+    """A run that reads from a pipe."""
+    command = [sys.executable, "-m", "tests.stream_app.embedded.run_once", str(output)]
+    environment = {**os.environ, "NUMBA_NUM_THREADS": "1"}
+    return subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, env=environment)
+
+
 def test_sigint_ends_a_run_that_waits_for_input(tmp_path: Path) -> None:
     """What came before is released; nothing that is still open is given up."""
     output = tmp_path / "piped"
-    process = start(output)
+    process = start_piped(output)
     assert process.stdin is not None
     process.stdin.write(
         b'{"v":1,"type":"activation","step":0,"sensors":["B"]}\n'
@@ -135,7 +136,7 @@ def test_sigint_ends_a_run_that_waits_for_input(tmp_path: Path) -> None:
     assert process.wait(PATIENCE_SECONDS) == 0
     process.stdin.close()
     rest = b'{"v":1,"type":"reading","step":1,"sensor":"B","count":9}\n'
-    again = start(output)
+    again = start_piped(output)
     again.communicate(rest, timeout=PATIENCE_SECONDS)
     assert again.returncode == 0
     values = [line["releases"] for line in json_lines(output / "releases.jsonl")]

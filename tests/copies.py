@@ -1,0 +1,68 @@
+"""Processes for tests that start and kill them by the hundred.
+
+Each is a copy of one process that has imported everything and loaded the kernels, :mod:`tests.prepared`. It
+runs what a new interpreter would run, in the same environment, and lives and dies by itself.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+_CONTEXT = multiprocessing.get_context("forkserver")
+_CONTEXT.set_forkserver_preload(["tests.prepared"])
+
+
+class Copy:
+    """``python -c CODE ARGUMENTS`` in the folder of its log; has what tests use of ``subprocess.Popen``."""
+
+    def __init__(
+        self, code: str, arguments: Sequence[str], environment: Mapping[str, str], log: Path
+    ) -> None:
+        self.args = (code, *arguments)
+        call = (code, arguments, dict(environment), log)
+        self._process = _CONTEXT.Process(target=_run, args=call, daemon=True)
+        self._process.start()
+
+    @property
+    def pid(self) -> int:
+        assert self._process.pid is not None
+        return self._process.pid
+
+    def poll(self) -> int | None:
+        """The exit code, if it has ended."""
+        return self._process.exitcode
+
+    def wait(self, timeout: float | None = None) -> int:
+        """The exit code, once it ends."""
+        self._process.join(timeout)
+        code = self.poll()
+        if code is None:
+            raise subprocess.TimeoutExpired(self.args, timeout or 0.0)
+        return code
+
+    def send_signal(self, number: signal.Signals) -> None:
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def terminate(self) -> None:
+        self.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
+
+
+def _run(code: str, arguments: Sequence[str], environment: dict[str, str], log: Path) -> None:
+    with log.open("ab") as output:
+        for standard in (1, 2):
+            os.dup2(output.fileno(), standard)
+    os.chdir(log.parent)
+    os.environ.clear()
+    os.environ.update(environment)
+    sys.argv = ["-c", *arguments]
+    exec(code, {"__name__": "__main__"})
