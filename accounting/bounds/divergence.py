@@ -6,7 +6,7 @@ pair (trajectory, releases) to "success" gives ``I >= d(p||q)``. Beyond the pape
 
 from __future__ import annotations
 
-from accounting.bounds.patterns import expected_under_erasure
+from accounting.bounds.noised import expected_under_erasure
 from accounting.bounds.protocol import Bound, Question, Scope
 from accounting.numerics.divergence_root_kernel import divergence_root
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from accounting.bounds.divergence import DIVERGENCE
 from accounting.bounds.loose import LOOSE
-from accounting.bounds.patterns import ERASURE, EXACT, GENIE_AIDED, MOMENT, SAMPLED
+from accounting.bounds.noised import ERASURE, SAMPLED
+from accounting.bounds.patterns import EXACT, GENIE_AIDED, MOMENT
 from accounting.bounds.patterns.raw_success_kernel import BY_BASELINE, BY_DIVERGENCE, BY_RAW_SUCCESS
 from accounting.bounds.protocol import Bound, Effort, Question
 from accounting.bounds.tight import TIGHT

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from accounting.audit import audit_exposure
 from accounting.bounds import Effort
-from accounting.bounds.patterns.erasure_bound import RawBounds, erasure, likeliest_sets, sensor_steps
+from accounting.bounds.noised.erasure_bound import RawBounds, erasure, likeliest_sets, sensor_steps
 from accounting.bounds.protocol import Question
 from accounting.numerics import upper_mean
 from models.mechanisms import Suppressed

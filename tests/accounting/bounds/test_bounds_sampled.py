@@ -10,8 +10,8 @@ import pytest
 
 from accounting.audit import audit_exposure
 from accounting.bounds import Effort
-from accounting.bounds.patterns.sampled import sampled_bound
-from accounting.bounds.patterns.sampled_kernel import posterior_bound, walk
+from accounting.bounds.noised.sampled import sampled_bound
+from accounting.bounds.noised.sampled_kernel import posterior_bound, walk
 from tests.accounting.chains import random_case
 from tests.accounting.enumeration import all_paths, joint_law, optimum, raw_channels
 from tests.accounting.exposures import case_exposure, exposure_to, gaussian, koga_chain, step_of

@@ -11,7 +11,7 @@ from scipy import stats
 from accounting.attacks import ATTACKS, attack_person, attack_recorded
 from accounting.audit import AttackSettings, audit_exposure
 from accounting.bounds import Effort
-from accounting.bounds.patterns.sampled import sampled_bound
+from accounting.bounds.noised.sampled import sampled_bound
 from accounting.continuous import ContinuousAccountant
 from accounting.exceptions import UnknownReleaseError
 from accounting.exposure import Exposure

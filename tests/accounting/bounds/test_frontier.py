@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from accounting.bounds.frontier.outside_kernel import Outside, future_ends, history_laws
-from accounting.bounds.frontier.raw_frontier_kernel import FrontierEffort, raw_frontier
+from accounting.bounds.patterns.outside_kernel import Outside, future_ends, history_laws
+from accounting.bounds.patterns.raw_frontier_kernel import FrontierEffort, raw_frontier
 from accounting.hmm.frontier.completion_kernel import completion_gains, new_recursion
 from accounting.hmm.frontier.search_kernel import Asked, Found, found_guess, new_room, search
 from accounting.hmm.local_chain_kernel import LocalChain

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from accounting.bounds.patterns.erasure_bound import expected_under_erasure
-from accounting.bounds.patterns.moment import MOST_OPERATIONS, Size
-from accounting.bounds.patterns.sampled_kernel import posterior_bounds, walk
+from accounting.bounds.noised.erasure_bound import expected_under_erasure
+from accounting.bounds.noised.sampled_kernel import posterior_bounds, walk
+from accounting.bounds.patterns import MOST_OPERATIONS, Size
 from accounting.bounds.protocol import Bound, Effort, Question, Scope
 from accounting.exposure import Exposure
 from accounting.numerics import upper_mean

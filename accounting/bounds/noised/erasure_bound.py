@@ -14,9 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from accounting.bounds.patterns.exact import Trajectories, trajectories
-from accounting.bounds.patterns.kept_sets_kernel import Habits, SensorSteps, kept_hits, kept_sets
-from accounting.bounds.patterns.moment import LEAST_PATTERN, Size, usable_order
+from accounting.bounds.noised.kept_sets_kernel import Habits, SensorSteps, kept_hits, kept_sets
+from accounting.bounds.patterns import LEAST_PATTERN, Size, Trajectories, trajectories, usable_order
 from accounting.bounds.patterns.raw_success_kernel import RawQuestion
 from accounting.bounds.protocol import Bound, Question, Scope
 from accounting.exposure import Exposure

@@ -22,7 +22,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from accounting.bounds.frontier.outside_kernel import Outside
+from accounting.bounds.patterns.outside_kernel import Outside
 from accounting.bounds.patterns.segments_kernel import Nodes, find_nodes, no_hit_weight
 from accounting.hmm.frontier.completion_kernel import completion_gains, new_recursion
 from accounting.hmm.frontier.search_kernel import Asked, Room, new_room, room_for, search
