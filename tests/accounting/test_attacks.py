@@ -23,11 +23,11 @@ from accounting.attacks.simulation.hit_graph_kernel import (
     walk_tables,
     weigh_nodes,
 )
-from accounting.attacks.simulation.random_draws_kernel import Draws, alias_tables, draw, new_stream
 from accounting.attacks.targets import draw_on_graph, draw_raw, draw_stepwise
-from accounting.attacks.targets.releases import released_steps
 from accounting.exceptions import HorizonError, SettingsError
 from accounting.exposure import Exposure
+from accounting.exposure.drawing import released_steps
+from accounting.exposure.drawing.random_draws_kernel import Draws, alias_tables, draw, new_stream
 from accounting.exposure.step_information import StepObservation, observe
 from models.mechanisms import Gaussian, Mechanism, Raw, Suppressed
 from models.releases import Sensor, SensorRelease, StepSchedule

@@ -23,12 +23,12 @@ from accounting.attacks.simulation.hit_graph_kernel import (
     weigh_nodes,
 )
 from accounting.attacks.simulation.hit_tables_kernel import HitTables
-from accounting.attacks.simulation.noised_steps_kernel import (
+from accounting.exposure.drawing.noised_steps_kernel import (
     ReleasedSteps,
     publish_trace,
     relative_likelihoods,
 )
-from accounting.attacks.simulation.random_draws_kernel import Draws, Walker, new_stream, walk
+from accounting.exposure.drawing.random_draws_kernel import Draws, Walker, new_stream, walk
 from accounting.hmm.forward_viterbi import POSSIBLE, Observed
 from accounting.hmm.local_chain_kernel import LocalChain
 from accounting.hmm.posterior import likeliest_places

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accounting.attacks.simulation.hit_tables_kernel import HitTables
-from accounting.attacks.simulation.random_draws_kernel import Draws, Walker, new_stream, walk
+from accounting.exposure.drawing.random_draws_kernel import Draws, Walker, new_stream, walk
 from models.numerics.jit import jit
 
 

@@ -8,12 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accounting.attacks.simulation.noised_draws_kernel import MAP, MARGINAL, new_trace_work, wrong_steps
-from accounting.attacks.simulation.noised_steps_kernel import (
+from accounting.exposure.drawing.noised_steps_kernel import (
     ReleasedSteps,
     publish_trace,
     relative_likelihoods,
 )
-from accounting.attacks.simulation.random_draws_kernel import Draws, new_stream
+from accounting.exposure.drawing.random_draws_kernel import Draws, new_stream
 from accounting.hmm.forward_viterbi import POSSIBLE
 from accounting.hmm.local_chain_kernel import LocalChain
 from accounting.hmm.posterior import likeliest_places

@@ -9,7 +9,7 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from accounting.attacks.simulation.random_draws_kernel import Draws
+from accounting.exposure.drawing.random_draws_kernel import Draws
 
 DRAWS_PER_BLOCK = 4096
 """Draws that share one stream. Part of what a seed means: another number gives other draws."""

@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 
 from accounting.attacks.simulation import count_successes
 from accounting.attacks.simulation.recorded_kernel import IMPOSSIBLE, Recording, replay_successes
-from accounting.attacks.targets.releases import released_steps
 from accounting.attacks.targets.results import RecordedResult
 from accounting.attacks.targets.target import Target
 from accounting.exceptions import HorizonError
+from accounting.exposure.drawing import released_steps
 from models.priors import ChainView
 
 

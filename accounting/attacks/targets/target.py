@@ -18,12 +18,12 @@ from accounting.attacks.simulation.exact_law_kernel import law_work, segment_law
 from accounting.attacks.simulation.hit_graph_kernel import walk_tables
 from accounting.attacks.simulation.hit_tables_kernel import HitTables, hit_tables, likeliest_between
 from accounting.attacks.simulation.noised_draws_kernel import Simulation, graph_successes, stepwise_successes
-from accounting.attacks.simulation.random_draws_kernel import new_walker
 from accounting.attacks.simulation.raw_draws_kernel import raw_successes
-from accounting.attacks.targets.releases import released_steps
 from accounting.attacks.targets.results import AttackResult
 from accounting.exceptions import SettingsError
 from accounting.exposure import Exposure, check_mistakes
+from accounting.exposure.drawing import released_steps
+from accounting.exposure.drawing.random_draws_kernel import new_walker
 from accounting.exposure.guess_success_kernel import most_likely_path
 from accounting.hmm.forward_viterbi import smallest_entry
 from accounting.hmm.local_chain_kernel import LocalChain

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from accounting.attacks.simulation.random_draws_kernel import AliasTables, draw
+from accounting.exposure.drawing.random_draws_kernel import AliasTables, draw
 from models.numerics.jit import jit
 
 

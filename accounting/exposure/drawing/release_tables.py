@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from accounting.attacks.simulation.noised_steps_kernel import ReleasedSteps
-from accounting.attacks.simulation.random_draws_kernel import alias_tables
 from accounting.exceptions import UnknownReleaseError
+from accounting.exposure.drawing.noised_steps_kernel import ReleasedSteps
+from accounting.exposure.drawing.random_draws_kernel import alias_tables
 from accounting.exposure.step_information import StepObservation
 from models.mechanisms import Mechanism, NoiseLaw
 from models.numerics.elementwise import log
