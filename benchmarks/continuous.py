@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import count
 
 import numpy as np
@@ -35,10 +36,8 @@ def steps_with(seed: int, sensors: int, mechanism: Mechanism, *, come_again: boo
 
 def stationary(population: Population) -> Population:
     """The same people, everybody from the stationary start."""
-    flat = population.to_flat()._replace(
-        initial_start=np.zeros(len(population) + 1, dtype=np.int64), initial=np.zeros(0)
-    )
-    return Population.from_flat(population.people, flat, population.location_names)
+    nobody = np.zeros(len(population) + 1, dtype=np.int64)
+    return replace(population, arrays=population.arrays._replace(initial_start=nobody, initial=np.zeros(0)))
 
 
 def walk(

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from models.priors import FlatChains, Population
+from models.priors import Lists, Moves, Population
 from stream_app.embedded import RunOptions, RunReport, run
 from stream_app.setup.settings import Settings
 from stream_app.steps.risk_output import RiskFormat
@@ -51,20 +51,20 @@ def draw_population(random: Generator, people: int, size: int) -> Population:
     column = (np.arange(size)[:, None] + shift) % size
     probability = random.dirichlet([4.0, 1.0, 1.0], size=(people, size))
     entries = np.arange(people + 1) * size * NEXT_PLACES
-    flat = FlatChains(
-        slots=np.ones(people, dtype=np.int32),
-        places_start=np.arange(people + 1) * size,
-        places=draw_places(random, people, size).ravel(),
-        entry_start=entries,
+    moves = Moves(
+        entries,
         slot=np.zeros(entries[-1], dtype=np.int32),
         row=np.tile(row, people).astype(np.int32),
         column=column.ravel().astype(np.int32),
         probability=probability.ravel(),
-        initial_start=np.zeros(people + 1, dtype=np.int64),
-        initial=np.empty(0),
     )
-    names = [f"place {index}" for index in range(LOCATIONS)]
-    return Population.from_flat([f"person {index}" for index in range(people)], flat, names)
+    return Population.from_moves(
+        [f"person {index}" for index in range(people)],
+        Lists(np.arange(people + 1) * size, draw_places(random, people, size).ravel()),
+        moves,
+        slots=np.ones(people, dtype=np.int32),
+        location_names=[f"place {index}" for index in range(LOCATIONS)],
+    )
 
 
 def write_messages(random: Generator, path: Path, steps: int, sensors: int) -> None:

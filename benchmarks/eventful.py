@@ -11,7 +11,7 @@ import itertools
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -183,7 +183,7 @@ def visitors() -> Population:
     """The people who come and go, under ids of their own."""
     drawn = draw_population(np.random.default_rng(SEED + 1), VISITORS, PLACES)
     ids = [f"visitor {index}" for index in range(len(drawn))]
-    return Population.from_flat(ids, drawn.to_flat(), drawn.location_names)
+    return replace(drawn, people=tuple(ids))
 
 
 def run_eventful(server: Broker, folder: Path, minutes: float) -> EventfulReport:

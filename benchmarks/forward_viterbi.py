@@ -23,7 +23,7 @@ from accounting.hmm.populations.shared_matrix import SharedChain, decode_shared
 from benchmarks.harness import Contestant, measure, rate, show, times
 from benchmarks.peers import PROCESSES, Problem, hmmlearn_run, start_pool
 from benchmarks.roofline import CHUNK, read_all
-from models.priors import FlatChains, Population
+from models.priors import Lists, Moves, Population
 
 LOCATIONS = 100
 STEPS = 10
@@ -38,20 +38,22 @@ def random_population(people: int, places: int, exits: int, seed: int = 0) -> Po
     rows = np.broadcast_to(np.arange(places)[None, :, None], columns.shape)
     weight = rng.dirichlet(np.ones(exits), size=(people, places))
     entries = places * exits
-    flat = FlatChains(
-        np.ones(people, np.int32),
-        np.arange(people + 1) * places,
-        own.ravel().astype(np.int32),
+    moves = Moves(
         np.arange(people + 1) * entries,
         np.zeros(people * entries, np.int32),
         rows.ravel().astype(np.int32),
         columns.ravel().astype(np.int32),
         weight.ravel(),
-        np.arange(people + 1) * places,
-        np.full(people * places, 1 / places),
     )
-    names = [str(location) for location in range(LOCATIONS)]
-    return Population.from_flat([str(i) for i in range(people)], flat, names)
+    places_start = np.arange(people + 1) * places
+    return Population.from_moves(
+        [str(i) for i in range(people)],
+        Lists(places_start, own.ravel()),
+        moves,
+        slots=np.ones(people, np.int32),
+        initial=Lists(places_start, np.full(people * places, 1 / places)),
+        location_names=[str(location) for location in range(LOCATIONS)],
+    )
 
 
 def observed(people: int) -> tuple[np.ndarray, np.ndarray]:

@@ -24,7 +24,7 @@ import numpy as np
 
 from benchmarks.engine_run import SEED
 from models.mechanisms import Raw
-from models.priors import FlatChains, Population
+from models.priors import Lists, Moves, Population
 from models.releases import SensorRelease, StepSchedule
 from stream_app.kafka.account.account_worker import AccountWorker
 from stream_app.kafka.broker.clients import writing
@@ -90,19 +90,20 @@ def _of_size(
     places = np.sort(random.random((count, LOCATIONS)).argsort(axis=1)[:, :size], axis=1)
     column = (np.arange(rows)[:, None] % size + np.arange(exits)) % size
     entries = np.arange(count + 1, dtype=np.int64) * rows * exits
-    flat = FlatChains(
-        slots=np.full(count, SLOTS, dtype=np.int32),
-        places_start=np.arange(count + 1, dtype=np.int64) * size,
-        places=places.ravel().astype(np.int32),
-        entry_start=entries,
+    moves = Moves(
+        entries,
         slot=np.tile(np.repeat(np.arange(SLOTS, dtype=np.int32), size * exits), count),
         row=np.tile(np.repeat(np.arange(rows, dtype=np.int32) % size, exits), count),
         column=np.tile(column.ravel().astype(np.int32), count),
         probability=random.dirichlet(np.ones(exits), size=(count, rows)).ravel(),
-        initial_start=np.zeros(count + 1, dtype=np.int64),
-        initial=np.empty(0),
     )
-    return Population.from_flat([f"person {number}" for number in people], flat, names)
+    return Population.from_moves(
+        [f"person {number}" for number in people],
+        Lists(np.arange(count + 1, dtype=np.int64) * size, places.ravel()),
+        moves,
+        slots=np.full(count, SLOTS, dtype=np.int32),
+        location_names=names,
+    )
 
 
 def run(server: Broker, folder: Path, people: int, exits: int, steps: int) -> list[Phase]:

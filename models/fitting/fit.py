@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from models.fitting.checkins import Checkins
 from models.fitting.fit_options import FitOptions
 from models.fitting.windows import NOWHERE, Traces, traces
-from models.priors import FlatChains, Population
+from models.priors import Lists, Moves, Population
 
 __all__ = ["NOWHERE", "FitOptions", "FitResult", "fit_priors"]
 
@@ -73,9 +73,8 @@ def fit_priors(checkins: Checkins, options: FitOptions | None = None) -> FitResu
     dropped = {**found.dropped, "people without a training window": int((~fitted).sum())}
     training, held_out = np.split(found.places[fitted], [training_windows], axis=1)
     people = [person for person, kept in zip(found.people, fitted, strict=True) if kept]
-    flat = _fit(training, found, options)
     return FitResult(
-        Population.from_flat(people, flat, found.location_names),
+        _fit(people, training, found, options),
         training,
         held_out,
         found.origin_seconds,
@@ -121,8 +120,8 @@ class _Blocks(NamedTuple):
         return (inner // size).astype(np.int32), (inner % size).astype(np.int32)
 
 
-def _fit(training: NDArray[np.int32], found: Traces, options: FitOptions) -> FlatChains:
-    """The matrices of everybody, as triplets."""
+def _fit(people: list[str], training: NDArray[np.int32], found: Traces, options: FitOptions) -> Population:
+    """Everybody's chain."""
     places = _own_places(training, len(found.location_names), options)
     moves = _moves(training, found.first_slot, options)
     origin = places.local[moves.person, moves.origin]
@@ -136,7 +135,13 @@ def _fit(training: NDArray[np.int32], found: Traces, options: FitOptions) -> Fla
         block = moves.person * options.slots + moves.slot
         in_slot = _count(blocks, block, origin, target)
         probability = _shrunk(free, blocks, in_slot, probability, options)
-    return _flat(places, blocks, probability, options.slots)
+    return Population.from_moves(
+        people,
+        Lists(places.start, places.locations),
+        _written(blocks, probability, options.slots),
+        slots=np.full(len(people), options.slots, dtype=np.int32),
+        location_names=found.location_names,
+    )
 
 
 def _own_places(training: NDArray[np.int32], locations: int, options: FitOptions) -> _Places:
@@ -210,20 +215,8 @@ def _shrunk(
     return np.asarray(shrunk, dtype=np.float64)
 
 
-def _flat(places: _Places, blocks: _Blocks, probability: NDArray[np.float64], slots: int) -> FlatChains:
-    """The blocks as the triplets of one chain a person."""
-    people = places.size.size
+def _written(blocks: _Blocks, probability: NDArray[np.float64], slots: int) -> Moves:
+    """The blocks as moves, so many slots a person."""
     row, column = blocks.position()
-    slot = np.repeat(np.tile(np.arange(slots, dtype=np.int32), people), blocks.size**2)
-    return FlatChains(
-        np.full(people, slots, dtype=np.int32),
-        places.start,
-        places.locations,
-        blocks.start[::slots],
-        slot,
-        row,
-        column,
-        probability,
-        np.zeros(people + 1, dtype=np.int64),
-        np.empty(0),
-    )
+    slot = np.resize(np.arange(slots, dtype=np.int32), blocks.size.size)
+    return Moves(blocks.start[::slots], np.repeat(slot, blocks.size**2), row, column, probability)

@@ -1,6 +1,9 @@
-"""Priors as files and messages: JSON and Parquet."""
+"""Priors as files and messages: JSON and Parquet.
+
+What is read goes into a population at once: a file or message is no form of a chain of its own.
+"""
 
 from models.prior_files.files import load_population, save_population
-from models.prior_files.prior_record import PersonRecord, chain_to_record
+from models.prior_files.prior_record import add_record, chain_to_record
 
-__all__ = ["PersonRecord", "chain_to_record", "load_population", "save_population"]
+__all__ = ["add_record", "chain_to_record", "load_population", "save_population"]

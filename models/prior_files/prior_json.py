@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from models.exceptions import PriorFileError
-from models.prior_files.prior_record import PersonRecord, chain_to_record, check_assumed, unknown_member
+from models.prior_files.prior_record import add_record, chain_to_record, check_assumed, unknown_member
 from models.priors import Population, PopulationBuilder
 from models.text import JsonStream, JsonSyntaxError
 
@@ -30,7 +30,7 @@ def read_json(path: Path) -> Population:
                 elif key == "people":
                     known = _Names(path, locations)
                     for number, record in enumerate(_people(path, stream)):
-                        PersonRecord(f"people[{number}] in {path}", record, known.index).add_to(builder)
+                        add_record(builder, f"people[{number}] in {path}", record, known.index)
                 else:
                     stream.value()
                     raise unknown_member(str(path), key, ("assumed", "locations", "people"))

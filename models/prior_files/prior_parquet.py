@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from models.exceptions import PriorFileError
 from models.prior_files.prior_record import check_assumed
-from models.priors import FlatChains, Population, numbered_locations
+from models.priors import Lists, Moves, Population, PopulationBuilder, numbered_locations
 from models.text import DocumentError, parse_json
 
 _LOCATIONS = b"tallyguard.locations"
@@ -57,7 +57,7 @@ def read_parquet(path: Path) -> Population:
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:  # of what it cannot decode
         raise PriorFileError(f"{path} must be a Parquet file", error, "write it again") from None
     if not parts:
-        return replace(Population.from_flat([], _empty(), names), assumed=assumed)
+        return replace(PopulationBuilder().build(names), assumed=assumed)
     return replace(Population.concatenate(parts), assumed=assumed)
 
 
@@ -74,18 +74,17 @@ def write_parquet(population: Population, path: Path) -> None:
 
 def _table(population: Population, schema: pa.Schema) -> pa.Table:
     """One row a person."""
-    flat = population.to_flat()
-    entries = flat.entry_start
-    single = np.asarray(flat.slots == 1)
+    arrays, moves = population.arrays, population.moves()
+    single = np.asarray(arrays.slots == 1)
     columns = [
         pa.array(population.people, pa.string()),
-        _lists(flat.places_start, flat.places),
-        pa.array(flat.slots, pa.int32()),
-        _lists(entries, flat.slot, null=single),
-        _lists(entries, flat.row),
-        _lists(entries, flat.column),
-        _lists(entries, flat.probability),
-        _lists(flat.initial_start, flat.initial, null=np.diff(flat.initial_start) == 0),
+        _lists(arrays.places_start, arrays.places),
+        pa.array(arrays.slots, pa.int32()),
+        _lists(moves.start, moves.slot, null=single),
+        _lists(moves.start, moves.row),
+        _lists(moves.start, moves.column),
+        _lists(moves.start, moves.probability),
+        _lists(arrays.initial_start, arrays.initial, null=np.diff(arrays.initial_start) == 0),
     ]
     return pa.Table.from_arrays(columns, schema=schema)
 
@@ -147,15 +146,20 @@ def _packed(path: Path, batch: pa.RecordBatch, names: tuple[str, ...]) -> Popula
             )
     try:
         people = list(map(str, columns["person"].to_pylist()))
-        return Population.from_flat(people, _flat(path, columns), names)
+        slots, moves = _moves(path, columns)
+        initial = Lists(*_column(columns["initial"], pa.float64())) if "initial" in columns else None
+        places = Lists(*_column(columns["places"], pa.int32()))
+        return Population.from_moves(
+            people, places, moves, slots=slots, initial=initial, location_names=names
+        )
     except pa.ArrowInvalid as error:
         raise PriorFileError(
             f"columns of {path} must have the documented types", error, "cast them"
         ) from None
 
 
-def _flat(path: Path, columns: dict[str, pa.Array[Any]]) -> FlatChains:
-    """The columns of one batch as flat arrays."""
+def _moves(path: Path, columns: dict[str, pa.Array[Any]]) -> tuple[NDArray[np.int32], Moves]:
+    """Everybody's number of slots and moves in the columns of one batch."""
     count = len(columns["person"])
     entry_start, row = _column(columns["row"], pa.int32())
     slots = np.ones(count, dtype=np.int32)
@@ -166,23 +170,8 @@ def _flat(path: Path, columns: dict[str, pa.Array[Any]]) -> FlatChains:
     _check_lengths(path, columns, "col", np.diff(column_start), np.diff(entry_start))
     _check_lengths(path, columns, "probability", np.diff(probability_start), np.diff(entry_start))
     _check_slots(path, columns, slots, np.diff(entry_start))
-    initial_start, initial = np.zeros(count + 1, dtype=np.int64), np.empty(0)
-    if "initial" in columns:
-        initial_start, initial = _column(columns["initial"], pa.float64())
     slot = _slot(path, columns, slots, entry_start)
-    places_start, places = _column(columns["places"], pa.int32())
-    return FlatChains(
-        slots,
-        places_start,
-        places,
-        entry_start,
-        slot,
-        row,
-        column,
-        probability,
-        initial_start,
-        initial,
-    )
+    return slots, Moves(entry_start, slot, row, column, probability)
 
 
 def _check_slots(
@@ -241,9 +230,3 @@ def _check_lengths(
             f"{found[wrong[0]]} in {name!r} for {wanted[wrong[0]]}",
             "give each move one of each",
         )
-
-
-def _empty() -> FlatChains:
-    """Nobody."""
-    start, none = np.zeros(1, dtype=np.int64), np.empty(0, dtype=np.int32)
-    return FlatChains(none, start, none, start, none, none, none, np.empty(0), start, np.empty(0))

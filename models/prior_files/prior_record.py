@@ -57,31 +57,40 @@ class _Matrix(NamedTuple):
     size: int | None
 
 
-class PersonRecord:
-    """One element of ``people`` on its way into a builder.
+def add_record(
+    builder: PopulationBuilder, where: str, record: Any, find_location: Callable[[str], int | None]
+) -> None:
+    """Read one element of ``people`` into a builder; places come out increasing.
 
     ``where`` says in errors what is being read, ``find_location`` gives the index of a location by its name.
+    :class:`PriorFileError` where it is no such element; whether it is a chain is checked by the builder.
     """
+    if not isinstance(record, dict):
+        raise PriorFileError(
+            f"{where} must be an object", type(record).__name__, "see docs/reference/priors.md"
+        )
+    person = record.get("person")
+    if not isinstance(person, str) or not person:
+        raise PriorFileError(f"'person' of {where} must be a text", repr(person), "put it in quotes")
+    where = f"{where} (person {person!r})"
+    for key in record:
+        if key not in _MEMBERS:
+            raise unknown_member(where, key, _MEMBERS)
+    _Reading(where, record, find_location).add_to(builder, person)
 
-    def __init__(self, where: str, record: Any, find_location: Callable[[str], int | None]) -> None:
+
+class _Reading:
+    """The reading of one element: its members, checked one by one."""
+
+    def __init__(
+        self, where: str, record: dict[str, Any], find_location: Callable[[str], int | None]
+    ) -> None:
         self.where = where
-        if not isinstance(record, dict):
-            raise PriorFileError(
-                f"{self.where} must be an object", type(record).__name__, "see docs/reference/priors.md"
-            )
-        person = record.get("person")
-        if not isinstance(person, str) or not person:
-            raise PriorFileError(f"'person' of {self.where} must be a text", repr(person), "put it in quotes")
-        self.person = person
-        self.where = f"{where} (person {person!r})"
-        for key in record:
-            if key not in _MEMBERS:
-                raise unknown_member(self.where, key, _MEMBERS)
         self.record = record
         self.find_location = find_location
 
-    def add_to(self, builder: PopulationBuilder) -> None:
-        """Read places, matrices and start; places come out increasing."""
+    def add_to(self, builder: PopulationBuilder, person: str) -> None:
+        """Read places, matrices and start."""
         matrices = self._matrices()
         places = self._places(matrices)
         order = np.argsort(places, kind="stable")
@@ -91,7 +100,7 @@ class PersonRecord:
         column = np.concatenate([matrix.column for matrix in matrices])
         local = places if self._is_global(matrices) else None
         builder.add(
-            self.person,
+            person,
             places[order],
             Triplets(
                 self._local(row, local, position),

@@ -1,19 +1,24 @@
-"""What is believed about movements: one Markov chain a person, and the packed population."""
+"""What is believed about movements: one Markov chain a person, and the packed population.
+
+A chain has three forms: what a person writes (`MovementPrior`), the packed population (`Population`, its
+numbers in `PopulationArrays`), and what kernels see of it (`ChainView`). Whatever comes in by file, message
+or simulation passes one checked door, `Population.from_moves`, which takes everybody's places and moves.
+"""
 
 from models.priors.chain import ChainView, PopulationArrays, chain_view
-from models.priors.packing import FlatChains
-from models.priors.population import Population, PopulationBuilder, join_chains, numbered_locations
+from models.priors.packing import Lists, Moves
+from models.priors.population import Population, PopulationBuilder, numbered_locations
 from models.priors.prior import MovementPrior, Triplets
 
 __all__ = [
     "ChainView",
-    "FlatChains",
+    "Lists",
     "MovementPrior",
+    "Moves",
     "Population",
     "PopulationArrays",
     "PopulationBuilder",
     "Triplets",
     "chain_view",
-    "join_chains",
     "numbered_locations",
 ]

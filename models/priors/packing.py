@@ -1,8 +1,8 @@
-"""From triplets to the packed column form and back: checking, sorting. Kernels give a fault, no text."""
+"""From moves to the packed column form and back: checking, sorting. Kernels give a fault, no text."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,23 +16,25 @@ _ROUNDING = 1e-14  # a row that sums to one up to rounding is kept bit for bit
 OK, BAD_PLACES, BAD_INDEX, BAD_PROBABILITY, BAD_ROW, DUPLICATE, BAD_INITIAL = range(7)
 
 
-class FlatChains(NamedTuple):
-    """Chains of many people as triplets, one person after the other; ``x_start`` (N + 1,) as packed.
+class Lists(NamedTuple):
+    """One list a person, one after the other: person ``i`` owns ``values[start[i] : start[i + 1]]``."""
 
-    Entry ``j`` of a person says: in slot ``slot[j]`` the move from local place ``row[j]`` to ``column[j]``
-    has ``probability[j]``. Any order; what is not listed is zero.
+    start: NDArray[np.int64]  # (N + 1,)
+    values: NDArray[Any]
+
+
+class Moves(NamedTuple):
+    """Moves of people, one person after the other: person ``i`` owns ``[start[i], start[i + 1])`` of each.
+
+    Move ``j`` of a person says: in slot ``slot[j]`` one goes from local place ``row[j]`` to ``column[j]``
+    with ``probability[j]``. Any order; what is not listed is zero.
     """
 
-    slots: NDArray[np.int32]  # (N,)
-    places_start: NDArray[np.int64]
-    places: NDArray[np.int32]  # location indices, increasing within a person
-    entry_start: NDArray[np.int64]
+    start: NDArray[np.int64]  # (N + 1,)
     slot: NDArray[np.int32]
     row: NDArray[np.int32]
     column: NDArray[np.int32]
     probability: NDArray[np.float64]
-    initial_start: NDArray[np.int64]  # empty slice = starts (cyclo-)stationary
-    initial: NDArray[np.float64]
 
 
 class Faults(NamedTuple):
@@ -116,15 +118,15 @@ def _duplicate(order: NDArray[np.int64], row: NDArray[np.int32], start: NDArray[
 
 
 @jit
-def _pack_person(flat: FlatChains, person: int, packed: PopulationArrays) -> tuple[int, int, float]:
-    """Check one person's triplets and write them in column form; fault code, where, and the number found."""
-    entries = slice(flat.entry_start[person], flat.entry_start[person + 1])
+def _pack_person(moves: Moves, person: int, packed: PopulationArrays) -> tuple[int, int, float]:
+    """Check one person's moves and write them in column form; fault code, where, and the number found."""
+    entries = slice(moves.start[person], moves.start[person + 1])
     columns = slice(packed.column_start_start[person], packed.column_start_start[person + 1])
     column_start = packed.column_start[columns]
     row_out, value_out = packed.row[entries], packed.value[entries]
-    slot, row, column = flat.slot[entries], flat.row[entries], flat.column[entries]
-    probability = flat.probability[entries]
-    slots, size = flat.slots[person], flat.places_start[person + 1] - flat.places_start[person]
+    slot, row, column = moves.slot[entries], moves.row[entries], moves.column[entries]
+    probability = moves.probability[entries]
+    slots, size = packed.slots[person], packed.places_start[person + 1] - packed.places_start[person]
     code, where = _entry_fault(slots, size, slot, row, column, probability)
     if code != OK:
         return code, where, 0.0
@@ -147,8 +149,8 @@ def _pack_person(flat: FlatChains, person: int, packed: PopulationArrays) -> tup
 
 
 @jit
-def _initial_fault(initial: NDArray[np.float64], size: int, out: NDArray[np.float64]) -> tuple[int, float]:
-    """Normalise a person's own start; where it is wrong (size = its length or sum) and the number found."""
+def _initial_fault(initial: NDArray[np.float64], size: int) -> tuple[int, float]:
+    """Normalise a person's own start in place; where it is wrong (size: length or sum); the number found."""
     if initial.size == 0:
         return -1, 0.0
     if initial.size != size:
@@ -156,61 +158,67 @@ def _initial_fault(initial: NDArray[np.float64], size: int, out: NDArray[np.floa
     for x in range(size):
         if not 0.0 <= initial[x] < np.inf:
             return x, initial[x]
-    missed, total = _normalise(initial, np.zeros(size, dtype=np.int64), 1, out)
+    missed, total = _normalise(initial, np.zeros(size, dtype=np.int64), 1, initial)
     return (size, total) if missed >= 0 else (-1, 0.0)
 
 
 @jit
 def _check_person(
-    flat: FlatChains, person: int, location_count: int, packed: PopulationArrays
+    moves: Moves, person: int, location_count: int, packed: PopulationArrays
 ) -> tuple[int, int, float]:
-    """Check and write one person whole: places, entries, start."""
-    places = flat.places[flat.places_start[person] : flat.places_start[person + 1]]
+    """Check and write one person whole: places, moves, start."""
+    places = packed.places[packed.places_start[person] : packed.places_start[person + 1]]
     wrong = _places_fault(places, location_count)
-    if wrong >= 0 or places.size == 0 or flat.slots[person] < 1:
+    if wrong >= 0 or places.size == 0 or packed.slots[person] < 1:
         return BAD_PLACES, wrong, 0.0
-    code, where, got = _pack_person(flat, person, packed)
+    code, where, got = _pack_person(moves, person, packed)
     if code != OK:
         return code, where, got
-    own = slice(flat.initial_start[person], flat.initial_start[person + 1])
-    wrong, got = _initial_fault(flat.initial[own], places.size, packed.initial[own])
+    own = slice(packed.initial_start[person], packed.initial_start[person + 1])
+    wrong, got = _initial_fault(packed.initial[own], places.size)
     return (BAD_INITIAL, wrong, got) if wrong >= 0 else (OK, -1, 0.0)
 
 
-@pjit(lambda flat, *_: flat.slots.size, least=64)
+@pjit(lambda moves, *_: moves.start.size - 1, least=64)
 def pack_columns(
-    begin: int, end: int, flat: FlatChains, location_count: int, packed: PopulationArrays, faults: Faults
+    begin: int, end: int, moves: Moves, location_count: int, packed: PopulationArrays, faults: Faults
 ) -> None:
     """Check everybody and write the column form, all but the distributions; what is wrong goes to faults."""
     for person in range(begin, end):
         faults.code[person], faults.where[person], faults.got[person] = _check_person(
-            flat, person, location_count, packed
+            moves, person, location_count, packed
         )
 
 
-def pack(flat: FlatChains, location_count: int) -> tuple[PopulationArrays, Faults]:
-    """Everybody in column form, all but the distributions, which are zeros; and what is wrong with whom."""
-    count = flat.slots.size
-    size = np.diff(flat.places_start)
-    distribution_start = offsets_of(flat.slots * size)
-    column_start_start = offsets_of(flat.slots * (size + 1))
-    arrays = PopulationArrays(
-        flat.slots.astype(np.int32),
-        flat.places_start.astype(np.int64),
-        flat.places.astype(np.int32),
+def pack(packed: PopulationArrays, moves: Moves, location_count: int) -> Faults:
+    """Write everybody's moves in column form into arrays laid out for them; what is wrong with whom."""
+    count = packed.slots.size
+    faults = Faults(np.zeros(count, np.int8), np.zeros(count, np.int64), np.zeros(count))
+    pack_columns(moves, location_count, packed, faults)
+    return faults
+
+
+def lay_out(
+    slots: NDArray[np.int32], places: Lists, moves_start: NDArray[np.int64], initial: Lists
+) -> PopulationArrays:
+    """The arrays of people whose moves are not written yet; the distributions are zeros."""
+    size = np.diff(places.start)
+    distribution_start = offsets_of(slots * size)
+    column_start_start = offsets_of(slots * (size + 1))
+    return PopulationArrays(
+        slots.astype(np.int32),
+        places.start.astype(np.int64),
+        places.values.astype(np.int32),
         distribution_start,
         np.zeros(distribution_start[-1]),
         column_start_start,
         np.zeros(column_start_start[-1], dtype=np.int32),
-        flat.entry_start.astype(np.int64),
-        np.empty(flat.row.size, dtype=np.int32),
-        np.empty(flat.row.size),
-        flat.initial_start.astype(np.int64),
-        np.empty(flat.initial.size),
+        moves_start.astype(np.int64),
+        np.empty(moves_start[-1], dtype=np.int32),
+        np.empty(moves_start[-1]),
+        initial.start.astype(np.int64),
+        initial.values.astype(np.float64),
     )
-    faults = Faults(np.zeros(count, np.int8), np.zeros(count, np.int64), np.zeros(count))
-    pack_columns(flat, location_count, arrays, faults)
-    return arrays, faults
 
 
 def offsets_of(lengths: ArrayLike) -> NDArray[np.int64]:

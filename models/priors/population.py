@@ -15,20 +15,15 @@ from numpy.typing import ArrayLike, NDArray
 
 from models.exceptions import PriorError
 from models.priors.chain import ChainView, PopulationArrays, chain_view
-from models.priors.packing import FlatChains, offsets_of, pack, unpack_columns
+from models.priors.packing import Lists, Moves, lay_out, offsets_of, pack, unpack_columns
 from models.priors.prior import MovementPrior, Triplets, moves_of, real, whole
-from models.priors.prior_faults import check_layout, explain
+from models.priors.prior_faults import check_lists, explain
 from models.priors.stationary_kernel import fill_distributions
 
 Number = TypeVar("Number", bound=np.generic)
 
 _OFFSETS = ("places_start", "distribution_start", "column_start_start", "entry_start", "initial_start")
 _CONTENTS = ("places", "distribution", "column_start", "row", "initial")
-_CHAIN_OFFSETS = ("places_start", "entry_start", "initial_start")
-_CHAIN_LISTS: tuple[tuple[str, type[Any]], ...] = (
-    *(("slots", np.int32), ("places", np.int32), ("slot", np.int32), ("row", np.int32)),
-    *(("column", np.int32), ("probability", np.float64), ("initial", np.float64)),
-)
 MOST_NUMBERED = 1_000_000
 """Locations without a list of names: one wrong number may not fill the memory."""
 
@@ -57,21 +52,32 @@ class Population:
         return builder.build(location_names)
 
     @classmethod
-    def from_flat(
-        cls, people: Sequence[str], flat: FlatChains, location_names: Sequence[str] | None = None
+    def from_moves(
+        cls,
+        people: Sequence[str],
+        places: Lists,
+        moves: Moves,
+        *,
+        slots: NDArray[np.int32],
+        initial: Lists | None = None,
+        location_names: Sequence[str] | None = None,
     ) -> Population:
-        """Pack many people at once from triplets; checks everything a prior is checked for.
+        """Pack many people at once, whose places and moves stand one person after the other.
 
-        :class:`~models.exceptions.PriorError` names the first wrong person, slot and row and the remedy.
+        ``slots`` (N,) is the number of slots of each; an empty list in ``initial`` is the stationary start.
+        Checks everything a prior is checked for: :class:`~models.exceptions.PriorError` names the first wrong
+        person, slot and row and the remedy.
         """
-        _check_people(people, flat)
-        check_layout(people, flat)
-        names = _names(location_names, flat.places)
-        flat = drop_zeros(flat)
-        arrays, faults = pack(flat, len(names))
+        _check_unique(people)
+        own = Lists(np.zeros(len(people) + 1, dtype=np.int64), np.empty(0)) if initial is None else initial
+        check_lists(people, slots, places, moves, own)
+        names = _names(location_names, places.values)
+        moves = _kept(moves)
+        arrays = lay_out(slots, places, moves.start, own)
+        faults = pack(arrays, moves, len(names))
         wrong = np.flatnonzero(faults.code)
         if wrong.size:
-            raise explain(people[wrong[0]], flat, faults, int(wrong[0]), names)
+            raise explain(people[wrong[0]], arrays, moves, faults, int(wrong[0]), names)
         fill_distributions(arrays)
         return cls(tuple(people), names, arrays)
 
@@ -125,12 +131,13 @@ class Population:
     def prior(self, person: int | str) -> MovementPrior:
         """The prior of the person at this position or with this id, unpacked."""
         person = self.position(person) if isinstance(person, str) else person
-        flat = self.subset([person]).to_flat()
+        alone = self.subset([person])
+        moves = alone.moves()
         return MovementPrior.from_triplets(
             self.people[person],
-            flat.places,
-            Triplets(flat.row, flat.column, flat.probability, flat.slot),
-            slots=int(flat.slots[0]),
+            alone.arrays.places,
+            Triplets(moves.row, moves.column, moves.probability, moves.slot),
+            slots=int(alone.arrays.slots[0]),
             initial=self.initial(person),
         )
 
@@ -161,36 +168,24 @@ class Population:
         assumed = next((part.assumed for part in parts if part.assumed is not None), None)
         return cls(people, names.pop(), _join([part.arrays for part in parts]), assumed)
 
-    def to_flat(self) -> FlatChains:
-        """The triplets, from which :meth:`from_flat` gives the same arrays back bit for bit."""
+    def moves(self) -> Moves:
+        """Everybody's moves, from which :meth:`from_moves` gives the same arrays back bit for bit."""
         arrays = self.arrays
         slot, row, column = (np.empty(arrays.row.size, dtype=np.int32) for _ in range(3))
         unpack_columns(arrays, slot, row, column)
-        return FlatChains(
-            arrays.slots,
-            arrays.places_start,
-            arrays.places,
-            arrays.entry_start,
-            slot,
-            row,
-            column,
-            arrays.value,
-            arrays.initial_start,
-            arrays.initial,
-        )
+        return Moves(arrays.entry_start, slot, row, column, arrays.value)
 
 
 class PopulationBuilder:
-    """Collects people one at a time; :meth:`build` packs and checks them all at once."""
+    """Collects people one at a time, as yet unchecked; :meth:`build` packs and checks them all at once."""
+
+    __slots__ = ("_initial", "_moves", "_places", "_slots", "people")
 
     def __init__(self) -> None:
         self.people: list[str] = []
         self._slots: list[int] = []
         self._places: list[NDArray[np.int32]] = []
-        self._slot: list[NDArray[np.int32]] = []
-        self._row: list[NDArray[np.int32]] = []
-        self._column: list[NDArray[np.int32]] = []
-        self._probability: list[NDArray[np.float64]] = []
+        self._moves: list[Moves] = []
         self._initial: list[NDArray[np.float64]] = []
 
     def add(
@@ -214,10 +209,7 @@ class PopulationBuilder:
         self.people.append(person)
         self._slots.append(int(count[0]))
         self._places.append(own)
-        self._slot.append(moves.slot)
-        self._row.append(moves.row)
-        self._column.append(moves.column)
-        self._probability.append(moves.probability)
+        self._moves.append(moves)
         self._initial.append(start)
 
     def add_prior(self, prior: MovementPrior) -> None:
@@ -231,49 +223,54 @@ class PopulationBuilder:
             initial=prior.initial,
         )
 
+    def add_all(self, other: PopulationBuilder) -> None:
+        """Add everybody who was added to another builder."""
+        for name in self.__slots__:
+            getattr(self, name).extend(getattr(other, name))
+
     def build(self, location_names: Sequence[str] | None = None) -> Population:
         """Pack everybody added so far."""
-        return Population.from_flat(self.people, self.flat(), location_names)
-
-    def flat(self) -> FlatChains:
-        """The triplets of everybody added so far, as yet unchecked."""
-        return FlatChains(
-            np.array(self._slots, dtype=np.int32),
-            offsets_of([part.size for part in self._places]),
-            _joined(self._places, np.int32),
-            offsets_of([part.size for part in self._row]),
-            _joined(self._slot, np.int32),
-            _joined(self._row, np.int32),
-            _joined(self._column, np.int32),
-            _joined(self._probability, np.float64),
-            offsets_of([part.size for part in self._initial]),
-            _joined(self._initial, np.float64),
+        return Population.from_moves(
+            self.people,
+            _one_after_the_other(self._places, np.int32),
+            _joined_moves(self._moves),
+            slots=np.array(self._slots, dtype=np.int32),
+            initial=_one_after_the_other(self._initial, np.float64),
+            location_names=location_names,
         )
 
 
-def join_chains(parts: Sequence[FlatChains]) -> FlatChains:
-    """The triplets of several lots of people, one lot after the other."""
-    joined: dict[str, Any] = {
-        name: _joined([getattr(part, name) for part in parts], kind) for name, kind in _CHAIN_LISTS
-    }
-    for name in _CHAIN_OFFSETS:
-        joined[name] = offsets_of(_joined([np.diff(getattr(part, name)) for part in parts], np.int64))
-    return FlatChains(**joined)
-
-
-def drop_zeros(flat: FlatChains) -> FlatChains:
-    """The same chains without entries of probability zero."""
-    kept = flat.probability != 0.0
-    if kept.all():
-        return flat
-    before = np.concatenate(([0], np.cumsum(kept)))
-    return flat._replace(
-        entry_start=before[flat.entry_start],
-        slot=flat.slot[kept],
-        row=flat.row[kept],
-        column=flat.column[kept],
-        probability=flat.probability[kept],
+def _joined_moves(parts: Sequence[Moves]) -> Moves:
+    """The moves of people, each of whom has some alone."""
+    return Moves(
+        offsets_of([part.row.size for part in parts]),
+        _joined([part.slot for part in parts], np.int32),
+        _joined([part.row for part in parts], np.int32),
+        _joined([part.column for part in parts], np.int32),
+        _joined([part.probability for part in parts], np.float64),
     )
+
+
+def _kept(moves: Moves) -> Moves:
+    """The moves in the kinds of numbers that kernels read, without those of probability zero."""
+    moves = Moves(
+        moves.start,
+        moves.slot.astype(np.int32, copy=False),
+        moves.row.astype(np.int32, copy=False),
+        moves.column.astype(np.int32, copy=False),
+        moves.probability.astype(np.float64, copy=False),
+    )
+    kept = moves.probability != 0.0
+    if kept.all():
+        return moves
+    before = np.concatenate(([0], np.cumsum(kept)))
+    slot, row, column = moves.slot[kept], moves.row[kept], moves.column[kept]
+    return Moves(before[moves.start], slot, row, column, moves.probability[kept])
+
+
+def _one_after_the_other(parts: Sequence[NDArray[Number]], dtype: type[Number]) -> Lists:
+    """The lists of several people."""
+    return Lists(offsets_of([part.size for part in parts]), _joined(parts, dtype))
 
 
 def _joined(parts: Sequence[NDArray[Number]], dtype: type[Number]) -> NDArray[Number]:
@@ -329,12 +326,3 @@ def _check_unique(people: Sequence[str]) -> None:
     if len(set(people)) < len(people):
         twice = next(a for a, b in pairwise(sorted(people)) if a == b)
         raise PriorError("each person must have one prior", f"{twice!r} twice", "keep one of the two")
-
-
-def _check_people(people: Sequence[str], flat: FlatChains) -> None:
-    """Refuse a list of people that does not fit the chains."""
-    _check_unique(people)
-    if len(people) != flat.slots.size:
-        raise PriorError(
-            "there must be as many people as chains", f"{len(people)} and {flat.slots.size}", "align the two"
-        )

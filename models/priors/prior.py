@@ -12,7 +12,7 @@ from scipy.sparse import csr_array
 
 from models.exceptions import PriorError
 from models.priors.chain import ChainView, chain_view
-from models.priors.packing import FlatChains, pack
+from models.priors.packing import Lists, Moves, lay_out, pack
 from models.priors.prior_faults import explain
 from models.priors.stationary_kernel import cyclo_stationary
 
@@ -24,15 +24,6 @@ class Triplets(NamedTuple):
     column: ArrayLike
     probability: ArrayLike
     slot: ArrayLike | None = None  # None: slot 0
-
-
-class Moves(NamedTuple):
-    """Triplets of all slots: in ``slot`` from ``row`` to ``column``, local places, with ``probability``."""
-
-    slot: NDArray[np.int32]
-    row: NDArray[np.int32]
-    column: NDArray[np.int32]
-    probability: NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +43,7 @@ class MovementPrior:
 
     def __post_init__(self) -> None:
         """Check everything, then keep the checked and normalised form."""
-        columns = _columns(self._flat(), self.person)
+        columns = self._checked()
         size = columns.places.size
         set_once = object.__setattr__
         set_once(self, "places", columns.places)
@@ -105,7 +96,7 @@ class MovementPrior:
         moves = moves_of(person, triplets)
         own = whole(person, "places", places)
         start = None if initial is None else real(person, "initial", initial)
-        columns = _columns(_one(own, slots, moves, start), person)
+        columns = _columns(person, own, slots, moves, start)
         return cls(person, columns.places, transition_matrices(columns.view), columns.initial)
 
     @property
@@ -119,7 +110,7 @@ class MovementPrior:
         return int(self.places.size)
 
     def moves(self) -> Moves:
-        """All transitions as triplets."""
+        """All transitions, those of probability zero left out."""
         return _moves(self.transitions)
 
     def chain(self) -> ChainView:
@@ -129,14 +120,14 @@ class MovementPrior:
             cyclo_stationary(view.column_start, view.row, view.value, view.start)
         return view
 
-    def _flat(self) -> FlatChains:
-        """This one person as triplets, after refusing matrices that do not fit the places."""
+    def _checked(self) -> _Columns:
+        """This one person in column form, after refusing matrices that do not fit the places."""
         places = whole(self.person, "places", self.places)
         start = None if self.initial is None else real(self.person, "initial", self.initial)
         for matrix in self.transitions:
             if matrix.shape != (places.size, places.size):
                 raise _shape_error(self.person, matrix.shape, int(places.size))
-        return _one(places, len(self.transitions), _moves(self.transitions), start)
+        return _columns(self.person, places, len(self.transitions), _moves(self.transitions), start)
 
 
 class _Columns(NamedTuple):
@@ -162,7 +153,7 @@ def transition_matrices(chain: ChainView) -> tuple[csr_array, ...]:
 
 
 def _moves(transitions: Sequence[csr_array]) -> Moves:
-    """The triplets of several matrices, explicit zeros left out."""
+    """The moves of several matrices, explicit zeros left out."""
     parts = [matrix.tocoo() for matrix in transitions]
     kept = [part.data != 0.0 for part in parts]
     slots = [np.full(int(keep.sum()), slot, dtype=np.int32) for slot, keep in enumerate(kept)]
@@ -170,35 +161,39 @@ def _moves(transitions: Sequence[csr_array]) -> Moves:
     columns = [part.col[keep].astype(np.int32) for part, keep in zip(parts, kept, strict=True)]
     values = [part.data[keep].astype(np.float64) for part, keep in zip(parts, kept, strict=True)]
     none = np.empty(0, dtype=np.int32)
-    return Moves(
+    values.append(np.empty(0))
+    return _of_one(
         np.concatenate([none, *slots]),
         np.concatenate([none, *rows]),
         np.concatenate([none, *columns]),
-        np.concatenate([np.empty(0), *values]),
+        np.concatenate(values),
     )
 
 
-def _one(
-    places: NDArray[np.int32], slots: int, moves: Moves, initial: NDArray[np.float64] | None
-) -> FlatChains:
-    """The flat form of a single person."""
-    start = np.empty(0) if initial is None else initial
-    return FlatChains(
-        np.array([slots], dtype=np.int32),
-        np.array([0, places.size], dtype=np.int64),
-        places,
-        np.array([0, moves.row.size], dtype=np.int64),
-        *moves,
-        np.array([0, start.size], dtype=np.int64),
-        start,
-    )
+def _of_one(
+    slot: NDArray[np.int32],
+    row: NDArray[np.int32],
+    column: NDArray[np.int32],
+    probability: NDArray[np.float64],
+) -> Moves:
+    """The moves of a single person."""
+    return Moves(np.array([0, row.size], dtype=np.int64), slot, row, column, probability)
 
 
-def _columns(flat: FlatChains, person: str) -> _Columns:
+def _columns(
+    person: str, places: NDArray[np.int32], slots: int, moves: Moves, initial: NDArray[np.float64] | None
+) -> _Columns:
     """Check one person and bring it in column form."""
-    packed, faults = pack(flat, np.iinfo(np.int32).max)
+    start = np.empty(0) if initial is None else initial
+    packed = lay_out(
+        np.array([slots], dtype=np.int32),
+        Lists(np.array([0, places.size]), places),
+        moves.start,
+        Lists(np.array([0, start.size]), start),
+    )
+    faults = pack(packed, moves, np.iinfo(np.int32).max)
     if faults.code[0]:
-        raise explain(person, flat, faults, 0)
+        raise explain(person, packed, moves, faults, 0)
     return _Columns(chain_view(packed, 0), packed.initial if packed.initial.size else None)
 
 
@@ -206,13 +201,13 @@ def moves_of(person: str, triplets: Triplets) -> Moves:
     """A person's triplets as arrays of one length; :class:`PriorError` where the lists do not fit."""
     row, column, probability, slot = triplets
     rows = whole(person, "rows", row)
-    moves = Moves(
+    moves = _of_one(
         np.zeros_like(rows) if slot is None else whole(person, "slots", slot),
         rows,
         whole(person, "columns", column),
         real(person, "probabilities", probability),
     )
-    lengths = {name: part.size for name, part in moves._asdict().items()}
+    lengths = {name: part.size for name, part in moves._asdict().items() if name != "start"}
     if len(set(lengths.values())) > 1:
         raise PriorError(
             f"the lists of moves of person {person!r} must be equally long",

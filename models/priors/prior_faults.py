@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from models.exceptions import PriorError
+from models.priors.chain import PopulationArrays
 from models.priors.packing import (
     BAD_INDEX,
     BAD_INITIAL,
@@ -16,55 +18,79 @@ from models.priors.packing import (
     BAD_ROW,
     DUPLICATE,
     Faults,
-    FlatChains,
+    Lists,
+    Moves,
 )
 
-_OF_A_MOVE = ("slot", "row", "column", "probability")
-_REAL = ("probability", "initial")
 
-
-def check_layout(people: Sequence[str], flat: FlatChains) -> None:
+def check_lists(
+    people: Sequence[str], slots: NDArray[np.int32], places: Lists, moves: Moves, initial: Lists
+) -> None:
     """:class:`PriorError` unless every person's lists lie inside the arrays, each as long as it should be.
 
     Kernels read them without looking, so this comes before any kernel sees them.
     """
-    for name, array in flat._asdict().items():
-        kinds = "f" if name in _REAL else "iu"
-        if array.ndim != 1 or array.dtype.kind not in kinds:
-            raise PriorError(
-                f"{name!r} of flat chains must be a list of {'real' if kinds == 'f' else 'whole'} numbers",
-                f"{array.ndim} dimensions of {array.dtype}",
-                "convert it without rounding",
-            )
-    _check_starts("places_start", flat.places_start, flat.slots.size, flat.places.size)
-    _check_starts("initial_start", flat.initial_start, flat.slots.size, flat.initial.size)
-    for name in _OF_A_MOVE:
-        _check_starts("entry_start", flat.entry_start, flat.slots.size, getattr(flat, name).size)
-    if flat.slots.size and flat.slots.min() < 1:
+    if slots.shape != (len(people),):
         raise PriorError(
-            f"person {people[int(np.argmin(flat.slots))]!r} must have at least one slot",
-            int(flat.slots.min()),
+            "there must be as many people as chains", f"{len(people)} and {slots.size}", "align the two"
+        )
+    of_a_move = {name: getattr(moves, name) for name in ("slot", "row", "column", "probability")}
+    for name, array in {"slots": slots, "places": places.values, **of_a_move}.items():
+        _check_kind(name, array, "f" if name == "probability" else "iu")
+    _check_kind("initial", initial.values, "f")
+    _check_starts("places", places.start, slots.size, places.values.size)
+    _check_starts("initial", initial.start, slots.size, initial.values.size)
+    for name, array in of_a_move.items():
+        _check_starts(name, moves.start, slots.size, array.size)
+    if slots.size and slots.min() < 1:
+        raise PriorError(
+            f"person {people[int(np.argmin(slots))]!r} must have at least one slot",
+            int(slots.min()),
             "give one matrix a slot",
+        )
+
+
+def _check_kind(name: str, array: NDArray[Any], kinds: str) -> None:
+    """A list of numbers of such a kind; whole ones fit in 32 bits, in which they are kept."""
+    if array.ndim != 1 or array.dtype.kind not in kinds:
+        raise PriorError(
+            f"{name!r} of many people must be a list of {'real' if kinds == 'f' else 'whole'} numbers",
+            f"{array.ndim} dimensions of {array.dtype}",
+            "convert it without rounding",
+        )
+    largest = np.iinfo(np.int32).max
+    is_wide = kinds != "f" and array.dtype != np.int32
+    if is_wide and array.size and not -largest <= array.min() <= array.max() <= largest:
+        raise PriorError(
+            f"{name!r} of many people must lie in 0..{largest}",
+            f"{array.min()} to {array.max()}",
+            "give positions, counted from 0",
         )
 
 
 def _check_starts(name: str, starts: NDArray[np.int64], people: int, contents: int) -> None:
     """Where each person's part begins, and the end of the last: rising from 0 to the end of the contents."""
-    fits = starts.size == people + 1 and starts[0] == 0 and starts[-1] == contents
+    are_whole = starts.ndim == 1 and starts.dtype.kind in "iu"
+    fits = are_whole and starts.size == people + 1 and starts[0] == 0 and starts[-1] == contents
     if not fits or np.any(starts[1:] < starts[:-1]):
         raise PriorError(
-            f"{name!r} of flat chains must rise from 0 to {contents} in {people + 1} numbers",
+            f"the start of each person's {name!r} must rise from 0 to {contents} in {people + 1} numbers",
             f"{starts.size} numbers" + (f" from {starts[0]} to {starts[-1]}" if starts.size else ""),
             "give each person's beginning and the end of the last",
         )
 
 
 def explain(
-    person: str, flat: FlatChains, faults: Faults, index: int, location_names: Sequence[str] | None = None
+    person: str,
+    packed: PopulationArrays,
+    moves: Moves,
+    faults: Faults,
+    index: int,
+    location_names: Sequence[str] | None = None,
 ) -> PriorError:
-    """The error for the person at ``index`` of ``flat``, whose id is ``person``."""
+    """The error for the person at ``index``, whose id is ``person``."""
     code, where, got = int(faults.code[index]), int(faults.where[index]), float(faults.got[index])
-    sentence_of = _Fault(person, flat, index, location_names)
+    sentence_of = _Fault(person, packed, moves, index, location_names)
     if code == BAD_PLACES:
         return sentence_of.places(where)
     if code == BAD_ROW:
@@ -75,19 +101,24 @@ def explain(
 
 
 class _Fault:
-    """One person's part of the flat chains, and words for its rows."""
+    """One person's part of places and moves, and words for its rows."""
 
     def __init__(
-        self, person: str, flat: FlatChains, index: int, location_names: Sequence[str] | None
+        self,
+        person: str,
+        packed: PopulationArrays,
+        moves: Moves,
+        index: int,
+        location_names: Sequence[str] | None,
     ) -> None:
-        entries = slice(int(flat.entry_start[index]), int(flat.entry_start[index + 1]))
-        own = slice(int(flat.places_start[index]), int(flat.places_start[index + 1]))
+        entries = slice(int(moves.start[index]), int(moves.start[index + 1]))
+        own = slice(int(packed.places_start[index]), int(packed.places_start[index + 1]))
         self.person = person
         self.names = location_names
-        self.slots = int(flat.slots[index])
-        self.own = flat.places[own]
-        self.slot, self.row = flat.slot[entries], flat.row[entries]
-        self.column, self.probability = flat.column[entries], flat.probability[entries]
+        self.slots = int(packed.slots[index])
+        self.own = packed.places[own]
+        self.slot, self.row = moves.slot[entries], moves.row[entries]
+        self.column, self.probability = moves.column[entries], moves.probability[entries]
 
     def _place(self, x: int) -> str:
         """A local place with the name of its location."""

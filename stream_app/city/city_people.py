@@ -13,7 +13,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from models.numerics.elementwise import exp
-from models.priors import FlatChains
+from models.priors import Lists, Moves, Population
 from stream_app.city.city_habits import HABITS, HOURS, ROLES, Habit
 from stream_app.city.places import CityMap
 
@@ -23,15 +23,12 @@ _TASTE_SPREAD = 0.5  # standard deviation of the log of how much a person likes 
 _SHIFT = ((-1, 0, 1), (0.2, 0.6, 0.2))  # hours by which a person's day is earlier or later
 
 
-class Block(NamedTuple):
-    """The chains of some people of one habit: own places, increasing, and each possible move as a triplet."""
+class _Block(NamedTuple):
+    """The chains of some people of one habit: who, their own places, increasing, and each possible move."""
 
+    group: NDArray[np.int64]  # (n,)
     places: NDArray[np.int32]  # (n, K)
-    person: NDArray[np.int32]  # (entries,) increasing, 0..n-1
-    slot: NDArray[np.int32]
-    row: NDArray[np.int32]
-    column: NDArray[np.int32]
-    probability: NDArray[np.float64]
+    moves: Moves
 
 
 def draw_habits(people: int, random: Generator) -> NDArray[np.int64]:
@@ -40,23 +37,36 @@ def draw_habits(people: int, random: Generator) -> NDArray[np.int64]:
     return random.choice(len(HABITS), size=people, p=shares / shares.sum())
 
 
-def build_chains(places: CityMap, habits: NDArray[np.int64], slots: int, random: Generator) -> FlatChains:
-    """Priors of all people, in the order of their ``habits``, as triplets.
+def build_people(places: CityMap, habits: NDArray[np.int64], slots: int, random: Generator) -> Population:
+    """Priors of all people, in the order of their ``habits``.
 
     ``slots`` is 24 for a day, or 1 for the same people without a cycle (the average hour).
     """
-    blocks: list[Block] = []
-    members: list[NDArray[np.int64]] = []
+    blocks: list[_Block] = []
     for index, habit in enumerate(HABITS):
         everybody = np.flatnonzero(habits == index)
         for first in range(0, everybody.size, BLOCK):
-            group = everybody[first : first + BLOCK]
-            members.append(group)
-            blocks.append(_build_block(places, habit, group.size, slots, random))
-    return _in_order(blocks, np.concatenate(members), slots)
+            blocks.append(_build_block(places, habit, everybody[first : first + BLOCK], slots, random))
+    number = random.permutation(habits.size)  # so that an id reveals nothing about the habit
+    packed = Population.concatenate([_packed(places, block, number[block.group], slots) for block in blocks])
+    return packed.subset(np.argsort(np.concatenate([block.group for block in blocks]), kind="stable"))
 
 
-def _build_block(places: CityMap, habit: Habit, people: int, slots: int, random: Generator) -> Block:
+def _packed(places: CityMap, block: _Block, number: NDArray[np.int64], slots: int) -> Population:
+    people, size = block.places.shape
+    return Population.from_moves(
+        [f"resident-{index:06d}" for index in number],
+        Lists(np.arange(people + 1, dtype=np.int64) * size, block.places.ravel()),
+        block.moves,
+        slots=np.full(people, slots, dtype=np.int32),
+        location_names=places.names,
+    )
+
+
+def _build_block(
+    places: CityMap, habit: Habit, group: NDArray[np.int64], slots: int, random: Generator
+) -> _Block:
+    people = group.size
     where = _draw_places(places, habit, people, random)
     transition = _transitions(_draw_weights(habit, people, random), _draw_linger(habit, people, random))
     if slots == 1:
@@ -64,9 +74,11 @@ def _build_block(places: CityMap, habit: Habit, people: int, slots: int, random:
     order = np.argsort(where, axis=1, kind="stable")
     by_person = np.arange(people)[:, None, None]
     transition = transition[by_person, :, order[:, :, None], order[:, None, :]].transpose(0, 3, 1, 2)
-    found = np.nonzero(transition)
-    person, slot, row, column = (index.astype(np.int32) for index in found)
-    return Block(np.take_along_axis(where, order, axis=1), person, slot, row, column, transition[found])
+    person, *move = np.nonzero(transition)
+    start = np.searchsorted(person, np.arange(people + 1))
+    slot, row, column = (index.astype(np.int32) for index in move)
+    moves = Moves(start, slot, row, column, transition[(person, *move)])
+    return _Block(group, np.take_along_axis(where, order, axis=1), moves)
 
 
 def _draw_places(places: CityMap, habit: Habit, people: int, random: Generator) -> NDArray[np.int32]:
@@ -106,53 +118,3 @@ def _transitions(weights: NDArray[np.float64], linger: NDArray[np.float64]) -> N
     diagonal = np.arange(weights.shape[2])
     transition[:, :, diagonal, diagonal] += stay
     return transition
-
-
-def _in_order(blocks: list[Block], members: NDArray[np.int64], slots: int) -> FlatChains:
-    """The blocks' people as triplets, sorted by person."""
-    people = members.size
-    size, entries = np.zeros(people, np.int64), np.zeros(people, np.int64)
-    done = 0
-    for block in blocks:
-        group = members[done : done + len(block.places)]
-        size[group] = block.places.shape[1]
-        entries[group] = np.bincount(block.person, minlength=group.size)
-        done += group.size
-    flat = _empty(_starts(size), _starts(entries), slots)
-    done = 0
-    for block in blocks:
-        group = members[done : done + len(block.places)]
-        _copy_block(flat, block, group)
-        done += group.size
-    return flat
-
-
-def _copy_block(flat: FlatChains, block: Block, group: NDArray[np.int64]) -> None:
-    """Write the chains of a block to where the people ``group`` have their slices."""
-    own = flat.places_start[group][:, None] + np.arange(block.places.shape[1])
-    flat.places[own] = block.places
-    sizes = np.bincount(block.person, minlength=group.size)
-    within = np.arange(block.person.size) - _starts(sizes)[block.person]
-    target = flat.entry_start[group][block.person] + within
-    flat.slot[target], flat.row[target], flat.column[target] = block.slot, block.row, block.column
-    flat.probability[target] = block.probability
-
-
-def _starts(sizes: NDArray[np.int64]) -> NDArray[np.int64]:
-    return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-
-
-def _empty(places_start: NDArray[np.int64], entry_start: NDArray[np.int64], slots: int) -> FlatChains:
-    people, entries = places_start.size - 1, int(entry_start[-1])
-    return FlatChains(
-        slots=np.full(people, slots, dtype=np.int32),
-        places_start=places_start,
-        places=np.empty(int(places_start[-1]), dtype=np.int32),
-        entry_start=entry_start,
-        slot=np.empty(entries, dtype=np.int32),
-        row=np.empty(entries, dtype=np.int32),
-        column=np.empty(entries, dtype=np.int32),
-        probability=np.empty(entries),
-        initial_start=np.zeros(people + 1, dtype=np.int64),
-        initial=np.empty(0),
-    )

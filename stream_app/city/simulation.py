@@ -12,7 +12,7 @@ from models.numerics.jit import jit
 from models.priors import ChainView, Population, PopulationArrays, chain_view
 from models.releases import Sensor, SensorRegistry
 from stream_app.city.city_habits import HABITS
-from stream_app.city.city_people import build_chains, draw_habits
+from stream_app.city.city_people import build_people, draw_habits
 from stream_app.city.places import CityMap, city_map, sensor_locations
 from stream_app.wire.messages import Activation, Reading
 
@@ -97,10 +97,7 @@ def build_city(options: CityOptions) -> City:
     random = np.random.default_rng((options.seed, 0))
     places = city_map()
     habits = draw_habits(options.people, random)
-    chains = build_chains(places, habits, options.slots, random)
-    number = random.permutation(options.people)  # so that an id reveals nothing about the habit
-    people = tuple(f"resident-{index:06d}" for index in number)
-    population = Population.from_flat(people, chains, places.names)
+    population = build_people(places, habits, options.slots, random)
     where = sensor_locations(places, _expected_crowd(population.arrays, len(places.names)), options.sensors)
     east_north = places.position_km.tolist()
     sensors = tuple(Sensor(places.names[at], (at,), places.kinds[at], tuple(east_north[at])) for at in where)

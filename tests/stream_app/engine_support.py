@@ -42,6 +42,13 @@ def population(people: int = 6) -> Population:
     return Population.pack(priors, NAMES)
 
 
+def no_prior(record: bytes) -> bytes:
+    """A person's record with a row that does not sum to one."""
+    fields = json.loads(record)
+    fields["transition"][0][0] += 0.4711
+    return json.dumps(fields).encode()
+
+
 def accountant(people: int = 6) -> ContinuousAccountant:
     """The real accountant of these people."""
     return ContinuousAccountant(population(people), HorizonSettings(horizon=4, mistakes=1))

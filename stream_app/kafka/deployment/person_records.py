@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.exceptions import PriorError, PriorFileError
-from models.prior_files import PersonRecord, chain_to_record
-from models.priors import FlatChains, Population, PopulationBuilder, join_chains
+from models.prior_files import add_record, chain_to_record
+from models.priors import Population, PopulationBuilder
 from stream_app.kafka.broker.kafka_exceptions import RecordError
 from stream_app.wire.messages import Person
 
@@ -22,7 +22,7 @@ class PersonEntry(NamedTuple):
 
     pseudonym: str
     effective_from: int
-    chains: FlatChains  # of this person alone
+    unchecked: PopulationBuilder  # of this person alone
     offset: int = -1
     assumed: str | None = None
 
@@ -74,10 +74,10 @@ def parse_person(key: bytes, value: bytes, deployment: str) -> PersonEntry:
         raise NoPersonError("the record's key must be the person's pseudonym")
     builder = PopulationBuilder()
     try:
-        PersonRecord(f"person {person.person}", person.record(), _no_names).add_to(builder)
+        add_record(builder, f"person {person.person}", person.record(), _no_names)
     except (PriorError, PriorFileError) as error:
         raise NoPersonError(_reason(error)) from error
-    return PersonEntry(person.person, person.effective_from, builder.flat(), assumed=person.assumed)
+    return PersonEntry(person.person, person.effective_from, builder, assumed=person.assumed)
 
 
 def people_of(entries: Iterable[PersonEntry], location_names: Sequence[str]) -> People:
@@ -95,10 +95,11 @@ def people_of(entries: Iterable[PersonEntry], location_names: Sequence[str]) -> 
 
 
 def _build(entries: Sequence[PersonEntry], location_names: Sequence[str]) -> People:
-    names = [entry.pseudonym for entry in entries]
-    chains = join_chains([entry.chains for entry in entries])
+    everybody = PopulationBuilder()
+    for entry in entries:
+        everybody.add_all(entry.unchecked)
     since = np.array([entry.effective_from for entry in entries], dtype=np.int64)
-    return People(Population.from_flat(names, chains, location_names), since)
+    return People(everybody.build(location_names), since)
 
 
 def _find_faults(entries: Sequence[PersonEntry], location_names: Sequence[str]) -> tuple[RefusedPerson, ...]:

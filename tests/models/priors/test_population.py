@@ -2,33 +2,35 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from models.exceptions import PriorError
-from models.priors import FlatChains, MovementPrior, Population, PopulationBuilder, Triplets
+from models.priors import Lists, MovementPrior, Moves, Population, PopulationBuilder, Triplets
 from tests.models.chains import equal, populations, priors
 
 
-def flat_ring(people: int, size: int, entries: int) -> FlatChains:
+def ring(people: int, size: int, entries: int) -> dict[str, Any]:
     """People who go round a ring, with further moves up to a number of entries."""
     inner = np.arange(entries)
     row, step = inner % size, 1 + inner // size
     probability = 1 / np.bincount(row)[row]
-    return FlatChains(
-        np.ones(people, dtype=np.int32),
-        np.arange(people + 1) * size,
-        np.tile(np.arange(size, dtype=np.int32), people),
-        np.arange(people + 1) * entries,
-        np.zeros(people * entries, dtype=np.int32),
-        np.tile(row, people).astype(np.int32),
-        np.tile((row + step) % size, people).astype(np.int32),
-        np.tile(probability, people),
-        np.zeros(people + 1, dtype=np.int64),
-        np.empty(0),
-    )
+    return {
+        "places": Lists(np.arange(people + 1) * size, np.tile(np.arange(size, dtype=np.int32), people)),
+        "moves": Moves(
+            np.arange(people + 1) * entries,
+            np.zeros(people * entries, dtype=np.int32),
+            np.tile(row, people).astype(np.int32),
+            np.tile((row + step) % size, people).astype(np.int32),
+            np.tile(probability, people),
+        ),
+        "slots": np.ones(people, dtype=np.int32),
+        "initial": Lists(np.zeros(people + 1, dtype=np.int64), np.empty(0)),
+    }
 
 
 @settings(max_examples=60, deadline=None)
@@ -51,8 +53,16 @@ def test_a_packed_person_is_the_prior_it_came_from(pair):
 
 @settings(max_examples=60, deadline=None)
 @given(populations())
-def test_triplets_and_partitions_give_the_same_population_back(population):
-    again = Population.from_flat(population.people, population.to_flat(), population.location_names)
+def test_moves_and_partitions_give_the_same_population_back(population):
+    arrays = population.arrays
+    again = Population.from_moves(
+        population.people,
+        Lists(arrays.places_start, arrays.places),
+        population.moves(),
+        slots=arrays.slots,
+        initial=Lists(arrays.initial_start, arrays.initial),
+        location_names=population.location_names,
+    )
     assert equal(population, again)
     assert equal(population, Population.concatenate(population.split(3)))
     assert equal(population, population.subset(range(len(population))))
@@ -70,15 +80,16 @@ def test_a_subset_keeps_the_order_asked_for():
 
 @pytest.mark.parametrize(("size", "entries", "limit"), [(10, 31, 700), (40, 113, 2300)])
 def test_a_person_without_a_cycle_stays_small(size, entries, limit):
-    population = Population.from_flat([str(i) for i in range(200)], flat_ring(200, size, entries))
+    population = Population.from_moves([str(i) for i in range(200)], **ring(200, size, entries))
     assert population.bytes_per_person <= limit
 
 
 def test_a_wrong_person_among_many_is_named_with_the_location():
-    flat = flat_ring(50, 4, 8)
-    flat.probability[8 * 17 + 2] = 0.25
+    given = ring(50, 4, 8)
+    given["moves"].probability[8 * 17 + 2] = 0.25
+    names = ["gate", "hall", "roof", "yard"]
     with pytest.raises(PriorError) as caught:
-        Population.from_flat([f"p{i}" for i in range(50)], flat, ["gate", "hall", "roof", "yard"])
+        Population.from_moves([f"p{i}" for i in range(50)], **given, location_names=names)
     assert str(caught.value) == (
         "transition row 2 (location 'roof') of person 'p17' must sum to 1, got 0.75; "
         "renormalise it, or drop the place"
@@ -103,7 +114,7 @@ def test_a_person_has_one_prior():
 
 def test_people_and_chains_must_be_as_many():
     with pytest.raises(PriorError, match="as many people as chains, got 2 and 3"):
-        Population.from_flat(["a", "b"], flat_ring(3, 2, 2))
+        Population.from_moves(["a", "b"], **ring(3, 2, 2))
 
 
 NEXT = {"places": [0, 1], "row": [0, 0, 1, 1], "column": [0, 1, 0, 1], "probability": [0.9, 0.1, 0.2, 0.8]}
@@ -149,27 +160,43 @@ def test_lists_that_do_not_fit_are_refused_before_they_reach_the_next_person(wro
 
 
 @pytest.mark.parametrize(
-    ("wrong", "words"),
+    ("part", "wrong", "words"),
     [
         (
+            "moves",
             {"column": np.zeros(5, np.int32)},
-            "'entry_start' .* must rise from 0 to 5 in 3 numbers, got 3 numbers",
+            "each person's 'column' must rise from 0 to 5 in 3 numbers",
         ),
-        ({"probability": np.ones(3)}, "'entry_start' .* must rise from 0 to 3"),
-        ({"entry_start": np.array([0, 5, 4])}, "'entry_start' .* must rise from 0 to 4"),
-        ({"entry_start": np.array([0, 4])}, "'entry_start' .* got 2 numbers from 0 to 4"),
-        ({"places_start": np.array([-2, 2, 4])}, "'places_start' .* must rise from 0"),
-        ({"initial_start": np.array([0, 0, 9])}, "'initial_start' .* must rise from 0 to 0"),
-        (
-            {"row": np.zeros(4)},
-            "'row' of flat chains must be a list of whole numbers, got 1 dimensions of float",
-        ),
-        ({"slots": np.array([1, -3])}, "person 'b' must have at least one slot, got -3"),
+        ("moves", {"probability": np.ones(3)}, "each person's 'probability' must rise from 0 to 3"),
+        ("moves", {"start": np.array([0, 5, 4])}, "each person's 'slot' must rise from 0 to 4"),
+        ("moves", {"start": np.array([0, 4])}, "'slot' .* got 2 numbers from 0 to 4"),
+        ("moves", {"start": np.array([0.0, 2.0, 4.0])}, "'slot' must rise"),
+        ("places", {"start": np.array([-2, 2, 4])}, "each person's 'places' must rise from 0"),
+        ("initial", {"start": np.array([0, 0, 9])}, "each person's 'initial' must rise from 0 to 0"),
+        ("moves", {"row": np.zeros(4)}, "'row' of many people must be a list of whole numbers, got 1 dim"),
+        ("moves", {"row": np.array([0, 1, 2**32, 1])}, "'row' of many people must lie in 0..2147483647"),
+        ("places", {"values": np.array([0, 1, 0, 2**40])}, "'places' of many people must lie in"),
     ],
 )
-def test_flat_chains_that_would_be_read_past_their_end_are_refused(wrong, words):
+def test_lists_that_would_be_read_past_their_end_are_refused(part, wrong, words):
+    given = ring(2, 2, 2)
+    given[part] = given[part]._replace(**wrong)
     with pytest.raises(PriorError, match=words):
-        Population.from_flat(["a", "b"], flat_ring(2, 2, 2)._replace(**wrong))
+        Population.from_moves(["a", "b"], **given)
+
+
+def test_everybody_has_a_slot():
+    given = ring(2, 2, 2) | {"slots": np.array([1, -3])}
+    with pytest.raises(PriorError, match="person 'b' must have at least one slot, got -3"):
+        Population.from_moves(["a", "b"], **given)
+
+
+def test_builders_are_joined_as_if_everybody_had_been_added_to_one():
+    one, other, both = PopulationBuilder(), PopulationBuilder(), PopulationBuilder()
+    for builder, person in ((one, "ann"), (other, "bob"), (both, "ann"), (both, "bob")):
+        _add(builder, person, NEXT)
+    one.add_all(other)
+    assert equal(one.build(), both.build())
 
 
 def test_populations_of_different_locations_are_not_joined():

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 
 from models.exceptions import PriorError, PriorFileError, TallyguardError
-from models.prior_files import PersonRecord, chain_to_record, load_population, save_population
+from models.prior_files import add_record, chain_to_record, load_population, save_population
 from models.priors import MovementPrior, Population, PopulationBuilder
 from tests.models.chains import equal, populations
 
@@ -129,7 +129,7 @@ def prior_from_record(record, locations=None, source="person record"):
     """One prior from an element of ``people``, e.g. a message; ``source`` is named in errors."""
     builder = PopulationBuilder()
     index = {name: position for position, name in enumerate(locations or ())}
-    PersonRecord(source, record, index.get).add_to(builder)
+    add_record(builder, source, record, index.get)
     return builder.build(locations).prior(0)
 
 

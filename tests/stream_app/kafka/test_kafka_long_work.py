@@ -13,7 +13,7 @@ from stream_app.kafka.account.partition_accounts import PartitionAccounts
 from stream_app.kafka.deployment.deployment import Deployment
 from stream_app.kafka.deployment.person_records import PersonEntry, parse_person, person_records
 from stream_app.setup.settings import Settings
-from tests.stream_app.engine_support import population
+from tests.stream_app.engine_support import no_prior, population
 
 
 @pytest.fixture
@@ -23,10 +23,13 @@ def deployment(tmp_path: Path) -> Deployment:
     return Deployment.of(Settings.model_validate(given))
 
 
-def entries(count: int) -> dict[str, PersonEntry]:
+def entries(count: int, wrong: str = "") -> dict[str, PersonEntry]:
+    """So many people, one of whom may have a record that is no prior."""
     names = [f"{number:032x}" for number in range(count)]
-    records = person_records(population(count), names, 0, "d")
-    return {name: parse_person(name.encode(), value, "d") for name, value in records}
+    records = dict(person_records(population(count), names, 0, "d"))
+    if wrong:
+        records[wrong] = no_prior(records[wrong])
+    return {name: parse_person(name.encode(), value, "d") for name, value in records.items()}
 
 
 def test_people_who_are_loaded_in_pieces_are_accounted_as_those_loaded_at_once(
@@ -42,8 +45,7 @@ def test_people_who_are_loaded_in_pieces_are_accounted_as_those_loaded_at_once(
         accounts, moved = PartitionAccounts(0, deployment), []
         for schedule in log:
             accounts.apply(schedule)
-        people = entries(7)
-        people["0" * 31 + "3"].chains.probability[:] = 0.5
+        people = entries(7, wrong="0" * 31 + "3")
         sign = lambda moved=moved: moved.append(1)  # noqa: E731
         newcomers = accounts.newcomers(people, sign)
         assert newcomers.next_step == 0

@@ -40,6 +40,7 @@ from tests.stream_app.engine_support import (
     activation,
     engine,
     messages_of_a_day,
+    no_prior,
     outputs_of,
     population,
     reading,
@@ -253,10 +254,10 @@ def test_people_come_out_of_their_records_bit_for_bit() -> None:
 
 def test_a_wrong_person_is_refused_by_name_and_the_others_stay() -> None:
     before = population(2)
-    records = person_records(before, ["a", "b"], 0, "d")
-    entries = [parse_person(name.encode(), value, "d") for name, value in records]
+    records = dict(person_records(before, ["a", "b"], 0, "d"))
+    records["a"] = no_prior(records["a"])
+    entries = [parse_person(name.encode(), value, "d") for name, value in records.items()]
     entries[0] = entries[0]._replace(offset=12)
-    entries[0].chains.probability[0] = 0.4711
     people = people_of(entries, before.location_names)
     assert people.population.people == ("b",)
     assert [(refused.pseudonym, refused.offset) for refused in people.refused] == [("a", 12)]
@@ -356,12 +357,12 @@ def test_whoever_is_deleted_leaves_a_book_also_when_another_record_is_refused(tm
     records = dict(person_records(population(2), ["a", "b"], 0, "d"))
     entries = {name: parse_person(name.encode(), value, "d") for name, value in records.items()}
     assert change(accounts, entries) == ()
-    wrong = entries["b"].chains._replace(probability=0.5 * entries["b"].chains.probability)
-    stranger = entries["a"]._replace(pseudonym="z", chains=wrong)
+    strangers = dict(person_records(population(1), ["z"], 0, "d"))
+    stranger = parse_person(b"z", no_prior(strangers["z"]), "d")
     refused = change(accounts, {"a": None, "z": stranger})
     assert [each.pseudonym for each in refused] == ["z"]
     assert accounts.pseudonyms == ("b",)
-    worse = entries["b"]._replace(chains=wrong)
+    worse = parse_person(b"b", no_prior(records["b"]), "d")
     assert [each.pseudonym for each in change(accounts, {"b": worse})] == ["b"]
     assert accounts.pseudonyms == ("b",)
 

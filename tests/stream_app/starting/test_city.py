@@ -32,14 +32,14 @@ def test_the_same_seed_gives_the_same_city_and_the_same_day(city: City) -> None:
 def test_people_only_make_moves_their_prior_allows(city: City) -> None:
     """Every hour of every true trace has positive probability under the person's own matrix."""
     steps = list(city.steps(50))
-    flat = city.population.to_flat()
+    moves = city.population.moves()
     for person in range(0, 400, 7):
-        entries = slice(flat.entry_start[person], flat.entry_start[person + 1])
+        entries = slice(moves.start[person], moves.start[person + 1])
         allowed = set(
             zip(
-                flat.slot[entries].tolist(),
-                flat.row[entries].tolist(),
-                flat.column[entries].tolist(),
+                moves.slot[entries].tolist(),
+                moves.row[entries].tolist(),
+                moves.column[entries].tolist(),
                 strict=True,
             )
         )
