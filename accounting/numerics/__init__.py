@@ -1,7 +1,7 @@
-"""Generic numerics: roots that err to the safe side, and confidence bounds on probabilities."""
+"""Generic numerics: roots that err to the safe side, and confidence bounds on probabilities and means."""
 
-from accounting.numerics.bernstein import upper_mean
+from accounting.numerics.betting import mean_interval, upper_mean
 from accounting.numerics.intervals import clopper_pearson
 from accounting.numerics.roots import bracket
 
-__all__ = ["bracket", "clopper_pearson", "upper_mean"]
+__all__ = ["bracket", "clopper_pearson", "mean_interval", "upper_mean"]

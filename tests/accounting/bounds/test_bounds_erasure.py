@@ -13,7 +13,6 @@ from accounting.audit import audit_exposure
 from accounting.bounds import Effort
 from accounting.bounds.noised.erasure_bound import RawBounds, erasure, likeliest_sets, sensor_steps
 from accounting.bounds.protocol import Question
-from accounting.numerics import upper_mean
 from models.mechanisms import Suppressed
 from tests.accounting.chains import random_case
 from tests.accounting.enumeration import all_paths, joint_law, optimum
@@ -101,12 +100,3 @@ def test_sets_not_enumerated_are_charged_at_the_raw_bound() -> None:
     assert few.bounds.erasure is not None
     assert few.bounds.moment is not None
     assert full.bounds.erasure <= few.bounds.erasure <= few.bounds.moment + 1e-12
-
-
-def test_sampled_mean_covers_the_truth_as_often_as_it_promises() -> None:
-    """2 000 repetitions of 50 draws of a skewed variable with mean 0.1; at most 10 % may fail."""
-    rng = np.random.default_rng(8)
-    fails = sum(upper_mean((rng.random(50) < 0.1).astype(float), 0.1) < 0.1 for _ in range(2000))
-    assert fails <= 200
-    assert upper_mean(np.full(100_000, 0.25), 0.05) < 0.2502
-    assert upper_mean(np.array([0.0]), 0.05) == 1.0
