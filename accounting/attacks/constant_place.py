@@ -7,7 +7,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from accounting.attacks.targets import AttackResult, RecordedResult, RecordedTarget, Target
-from accounting.exposure.guess_success_kernel import guess_success
+from accounting.exposure.prior_constants_kernel import promising_constants
 
 
 class Constant(NamedTuple):
@@ -34,18 +34,7 @@ class ConstantPlace:
 
 
 def best_constant(target: Target) -> Constant:
-    """The own place ``c`` with the largest ``Pr[d(X, (c, ..., c)) <= s]``.
-
-    Places are tried in falling order of expected visits ``v``: by Markov's inequality a place succeeds with
-    at most ``v / (T - s)``, so the search ends when that is no more than what was found.
-    """
-    exposure, mistakes = target.exposure, target.mistakes
-    visits = exposure.marginal.sum(axis=0)
-    best = Constant(int(visits.argmax()), 0.0)
-    for place in np.argsort(-visits, kind="stable"):
-        if visits[place] <= best.success * (exposure.steps - mistakes):
-            break
-        reached = guess_success(*target.chain, np.full(exposure.steps, place), mistakes)
-        if reached > best.success:
-            best = Constant(int(place), float(reached))
-    return best
+    """The own place ``c`` with the largest ``Pr[d(X, (c, ..., c)) <= s]``."""
+    marginal = target.exposure.marginal
+    place, success = promising_constants(*target.chain, marginal, target.mistakes, marginal.shape[1])
+    return Constant(int(place), float(success))

@@ -27,6 +27,7 @@ MAP_GUESS = 0
 MARGINAL_GUESS = 1
 CONSTANT_GUESS = 2
 
+_ROUNDED = 1e-9  # more than rounding can take from a sum over the steps
 _SMALLEST = 1e-300  # q is never below: ln q must stay finite, and a larger q is the safe side
 
 
@@ -117,14 +118,21 @@ def promising_constants(
     first_slot: int,
     marginal: NDArray[np.float64],
     mistakes: int,
+    most: int,
 ) -> tuple[int, float]:
-    """The best constant guess among the places expected to be visited most; its place and success."""
+    """The best constant guess among the ``most`` places visited most; its place and success.
+
+    By Markov's inequality a place expected to be visited ``v`` times succeeds with at most ``v / (T - s)``:
+    the search ends when that is less than what was found by more than rounding.
+    """
     steps = marginal.shape[0]
     visits = marginal.sum(axis=0)
     best = -1
     success = -1.0
-    for _ in range(min(CONSTANTS_WITHOUT_GAPS, start.size)):
+    for _ in range(min(most, start.size)):
         place = visits.argmax()
+        if visits[place] < (1.0 - _ROUNDED) * success * (steps - mistakes):
+            break
         visits[place] = -1.0
         reached = guess_success(chain, start, first_slot, np.full(steps, place), mistakes)
         if reached > success:
@@ -136,7 +144,10 @@ def promising_constants(
 def best_constant(
     gaps: NDArray[np.float64], marginal: NDArray[np.float64], mistakes: int, above: float
 ) -> int:
-    """The place whose constant guess is best, -1 if none can reach ``above``."""
+    """The place whose constant guess is best, -1 if none can reach ``above``.
+
+    Gap matrices at hand make each place far cheaper than the recursion of :func:`promising_constants`.
+    """
     steps = marginal.shape[0]
     visits = marginal.sum(axis=0)
     best = -1
@@ -183,7 +194,9 @@ def best_baseline(
             constant = np.full(steps, place)
             reached = guess_success(chain, start, first_slot, constant, mistakes)
     else:
-        place, reached = promising_constants(chain, start, first_slot, marginal, mistakes)
+        place, reached = promising_constants(
+            chain, start, first_slot, marginal, mistakes, CONSTANTS_WITHOUT_GAPS
+        )
     if place >= 0 and reached > success:
         guess, success, kind = np.full(steps, place), reached, CONSTANT_GUESS
     return Baseline(success, kind, guess)

@@ -40,7 +40,11 @@ def dense_matrix(chain: ChainView, slot: int) -> NDArray[np.float64]:
 
 @jit
 def product(left: NDArray[np.float64], right: NDArray[np.float64]) -> NDArray[np.float64]:
-    """``left @ right`` in a fixed order of additions: a BLAS library's bits depend on its threads."""
+    """``left @ right`` in a fixed order of additions: a BLAS library's bits depend on its threads.
+
+    Not the faster :func:`~accounting.hmm.propagation.full_product`, whose other order of additions would give
+    the risks of a running log other last digits.
+    """
     result = np.zeros((left.shape[0], right.shape[1]))
     for x in range(left.shape[0]):
         for via in range(left.shape[1]):
