@@ -27,7 +27,8 @@ from models.fitting import FitResult, fit_priors, read_checkins
 from models.mechanisms import Mechanism, parse
 from models.releases import Schedule, SensorRegistry, SensorRelease, StepSchedule
 from stream_app import embedded
-from stream_app.setup.settings import ReleaseSettings, Settings
+from stream_app.setup.release_settings import ReleaseSettings
+from stream_app.setup.settings import Settings
 from stream_app.watching.events import Observer, StepClosed
 from stream_app.wire.messages import Activation, Reading, RiskSummary
 

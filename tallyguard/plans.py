@@ -11,7 +11,8 @@ from accounting.ledgers import DpStatement, ReleaseLog, read_differential_privac
 from models.priors import Population
 from models.releases import Schedule
 from stream_app.analysis.planning import ReleasePlan, plan_schedule
-from stream_app.setup.settings import BUDGET, Settings
+from stream_app.setup.release_settings import BUDGET
+from stream_app.setup.settings import Settings
 from stream_app.setup.settings_sources import settings_error
 from stream_app.watching.prior_notes import basis_note
 from tallyguard.results import Table, said

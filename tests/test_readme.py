@@ -8,7 +8,7 @@ import re
 import pytest
 
 from experiments.readme import BEGIN, END, demo_summary, refreshed
-from stream_app.wire.messages import parse, parse_any
+from stream_app.wire.parsing import parse, parse_any
 from tests import ROOT
 
 README = (ROOT / "README.md").read_text()

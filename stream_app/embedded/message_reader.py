@@ -7,7 +7,8 @@ from typing import NamedTuple
 from stream_app.steps.window import Origin
 from stream_app.wire.csv_messages import LineParser, reading_parser
 from stream_app.wire.inputs import MAX_LINE_BYTES, Line, LineReader
-from stream_app.wire.messages import Activation, Reading, Reason, Rejected, parse, reject
+from stream_app.wire.messages import Activation, Reading, Reason, Rejected
+from stream_app.wire.parsing import parse, reject
 
 
 class Incoming(NamedTuple):

@@ -8,7 +8,8 @@ from models.prior_files import load_population
 from models.priors import Population
 from stream_app.exceptions import SettingsError
 from stream_app.setup.location_names import location_names
-from stream_app.setup.settings import BUDGET, Settings
+from stream_app.setup.release_settings import BUDGET
+from stream_app.setup.settings import Settings
 
 
 def population_of(settings: Settings, priors: Path | None) -> Population:

@@ -6,217 +6,21 @@ Every setting has an environment name, ``TALLYGUARD_`` and its own in capitals, 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import UTC, datetime
-from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    SecretStr,
-    field_validator,
-    model_validator,
-)
-from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+from pydantic import Field, SecretStr, field_validator, model_validator
+from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from accounting.settings import HORIZON, MISTAKES, HorizonSettings, RiskBudget
+from accounting.settings import HORIZON, MISTAKES, HorizonSettings
+from stream_app.setup.release_settings import ReleaseSettings
+from stream_app.setup.settings_section import NameList, NumberList, Section, take_secret
 
 ENVIRONMENT_PREFIX = "TALLYGUARD_"
-BUDGET = "budget"
-"""The release mechanism of a deployment whose mechanisms are decided step by step."""
-
-RawWish = Literal["allowed", "always", "never"]
 
 
-def _split(value: object) -> object:
-    """A comma-separated text, as the environment gives it, as a list."""
-    if not isinstance(value, str):
-        return value
-    return [part.strip() for part in value.strip("[] ").split(",") if part.strip()]
-
-
-def _mechanism_name(name: str | None) -> str | None:
-    """A mechanism there is; ``ValueError`` with the closest one otherwise."""
-    from models.mechanisms import MECHANISMS
-
-    known = (*MECHANISMS, BUDGET)
-    if name is None or name in known:
-        return name
-    close = get_close_matches(name, known, n=1)
-    hint = f"; did you mean {close[0]!r}?" if close else ""
-    raise ValueError(f"{name!r}, which is none of {', '.join(known)}{hint}")
-
-
-MechanismName = Annotated[str, AfterValidator(_mechanism_name)]
-NameList = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)]
-NumberList = Annotated[tuple[float, ...], NoDecode, BeforeValidator(_split)]
-
-
-class _Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-def _take_secret(section: BaseModel, name: str) -> None:
-    """Fill a secret from the file named beside it; ``ValueError`` for both or an unreadable file."""
-    path: Path | None = getattr(section, f"{name}_file")
-    if path is None:
-        return
-    if getattr(section, name) is not None:
-        raise ValueError(f"{name} must come from one place, got a file and a secret; drop one of the two")
-    try:
-        secret = path.read_text(encoding="utf-8").strip()
-    except (OSError, UnicodeDecodeError):
-        raise ValueError(f"{name}_file must be a readable text file, got {path}; check the path") from None
-    object.__setattr__(section, name, SecretStr(secret))
-
-
-class SensorPolicy(_Section):
-    """How one sensor's counts are released."""
-
-    mechanism: MechanismName | None = Field(
-        default=None,
-        description="how it is released: raw, gaussian, suppressed, ...; none = gaussian, or decided",
-    )
-    sigma: float | None = Field(
-        default=None, description="standard deviation of the gaussian mechanism, in people"
-    )
-    parameters: dict[str, float] = Field(
-        default_factory=dict, description="parameters of a mechanism that has no setting of its own for them"
-    )
-    sigmas: NumberList | None = Field(default=None, description="noises to choose from under a budget")
-    max_sigma: float | None = Field(default=None, gt=0, description="noise beyond which nothing is better")
-    raw: RawWish | None = Field(default=None, description="under a budget: allowed, always or never")
-    weight: float = Field(default=1.0, gt=0, description="importance under a budget, beside other sensors")
-
-
-class BudgetSettings(_Section):
-    """A risk budget, for `release.mechanism = "budget"`."""
-
-    share: float = Field(default=0.0, ge=0, le=1, description="share of people who may be over the limit")
-    risk: float | None = Field(
-        default=None,
-        gt=0,
-        le=1,
-        description="limit of the ceiling: chance of being traced through the horizon",
-    )
-    added: float | None = Field(
-        default=None, ge=0, le=1, description="limit of added risk: how much releases may raise that chance"
-    )
-    habits: Literal["count", "apart"] = Field(
-        default="count",
-        description="people over the limit by habit alone: count, or apart = only if releases add to it",
-    )
-    hindsight: bool = Field(
-        default=False, description="also limit the risk of past steps, given everything released since"
-    )
-    reserve: float = Field(
-        default=0.5, gt=0, lt=1, description="with hindsight: share of each limit kept for later releases"
-    )
-    sigmas: NumberList = Field(
-        default=(0.5, 1.0, 2.0, 4.0, 8.0),
-        description="noises to choose from, in people, beside raw and nothing",
-    )
-    max_sigma: float | None = Field(
-        default=None,
-        gt=0,
-        description="noise beyond which nothing is better; none = the largest of the sigmas",
-    )
-    raw: RawWish = Field(default="allowed", description="may counts be raw: allowed, always or never")
-    look_ahead: int = Field(
-        default=0,
-        ge=0,
-        le=10_000,
-        description="announced steps to save some of the budget for; 0 = first come, first served",
-    )
-    most_sensors: int | None = Field(
-        default=None, ge=1, description="release at most this many sensors in a step; none = all"
-    )
-    exact_up_to: int = Field(
-        default=64,
-        ge=1,
-        le=4096,
-        description="try every way to release a step if there are at most this many",
-    )
-    rounds: int = Field(default=6, ge=1, le=100, description="rounds of improvement if there are more")
-    dear: int = Field(
-        default=500,
-        ge=0,
-        description="evaluations of the slower, tighter bound in a step, where the accounts use it",
-    )
-
-    @property
-    def limit(self) -> RiskBudget | None:
-        """The limit that is set; None where neither risk nor added risk is limited."""
-        if self.risk is None and self.added is None:
-            return None
-        return RiskBudget(
-            share=self.share,
-            risk=self.risk,
-            added=self.added,
-            habits_apart=self.habits == "apart",
-            in_hindsight=self.hindsight,
-            reserve=self.reserve,
-        )
-
-
-class ReleaseSettings(_Section):
-    """How counts are released where a schedule file does not say it."""
-
-    mechanism: MechanismName = Field(
-        default="gaussian",
-        description="raw, gaussian, suppressed, tiered, correlated, ...; budget = as release.budget decides",
-    )
-    sigma: float | None = Field(
-        default=None, description="standard deviation of the gaussian mechanism, in people; 1 if not given"
-    )
-    parameters: dict[str, float] = Field(
-        default_factory=dict, description="parameters of a mechanism that has no setting of its own for them"
-    )
-    tiers: dict[str, float] = Field(
-        default_factory=dict,
-        description="epsilon of each tier of recipients, for tiered releases; one output file each",
-    )
-    recipients: Path | None = Field(
-        default=None,
-        description="file of recipients (TOML): how near each is to the owner decides its tier",
-    )
-    new_tiers_from: int = Field(
-        default=0,
-        ge=0,
-        description="first step whose values a tier added later receives",
-    )
-    covariance: Path | None = Field(
-        default=None,
-        description="covariance of correlated releases (.npy), one row a step of the noise window",
-    )
-    clamp_negative: bool = Field(default=False, description="publish 0 where noise made a count negative")
-    budget: BudgetSettings = Field(default=BudgetSettings(), description="risk budget")
-    sensors: dict[str, SensorPolicy] = Field(
-        default_factory=dict,
-        description="exceptions by sensor name: mechanism and sigma; under a budget also "
-        "sigmas, max_sigma, raw and weight",
-    )
-
-    @model_validator(mode="after")
-    def _tiers_in_order(self) -> ReleaseSettings:
-        """Tiers in the mechanism's order, however they are written: least informed first."""
-        if self.recipients is not None:
-            from stream_app.setup.recipients import load_recipients
-
-            tiers = dict(load_recipients(self.recipients).tiers)
-            if self.tiers not in ({}, tiers):
-                raise ValueError("tiers come from release.recipients; give one of the two")
-            object.__setattr__(self, "tiers", tiers)
-        object.__setattr__(self, "tiers", dict(sorted(self.tiers.items(), key=lambda tier: tier[1])))
-        return self
-
-
-class KafkaSettings(_Section):
+class KafkaSettings(Section):
     """Where the broker is and how to speak to it."""
 
     servers: NameList = Field(default=(), description="bootstrap servers, host:port")
@@ -257,7 +61,7 @@ class KafkaSettings(_Section):
 
     @model_validator(mode="after")
     def _has_credentials(self) -> KafkaSettings:
-        _take_secret(self, "password")
+        take_secret(self, "password")
         if self.security.startswith("SASL") and (self.username is None or self.password is None):
             raise ValueError(f"kafka.security {self.security} needs kafka.username and kafka.password")
         return self
@@ -266,7 +70,7 @@ class KafkaSettings(_Section):
 LogLevel = Literal["debug", "info", "warning", "error", "critical"]
 
 
-class LogSettings(_Section):
+class LogSettings(Section):
     """What is said on stderr."""
 
     level: LogLevel = Field(
@@ -405,7 +209,7 @@ class Settings(BaseSettings):
 
     @model_validator(mode="after")
     def _token_of_file(self) -> Settings:
-        _take_secret(self, "page_token")
+        take_secret(self, "page_token")
         if self.page_token is not None and len(self.page_token.get_secret_value()) < 16:
             raise ValueError("page_token must have at least 16 characters")
         return self
@@ -435,20 +239,3 @@ class Settings(BaseSettings):
     def masked(self) -> dict[str, Any]:
         """All settings as JSON values with secrets masked: what may be shown."""
         return self.model_dump(mode="json")
-
-
-def mechanism_of(policy: ReleaseSettings | SensorPolicy, release: ReleaseSettings) -> str:
-    """The mechanism's name; a sensor that does not say it is decided under a budget where there is one."""
-    if policy.mechanism is not None:
-        return policy.mechanism
-    return BUDGET if release.mechanism == BUDGET and policy.sigma is None else "gaussian"
-
-
-def policy_parameters(
-    policy: ReleaseSettings | SensorPolicy, release: ReleaseSettings
-) -> tuple[str, Mapping[str, float]]:
-    """Mechanism name and parameters of a policy; sigma is 1 where a gaussian does not say."""
-    name, sigma = mechanism_of(policy, release), policy.sigma
-    if sigma is None and name == "gaussian":
-        sigma = policy.parameters.get("sigma", 1.0)
-    return name, policy.parameters if sigma is None else {**policy.parameters, "sigma": sigma}

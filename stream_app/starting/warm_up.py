@@ -24,7 +24,8 @@ from models.prior_files import load_population
 from models.priors import ChainView, Population
 from models.releases import Schedule
 from stream_app.analysis.planning import plan_releases
-from stream_app.setup.settings import BUDGET, BudgetSettings, ReleaseSettings, Settings
+from stream_app.setup.release_settings import BUDGET, BudgetSettings, ReleaseSettings
+from stream_app.setup.settings import Settings
 from stream_app.starting.demo import DemoOptions, run_demo
 from stream_app.starting.demo.scenario import Scenario
 

@@ -14,7 +14,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from accounting.decisions import BudgetReason
 from accounting.settings import RiskBudget
-from stream_app.setup.settings import ReleaseSettings
+from stream_app.setup.release_settings import ReleaseSettings
 from stream_app.watching.people import PeopleView, Standing
 from stream_app.wire.messages import DecisionReason
 

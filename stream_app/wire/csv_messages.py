@@ -10,7 +10,8 @@ from pathlib import Path
 from models.exceptions import ScheduleError, SensorError
 from models.releases import SensorRegistry
 from stream_app.exceptions import InputError
-from stream_app.wire.messages import Activation, Reading, Reason, Rejected, parse_fields, reject
+from stream_app.wire.messages import Activation, Reading, Reason, Rejected
+from stream_app.wire.parsing import parse_fields, reject
 
 LineParser = Callable[[bytes, str], "Activation | Reading | Rejected"]
 

@@ -30,7 +30,8 @@ from stream_app.watching.web.people_board import PeopleBoard
 from stream_app.watching.web.status import StatusBoard
 from stream_app.wire.csv_messages import load_activations, reading_parser
 from stream_app.wire.inputs import LineReader
-from stream_app.wire.messages import Reading, Rejected, parse, parse_any
+from stream_app.wire.messages import Reading, Rejected
+from stream_app.wire.parsing import parse, parse_any
 from tests.fuzzing.check import COUNT, PERSON, TOKEN, Target, door
 from tests.fuzzing.columns import COLUMNS
 from tests.fuzzing.sockets import SOCKET

@@ -14,8 +14,8 @@ from accounting.settings import HorizonSettings, RiskBudget
 from models.mechanisms import NO_DESIGNS, Designs, Mechanism, parse
 from models.releases import Sensor, SensorRelease
 from stream_app.exceptions import OutputError
+from stream_app.setup.release_settings import BudgetSettings
 from stream_app.setup.run_folder.run_settings import load_account, load_run
-from stream_app.setup.settings import BudgetSettings
 from stream_app.watching.prior_notes import basis_note
 from stream_app.watching.wording import step_in_words
 from stream_app.wire.messages import DecisionReason, RiskSummary, StepDecision, WorstMoment

@@ -10,7 +10,7 @@ from stream_app.analysis.report.html import Rows, paragraph, table
 from stream_app.analysis.report.run_log import RunLog
 from stream_app.analysis.report.texts import CHOOSING_A_RULE
 from stream_app.analysis.report.verdict import Answer, PeopleOver, Verdict, verdict_on
-from stream_app.setup.settings import BUDGET
+from stream_app.setup.release_settings import BUDGET
 from stream_app.watching.wording import in_a_hundred, in_points
 
 

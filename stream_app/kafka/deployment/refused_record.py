@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from stream_app.wire.messages import Reason, Rejected, reject
+from stream_app.wire.messages import Reason, Rejected
+from stream_app.wire.parsing import reject
 
 _PSEUDONYM = re.compile(rb"[0-9a-f]{32}")
 

@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 from stream_app.kafka.broker.clients import records
 from stream_app.kafka.broker.topics import Topics
 from stream_app.kafka.deployment.records import DEAD_LETTER
-from stream_app.wire.messages import MAX_PAYLOAD_CHARS, Rejected
+from stream_app.wire.messages import Rejected
+from stream_app.wire.parsing import MAX_PAYLOAD_CHARS
 
 
 class DeadLetter(NamedTuple):

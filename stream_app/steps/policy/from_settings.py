@@ -10,7 +10,7 @@ from models.exceptions import MechanismError
 from models.mechanisms import NO_DESIGNS, Correlated, CorrelatedSteps, Designs, Gaussian, Tiered
 from models.releases import SensorRegistry
 from stream_app.exceptions import SettingsError
-from stream_app.setup.settings import (
+from stream_app.setup.release_settings import (
     BUDGET,
     BudgetSettings,
     ReleaseSettings,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from accounting.decisions import SensorChoice
 from models.mechanisms import Gaussian, Mechanism, Raw
 from models.releases import Sensor
-from stream_app.setup.settings import RawWish
+from stream_app.setup.release_settings import RawWish
 from stream_app.steps.policy.fixed import StepMechanism, at_step
 
 _CONTRADICTION = 1e6

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from models.mechanisms import MECHANISMS
-from stream_app.setup.settings import ReleaseSettings
+from stream_app.setup.release_settings import ReleaseSettings
 from tests.stream_app.cli.test_cli import TWO_PEOPLE, Tallyguard, tallyguard
 
 __all__ = ["tallyguard"]

@@ -17,7 +17,7 @@ from stream_app.exceptions import OutputError
 from stream_app.starting.demo import DemoOptions, DemoReport, run_demo
 from stream_app.starting.demo.run_demo import pace
 from stream_app.watching.events import Observer, StepClosed
-from stream_app.wire.messages import parse_any
+from stream_app.wire.parsing import parse_any
 
 
 class Visitor(Observer):

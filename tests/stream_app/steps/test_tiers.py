@@ -15,7 +15,7 @@ from models.keys import NoiseKey
 from models.mechanisms import MECHANISMS, Correlated, Tiered
 from models.releases import SensorRelease, StepSchedule, TierValues
 from stream_app.exceptions import SettingsError
-from stream_app.setup.settings import ReleaseSettings
+from stream_app.setup.release_settings import ReleaseSettings
 from stream_app.steps.policy import policy_from
 from stream_app.steps.publisher import KeyedPublisher
 from stream_app.steps.tier_views import public_release, release_for_tier, tier_names

@@ -20,7 +20,8 @@ from stream_app.starting.counts import CountsQuestions, read_counts
 from stream_app.starting.counts.sensor_places import sensor_places
 from stream_app.starting.counts.step_counts import NOT_COUNTED
 from stream_app.wire.csv_messages import load_activations, reading_parser
-from stream_app.wire.messages import Activation, Reading, StepRelease, parse
+from stream_app.wire.messages import Activation, Reading, StepRelease
+from stream_app.wire.parsing import parse
 from tests import ROOT
 
 PAGE = ROOT / "docs" / "reference" / "file-formats.md"

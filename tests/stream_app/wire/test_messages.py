@@ -10,16 +10,14 @@ from hypothesis import strategies as st
 
 from stream_app.wire.messages import (
     MAX_COUNT,
-    MAX_PAYLOAD_CHARS,
     Activation,
     Reading,
     Reason,
     Rejected,
     SensorValue,
     StepRelease,
-    parse,
-    parse_any,
 )
+from stream_app.wire.parsing import MAX_PAYLOAD_CHARS, parse, parse_any
 
 READING = {"v": 1, "type": "reading", "step": 12, "sensor": "s3", "count": 41}
 ACTIVATION = {"v": 1, "type": "activation", "step": 12, "sensors": ["s3", "s17"]}

@@ -1,0 +1,191 @@
+"""Settings of the release policy: how counts are released, and under which risk budget."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, Field, model_validator
+
+from accounting.settings import RiskBudget
+from stream_app.setup.settings_section import NumberList, Section
+
+BUDGET = "budget"
+"""The release mechanism of a deployment whose mechanisms are decided step by step."""
+
+RawWish = Literal["allowed", "always", "never"]
+
+
+def _mechanism_name(name: str | None) -> str | None:
+    """A mechanism there is; ``ValueError`` with the closest one otherwise."""
+    from models.mechanisms import MECHANISMS
+
+    known = (*MECHANISMS, BUDGET)
+    if name is None or name in known:
+        return name
+    close = get_close_matches(name, known, n=1)
+    hint = f"; did you mean {close[0]!r}?" if close else ""
+    raise ValueError(f"{name!r}, which is none of {', '.join(known)}{hint}")
+
+
+MechanismName = Annotated[str, AfterValidator(_mechanism_name)]
+
+
+class SensorPolicy(Section):
+    """How one sensor's counts are released."""
+
+    mechanism: MechanismName | None = Field(
+        default=None,
+        description="how it is released: raw, gaussian, suppressed, ...; none = gaussian, or decided",
+    )
+    sigma: float | None = Field(
+        default=None, description="standard deviation of the gaussian mechanism, in people"
+    )
+    parameters: dict[str, float] = Field(
+        default_factory=dict, description="parameters of a mechanism that has no setting of its own for them"
+    )
+    sigmas: NumberList | None = Field(default=None, description="noises to choose from under a budget")
+    max_sigma: float | None = Field(default=None, gt=0, description="noise beyond which nothing is better")
+    raw: RawWish | None = Field(default=None, description="under a budget: allowed, always or never")
+    weight: float = Field(default=1.0, gt=0, description="importance under a budget, beside other sensors")
+
+
+class BudgetSettings(Section):
+    """A risk budget, for `release.mechanism = "budget"`."""
+
+    share: float = Field(default=0.0, ge=0, le=1, description="share of people who may be over the limit")
+    risk: float | None = Field(
+        default=None,
+        gt=0,
+        le=1,
+        description="limit of the ceiling: chance of being traced through the horizon",
+    )
+    added: float | None = Field(
+        default=None, ge=0, le=1, description="limit of added risk: how much releases may raise that chance"
+    )
+    habits: Literal["count", "apart"] = Field(
+        default="count",
+        description="people over the limit by habit alone: count, or apart = only if releases add to it",
+    )
+    hindsight: bool = Field(
+        default=False, description="also limit the risk of past steps, given everything released since"
+    )
+    reserve: float = Field(
+        default=0.5, gt=0, lt=1, description="with hindsight: share of each limit kept for later releases"
+    )
+    sigmas: NumberList = Field(
+        default=(0.5, 1.0, 2.0, 4.0, 8.0),
+        description="noises to choose from, in people, beside raw and nothing",
+    )
+    max_sigma: float | None = Field(
+        default=None,
+        gt=0,
+        description="noise beyond which nothing is better; none = the largest of the sigmas",
+    )
+    raw: RawWish = Field(default="allowed", description="may counts be raw: allowed, always or never")
+    look_ahead: int = Field(
+        default=0,
+        ge=0,
+        le=10_000,
+        description="announced steps to save some of the budget for; 0 = first come, first served",
+    )
+    most_sensors: int | None = Field(
+        default=None, ge=1, description="release at most this many sensors in a step; none = all"
+    )
+    exact_up_to: int = Field(
+        default=64,
+        ge=1,
+        le=4096,
+        description="try every way to release a step if there are at most this many",
+    )
+    rounds: int = Field(default=6, ge=1, le=100, description="rounds of improvement if there are more")
+    dear: int = Field(
+        default=500,
+        ge=0,
+        description="evaluations of the slower, tighter bound in a step, where the accounts use it",
+    )
+
+    @property
+    def limit(self) -> RiskBudget | None:
+        """The limit that is set; None where neither risk nor added risk is limited."""
+        if self.risk is None and self.added is None:
+            return None
+        return RiskBudget(
+            share=self.share,
+            risk=self.risk,
+            added=self.added,
+            habits_apart=self.habits == "apart",
+            in_hindsight=self.hindsight,
+            reserve=self.reserve,
+        )
+
+
+class ReleaseSettings(Section):
+    """How counts are released where a schedule file does not say it."""
+
+    mechanism: MechanismName = Field(
+        default="gaussian",
+        description="raw, gaussian, suppressed, tiered, correlated, ...; budget = as release.budget decides",
+    )
+    sigma: float | None = Field(
+        default=None, description="standard deviation of the gaussian mechanism, in people; 1 if not given"
+    )
+    parameters: dict[str, float] = Field(
+        default_factory=dict, description="parameters of a mechanism that has no setting of its own for them"
+    )
+    tiers: dict[str, float] = Field(
+        default_factory=dict,
+        description="epsilon of each tier of recipients, for tiered releases; one output file each",
+    )
+    recipients: Path | None = Field(
+        default=None,
+        description="file of recipients (TOML): how near each is to the owner decides its tier",
+    )
+    new_tiers_from: int = Field(
+        default=0,
+        ge=0,
+        description="first step whose values a tier added later receives",
+    )
+    covariance: Path | None = Field(
+        default=None,
+        description="covariance of correlated releases (.npy), one row a step of the noise window",
+    )
+    clamp_negative: bool = Field(default=False, description="publish 0 where noise made a count negative")
+    budget: BudgetSettings = Field(default=BudgetSettings(), description="risk budget")
+    sensors: dict[str, SensorPolicy] = Field(
+        default_factory=dict,
+        description="exceptions by sensor name: mechanism and sigma; under a budget also "
+        "sigmas, max_sigma, raw and weight",
+    )
+
+    @model_validator(mode="after")
+    def _tiers_in_order(self) -> ReleaseSettings:
+        """Tiers in the mechanism's order, however they are written: least informed first."""
+        if self.recipients is not None:
+            from stream_app.setup.recipients import load_recipients
+
+            tiers = dict(load_recipients(self.recipients).tiers)
+            if self.tiers not in ({}, tiers):
+                raise ValueError("tiers come from release.recipients; give one of the two")
+            object.__setattr__(self, "tiers", tiers)
+        object.__setattr__(self, "tiers", dict(sorted(self.tiers.items(), key=lambda tier: tier[1])))
+        return self
+
+
+def mechanism_of(policy: ReleaseSettings | SensorPolicy, release: ReleaseSettings) -> str:
+    """The mechanism's name; a sensor that does not say it is decided under a budget where there is one."""
+    if policy.mechanism is not None:
+        return policy.mechanism
+    return BUDGET if release.mechanism == BUDGET and policy.sigma is None else "gaussian"
+
+
+def policy_parameters(
+    policy: ReleaseSettings | SensorPolicy, release: ReleaseSettings
+) -> tuple[str, Mapping[str, float]]:
+    """Mechanism name and parameters of a policy; sigma is 1 where a gaussian does not say."""
+    name, sigma = mechanism_of(policy, release), policy.sigma
+    if sigma is None and name == "gaussian":
+        sigma = policy.parameters.get("sigma", 1.0)
+    return name, policy.parameters if sigma is None else {**policy.parameters, "sigma": sigma}

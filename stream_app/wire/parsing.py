@@ -1,0 +1,112 @@
+"""Messages from lines: whatever is no message becomes a dead letter with a reason and a hint.
+
+:func:`parse` never raises; the reason is one of a fixed list (:class:`~stream_app.wire.messages.Reason`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from pydantic import Field, TypeAdapter, ValidationError
+
+from models.exceptions import MOST_CHARACTERS, shortened
+from stream_app.wire.messages import (
+    MAX_COUNT,
+    Activation,
+    Person,
+    PersonRisk,
+    Reading,
+    Reason,
+    Rejected,
+    RiskSummary,
+    StepDecision,
+    StepRelease,
+)
+
+MAX_PAYLOAD_CHARS = 4096
+"""Dead letters keep this much of a payload."""
+
+InputMessage = Annotated[Activation | Reading, Field(discriminator="type")]
+Message = Annotated[
+    Activation | Reading | StepRelease | StepDecision | Person | PersonRisk | RiskSummary | Rejected,
+    Field(discriminator="type"),
+]
+
+_INPUT: TypeAdapter[Activation | Reading] = TypeAdapter(InputMessage)
+_ANY: TypeAdapter[Any] = TypeAdapter(Message)
+
+
+def parse(line: bytes, source: str) -> Activation | Reading | Rejected:
+    """The activation or reading in a line; a dead letter naming ``source`` when it is neither."""
+    try:
+        return _INPUT.validate_json(line)
+    except ValidationError as error:
+        reason, hint = explain(error, "activation or reading")
+        return reject(source, line, reason, hint)
+
+
+def parse_fields(fields: Mapping[str, object], line: bytes, source: str) -> Activation | Reading | Rejected:
+    """The message with these fields, read from ``line`` in another form than JSON."""
+    try:
+        return _INPUT.validate_python(fields)
+    except ValidationError as error:
+        reason, hint = explain(error, "activation or reading")
+        return reject(source, line, reason, hint)
+
+
+def parse_any(line: bytes) -> Any:
+    """Any message of the contract, e.g. from an output file; raises pydantic's ``ValidationError``."""
+    return _ANY.validate_json(line)
+
+
+def reject(source: str, payload: bytes, reason: Reason, hint: str) -> Rejected:
+    """A dead letter; bytes that are not UTF-8 are kept as escapes."""
+    hint = shortened(hint, MOST_CHARACTERS)  # it may name a field that somebody sent
+    text = payload.decode("utf-8", errors="backslashreplace")
+    if len(text) > MAX_PAYLOAD_CHARS:
+        text = text[:MAX_PAYLOAD_CHARS]
+        hint = f"{hint} (payload cut to {MAX_PAYLOAD_CHARS} of {len(payload)} bytes)"
+    return Rejected(source=source, payload=text, reason=reason, hint=hint)
+
+
+_FIELD_NAME = re.compile(r"[A-Za-z_]{1,40}")
+
+
+def _field_name(part: int | str) -> str:
+    """A field as a hint names it; what may be a count or an id that slipped into a name is left out."""
+    return str(part) if isinstance(part, int) or _FIELD_NAME.fullmatch(part) else "..."
+
+
+_TAGS = ("activation", "reading")  # how pydantic names the branch of a union
+_BY_ERROR_TYPE = {
+    "json_invalid": (Reason.NOT_JSON, "write one JSON object per line"),
+    "union_tag_not_found": (Reason.MISSING_FIELD, 'add "type"'),
+    "extra_forbidden": (Reason.UNKNOWN_FIELD, "remove the field"),
+    "missing": (Reason.MISSING_FIELD, "add the field"),
+}
+_BY_COUNT_ERROR = {
+    "greater_than_equal": (Reason.NEGATIVE_COUNT, "a count is 0 or more"),
+    "less_than_equal": (Reason.COUNT_TOO_LARGE, f"a count is at most {MAX_COUNT}"),
+    "int_parsing_size": (Reason.COUNT_TOO_LARGE, f"a count is at most {MAX_COUNT}"),
+    "int_type": (Reason.COUNT_NOT_INTEGER, "write the count as an integer without quotes or decimals"),
+    "int_from_float": (Reason.COUNT_NOT_INTEGER, "write the count as an integer without quotes or decimals"),
+}
+
+
+def explain(error: ValidationError, expected: str, *, quotes: bool = True) -> tuple[Reason, str]:
+    """Reason and hint for the first thing that is wrong with a message; ``quotes`` its names of fields."""
+    first = error.errors(include_url=False, include_input=False)[0]
+    kind = first["type"]
+    field = ".".join(_field_name(part) for part in first["loc"] if part not in _TAGS)
+    where = f"field {field!r}: {first['msg']}" if field and quotes else first["msg"]
+    if kind == "union_tag_invalid" or (kind == "literal_error" and field == "type"):
+        return Reason.UNKNOWN_TYPE, f"type must be {expected}"
+    if field == "v" and kind != "missing":
+        return Reason.UNKNOWN_VERSION, 'this release reads "v": 1'
+    if field == "count" and kind in _BY_COUNT_ERROR:
+        reason, remedy = _BY_COUNT_ERROR[kind]
+    else:
+        reason, remedy = _BY_ERROR_TYPE.get(kind, (Reason.INVALID_FIELD, "correct the value"))
+    return reason, f"{where}; {remedy}"
