@@ -73,8 +73,8 @@ class Table(ABC):
 
 
 def in_100(chance: float) -> str:
-    """A chance as people read it."""
-    return f"{100.0 * chance:.1f}"
+    """A chance as people read it; what is rounded to nothing has no sign."""
+    return f"{100.0 * chance:z.1f}"
 
 
 def said(note: str | None) -> str:

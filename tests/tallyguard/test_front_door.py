@@ -15,6 +15,7 @@ from accounting.audit import AttackSettings
 from accounting.audit.audit import audit_person
 from models.releases import SensorRelease, StepSchedule
 from stream_app.setup.own_version import own_version
+from tallyguard.results import in_100
 
 SCHEDULE = tg.Schedule.raw([[1], [], [1]])
 
@@ -158,3 +159,8 @@ def test_an_audit_draws_guess_attack_and_ceiling(people: tg.Population) -> None:
     axes = tg.audit(people, SCHEDULE, mistakes=0).plot()
     assert [each.get_text() for each in axes.get_legend().get_texts()] == ["guess", "best attack", "ceiling"]
     assert {each.get_text() for each in axes.get_yticklabels()} == {"ada", "bob"}
+
+
+def test_what_is_rounded_to_nothing_has_no_sign():
+    """A release whose absence hardly changes a ceiling, one way or the other."""
+    assert [in_100(change) for change in (-1e-9, 1e-9, -0.0, -0.012)] == ["0.0", "0.0", "0.0", "-1.2"]

@@ -130,6 +130,15 @@ def test_the_page_says_chances_as_the_terminal_and_the_report_do(watched: Watche
     assert said == [in_a_hundred(p) for p in chances]
 
 
+def test_a_change_that_is_rounded_to_nothing_has_no_sign(watched: WatchedPage) -> None:
+    """Without a release that shows next to nothing, the ceiling does not change by minus zero."""
+    said = [
+        watched.page.evaluate(f"import('/words.js').then(words => words.changeInAHundred({change}))")
+        for change in (-0.031, 0.004, -1e-9, 1e-9, 0.0, -0.0)
+    ]
+    assert said == ["−3.1 in 100", "+0.4 in 100", *["under 0.1 in 100"] * 2, *["0 in 100"] * 2]
+
+
 @pytest.mark.parametrize("path", ["people.json?threshold=0.5", "why.json?person=somebody"])
 @pytest.mark.parametrize("token", ["", "Bearer wrong", f"Bearer {TOKEN[:-1]}"])
 def test_nobody_sees_people_without_the_token(engine: LiveEngine, path: str, token: str) -> None:

@@ -1,6 +1,6 @@
 // Single people, behind the access token. The token stays in this page's memory and is sent to this engine only.
 
-import { bits, element, inAHundred, number, stepName, table } from "./words.js";
+import { bits, changeInAHundred, element, inAHundred, number, stepName, table } from "./words.js";
 
 const by = (id) => document.getElementById(id);
 let token = "";
@@ -84,7 +84,7 @@ function reason(found, row) {
   const rows = found.shares.map((share) => [
     share.sensor, stepName(share.step, about), share.mechanism, bits(share.information_bits),
     `${Math.round((100 * share.information_bits) / all)} %`,
-    `${share.certified_drop < 0 ? "+" : "−"}${Math.abs(100 * share.certified_drop).toFixed(1)} in 100`,
+    changeInAHundred(-share.certified_drop),
   ]);
   const head = ["Sensor", "Step", "Mechanism", "Revealed", "Share", "Without it, the ceiling changes by"];
   const nothing = "No release of these steps concerns this person.";

@@ -11,6 +11,13 @@ export function inAHundred(probability) {
   return `${(100 - missing).toFixed(-Math.floor(Math.log10(missing)))} in 100`;
 }
 
+// How a chance changes: "−3.1 in 100"; what is rounded to nothing has no sign.
+export function changeInAHundred(difference) {
+  const part = (100 * Math.abs(difference)).toFixed(1);
+  if (part === "0.0") return difference === 0 ? "0 in 100" : "under 0.1 in 100";
+  return `${difference < 0 ? "−" : "+"}${part} in 100`;
+}
+
 export function number(value) {
   return value.toLocaleString("en");
 }
