@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests import ROOT
 from tests.kafka.broker import Broker, broker
+from tests.kafka.support import Process
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -21,10 +19,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def compiled_kernels() -> None:
-    """Compile once what the workers need: several that do so at the same time would take minutes."""
-    command = [sys.executable, "-m", "stream_app.kafka.process.worker_warm_up"]
-    subprocess.run(command, cwd=ROOT, check=True, timeout=1200)
+def prepared_workers() -> None:
+    """Workers are copies of one process: importing and compiling in each would take most of the time."""
+    Process.copied = True
 
 
 @pytest.fixture(scope="session")

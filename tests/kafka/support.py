@@ -26,6 +26,7 @@ from stream_app.kafka.tools.producing import Pace, produce
 from stream_app.setup.settings import Settings
 from stream_app.setup.settings_sources import load_settings
 from tests import ROOT
+from tests.copies import Copy
 from tests.kafka.faults import dying
 from tests.watching.services import wait_until
 
@@ -48,6 +49,10 @@ class Process:
         threads = {"OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1"}
         environment = {**os.environ, **SECRETS, **threads, **environment}
         environment["PYTHONPATH"] = str(ROOT)
+        self._process: subprocess.Popen[bytes] | Copy
+        if self.copied and "LD_PRELOAD" not in environment:
+            self._process = Copy(code, arguments, environment, log)
+            return
         command = [sys.executable, "-c", code, *arguments]
         with log.open("ab") as output:
             self._process = subprocess.Popen(
