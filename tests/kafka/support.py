@@ -221,28 +221,22 @@ class OnKafka:
         self, steps: int, seconds: float = 240.0, watch: Callable[[], None] | None = None
     ) -> None:
         """Until every partition has told the risks of the last of so many steps."""
-        partitions = self.topics.partitions
+        told: dict[int, int] = {}
 
         def is_done() -> bool:
             if watch is not None:
                 watch()
-            told = self.last_told()
-            return len(told) == partitions and min(told.values()) >= steps - 1
-
-        try:
-            wait_until(f"step {steps - 1} accounted in {partitions} partitions", is_done, seconds)
-        except pytest.fail.Exception:
-            logs = "\n".join(f"{each.log.name}:\n{each.text[-1500:]}" for each in self._processes)
-            pytest.fail(f"told {self.last_told()}, released {len(self.releases())} of {steps}\n{logs}")
-
-    def last_told(self) -> dict[int, int]:
-        """The last step of which each partition has told the risks."""
-        told: dict[int, int] = {}
-        with consuming(self.connection) as consumer:
             for record in records(consumer, self.topics.risks, last=3):
                 if b'"type":"risk_summary"' in record.value:
                     told[record.partition] = max(told.get(record.partition, -1), int(record.key))
-        return told
+            return len(told) == self.topics.partitions and min(told.values()) >= steps - 1
+
+        try:
+            with consuming(self.connection) as consumer:
+                wait_until(f"step {steps - 1} accounted in every partition", is_done, seconds)
+        except pytest.fail.Exception:
+            logs = "\n".join(f"{each.log.name}:\n{each.text[-1500:]}" for each in self._processes)
+            pytest.fail(f"told {told}, released {len(self.releases())} of {steps}\n{logs}")
 
     def embedded(
         self, lines: Iterable[bytes], schedule: Path | None = None
