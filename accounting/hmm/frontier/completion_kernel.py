@@ -18,6 +18,8 @@ from accounting.hmm.local_chain_kernel import LocalChain, slot_of
 from models.numerics.jit import jit
 from models.priors.chain import ChainView
 
+_1 = np.uint64(1)
+
 
 class Recursion(NamedTuple):
     """``W(t, m, x)``, a row for each number of mistakes left."""
@@ -34,40 +36,31 @@ def new_recursion(mistakes: int, places: int) -> Recursion:
 
 
 @jit
-def _add_column(
-    rows: NDArray[np.int32],
-    column: NDArray[np.float64],
-    low: float,
-    gain: float,
-    total: NDArray[np.float64],
-    top: NDArray[np.float64],
-) -> None:
-    """What a wrong guess leaves, added up; what the right one gains, at its largest."""
-    if column.size == total.size:
-        for x in range(column.size):
-            total[x] += column[x] * low
-            top[x] = max(top[x], column[x] * gain)
-    else:
-        for j in range(column.size):
-            total[rows[j]] += column[j] * low
-            top[rows[j]] = max(top[rows[j]], column[j] * gain)
-
-
-@jit
 def guess_and_be_shown(chain: ChainView, slot: int, walk: Recursion) -> None:
-    """``walk.before`` from ``walk.value``: one guess, one answer of the genie."""
+    """``walk.before`` from ``walk.value``: one guess, one answer of the genie.
+
+    Of each place what a wrong guess leaves is added up, and what the right one gains is taken at its largest.
+    """
+    size, column = np.uint64(walk.top.size), chain.column_start[slot]
     for m in range(walk.value.shape[0]):
-        before = walk.before[m]
-        before[:] = 0.0
+        walk.before[m] = 0.0
         walk.top[:] = 0.0
-        for y in range(before.size):
+        for y in range(size):
             low = walk.value[m - 1, y] if m > 0 else 0.0
             if walk.value[m, y] > 0.0:
-                entries = slice(chain.column_start[slot, y], chain.column_start[slot, y + 1])
                 gain = max(0.0, walk.value[m, y] - low)
-                _add_column(chain.row[entries], chain.value[entries], low, gain, before, walk.top)
-        for x in range(before.size):
-            before[x] += walk.top[x]
+                first, last = np.uint64(column[y]), np.uint64(column[y + _1])
+                if last - first == size:
+                    for x in range(size):
+                        walk.before[m, x] += chain.value[first + x] * low
+                        walk.top[x] = max(walk.top[x], chain.value[first + x] * gain)
+                else:
+                    for j in range(first, last):
+                        z = np.uint64(chain.row[j])
+                        walk.before[m, z] += chain.value[j] * low
+                        walk.top[z] = max(walk.top[z], chain.value[j] * gain)
+        for x in range(size):
+            walk.before[m, x] += walk.top[x]
 
 
 @jit

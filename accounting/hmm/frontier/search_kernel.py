@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from accounting.hmm.local_chain_kernel import LocalChain, slot_of
 from accounting.hmm.propagation import dot, predict
-from models.numerics.jit import jit
+from models.numerics.jit import inline, jit
 
 
 class Found(NamedTuple):
@@ -96,7 +96,7 @@ def room_for(room: Room, mistakes: int) -> Room:
     )
 
 
-@jit
+@inline
 def _open(room: Room, open_count: int, completion: float, parent: int, guess: int) -> None:
     """Put one more on the heap of ``open_count``."""
     i = open_count
@@ -108,7 +108,7 @@ def _open(room: Room, open_count: int, completion: float, parent: int, guess: in
     room.completion[i], room.parent[i], room.guess[i] = completion, parent, guess
 
 
-@jit
+@inline
 def _take(room: Room, open_count: int) -> None:
     """Take the largest from the heap of ``open_count``."""
     last = open_count - 1
@@ -126,27 +126,28 @@ def _take(room: Room, open_count: int) -> None:
     room.completion[i], room.parent[i], room.guess[i] = completion, parent, guess
 
 
-@jit
+@inline
 def _lengthen(room: Room, expanded: int, parent: int, guess: int) -> None:
     """``C`` of the parent's guesses and this one more, as number ``expanded``."""
     prefix, ahead = room.prefix[expanded], room.ahead[parent]
-    prefix[0] = 0.0
-    prefix[1:] = ahead[:-1]
-    prefix[:, guess] = ahead[:, guess]
+    for m in range(prefix.shape[0]):
+        for x in range(prefix.shape[1]):
+            prefix[m, x] = ahead[m - 1, x] if m > 0 else 0.0
+        prefix[m, guess] = ahead[m, guess]
     room.length[expanded] = room.length[parent] + 1
-    room.origin[expanded] = parent, guess
+    room.origin[expanded, 0], room.origin[expanded, 1] = parent, guess
 
 
-@jit
+@inline
 def _is_dominated(room: Room, expanded: int, mistakes: int) -> bool:
     """Whether the last one is nowhere above another of its length."""
-    prefix, length = room.prefix[expanded], room.length[expanded]
+    length, places = room.length[expanded], room.prefix.shape[2]
     for other in range(expanded - 1, -1, -1):
         if room.length[other] == length:
             is_above = False
             for m in range(mistakes, -1, -1):
-                for x in range(prefix.shape[1]):
-                    if prefix[m, x] > room.prefix[other, m, x]:
+                for x in range(places):
+                    if room.prefix[expanded, m, x] > room.prefix[other, m, x]:
                         is_above = True
                         break
                 if is_above:
@@ -156,7 +157,7 @@ def _is_dominated(room: Room, expanded: int, mistakes: int) -> bool:
     return False
 
 
-@jit
+@inline
 def _look_ahead(
     person: LocalChain, weight: NDArray[np.float64], step: int, is_first: bool, room: Room, expanded: int
 ) -> None:
@@ -164,20 +165,22 @@ def _look_ahead(
     prefix, ahead = room.prefix[expanded], room.ahead[expanded]
     for m in range(prefix.shape[0]):
         if is_first:
-            ahead[m] = prefix[m]
+            for x in range(prefix.shape[1]):
+                ahead[m, x] = prefix[m, x]
         else:
             predict(person.chain, slot_of(person, step - 1), prefix[m], ahead[m])
         for x in range(prefix.shape[1]):
             ahead[m, x] *= weight[step, x]
 
 
-@jit
+@inline
 def _complete(room: Room, expanded: int, gains: NDArray[np.float64], mistakes: int) -> int:
     """The completion of each child of the last one, 0 for a guess that is never right; the best guess."""
     ahead = room.ahead[expanded]
     missed = 0.0  # what is left if the guess is wrong wherever the person is
     for m in range(1, mistakes + 1):
         missed += dot(ahead[m - 1], gains[mistakes - m])
+    best = 0
     for guess in range(ahead.shape[1]):
         completion = 0.0
         if ahead[mistakes, guess] > 0.0:
@@ -185,7 +188,9 @@ def _complete(room: Room, expanded: int, gains: NDArray[np.float64], mistakes: i
             for m in range(1, mistakes + 1):
                 completion += (ahead[m, guess] - ahead[m - 1, guess]) * gains[mistakes - m, guess]
         room.child[guess] = completion
-    return int(room.child.argmax())
+        if completion > room.child[best]:
+            best = guess
+    return best
 
 
 @jit
