@@ -93,6 +93,34 @@ def holds_kernels(module: str) -> bool:
     )
 
 
+FACES_OF_THE_APP = {
+    "stream_app.analysis.report",
+    "stream_app.city",
+    "stream_app.embedded",
+    "stream_app.steps",
+    "stream_app.watching.web",
+    "stream_app.wire",
+}
+
+
+def test_the_faces_of_the_app_are_used() -> None:
+    """Nobody outside a folder imports past its face; the other folders say why they have none."""
+    wrong = [
+        f"{importer} imports past the face of {folder_of(imported)}: {imported}"
+        for importer, imported in arrows()
+        if folder_of(imported) in FACES_OF_THE_APP
+        and imported != folder_of(imported)
+        and folder_of(importer) != folder_of(imported)
+        and not importer.startswith("tests")
+    ]
+    assert not wrong
+    for folder in {folder_of(name) for name in modules() if name.startswith("stream_app.")}:
+        face = modules()[folder].read_text()
+        assert "__all__" in face or folder == "stream_app" or "singly" in face or "when it runs" in face, (
+            folder
+        )
+
+
 def test_models_and_accounting_are_used_by_their_faces() -> None:
     """What a folder offers stands in its ``__init__``; nobody outside imports past it, but for kernels."""
     wrong = [

@@ -15,8 +15,7 @@ from models.mechanisms import Mechanism
 from models.priors import Population
 from models.releases import SensorRegistry, SensorRelease, StepSchedule
 from stream_app.watching.prior_notes import habits_warning
-from stream_app.wire.decision_messages import schedule_of
-from stream_app.wire.messages import StepDecision
+from stream_app.wire import StepDecision, schedule_of
 
 
 @dataclass(frozen=True)

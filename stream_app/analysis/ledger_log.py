@@ -12,9 +12,8 @@ from models.releases import SensorRegistry
 from stream_app.exceptions import OutputError
 from stream_app.setup.schedule_files import load_schedule
 from stream_app.setup.settings import Settings
-from stream_app.steps.plan import first_slot_of
-from stream_app.wire.decision_messages import schedule_of
-from stream_app.wire.messages import StepDecision
+from stream_app.steps import first_slot_of
+from stream_app.wire import StepDecision, schedule_of
 
 
 def load_log(path: Path, registry: SensorRegistry) -> ReleaseLog:

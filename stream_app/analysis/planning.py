@@ -18,7 +18,7 @@ from models.releases import Schedule, Sensor, SensorRegistry
 from stream_app.setup.given_priors import require_people
 from stream_app.setup.keys import load_pseudonym_key
 from stream_app.setup.settings import Settings
-from stream_app.steps.plan import Plan, follow_schedule, make_plan, new_accountant
+from stream_app.steps import Plan, follow_schedule, make_plan, new_accountant
 from stream_app.steps.policy import BudgetPolicy, Decided
 from stream_app.steps.policy.people_shards import decision_shares
 from stream_app.watching.prior_notes import basis_note, habits_warning

@@ -22,11 +22,10 @@ from stream_app.setup.schedule_files import load_schedule
 from stream_app.setup.sensor_files import load_registry
 from stream_app.setup.settings import Settings
 from stream_app.setup.settings_sources import load_settings
-from stream_app.steps.plan import first_slot_of, is_activations
+from stream_app.steps import first_slot_of, is_activations, tier_file
 from stream_app.steps.policy import designs_of, policy_from
-from stream_app.steps.tier_views import tier_file
 from stream_app.watching.prior_notes import basis_note, habits_warning
-from stream_app.wire.csv_messages import load_activations
+from stream_app.wire import load_activations
 
 Level = Literal["ok", "warning", "problem"]
 Loaded = TypeVar("Loaded")

@@ -14,7 +14,7 @@ from models.releases import Sensor, SensorRegistry
 from stream_app.city.city_habits import HABITS
 from stream_app.city.city_people import build_people, draw_habits
 from stream_app.city.places import CityMap, city_map, sensor_locations
-from stream_app.wire.messages import Activation, Reading
+from stream_app.wire import Activation, Reading
 
 STEP_SECONDS = 3600
 

@@ -25,23 +25,40 @@ from stream_app.setup.run_folder.manifest import ACCEPTABLE, REPORTED
 from stream_app.setup.run_folder.run_settings import sensors_fingerprint
 from stream_app.setup.schedule_files import schedule_fingerprint
 from stream_app.setup.settings import Settings
-from stream_app.steps.engine import Accountant, Publisher, StepEngine, StoredStep
-from stream_app.steps.intake import Intake
-from stream_app.steps.plan import Plan, make_plan, new_accountant
+from stream_app.steps import (
+    Accountant,
+    Intake,
+    JsonlRisks,
+    KeyedPublisher,
+    ParquetRisks,
+    Plan,
+    Publisher,
+    RiskFormat,
+    RiskWriter,
+    StepClock,
+    StepEngine,
+    StepWindow,
+    StoredStep,
+    TierContinuation,
+    make_plan,
+    new_accountant,
+)
 from stream_app.steps.policy import BudgetPolicy
 from stream_app.steps.policy.people_shards import decision_shares
-from stream_app.steps.publisher import KeyedPublisher
-from stream_app.steps.risk_output import JsonlRisks, ParquetRisks, RiskFormat, RiskWriter
-from stream_app.steps.ticks import StepClock
-from stream_app.steps.tier_continuation import TierContinuation
-from stream_app.steps.window import StepWindow
 from stream_app.watching.events import Observer
 from stream_app.watching.people import PeopleView
 from stream_app.watching.prior_notes import basis_note, habits_warning
-from stream_app.wire.clock import Clock, SystemClock
-from stream_app.wire.decision_messages import schedule_of
-from stream_app.wire.input_format import check_file, checked_chunks
-from stream_app.wire.inputs import Chunks, FileChunks, LineReader, open_input
+from stream_app.wire import (
+    Chunks,
+    Clock,
+    FileChunks,
+    LineReader,
+    SystemClock,
+    check_file,
+    checked_chunks,
+    open_input,
+    schedule_of,
+)
 
 logger = logging.getLogger(__name__)
 

@@ -39,9 +39,8 @@ from stream_app.setup.run_folder.durable import (
 )
 from stream_app.setup.run_folder.key_epochs import check_between_windows, whole_steps
 from stream_app.setup.run_folder.manifest import Manifest, load_sealed, seal
-from stream_app.steps.tier_continuation import TierContinuation
-from stream_app.steps.tier_views import public_release, release_for_tier, tier_file
-from stream_app.wire.messages import StepDecision, StepRelease
+from stream_app.steps import TierContinuation, public_release, release_for_tier, tier_file
+from stream_app.wire import StepDecision, StepRelease
 
 logger = logging.getLogger(__name__)
 

@@ -4,11 +4,20 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from stream_app.steps.window import Origin
-from stream_app.wire.csv_messages import LineParser, reading_parser
-from stream_app.wire.inputs import MAX_LINE_BYTES, Line, LineReader
-from stream_app.wire.messages import Activation, Reading, Reason, Rejected
-from stream_app.wire.parsing import parse, reject
+from stream_app.steps import Origin
+from stream_app.wire import (
+    MAX_LINE_BYTES,
+    Activation,
+    Line,
+    LineParser,
+    LineReader,
+    Reading,
+    Reason,
+    Rejected,
+    parse,
+    reading_parser,
+    reject,
+)
 
 
 class Incoming(NamedTuple):

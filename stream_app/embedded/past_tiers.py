@@ -16,8 +16,8 @@ from pydantic import ValidationError
 from stream_app.exceptions import OutputError
 from stream_app.setup.run_folder.durable import SECRET_MODE, AppendFile, replace_file
 from stream_app.setup.run_folder.manifest import load_sealed, seal
-from stream_app.steps.tier_continuation import TierContinuation, with_continued
-from stream_app.wire.messages import ContinuedStep, StepRelease
+from stream_app.steps import TierContinuation, with_continued
+from stream_app.wire import ContinuedStep, StepRelease
 
 logger = logging.getLogger(__name__)
 

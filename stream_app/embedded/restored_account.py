@@ -13,7 +13,7 @@ from stream_app.embedded.journal import Commit, Journal
 from stream_app.exceptions import OutputError, restoring
 from stream_app.steps.policy import Policy
 from stream_app.watching.events import Observer
-from stream_app.wire.decision_messages import fingerprint_of, schedule_of
+from stream_app.wire import fingerprint_of, schedule_of
 
 
 def restore_account(

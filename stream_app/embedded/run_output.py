@@ -9,11 +9,9 @@ from typing import Any
 from accounting.ledgers import PrivacyAccount
 from models.releases import StepSchedule
 from stream_app.embedded.journal import Commit, Journal
-from stream_app.steps.engine import ClosedStep, StepEngine
-from stream_app.steps.risk_output import RiskWriter, summary_message, with_worst
+from stream_app.steps import ClosedStep, RiskWriter, StepEngine, summary_message, with_worst
 from stream_app.watching.people import PeopleView
-from stream_app.wire.decision_messages import decision_of, fingerprint_of
-from stream_app.wire.messages import Rejected, RiskSummary
+from stream_app.wire import Rejected, RiskSummary, decision_of, fingerprint_of
 
 MOST_EXPOSED = 10
 """People whom the risk summaries of an output folder name, unless the settings say otherwise."""

@@ -12,13 +12,9 @@ from dataclasses import dataclass
 
 from stream_app.embedded.message_reader import MessageReader
 from stream_app.embedded.run_output import RunOutput
-from stream_app.steps.engine import ClosedStep, StepEngine
-from stream_app.steps.ticks import Backlog, StepClock
+from stream_app.steps import Backlog, ClosedStep, StepClock, StepEngine
 from stream_app.watching.events import Observer, RunStarted, RunStopped, StepClosed
-from stream_app.wire.clock import Clock, SteadyTime
-from stream_app.wire.inputs import Line
-from stream_app.wire.messages import Rejected, RiskSummary
-from stream_app.wire.refusals import FIRST_LOOK, mostly_refused
+from stream_app.wire import FIRST_LOOK, Clock, Line, Rejected, RiskSummary, SteadyTime, mostly_refused
 
 logger = logging.getLogger(__name__)
 

@@ -16,9 +16,9 @@ from stream_app.kafka.release.release_worker import ReleaseRules, ReleaseWorker
 from stream_app.setup.keys import load_noise_key
 from stream_app.setup.schedule_files import load_schedule, schedule_fingerprint
 from stream_app.setup.settings import Settings
-from stream_app.steps.plan import policy_of_schedule, tiers_of
+from stream_app.steps import policy_of_schedule, tiers_of
 from stream_app.steps.policy import BudgetPolicy, FixedPolicy, Policy, policy_from
-from stream_app.watching.web.watch import watching
+from stream_app.watching.web import watching
 
 Announce = Callable[[str], None]
 

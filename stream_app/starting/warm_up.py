@@ -26,8 +26,7 @@ from models.releases import Schedule
 from stream_app.analysis.planning import plan_releases
 from stream_app.setup.release_settings import BUDGET, BudgetSettings, ReleaseSettings
 from stream_app.setup.settings import Settings
-from stream_app.starting.demo import DemoOptions, run_demo
-from stream_app.starting.demo.scenario import Scenario
+from stream_app.starting.demo import DemoOptions, Scenario, run_demo
 
 _TIGHT = BudgetSettings(added=0.01, habits="apart")
 

@@ -1,1 +1,74 @@
 """The walk of a reading: intake, open steps, the engine, publication."""
+
+from stream_app.steps.engine import (
+    Accountant,
+    ClosedStep,
+    Publisher,
+    RiskRecords,
+    StepEngine,
+    StoredStep,
+    risk_records,
+)
+from stream_app.steps.intake import Intake
+from stream_app.steps.plan import (
+    Plan,
+    first_slot_of,
+    follow_schedule,
+    horizon_settings,
+    is_activations,
+    make_plan,
+    new_accountant,
+    policy_of_schedule,
+    sharpens,
+    tiers_of,
+)
+from stream_app.steps.publisher import KeyedPublisher
+from stream_app.steps.risk_output import (
+    JsonlRisks,
+    ParquetRisks,
+    RiskFormat,
+    RiskWriter,
+    summary_message,
+    with_worst,
+)
+from stream_app.steps.ticks import Backlog, StepClock
+from stream_app.steps.tier_continuation import TierContinuation, with_continued
+from stream_app.steps.tier_views import public_release, release_for_tier, tier_file
+from stream_app.steps.window import Origin, StepWindow
+
+__all__ = [
+    "Accountant",
+    "Backlog",
+    "ClosedStep",
+    "Intake",
+    "JsonlRisks",
+    "KeyedPublisher",
+    "Origin",
+    "ParquetRisks",
+    "Plan",
+    "Publisher",
+    "RiskFormat",
+    "RiskRecords",
+    "RiskWriter",
+    "StepClock",
+    "StepEngine",
+    "StepWindow",
+    "StoredStep",
+    "TierContinuation",
+    "first_slot_of",
+    "follow_schedule",
+    "horizon_settings",
+    "is_activations",
+    "make_plan",
+    "new_accountant",
+    "policy_of_schedule",
+    "public_release",
+    "release_for_tier",
+    "risk_records",
+    "sharpens",
+    "summary_message",
+    "tier_file",
+    "tiers_of",
+    "with_continued",
+    "with_worst",
+]

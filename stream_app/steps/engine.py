@@ -21,15 +21,7 @@ from stream_app.exceptions import AccountingFailedError
 from stream_app.steps.intake import Intake, Receipt, refuse_waiting
 from stream_app.steps.policy import Decided, Policy
 from stream_app.steps.window import ClosedCounts, Origin
-from stream_app.wire.messages import (
-    Activation,
-    DecisionReason,
-    Reading,
-    Rejected,
-    SensorValue,
-    StepRelease,
-    TierValue,
-)
+from stream_app.wire import Activation, DecisionReason, Reading, Rejected, SensorValue, StepRelease, TierValue
 
 if TYPE_CHECKING:
     from accounting.continuous import RiskSummary as AccountantSummary

@@ -10,8 +10,7 @@ from typing import NamedTuple
 from models.exceptions import SensorError
 from models.releases import SensorRegistry
 from stream_app.steps.window import OpenStep, Origin, StepWindow, WaitingReading
-from stream_app.wire.messages import Activation, Outcome, Reading, Reason, Rejected
-from stream_app.wire.parsing import reject
+from stream_app.wire import Activation, Outcome, Reading, Reason, Rejected, reject
 
 
 class Receipt(NamedTuple):

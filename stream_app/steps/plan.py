@@ -25,7 +25,7 @@ from stream_app.steps.policy import (
 )
 from stream_app.steps.tier_continuation import TierLevels
 from stream_app.steps.tier_views import tier_names
-from stream_app.wire.csv_messages import load_activations
+from stream_app.wire import load_activations
 
 
 @dataclass(frozen=True)

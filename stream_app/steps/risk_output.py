@@ -12,7 +12,7 @@ import numpy as np
 
 from stream_app.setup.run_folder.durable import SECRET_MODE, replace_file
 from stream_app.steps.engine import RiskRecords
-from stream_app.wire.messages import RiskSummary, WorstMoment
+from stream_app.wire import RiskSummary, WorstMoment
 
 if TYPE_CHECKING:
     from accounting.continuous import RiskSummary as AccountantSummary

@@ -18,7 +18,7 @@ from models.releases import StepSchedule
 from stream_app.exceptions import TierContinuationError
 from stream_app.setup.settings import Settings
 from stream_app.steps.publisher import KeyedPublisher
-from stream_app.wire.messages import ContinuedStep, SensorValue, StepRelease, TierValue
+from stream_app.wire import ContinuedStep, SensorValue, StepRelease, TierValue
 
 _CONTINUED = "tiered, continued"  # names no mechanism: its words meet no first draw
 

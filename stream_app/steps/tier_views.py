@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable
 
 from models.mechanisms import PublishesTiers, Suppressed
 from stream_app.exceptions import SettingsError
-from stream_app.wire.messages import SensorValue, StepRelease
+from stream_app.wire import SensorValue, StepRelease
 
 _SUPPRESSED = Suppressed().name
 

@@ -16,7 +16,7 @@ from accounting.decisions import BudgetReason
 from accounting.settings import RiskBudget
 from stream_app.setup.release_settings import ReleaseSettings
 from stream_app.watching.people import PeopleView, Standing
-from stream_app.wire.messages import DecisionReason
+from stream_app.wire import DecisionReason
 
 
 class PeopleOver(NamedTuple):

@@ -13,13 +13,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from models.releases import StepSchedule
-from stream_app.wire.messages import Outcome, Reason
+from stream_app.wire import Outcome, Reason
 
 if TYPE_CHECKING:
     from accounting.ledgers import PrivacyAccount
     from stream_app.watching.people import PeopleView
-    from stream_app.wire.clock import ClockOff
-    from stream_app.wire.messages import DecisionReason, RiskSummary
+    from stream_app.wire import ClockOff, DecisionReason, RiskSummary
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,8 +20,7 @@ from stream_app.setup.settings import Settings
 from stream_app.watching.budget_metrics import BudgetMetrics
 from stream_app.watching.events import Observer, RunStarted, RunStopped, StepClosed
 from stream_app.watching.people import PeopleView
-from stream_app.wire.clock import ClockOff
-from stream_app.wire.messages import Outcome, Reason, RiskSummary
+from stream_app.wire import ClockOff, Outcome, Reason, RiskSummary
 
 QUANTILES = (0.5, 0.9, 0.99, 1.0)
 LATENCY_BUCKETS_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)

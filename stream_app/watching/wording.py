@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from math import floor, log10
 
 from accounting.decisions import BudgetReason
-from stream_app.wire.messages import DecisionReason
+from stream_app.wire import DecisionReason
 
 _SETTLED = {
     BudgetReason.FREE: "every sensor at its best",

@@ -24,10 +24,10 @@ from stream_app.setup.keys import load_keys
 from stream_app.setup.run_folder.run_settings import check_belongs
 from stream_app.setup.sensor_files import load_registry
 from stream_app.setup.settings import Settings
-from stream_app.steps.plan import sharpens
+from stream_app.steps import sharpens
 from stream_app.steps.policy import designs_of
 from stream_app.watching.people import NATS_PER_BIT
-from stream_app.wire.messages import WorstMoment
+from stream_app.wire import WorstMoment
 
 EXPLAINED_PEOPLE = 10
 NAMED_SENSORS = 3

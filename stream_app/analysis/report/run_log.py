@@ -18,7 +18,7 @@ from stream_app.setup.release_settings import BudgetSettings
 from stream_app.setup.run_folder.run_settings import load_account, load_run
 from stream_app.watching.prior_notes import basis_note
 from stream_app.watching.wording import step_in_words
-from stream_app.wire.messages import DecisionReason, RiskSummary, StepDecision, WorstMoment
+from stream_app.wire import DecisionReason, RiskSummary, StepDecision, WorstMoment
 
 _DELTA = 1e-6  # of runs that recorded none
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from accounting.decisions import BudgetReason
 from accounting.settings import RiskBudget
-from stream_app.wire.messages import DecisionReason, RiskSummary
+from stream_app.wire import DecisionReason, RiskSummary
 
 
 class Answer(Enum):

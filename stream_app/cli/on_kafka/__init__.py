@@ -1,1 +1,4 @@
-"""Commands of a deployment on Kafka."""
+"""Commands of a deployment on Kafka.
+
+Modules are imported singly, each when it runs.
+"""

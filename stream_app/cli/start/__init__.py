@@ -1,1 +1,4 @@
-"""Commands that set a deployment up and run it."""
+"""Commands that set a deployment up and run it.
+
+Modules are imported singly, each when it runs.
+"""

@@ -14,8 +14,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from stream_app.starting.demo import DemoOptions, DemoReport
-    from stream_app.starting.demo.run_demo import ExposedPerson, WayOfLife
+    from stream_app.starting.demo import DemoOptions, DemoReport, ExposedPerson, WayOfLife
 
 
 def demo(

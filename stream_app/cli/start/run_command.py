@@ -87,7 +87,7 @@ def run(
     """
     from stream_app.cli.shared.command_settings import settings_of
     from stream_app.embedded import RunOptions
-    from stream_app.steps.risk_output import RiskFormat
+    from stream_app.steps import RiskFormat
 
     settings = settings_of(config, {"horizon": horizon, "mistakes": mistakes, "listen": listen})
     options = RunOptions(
@@ -113,7 +113,7 @@ def _run(settings: Settings, options: RunOptions, priors: Path | None) -> RunRep
     from stream_app import embedded
     from stream_app.setup.given_priors import population_of
     from stream_app.setup.sensor_files import load_registry
-    from stream_app.watching.web.watch import watching
+    from stream_app.watching.web import watching
 
     options.check_input()
     population = population_of(settings, priors)
@@ -126,7 +126,7 @@ def _run(settings: Settings, options: RunOptions, priors: Path | None) -> RunRep
 
 def _exit_in_vain(report: RunReport, output: Path) -> NoReturn:
     """Say why no step could be closed, and exit with 3."""
-    from stream_app.wire.refusals import mostly_refused
+    from stream_app.wire import mostly_refused
 
     why = mostly_refused(report.lines, report.rejected) or "the input held no message that closes a step"
     print(f"tallyguard: no step could be closed: {why}; see {output / 'rejected.jsonl'}", file=sys.stderr)

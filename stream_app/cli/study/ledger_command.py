@@ -78,7 +78,7 @@ def ledger(
     from stream_app.setup.given_priors import population_of
     from stream_app.setup.run_folder.run_settings import check_belongs, settings_of_run
     from stream_app.setup.sensor_files import load_registry
-    from stream_app.steps.plan import horizon_settings
+    from stream_app.steps import horizon_settings
 
     settings = settings_of(config, {"delta": delta, "horizon": horizon, "mistakes": mistakes})
     question = _secret(secret, sensor, length_scale, variance, order, radius)

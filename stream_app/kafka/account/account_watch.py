@@ -18,11 +18,11 @@ from accounting.exposure.step_information import SensorInformation
 from models.releases import StepSchedule
 from stream_app.kafka.account.partition_accounts import PartitionAccounts
 from stream_app.kafka.process.worker_metrics import AccountCounters
-from stream_app.steps.risk_output import summary_message
+from stream_app.steps import summary_message
 from stream_app.watching.events import Observer, RunStarted, RunStopped, StepClosed
 from stream_app.watching.people import NATS_PER_BIT, PeopleView, Standing
 from stream_app.watching.prior_notes import basis_note
-from stream_app.wire.messages import Reason
+from stream_app.wire import Reason
 
 if TYPE_CHECKING:
     from accounting.audit import Explanation

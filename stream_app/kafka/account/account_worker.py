@@ -37,7 +37,7 @@ from stream_app.kafka.deployment.refused_record import RefusedRecord, refused_pe
 from stream_app.kafka.process.worker import Job, Pulse, heed_cancellation
 from stream_app.kafka.process.worker_warm_up import account_a_little
 from stream_app.steps.policy.proposals import Answer, Proposal
-from stream_app.wire.messages import StepDecision
+from stream_app.wire import StepDecision
 
 logger = logging.getLogger(__name__)
 

@@ -16,11 +16,10 @@ from accounting.decisions.what_if import WhatIf
 from models.releases import StepSchedule
 from stream_app.kafka.deployment.deployment import Deployment
 from stream_app.kafka.deployment.person_records import PersonEntry, RefusedPerson, people_of
-from stream_app.steps.engine import RiskRecords, risk_records
+from stream_app.steps import RiskRecords, risk_records, summary_message, with_worst
 from stream_app.steps.policy.people_shards import decision_shares
 from stream_app.steps.policy.proposals import Answer, Proposal, Respondent
-from stream_app.steps.risk_output import summary_message, with_worst
-from stream_app.wire.messages import RiskSummary
+from stream_app.wire import RiskSummary
 
 Moved = Callable[[], None]
 """Called whenever a piece of long work is done."""

@@ -6,10 +6,9 @@ from typing import Any
 
 from stream_app.kafka.broker.connection import Connection
 from stream_app.kafka.broker.topics import Topics
-from stream_app.steps.engine import RiskRecords
+from stream_app.steps import JsonlRisks, RiskRecords
 from stream_app.steps.policy.proposals import Answer
-from stream_app.steps.risk_output import JsonlRisks
-from stream_app.wire.messages import Rejected, RiskSummary
+from stream_app.wire import Rejected, RiskSummary
 
 _REQUEST_MILLISECONDS = 40_000
 

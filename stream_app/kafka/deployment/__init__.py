@@ -1,1 +1,4 @@
-"""What all processes of a deployment share, and the records on its topics."""
+"""What all processes of a deployment share, and the records on its topics.
+
+Modules are imported singly: see :mod:`stream_app.kafka`.
+"""

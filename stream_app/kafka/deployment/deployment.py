@@ -21,8 +21,7 @@ from stream_app.setup.run_folder.manifest import ACCEPTABLE, differences
 from stream_app.setup.sensor_files import load_registry
 from stream_app.setup.settings import Settings
 from stream_app.steps.policy import BudgetPolicy, designs_of, policy_from
-from stream_app.wire.decision_messages import schedule_of
-from stream_app.wire.messages import StepDecision
+from stream_app.wire import StepDecision, schedule_of
 
 _WHERE = "on Kafka, where no worker reads the priors file"
 _REMEDY = "write the location names one a line (`tallyguard persons load --locations-file` does it)"

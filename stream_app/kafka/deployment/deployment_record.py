@@ -26,7 +26,7 @@ from stream_app.kafka.deployment.records import RecordKind, of_model
 from stream_app.kafka.deployment.refused_record import RefusedRecord
 from stream_app.setup.run_folder.manifest import differences
 from stream_app.setup.settings import Settings
-from stream_app.wire.messages import Version
+from stream_app.wire import Version
 
 logger = logging.getLogger(__name__)
 

@@ -14,7 +14,7 @@ from typing import Any
 from stream_app.kafka.broker.broker_errors import patiently
 from stream_app.kafka.broker.connection import Connection
 from stream_app.kafka.deployment.records import DECISION
-from stream_app.wire.messages import StepDecision
+from stream_app.wire import StepDecision
 
 _LAST_RECORDS = 64  # marks of transactions at the end of a log are fewer than that
 _POLL_MILLISECONDS = 500

@@ -14,7 +14,7 @@ from models.exceptions import PriorError, PriorFileError
 from models.prior_files import add_record, chain_to_record
 from models.priors import Population, PopulationBuilder
 from stream_app.kafka.broker.kafka_exceptions import RecordError
-from stream_app.wire.messages import Person
+from stream_app.wire import Person
 
 
 class PersonEntry(NamedTuple):

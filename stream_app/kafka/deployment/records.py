@@ -35,8 +35,7 @@ from stream_app.kafka.broker.topics import LARGE_BYTES, MEDIUM_BYTES
 from stream_app.kafka.deployment.person_records import PersonEntry, parse_person
 from stream_app.kafka.deployment.refused_record import RefusedRecord, refused_person
 from stream_app.steps.policy.proposals import Answer, Proposal
-from stream_app.wire.messages import Activation, Reading, Reason, Rejected, StepDecision
-from stream_app.wire.parsing import explain
+from stream_app.wire import Activation, Reading, Reason, Rejected, StepDecision, explain
 
 logger = logging.getLogger(__name__)
 

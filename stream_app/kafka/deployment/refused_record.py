@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from stream_app.wire.messages import Reason, Rejected
-from stream_app.wire.parsing import reject
+from stream_app.wire import Reason, Rejected, reject
 
 _PSEUDONYM = re.compile(rb"[0-9a-f]{32}")
 

@@ -18,7 +18,7 @@ from stream_app.kafka.broker.topics import LARGE_BYTES, MEDIUM_BYTES, Topics
 from stream_app.setup.settings import Settings
 from stream_app.steps.policy import BudgetPolicy, policy_from
 from stream_app.steps.policy.proposals import Option, SensorOptions
-from stream_app.wire.messages import (
+from stream_app.wire import (
     MAX_COUNT,
     MAX_STEP,
     Activation,

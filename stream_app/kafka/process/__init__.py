@@ -1,1 +1,4 @@
-"""A worker process of its own: broker, group, watchdog, compiled kernels, metrics."""
+"""A worker process of its own: broker, group, watchdog, compiled kernels, metrics.
+
+Modules are imported singly: see :mod:`stream_app.kafka`.
+"""

@@ -1,1 +1,4 @@
-"""The release worker: closes steps, draws values and writes the logs."""
+"""The release worker: closes steps, draws values and writes the logs.
+
+Modules are imported singly: see :mod:`stream_app.kafka`.
+"""

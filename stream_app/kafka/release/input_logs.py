@@ -12,8 +12,7 @@ from stream_app.kafka.broker.log_ends import LogEnds
 from stream_app.kafka.deployment.deployment import Deployment, administration
 from stream_app.kafka.deployment.log_reader import bounds
 from stream_app.kafka.release.progress import Progress
-from stream_app.wire.messages import Reason, Rejected
-from stream_app.wire.parsing import reject
+from stream_app.wire import Reason, Rejected, reject
 
 INPUTS = "inputs"
 """Where progress keeps the ids of the input topics."""

@@ -15,8 +15,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from accounting.ledgers import PrivacyAccount
 from stream_app.exceptions import restoring
 from stream_app.kafka.broker.kafka_exceptions import LogError
-from stream_app.steps.window import StepWindow
-from stream_app.wire.messages import MAX_COUNT, Name, Step, Version
+from stream_app.steps import StepWindow
+from stream_app.wire import MAX_COUNT, Name, Step, Version
 
 KEY = b"release"
 _STEP_KEY = b"step-"

@@ -13,11 +13,8 @@ from stream_app.kafka.deployment.refused_record import RefusedRecord
 from stream_app.kafka.release.arrival_order import Arrived
 from stream_app.kafka.release.progress import Progress, step_records
 from stream_app.kafka.release.release_log import Transaction
-from stream_app.steps.engine import ClosedStep, StepEngine
-from stream_app.steps.ticks import StepClock
-from stream_app.steps.window import Origin
-from stream_app.wire.decision_messages import fingerprint_of
-from stream_app.wire.messages import Outcome, Rejected
+from stream_app.steps import ClosedStep, Origin, StepClock, StepEngine
+from stream_app.wire import Outcome, Rejected, fingerprint_of
 
 
 @dataclass

@@ -10,10 +10,8 @@ from stream_app.kafka.broker.connection import Connection
 from stream_app.kafka.broker.kafka_exceptions import BrokerError, FencedError
 from stream_app.kafka.broker.topics import LARGE_BYTES, Topics
 from stream_app.kafka.release.progress import KEY, Progress
-from stream_app.steps.engine import ClosedStep
-from stream_app.steps.tier_views import public_release, release_for_tier
-from stream_app.wire.decision_messages import decision_of
-from stream_app.wire.messages import Rejected
+from stream_app.steps import ClosedStep, public_release, release_for_tier
+from stream_app.wire import Rejected, decision_of
 
 _TRANSACTION_MILLISECONDS = 30_000
 _REQUEST_MILLISECONDS = 40_000

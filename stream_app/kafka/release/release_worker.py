@@ -36,15 +36,10 @@ from stream_app.kafka.release.proposing import Proposer, ProposingPolicy
 from stream_app.kafka.release.release_core import Flush, ReleaseCore, Taken
 from stream_app.kafka.release.release_log import ReleaseLog
 from stream_app.setup.run_folder.key_epochs import check_between_windows
-from stream_app.steps.engine import ClosedStep, StepEngine
-from stream_app.steps.intake import Intake
+from stream_app.steps import ClosedStep, Intake, KeyedPublisher, StepClock, StepEngine, StepWindow
 from stream_app.steps.policy import BudgetPolicy, Policy
-from stream_app.steps.publisher import KeyedPublisher
-from stream_app.steps.ticks import StepClock
-from stream_app.steps.window import StepWindow
 from stream_app.watching.events import Observer, RunStarted, RunStopped, StepClosed
-from stream_app.wire.clock import SteadyTime, SystemClock
-from stream_app.wire.decision_messages import fingerprint_of
+from stream_app.wire import SteadyTime, SystemClock, fingerprint_of
 
 logger = logging.getLogger(__name__)
 

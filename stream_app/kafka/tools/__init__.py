@@ -1,1 +1,4 @@
-"""Tools around a deployment on Kafka."""
+"""Tools around a deployment on Kafka.
+
+Modules are imported singly: see :mod:`stream_app.kafka`.
+"""

@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 from stream_app.kafka.broker.clients import records
 from stream_app.kafka.broker.topics import Topics
 from stream_app.kafka.deployment.records import DEAD_LETTER
-from stream_app.wire.messages import Rejected
-from stream_app.wire.parsing import MAX_PAYLOAD_CHARS
+from stream_app.wire import MAX_PAYLOAD_CHARS, Rejected
 
 
 class DeadLetter(NamedTuple):

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from models.releases import SensorRegistry
 from stream_app.exceptions import InputError
 from stream_app.kafka.broker.topics import Topics
-from stream_app.wire.messages import Activation, Reading
+from stream_app.wire import Activation, Reading
 
 _ACTIVATION = b'"activation"'
 _FLUSH_EVERY = 5_000

@@ -15,7 +15,7 @@ from stream_app.kafka.deployment.deployment import Deployment
 from stream_app.kafka.deployment.person_records import PersonEntry
 from stream_app.kafka.deployment.records import DECISION, person_kind
 from stream_app.kafka.deployment.refused_record import RefusedRecord
-from stream_app.steps.risk_output import JsonlRisks
+from stream_app.steps import JsonlRisks
 
 Changes = dict[str, PersonEntry | None]
 

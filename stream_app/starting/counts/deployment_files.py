@@ -20,7 +20,7 @@ from stream_app.starting.counts.assumed import DEPENDS, ELSEWHERE, HORIZON, MIST
 from stream_app.starting.counts.sensor_places import SensorPlace
 from stream_app.starting.counts.step_counts import NOT_COUNTED, Counts
 from stream_app.watching.wording import in_a_hundred, in_points
-from stream_app.wire.messages import Activation, Reading
+from stream_app.wire import Activation, Reading
 
 ASSUMED_PRIORS = "assumed-priors.json"
 _MOST_SIGMA = 10_000

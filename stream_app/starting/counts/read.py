@@ -17,7 +17,7 @@ from stream_app.exceptions import InputError
 from stream_app.starting.counts.step_counts import NOT_COUNTED, Counts, interval_seconds
 from stream_app.starting.counts.tables import read_table
 from stream_app.starting.counts.times import check_zone, exists, parse_times, to_instants
-from stream_app.wire.messages import MAX_COUNT
+from stream_app.wire import MAX_COUNT
 
 _WALL_CLOCK = "if they show the clock on the wall, add --wall-clock"
 _TIME_NAMES = ("time", "date", "datetime", "date_time", "timestamp", "time_local", "date & time")

@@ -19,17 +19,16 @@ from models.releases import StepSchedule
 from stream_app import embedded
 from stream_app.analysis.accounted_again import Account, account, mean_error, read_decisions, released_with
 from stream_app.analysis.report import load_priors, write_report
-from stream_app.city import City, CityOptions, build_city
-from stream_app.city.city_habits import HABITS
+from stream_app.city import HABITS, City, CityOptions, build_city
 from stream_app.embedded import RunReport
 from stream_app.exceptions import SettingsError
 from stream_app.setup.keys import load_keys
 from stream_app.setup.settings import Settings
 from stream_app.setup.settings_sources import load_settings
 from stream_app.starting.demo.scenario import Scenario, paced_messages, prepare, write_audit_schedule
-from stream_app.steps.plan import horizon_settings
+from stream_app.steps import horizon_settings
 from stream_app.watching.events import Observer
-from stream_app.watching.web.watch import watching
+from stream_app.watching.web import watching
 
 MOST_EXPOSED = 5
 COMPARED_PEOPLE = 500  # enough for shares of 100, and quick; people are in random order

@@ -11,8 +11,7 @@ from pathlib import Path
 
 from accounting.settings import HORIZON
 from models.prior_files import save_population
-from stream_app.city import City
-from stream_app.city.city_files import sensors_json
+from stream_app.city import City, sensors_json
 from stream_app.exceptions import OutputError
 
 MARKER = "demo.json"

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 from models.releases import Schedule, StepSchedule
-from stream_app.wire.messages import DecisionReason
+from stream_app.wire import DecisionReason
 
 
 class Decided(NamedTuple):

@@ -13,7 +13,7 @@ from stream_app.exceptions import SettingsError
 from stream_app.steps.policy.base import Decided, announced_sensors
 from stream_app.steps.policy.fixed import StepMechanism
 from stream_app.steps.policy.menu import Menu
-from stream_app.wire.messages import DecisionReason
+from stream_app.wire import DecisionReason
 
 
 class BudgetPolicy:

@@ -27,7 +27,7 @@ from models.releases import Sensor, SensorRegistry, SensorRelease, StepSchedule
 from stream_app.exceptions import SettingsError
 from stream_app.steps.policy.base import Decided
 from stream_app.steps.policy.budget import decided
-from stream_app.wire.messages import MAX_STEP, BaseMessage, Finite, Name, Step
+from stream_app.wire import MAX_STEP, BaseMessage, Finite, Name, Step
 
 MAX_CYCLE = 100_000
 """Slots of a cycle that all partitions have in common, at most: ten weeks of minutes are as many."""

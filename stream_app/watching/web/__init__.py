@@ -3,5 +3,6 @@
 from stream_app.watching.web.people_board import PeopleBoard
 from stream_app.watching.web.server import WebServer, serve
 from stream_app.watching.web.status import Status, StatusBoard
+from stream_app.watching.web.watch import watching
 
-__all__ = ["PeopleBoard", "Status", "StatusBoard", "WebServer", "serve"]
+__all__ = ["PeopleBoard", "Status", "StatusBoard", "WebServer", "serve", "watching"]

@@ -11,7 +11,7 @@ from accounting.ledgers import EVERY_GROUP
 from stream_app.setup.settings import Settings
 from stream_app.watching.web.status import Status, StepLine
 from stream_app.watching.wording import in_a_hundred, step_in_words
-from stream_app.wire.messages import RiskSummary
+from stream_app.wire import RiskSummary
 
 _LEVELS = (
     "Chance",

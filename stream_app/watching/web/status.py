@@ -14,7 +14,7 @@ from models.releases import Sensor, SensorRelease
 from stream_app.watching.events import Observer, RunStarted, RunStopped, StepClosed
 from stream_app.watching.people import PeopleView, Standing
 from stream_app.watching.wording import decision_in_words
-from stream_app.wire.messages import Outcome, Reason, RiskSummary
+from stream_app.wire import Outcome, Reason, RiskSummary
 
 Phase = Literal["starting", "running", "stopped"]
 HISTORY = 240  # steps the page keeps

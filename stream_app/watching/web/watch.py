@@ -12,7 +12,9 @@ from models.releases import Sensor
 from stream_app.setup.settings import Settings
 from stream_app.watching.events import Observer, Observers
 from stream_app.watching.metrics import EngineMetrics
-from stream_app.watching.web import PeopleBoard, StatusBoard, serve
+from stream_app.watching.web.people_board import PeopleBoard
+from stream_app.watching.web.server import serve
+from stream_app.watching.web.status import StatusBoard
 
 
 @dataclass(frozen=True)
