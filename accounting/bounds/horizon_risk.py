@@ -6,7 +6,8 @@ What was released before and after the horizon enters every bound in a way that 
 - the bounds of the horizon on its own plus ``sqrt(I / 2)``, ``I`` what the outside says about the ends: the
   law of the trace moves by no more in total variation on average (Pinsker, Jensen), and with it any success;
 - the raw horizon that reveals the place at the ends the outside speaks of;
-- without a future, the mixture of the posteriors that a raw history leaves, each with its own bound.
+- without a future, the mixture of the posteriors that a raw history leaves, each with its own bound;
+- with draws, the sampled bound, into which history and future of any kind enter exactly.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accounting.bounds.certified import certify
+from accounting.bounds.noised import SAMPLED, sampled_success
 from accounting.bounds.patterns import LEAST_PATTERN, MOST_OPERATIONS, Size
 from accounting.bounds.patterns.raw_success_kernel import RawQuestion, raw_success
 from accounting.bounds.protocol import Effort
@@ -71,7 +73,7 @@ def horizon_risk(
     released = horizon_information(exposure, first, last)
     before, after = released.carried, released.later if in_hindsight else 0.0
     information = released.in_hindsight if in_hindsight else released.at_the_moment
-    within = certify(question(window, mistakes, effort), 0.0)
+    within = certify(question(window, mistakes, replace(effort, draws=0)), 0.0)
     bounds = {
         "divergence": float(divergence_root(information, prior_guess(window, mistakes).best)),
         "shifted": min(1.0, within.value + sqrt(0.5 * (before + after))),
@@ -79,6 +81,10 @@ def horizon_risk(
     }
     if after == 0.0 and before > 0.0:
         bounds["history"] = _mixture(exposure, window, first, mistakes, effort)
+    seen = exposure.observations if in_hindsight else exposure.observations[: last + 1]
+    sampled = sampled_success(exposure.under(seen), (first, last), mistakes, effort)
+    if sampled is not None:
+        bounds[SAMPLED.name] = sampled
     by = min(bounds, key=bounds.__getitem__)
     without = baseline(window, mistakes).success
     return HorizonRisk(
@@ -88,7 +94,7 @@ def horizon_risk(
         information_nats=information,
         certified=min(1.0, max(bounds[by], without)),
         by=by,
-        confidence=within.confidence if by == "shifted" else 1.0,
+        confidence=effort.confidence if by == SAMPLED.name else 1.0,
         baseline=without,
     )
 

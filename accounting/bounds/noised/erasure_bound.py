@@ -19,12 +19,9 @@ from accounting.bounds.patterns import LEAST_PATTERN, Size, Trajectories, trajec
 from accounting.bounds.patterns.raw_success_kernel import RawQuestion
 from accounting.bounds.protocol import Bound, Question, Scope
 from accounting.exposure import Exposure
-from accounting.numerics import upper_mean
 from accounting.numerics.divergence_root_kernel import divergence_root
 
-MOST_ENUMERATED = 16
-"""Noised sensor-steps beyond which kept sets are sampled too, where draws are allowed."""
-
+_MOST_WALKED = 16  # noised sensor-steps up to which each set's patterns are walked to the lightest
 _MOST_OPERATIONS = 1e10  # over all kept sets, twice; some ten seconds of one core
 _MOST_GENIE_AIDED = 4e9  # multiplications over all kept sets; about a second of one core
 _MOST_ENUMERATION = 1e9  # over all kept sets; two seconds
@@ -32,15 +29,10 @@ _MOST_ENUMERATION = 1e9  # over all kept sets; two seconds
 
 @dataclass(frozen=True, slots=True)
 class Erasure:
-    """``success`` and ``information_nats`` bound any adversary's and what the noised releases tell.
-
-    ``sampled`` is the success bound from sampled kept sets, which holds with the effort's confidence only;
-    None where sets were enumerated.
-    """
+    """``success`` and ``information_nats`` bound any adversary's and what the noised releases tell."""
 
     success: float
     information_nats: float
-    sampled: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,10 +118,7 @@ def erasure(asked: Question, raw: RawBounds) -> Erasure:
         rest = 0.0
     success = float((sets.probability * np.minimum(values[:, 0], raw.success)).sum()) + rest * raw.success
     information = float((sets.probability * np.minimum(values[:, 1], raw.nats)).sum()) + rest * raw.nats
-    sampled = None
-    if count > MOST_ENUMERATED and asked.effort.draws > 0:
-        sampled = _sampled(asked, sensors, raw)
-    return Erasure(min(1.0, success), information, sampled)
+    return Erasure(min(1.0, success), information)
 
 
 def _optima(everything: Trajectories, sensors: SensorSteps, kept: NDArray[np.bool_]) -> NDArray[np.float64]:
@@ -163,7 +152,7 @@ def _evaluate(
 ) -> NDArray[np.float64]:
     """Success bound and information of each kept set, (S, 2)."""
     exposure = asked.exposure
-    is_sampled = kept.shape[1] > MOST_ENUMERATED
+    are_many = kept.shape[1] > _MOST_WALKED
     return kept_sets(
         exposure.person,
         Habits(exposure.marginal, exposure.powers if order > 1 else exposure.no_powers, max(guess, 1e-300)),
@@ -172,7 +161,7 @@ def _evaluate(
         RawQuestion(
             asked.mistakes,
             order,
-            max(LEAST_PATTERN, 1.0 / asked.effort.patterns) if is_sampled else LEAST_PATTERN,
+            max(LEAST_PATTERN, 1.0 / asked.effort.patterns) if are_many else LEAST_PATTERN,
             _is_genie_affordable(exposure, sensors, kept, asked.mistakes),
         ),
     )
@@ -187,16 +176,6 @@ def _is_genie_affordable(
     entries = exposure.chain.value.size / exposure.chain.start.shape[0]
     moves = patterns.sum() + exposure.steps * len(kept)
     return bool(2.0 * moves * (mistakes + 1) * entries <= _MOST_GENIE_AIDED)
-
-
-def _sampled(asked: Question, sensors: SensorSteps, raw: RawBounds) -> float:
-    """The bound from ``effort.draws`` independent kept sets, with the effort's confidence."""
-    effort = asked.effort
-    generator = np.random.Generator(np.random.Philox(effort.seed))
-    kept = generator.random((effort.draws, sensors.reveal.size)) < sensors.reveal
-    order = usable_order(asked.exposure, asked.mistakes, effort, _MOST_OPERATIONS / len(kept))
-    values = np.minimum(_evaluate(asked, sensors, kept, raw.guess, order)[:, 0], raw.success)
-    return upper_mean(values, effort.failure_probability)
 
 
 def _compute(asked: Question) -> float | None:

@@ -13,7 +13,7 @@ class Effort:
 
     ``order`` is the largest number of steps the moment bound looks at jointly; ``patterns`` how many hit
     patterns, and kept sets of noised sensors, may be enumerated (4096 covers 12 steps with one sensor each).
-    With ``draws`` > 0 bounds by sampling are computed too: they hold with probability ``confidence`` over
+    With ``draws`` > 0 the bound by sampling is computed too: it holds with probability ``confidence`` over
     the draws of ``seed``; divide ``1 - confidence`` over the people audited if all are to hold together.
     """
 
@@ -33,8 +33,3 @@ class Effort:
             raise EffortError("draws must not be negative", self.draws, "use 0 to sample nothing")
         if not 0.0 < self.confidence < 1.0:
             raise EffortError("confidence must lie in (0, 1)", self.confidence, "use 0.95")
-
-    @property
-    def failure_probability(self) -> float:
-        """What each of the two bounds by sampling may fail with, so that both hold with ``confidence``."""
-        return (1.0 - self.confidence) / 2.0

@@ -11,7 +11,7 @@ from scipy import stats
 from accounting.attacks import ATTACKS, attack_person, attack_recorded
 from accounting.audit import AttackSettings, audit_exposure
 from accounting.bounds import Effort
-from accounting.bounds.noised.sampled import sampled_bound
+from accounting.bounds.noised.sampled import sampled_success
 from accounting.continuous import ContinuousAccountant
 from accounting.exceptions import UnknownReleaseError
 from accounting.exposure import Exposure
@@ -87,7 +87,7 @@ def test_every_bound_is_above_the_best_adversary_of_the_joint_law(
 def test_what_would_draw_steps_apart_is_not_tried() -> None:
     """Sampled bound and sighted attacks need the joint law: left out, and said so."""
     exposure = case(DESIGNS[0])[2]
-    assert sampled_bound(exposure, 1, Effort(draws=100)) is None
+    assert sampled_success(exposure, (0, exposure.steps - 1), 1, Effort(draws=100)) is None
     assert set(attack_person(exposure, 1)) == {name for name, each in ATTACKS.items() if each.is_blind}
     audit = audit_exposure(exposure, 1, attacks=AttackSettings(100))
     assert audit.attacks is not None

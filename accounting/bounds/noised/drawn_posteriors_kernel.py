@@ -1,0 +1,77 @@
+"""Drawn trajectories and outputs of one person's log, each judged by the posterior it leads to."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accounting.bounds.noised.posterior_kernel import (
+    Horizon,
+    PosteriorWork,
+    Success,
+    new_posterior_work,
+    success_given,
+)
+from accounting.exposure.drawing.noised_steps_kernel import ReleasedSteps
+from accounting.exposure.drawing.own_releases_kernel import (
+    OwnReleases,
+    ValueTables,
+    draw_likelihoods,
+    own_releases,
+)
+from accounting.exposure.drawing.random_draws_kernel import Draws, Walker, new_stream, new_walker, walk
+from accounting.hmm.local_chain_kernel import LocalChain
+from models.numerics.jit import jit, pjit
+
+
+class OwnLog(NamedTuple):
+    """One person, how to draw their trajectory, and what is released of it in ``L`` steps."""
+
+    person: LocalChain
+    walker: Walker
+    releases: OwnReleases
+
+
+class DrawWork(NamedTuple):
+    """Scratch of one draw."""
+
+    trace: NDArray[np.int32]  # (L,)
+    likelihood: NDArray[np.float64]  # (L, K)
+    posterior: PosteriorWork
+
+
+@jit
+def own_log(
+    person: LocalChain, labels: NDArray[np.int32], steps: ReleasedSteps, values: ValueTables
+) -> OwnLog:
+    """What is released of somebody whose places have the outcomes ``labels`` (L, K)."""
+    return OwnLog(person, new_walker(person), own_releases(steps, labels, values))
+
+
+@jit
+def new_draw_work(log: OwnLog, horizon: Horizon) -> DrawWork:
+    """Scratch for draws of this log."""
+    steps, places = log.releases.first.size - 1, log.person.start.size
+    return DrawWork(np.empty(steps, np.int32), np.empty((steps, places)), new_posterior_work(horizon, places))
+
+
+@jit
+def judge_draw(log: OwnLog, horizon: Horizon, draws: Draws, work: DrawWork) -> Success:
+    """A trajectory and its outputs from the stream of ``draws``, and what can be guessed given them."""
+    stream = new_stream(draws)
+    walk(log.walker, stream, work.trace)
+    draw_likelihoods(log.releases, work.trace, stream, work.likelihood)
+    return success_given(log.person, work.likelihood, horizon, work.posterior)
+
+
+@pjit(lambda found, *_: len(found), least=64)
+def judge_draws(
+    begin: int, end: int, found: NDArray[np.float64], log: OwnLog, horizon: Horizon, seed: int
+) -> None:
+    """Fill ``found`` (n, 3) with bound, attained and unmoved success; draw ``i`` is from block ``i``."""
+    work = new_draw_work(log, horizon)
+    for i in range(begin, end):
+        success = judge_draw(log, horizon, Draws(seed, i, 1), work)
+        found[i, 0], found[i, 1], found[i, 2] = success.bound, success.attained, success.unmoved

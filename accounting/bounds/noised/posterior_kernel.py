@@ -1,0 +1,209 @@
+"""How well a horizon can be guessed once all outputs of a log are known: one posterior, bound and attained.
+
+Given the outputs, the horizon is one chain: what was released before it leaves a law of its first place,
+what was released in it is evidence at each step, what was released after it a likelihood of its last place.
+The frontier search bounds every guess under it, and a guess fixed beforehand succeeds with a probability
+that is exact.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accounting.hmm.frontier.completion_kernel import Recursion, completion_gains, new_recursion
+from accounting.hmm.frontier.search_kernel import Asked, Room, found_guess, new_room, search
+from accounting.hmm.local_chain_kernel import LocalChain, slot_of
+from accounting.hmm.propagation import dot, marginals, predict, retreat
+from models.numerics.jit import inline, jit
+
+_NEGLIGIBLE = 1e-4  # of the posterior's mass: what a search may leave open
+
+
+class Horizon(NamedTuple):
+    """Steps ``first..last`` of a log, of whose guesses at most ``mistakes`` may be wrong."""
+
+    first: int
+    last: int
+    mistakes: int
+    guess: NDArray[np.int64]  # (T,) own places, fixed before anything is released
+    vectors: int  # expansions of a search for each step
+
+
+class Success(NamedTuple):
+    """Given the outputs; ``unmoved <= attained`` but for the search's slack, ``attained <= bound``."""
+
+    bound: float  # on any guess
+    attained: float  # by the best guess found
+    unmoved: float  # of whoever keeps to the guess fixed beforehand
+
+
+class PosteriorWork(NamedTuple):
+    """Scratch of one posterior."""
+
+    law: NDArray[np.float64]  # (K,)
+    moved: NDArray[np.float64]  # (K,)
+    moved_back: NDArray[np.float64]  # (K,)
+    won: NDArray[np.float64]  # (K,) likelihood of what comes after, of each last place
+    weight: NDArray[np.float64]  # (T, K) evidence, scaled so that the whole mass is 1
+    gains: NDArray[np.float64]  # (T, s + 1, K)
+    recursion: Recursion
+    right: NDArray[np.float64]  # (2, s + 1, K)
+    room: Room
+
+
+@jit
+def new_posterior_work(horizon: Horizon, places: int) -> PosteriorWork:
+    """Scratch for posteriors of this horizon."""
+    steps, rows = horizon.guess.size, horizon.mistakes + 1
+    return PosteriorWork(
+        np.empty(places),
+        np.empty(places),
+        np.empty(places),
+        np.empty(places),
+        np.empty((steps, places)),
+        np.empty((steps, rows, places)),
+        new_recursion(horizon.mistakes, places),
+        np.empty((2, rows, places)),
+        new_room(steps * horizon.vectors, horizon.mistakes, places),
+    )
+
+
+@inline
+def _condition(law: NDArray[np.float64], likelihood: NDArray[np.float64], step: int) -> float:
+    """Weigh a law (K,) with the evidence of a step and make it a law again; what its sum was."""
+    total = 0.0
+    for x in range(law.size):
+        law[x] *= likelihood[step, x]
+        total += law[x]
+    if total > 0.0:
+        scale = 1.0 / total
+        for x in range(law.size):
+            law[x] *= scale
+    return total
+
+
+@jit
+def _law_before(
+    person: LocalChain, likelihood: NDArray[np.float64], first: int, work: PosteriorWork
+) -> NDArray[np.float64]:
+    """The law (K,) of the place in step ``first`` given the outputs before it; zeros after underflow."""
+    law, moved = work.law, work.moved
+    for x in range(law.size):
+        law[x] = person.start[x]
+    for t in range(first):
+        _condition(law, likelihood, t)
+        predict(person.chain, slot_of(person, t), law, moved)
+        law, moved = moved, law
+    return law
+
+
+@jit
+def _likelihood_after(
+    person: LocalChain, likelihood: NDArray[np.float64], last: int, work: PosteriorWork
+) -> None:
+    """Fill ``work.won`` with the likelihood of the outputs after ``last``, its maximum 1."""
+    won, moved = work.won, work.moved_back
+    for x in range(won.size):
+        won[x] = 1.0
+    for t in range(likelihood.shape[0] - 1, last, -1):
+        for x in range(won.size):
+            moved[x] = won[x] * likelihood[t, x]
+        retreat(person.chain, slot_of(person, t - 1), moved, won)
+        top = won.max()
+        if top > 0.0:
+            for x in range(won.size):
+                won[x] /= top
+
+
+@jit
+def _scale_evidence(horizon: LocalChain, evidence: NDArray[np.float64], work: PosteriorWork) -> bool:
+    """Fill ``work.weight`` so that the paths' masses up to any step add up to 1, with ``won`` to the end.
+
+    False where the outputs are too unlikely for floats.
+    """
+    steps, places = evidence.shape
+    law, moved = work.right[0, 0], work.right[1, 0]
+    for x in range(places):
+        law[x] = horizon.start[x]
+    for t in range(steps):
+        total = _condition(law, evidence, t)
+        if t == steps - 1:
+            total *= dot(law, work.won)
+        if not total > 0.0:
+            return False
+        scale = 1.0 / total
+        for x in range(places):
+            work.weight[t, x] = evidence[t, x] * scale
+        if t < steps - 1:
+            predict(horizon.chain, slot_of(horizon, t), law, moved)
+            law, moved = moved, law
+    return True
+
+
+@jit
+def _unmoved(horizon: LocalChain, guess: NDArray[np.int64], work: PosteriorWork) -> float:
+    """``Pr[d(X, guess) <= s]`` given the outputs: the recursion over (mistakes, place)."""
+    now, after = work.right[0], work.right[1]
+    rows, places = now.shape
+    for m in range(rows):
+        for x in range(places):
+            now[m, x] = horizon.start[x] if m == 0 else 0.0
+    for t in range(guess.size):
+        if t > 0:
+            for m in range(min(t + 1, rows)):  # no more mistakes than steps so far
+                predict(horizon.chain, slot_of(horizon, t - 1), now[m], after[m])
+            now, after = after, now
+        right = guess[t]
+        for m in range(min(t + 1, rows - 1), -1, -1):
+            kept = now[m, right] * work.weight[t, right] if m <= t else 0.0
+            for x in range(places):
+                now[m, x] = now[m - 1, x] * work.weight[t, x] if m > 0 else 0.0
+            now[m, right] = kept
+    total = 0.0
+    for m in range(min(guess.size + 1, rows)):
+        total += dot(now[m], work.won)
+    return total
+
+
+@jit
+def success_given(
+    person: LocalChain, likelihood: NDArray[np.float64], horizon: Horizon, work: PosteriorWork
+) -> Success:
+    """What can be guessed of a horizon given all outputs of its log.
+
+    ``likelihood`` (L, K) is ``Pr[outputs of step t | place]`` up to a factor a step, of every step of the
+    log that is known; ``person`` starts with the log.
+    """
+    first, last = horizon.first, horizon.last
+    law = _law_before(person, likelihood, first, work)
+    _likelihood_after(person, likelihood, last, work)
+    inside = LocalChain(person.chain, law, slot_of(person, first))
+    if not _scale_evidence(inside, likelihood[first : last + 1], work):
+        return Success(1.0, 0.0, 0.0)
+    steps = (0, last - first)
+    completion_gains(inside, work.weight, steps[1], work.won, work.recursion, work.gains)
+    asked = Asked(horizon.mistakes, horizon.guess.size * horizon.vectors, _NEGLIGIBLE)
+    found = search(inside, work.weight, law, steps, work.gains, asked, work.room)
+    return Success(min(1.0, found.bound), found.attained, _unmoved(inside, horizon.guess, work))
+
+
+@jit
+def fill_prior_guess(person: LocalChain, horizon: Horizon, work: PosteriorWork) -> float:
+    """Fill ``horizon.guess`` with the best guess found without any output; its success is exact.
+
+    ``person`` starts with the log.
+    """
+    law = marginals(person.chain, person.start, person.first_slot, horizon.first + 1)[horizon.first]
+    inside = LocalChain(person.chain, law, slot_of(person, horizon.first))
+    steps = (0, horizon.last - horizon.first)
+    work.weight[:] = 1.0
+    work.won[:] = 1.0
+    completion_gains(inside, work.weight, steps[1], work.won, work.recursion, work.gains)
+    asked = Asked(horizon.mistakes, horizon.guess.size * horizon.vectors, 0.0)
+    found_guess(
+        work.room, search(inside, work.weight, law, steps, work.gains, asked, work.room), horizon.guess
+    )
+    return min(1.0, _unmoved(inside, horizon.guess, work))
