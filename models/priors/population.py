@@ -252,13 +252,13 @@ def _joined_moves(parts: Sequence[Moves]) -> Moves:
 
 
 def _kept(moves: Moves) -> Moves:
-    """The moves in the kinds of numbers that kernels read, without those of probability zero."""
+    """The moves as kernels are compiled for them, without those of probability zero."""
     moves = Moves(
-        moves.start,
-        moves.slot.astype(np.int32, copy=False),
-        moves.row.astype(np.int32, copy=False),
-        moves.column.astype(np.int32, copy=False),
-        moves.probability.astype(np.float64, copy=False),
+        np.ascontiguousarray(moves.start, np.int64),
+        np.ascontiguousarray(moves.slot, np.int32),
+        np.ascontiguousarray(moves.row, np.int32),
+        np.ascontiguousarray(moves.column, np.int32),
+        np.ascontiguousarray(moves.probability, np.float64),
     )
     kept = moves.probability != 0.0
     if kept.all():
