@@ -2,8 +2,8 @@
 
 Given the outputs, the horizon is one chain: what was released before it leaves a law of its first place,
 what was released in it is evidence at each step, what was released after it a likelihood of its last place.
-The frontier search bounds every guess under it, and a guess fixed beforehand succeeds with a probability
-that is exact.
+The frontier search bounds every guess under it, and where it leaves much open (many places, many mistakes
+allowed) so does the moment bound; a guess fixed beforehand succeeds with a probability that is exact.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from accounting.bounds.patterns.moment_kernel import success_bound
+from accounting.bounds.patterns.segments_kernel import find_nodes, segment_polynomials
 from accounting.hmm.frontier.completion_kernel import Recursion, completion_gains, new_recursion
 from accounting.hmm.frontier.search_kernel import Asked, Room, found_guess, new_room, search
 from accounting.hmm.local_chain_kernel import LocalChain, slot_of
@@ -20,6 +22,7 @@ from accounting.hmm.propagation import dot, marginals, predict, retreat
 from models.numerics.jit import inline, jit
 
 _NEGLIGIBLE = 1e-4  # of the posterior's mass: what a search may leave open
+_MUCH_ABOVE = 1.1  # bound to attained, where a search is far from its end
 
 
 class Horizon(NamedTuple):
@@ -30,6 +33,7 @@ class Horizon(NamedTuple):
     mistakes: int
     guess: NDArray[np.int64]  # (T,) own places, fixed before anything is released
     vectors: int  # expansions of a search for each step
+    order: int  # of the moment bound, tried where a search leaves much open; 0: never
 
 
 class Success(NamedTuple):
@@ -169,6 +173,18 @@ def _unmoved(horizon: LocalChain, guess: NDArray[np.int64], work: PosteriorWork)
 
 
 @jit
+def _moment_bound(horizon: LocalChain, asked: Horizon, work: PosteriorWork) -> float:
+    """``min_j S_j / C(T - s, j)`` of the posterior; spends ``work.weight``."""
+    steps, places = work.weight.shape
+    for x in range(places):
+        work.weight[steps - 1, x] *= work.won[x]
+    nodes = find_nodes(np.zeros((steps, places), np.bool_))
+    no_powers = np.empty((0, places, places))
+    moments = segment_polynomials(horizon, work.weight, nodes, asked.order, no_powers)[1, 0]
+    return success_bound(moments / moments[0], steps - asked.mistakes) if moments[0] > 0.0 else 1.0
+
+
+@jit
 def success_given(
     person: LocalChain, likelihood: NDArray[np.float64], horizon: Horizon, work: PosteriorWork
 ) -> Success:
@@ -187,7 +203,11 @@ def success_given(
     completion_gains(inside, work.weight, steps[1], work.won, work.recursion, work.gains)
     asked = Asked(horizon.mistakes, horizon.guess.size * horizon.vectors, _NEGLIGIBLE)
     found = search(inside, work.weight, law, steps, work.gains, asked, work.room)
-    return Success(min(1.0, found.bound), found.attained, _unmoved(inside, horizon.guess, work))
+    unmoved = _unmoved(inside, horizon.guess, work)
+    bound = min(1.0, found.bound)
+    if horizon.order > 0 and bound > _MUCH_ABOVE * found.attained:
+        bound = min(bound, _moment_bound(inside, horizon, work))
+    return Success(bound, found.attained, unmoved)
 
 
 @jit

@@ -11,10 +11,13 @@ and what is left to be estimated is what the outputs add: small, and of small va
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from accounting.bounds.noised.drawn_posteriors_kernel import judge_draws, own_log
 from accounting.bounds.noised.posterior_kernel import Horizon, fill_prior_guess, new_posterior_work
+from accounting.bounds.patterns import MOST_OPERATIONS, Size
 from accounting.bounds.protocol import Bound, Effort, Question, Scope
 from accounting.exposure import Exposure
 from accounting.exposure.drawing import released_steps
@@ -38,8 +41,7 @@ def sampled_success(
     """
     if effort.draws == 0 or not exposure.has_independent_noise:
         return None
-    first, last = window
-    horizon = Horizon(first, last, mistakes, np.empty(last - first + 1, np.int64), _VECTORS)
+    horizon = _horizon(exposure, window, mistakes, effort)
     own = np.arange(exposure.place_count, dtype=np.int32)
     person = LocalChain(exposure.chain._replace(places=own), exposure.start, exposure.first_slot)
     without = fill_prior_guess(person, horizon, new_posterior_work(horizon, exposure.place_count))
@@ -49,6 +51,15 @@ def sampled_success(
     judge_draws(found, log, horizon, effort.seed)
     added = np.maximum(0.0, found[:, 0] - found[:, 2])
     return min(1.0, without + upper_mean(added, 1.0 - effort.confidence) + _ROUNDING)
+
+
+def _horizon(exposure: Exposure, window: tuple[int, int], mistakes: int, effort: Effort) -> Horizon:
+    """What is asked; the work of the moment bound is shared out over the draws."""
+    first, last = window
+    steps = last - first + 1
+    size = replace(Size.of(exposure), steps=steps, hits=0, has_cycle=True)
+    order = size.affordable_order(min(effort.order, steps - mistakes), 4.0 * MOST_OPERATIONS / effort.draws)
+    return Horizon(first, last, mistakes, np.empty(steps, np.int64), _VECTORS, order)
 
 
 def _compute(asked: Question) -> float | None:

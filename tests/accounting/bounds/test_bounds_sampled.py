@@ -41,11 +41,12 @@ class Exact:
         channels: list[NDArray[np.float64]],
         window: Window,
         mistakes: int,
-        vectors: int = 16,
+        effort: tuple[int, int] = (16, 0),
     ) -> None:
         first, last = window
+        vectors, order = effort
         person = LocalChain(case.view, case.start, case.first_slot)
-        self.horizon = Horizon(first, last, mistakes, np.empty(last - first + 1, np.int64), vectors)
+        self.horizon = Horizon(first, last, mistakes, np.empty(last - first + 1, np.int64), vectors, order)
         work = new_posterior_work(self.horizon, len(case.start))
         self.prior = fill_prior_guess(person, self.horizon, work)
         self.optimum = self.bound = self.unmoved = 0.0
@@ -93,7 +94,8 @@ def check(rng: np.random.Generator) -> float:
         channel = rng.dirichlet(np.full(int(rng.integers(1, 4)), 0.5), size=len(case.start))
         channel = np.where(channel < 0.05, 0.0, channel)
         channels.append(channel / channel.sum(axis=1, keepdims=True))
-    exact = Exact(case, channels, window, mistakes, vectors=int(rng.choice([1, 4, 16])))
+    order = min(int(rng.choice([0, 3])), window[1] - window[0] + 1 - mistakes)
+    exact = Exact(case, channels, window, mistakes, (int(rng.choice([1, 4, 16])), order))
     assert exact.unmoved == pytest.approx(exact.prior, rel=1e-9)
     assert exact.optimum <= exact.prior + (exact.bound - exact.unmoved) + 1e-12
     return exact.bound / exact.optimum
