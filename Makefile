@@ -55,7 +55,7 @@ services: ## Prometheus, Chromium, Pango, Java, Maven and faketime from Debian's
 			apt-get install -y -qq --no-install-recommends $$missing >/dev/null || echo "could not install$$missing"; \
 	elif [ -n "$$missing" ]; then echo "not installed, tests that need them are skipped:$$missing"; fi
 
-test-fast: install-dev ## the tests that take less than two minutes together
+test-fast: install-dev ## the tests that take less than three minutes together
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m "not slow"
 
 lint: install-dev docs ## ruff, mypy --strict on the packages, and the documentation's links
