@@ -2,6 +2,7 @@
 
 from accounting.bounds.certified import Bounds, all_bounds, baseline_bound, certify
 from accounting.bounds.horizon_risk import HorizonRisk, horizon_risk
+from accounting.bounds.population_sample import MeanAdded, mean_added
 from accounting.bounds.protocol import Effort
 from accounting.bounds.registry import BOUNDS, deciding_bound, question
 
@@ -10,10 +11,12 @@ __all__ = [
     "Bounds",
     "Effort",
     "HorizonRisk",
+    "MeanAdded",
     "all_bounds",
     "baseline_bound",
     "certify",
     "deciding_bound",
     "horizon_risk",
+    "mean_added",
     "question",
 ]
