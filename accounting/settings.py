@@ -20,10 +20,10 @@ class HorizonSettings:
     step 0 in the priors' cycle; ``first_step`` the first step that will be applied.
 
     The fast bound is computed for everybody. With ``sharpen``, those whose fast bound reaches
-    ``sharpen_above`` (None: the lowest threshold) are looked at again with the refined bounds of moment order
-    ``order``. From that level on the counts are those of the refined bounds for everybody; who stays below
-    keeps the fast bound, which is valid and larger. The rule looks at one person at a time, so partitions
-    agree.
+    ``sharpen_above`` (None: the lowest threshold) are looked at again with the refined bounds, the frontier
+    bound with so many ``vectors``. From that level on the counts are those of the refined bounds for
+    everybody; who stays below keeps the fast bound, which is valid and larger. The rule looks at one person
+    at a time, so partitions agree.
     """
 
     horizon: int = HORIZON
@@ -33,7 +33,7 @@ class HorizonSettings:
     first_step: int = 0
     sharpen: bool = True
     sharpen_above: float | None = None
-    order: int = 2
+    vectors: int = 16
 
     def __post_init__(self) -> None:
         """:class:`~accounting.exceptions.SettingsError` names the setting that is out of range."""
@@ -50,8 +50,8 @@ class HorizonSettings:
             raise SettingsError(
                 "thresholds must be increasing probabilities in (0, 1]", levels, "sort and correct them"
             )
-        if self.order < 1:
-            raise SettingsError("order must be at least 1", self.order, "use 2 for a good start")
+        if self.vectors < 1:
+            raise SettingsError("vectors must be at least 1", self.vectors, "use 16 for a good start")
 
     def starting_at(self, step: int) -> HorizonSettings:
         """The same for an accountant whose first step is another."""

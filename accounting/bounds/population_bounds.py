@@ -48,20 +48,24 @@ def certify_population(
     mistakes: int,
     *,
     order: int = 2,
+    vectors: int = 4,
     threshold: float | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> PopulationBounds:
-    """Divergence, moment (per number of hits) and exact bounds of the raw version of a schedule.
+    """The least of divergence, frontier (``vectors``), moment (``order``, if any) and exact bounds.
+
+    All are of the raw version of the schedule.
 
     With a ``threshold`` the refined bounds are computed only where the fast one is above it and the baseline
     is not: on which side of it ``certified`` lies is the same for everybody, and most people cost little.
-    Noised schedules tell less than their raw version, so the bounds hold for them too; :func:`audit_person`
-    has the sharper ones. :class:`~accounting.exceptions.HorizonError` unless ``0 <= mistakes < T``.
+
+    Noised schedules tell less, so the bounds hold for them too; :func:`audit_person` has sharper ones.
+    :class:`~accounting.exceptions.HorizonError` unless ``0 <= mistakes < T``.
     """
     check_mistakes(mistakes, len(schedule.steps))
     counted = np.stack([observe(step, population.location_count).labels > 0 for step in schedule.steps])
     releases = Counted(schedule.first_slot, counted)
-    asked = RawQuestion(mistakes, order, NO_PATTERNS, False)
+    asked = RawQuestion(mistakes, order, NO_PATTERNS, vectors)
     limit = -1.0 if threshold is None else threshold
     parts = []
     for first in range(0, len(population), _PEOPLE_PER_CALL):

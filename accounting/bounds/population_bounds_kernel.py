@@ -89,11 +89,11 @@ def certified_person(
     information = renewal_information(chain, start, first_slot, hits, marginal).sum()
     if baseline >= 1.0:
         return CertifiedPerson(1.0, 1.0, information, BY_BASELINE)
-    guess = min(1.0, prior.guess.subsets, prior.guess.markov)
+    guess = min(1.0, prior.guess.subsets, prior.guess.markov, prior.guess.frontier)
     certified = divergence_root(information, guess)
     by = BY_DIVERGENCE
     if threshold < 0.0 or certified > threshold >= baseline:
-        usable = RawQuestion(mistakes, min(asked.order, steps - mistakes), asked.least_pattern, False)
+        usable = RawQuestion(mistakes, min(asked.order, steps - mistakes), asked.least_pattern, asked.vectors)
         refined = raw_success_from_powers(person, hits, usable, powers, marginal)
         if refined < certified:
             certified, by = refined, BY_RAW_SUCCESS

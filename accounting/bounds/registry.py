@@ -5,7 +5,7 @@ from __future__ import annotations
 from accounting.bounds.divergence import DIVERGENCE
 from accounting.bounds.loose import LOOSE
 from accounting.bounds.noised import ERASURE, SAMPLED
-from accounting.bounds.patterns import EXACT, GENIE_AIDED, MOMENT
+from accounting.bounds.patterns import EXACT, FRONTIER, GENIE_AIDED, MOMENT
 from accounting.bounds.patterns.raw_success_kernel import BY_BASELINE, BY_DIVERGENCE, BY_RAW_SUCCESS
 from accounting.bounds.protocol import Bound, Effort, Question
 from accounting.bounds.tight import TIGHT
@@ -19,13 +19,14 @@ BOUNDS: tuple[Bound, ...] = (
     EXACT,
     ERASURE,
     GENIE_AIDED,
+    FRONTIER,
     SAMPLED,
 )
 
 
 def deciding_bound(code: int, mistakes: int) -> str:
     """The name behind the code that accountants keep of whoever gave a person's certified value."""
-    raw_success = EXACT if mistakes == 0 else MOMENT
+    raw_success = EXACT if mistakes == 0 else FRONTIER
     return {BY_BASELINE: "baseline", BY_DIVERGENCE: DIVERGENCE.name, BY_RAW_SUCCESS: raw_success.name}[code]
 
 

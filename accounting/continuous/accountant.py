@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from accounting.bounds import deciding_bound
 from accounting.continuous import membership
 from accounting.continuous.accounts_kernel import (
+    HISTORY,
     MEMORY,
     NEGLIGIBLE,
     UNITS_PER_NAT,
@@ -47,7 +48,7 @@ class AccountantView(NamedTuple):
 
     accounts: Accounts
     last_step: StepView
-    labels: NDArray[np.int32]  # (T, M) outcomes of the locations in the steps of the last horizon
+    labels: NDArray[np.int32]  # (HISTORY + T, M) outcomes of the locations in the last horizon and before it
     most_places: int
 
 
@@ -90,7 +91,7 @@ class ContinuousAccountant:
         fill_constants(self._accounts, np.arange(people), first_step, True)
         self._worst = no_moments(people)
         self._view_before = nothing_seen(len(self.population.location_names))
-        self._labels = np.zeros((horizon, len(self.population.location_names)), dtype=np.int32)
+        self._labels = np.zeros((HISTORY + horizon, len(self.population.location_names)), dtype=np.int32)
         self._next_step = first_step
         self._reached_before = np.zeros(people, dtype=np.int64)
         self._reached = np.zeros(people, dtype=np.int64)
@@ -311,7 +312,11 @@ def _stored_names(kept: type[HorizonState] | type[Nonstationary], prefix: str) -
 
 def _kernel_horizon(settings: HorizonSettings) -> Horizon:
     return Horizon(
-        settings.horizon, settings.mistakes, settings.order, float(settings.refined_from), settings.first_slot
+        settings.horizon,
+        settings.mistakes,
+        settings.vectors,
+        float(settings.refined_from),
+        settings.first_slot,
     )
 
 

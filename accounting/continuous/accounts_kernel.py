@@ -21,6 +21,9 @@ _SLACK_UNITS = 2  # covers the rounding of a term's sums, which stay below 1e-12
 MEMORY = GAPS[-1]
 """Steps before the horizon whose terms are kept one by one."""
 
+HISTORY = 48
+"""Steps before the horizon whose hits the refined bounds follow; what is older is shown, not followed."""
+
 NEGLIGIBLE = 1e-6
 """Relative excess of the fast bound over the guess from the prior below which nothing is refined."""
 
@@ -30,7 +33,7 @@ class Horizon(NamedTuple):
 
     steps: int  # T
     mistakes: int  # s
-    order: int  # of the moment bound among the refined bounds
+    vectors: int  # of the frontier bound among the refined bounds
     refined_from: float  # risk by the fast bound from which the refined bounds are worth their price
     first_slot: int  # of step 0 in the cycle of the priors
 
@@ -51,6 +54,7 @@ class Constants(NamedTuple):
 class Nonstationary(NamedTuple):
     """Marginals of the people with an initial distribution, packed like ``PopulationArrays.initial``."""
 
+    earliest: NDArray[np.float64]  # at the first step of the history, HISTORY before the horizon at most
     first: NDArray[np.float64]  # at the first step of the horizon
     before: NDArray[np.float64]  # at the step before the last
     now: NDArray[np.float64]  # at the last step

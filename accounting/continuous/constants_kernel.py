@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from accounting.bounds.patterns.raw_success_kernel import RawQuestion, raw_success
 from accounting.continuous.accounts_kernel import Accounts, Constants, Horizon, slot_of, to_units
 from accounting.exposure.prior_constants_kernel import prior_constants
 from accounting.exposure.step_information.contraction_kernel import GAPS, gap_contractions
@@ -13,21 +12,6 @@ from accounting.exposure.step_information.renewal_kernel import surprise
 from accounting.hmm.local_chain_kernel import LocalChain
 from models.numerics.jit import inline, pjit
 from models.priors.chain import ChainView, PopulationArrays, chain_view
-
-_ORDER = 3  # of the moment bound; higher orders hardly lower it when nothing is released
-_MOST_MOVES = 1 << 22  # entries of its table of moves
-_LEAST_GUESS = 1e-300  # ln q stays finite
-
-
-@inline
-def moment_guess(person: LocalChain, horizon: Horizon) -> float:
-    """The moment bound with nothing released, another bound on ``q``; 1 where it would take too long."""
-    bound = 1.0
-    if (horizon.steps * person.start.size) ** 2 <= _MOST_MOVES:
-        nothing = np.zeros((horizon.steps, person.start.size), np.bool_)
-        order = min(_ORDER, horizon.steps - horizon.mistakes)
-        bound = raw_success(person, nothing, RawQuestion(horizon.mistakes, order, 0.0, False))
-    return bound
 
 
 @inline
@@ -42,9 +26,8 @@ def fill_phase(
     """``q``, baseline and ``H(X_w)`` of a horizon that starts in ``slot`` with the law ``start``."""
     person = LocalChain(chain, start, slot)
     known = prior_constants(person, horizon.steps, horizon.mistakes, False)
-    moment = moment_guess(person, horizon)
-    smallest = min(1.0, known.guess.koga, known.guess.subsets, known.guess.markov)
-    constants.guess[row] = min(smallest, max(moment, known.baseline.success, _LEAST_GUESS))
+    guess = known.guess
+    constants.guess[row] = min(1.0, guess.koga, guess.subsets, guess.markov, guess.frontier)
     constants.baseline[row] = known.baseline.success
     entropy = 0.0
     for x in range(start.size):

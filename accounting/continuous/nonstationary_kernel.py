@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from accounting.continuous.accounts_kernel import Accounts, slot_of
+from accounting.continuous.accounts_kernel import HISTORY, Accounts, slot_of
 from models.numerics.jit import pjit
 from models.priors.chain import chain_view
 from models.priors.stationary_kernel import push_forward
@@ -37,12 +37,18 @@ def advance_marginals(
         person, since = people[k], accounts.since[people[k]]
         own = slice(accounts.population.initial_start[person], accounts.population.initial_start[person + 1])
         before, now, first = marginals.before[own], marginals.now[own], marginals.first[own]
+        earliest = marginals.earliest[own]
         chain = chain_view(accounts.population, person)
         if step_number > since:
             before[:] = now
             slot = slot_of(accounts, person, step_number - 1)
             push_forward(before, chain.column_start[slot], chain.row, chain.value, now)
         first_step = step_number - accounts.horizon.steps + 1
+        if first_step - HISTORY > since:
+            moved = np.empty(first.size)
+            slot = slot_of(accounts, person, first_step - HISTORY - 1)
+            push_forward(earliest, chain.column_start[slot], chain.row, chain.value, moved)
+            earliest[:] = moved
         is_changed[k] = False
         if first_step > since:
             moved = np.empty(first.size)

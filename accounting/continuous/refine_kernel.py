@@ -1,20 +1,16 @@
-"""The refined bounds on a horizon with a history, for the few people whose fast bound is not low enough.
+"""The refined bounds on a horizon with a history, for people whose fast bound is not low enough.
 
-Noised releases are treated as raw ones, which reveal more. What was released before the horizon enters in one
-of two ways, and the smaller bound counts:
+Noised releases are treated as raw ones, which reveal more. Two bounds, of which the smaller counts:
 
-- *known start*: the adversary gets ``X_w`` as side information. Given that, the past says nothing about the
-  horizon. This is the raw schedule in which every place is seen in the first step.
-- *shifted start*: the past moves the law of ``X_w`` by ``TV`` in total variation, and with it the success by
-  at most as much. By Pinsker's and Jensen's inequalities ``E TV <= sqrt(J_w / 2)`` with
-  ``J_w >= I(X_w; past)``, the carried information.
+- *success*: the frontier bound of the raw horizon. What was released before it enters by the laws of the
+  horizon's first place, one for each last hit in the ``HISTORY`` steps before; where a person's log is longer
+  than that, the place at the beginning of those steps is shown to the adversary too.
+- *divergence*: the root of the binary divergence at ``J_w + H(Y_w..Y_t)``, ``J_w >= I(X_w; past)`` the
+  carried information and the second exact by renewals.
 
-Information adds: ``I(X_w..X_t; everything) <= J_w + H(Y_w..Y_t)``, the second exact by renewals.
-
-Success 0.30 of the raw horizon on its own, 0.37 with a known start, ``J_w = 0.02`` nat:
-    shifted start: 0.30 + sqrt(0.01) = 0.40, known start: 0.37, so the success bound is 0.37.
-With ``J_w = 0.002`` the shifted start gives 0.30 + 0.032, and that counts; with ``J_w = 0`` it is 0.30.
-The root of the binary divergence at ``J_w + H(Y)`` may be lower still: the accountant takes the smallest.
+For example T = 2 and a person who was counted at place 3 one step before the horizon and seen nowhere since:
+the one law is row 3 of the matrix. Had they not been counted there, it would be the law of the step before
+without place 3, moved on, with its mass; both laws together, each with its own guess, are the success.
 """
 
 from __future__ import annotations
@@ -24,14 +20,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from accounting.bounds.patterns.raw_success_kernel import (
-    BY_BASELINE,
-    BY_DIVERGENCE,
-    BY_RAW_SUCCESS,
-    RawQuestion,
-    raw_success,
-)
+from accounting.bounds.patterns.outside_kernel import Outside, history_laws
+from accounting.bounds.patterns.raw_frontier_kernel import TOLERANCE, FrontierEffort, raw_frontier
+from accounting.bounds.patterns.raw_success_kernel import BY_BASELINE, BY_DIVERGENCE, BY_RAW_SUCCESS
 from accounting.continuous.accounts_kernel import (
+    HISTORY,
     UNITS_PER_NAT,
     Accounts,
     Horizon,
@@ -42,87 +35,109 @@ from accounting.exposure.step_information.renewal_kernel import renewal_informat
 from accounting.hmm.local_chain_kernel import LocalChain
 from accounting.hmm.propagation import marginals
 from accounting.numerics.divergence_root_kernel import divergence_root
-from models.numerics.jit import inline, jit, pjit
+from models.numerics.jit import jit, pjit
 from models.priors.chain import ChainView, chain_view
 
 _MOST_ENTRIES = 1 << 22  # 32 MiB a table
-_LEAST_PATTERN = 1e-3  # patterns less likely are not told apart: a few hundred per person at most
+_MOST_LAWS = 8  # hits of the history told apart; more lower the bound by less than a hundredth of it
 
 
 class RefinedBounds(NamedTuple):
     """The refined bounds of one person's horizon."""
 
-    success: float  # moment bound, or the exact optimum for s = 0
+    success: float  # frontier bound, the exact optimum for s = 0
     divergence: float  # binary divergence at the exact information
 
 
 class RawHorizon(NamedTuple):
-    """One person's horizon of ``T`` steps, every release raw."""
+    """One person's horizon of ``T`` steps and the ``n`` steps before it, every release raw."""
 
-    chain: ChainView
-    start: NDArray[np.float64]  # (K,) the law of the first place
-    slot: int  # of the first step
+    person: LocalChain  # from the first step of the horizon on
     marginal: NDArray[np.float64]  # (T, K)
     hits: NDArray[np.bool_]  # (T, K) where a sensor sees the person
+    before: LocalChain  # from the first step of the history on
+    marginal_before: NDArray[np.float64]  # (n, K)
+    hits_before: NDArray[np.bool_]  # (n, K); everywhere in the first step if still earlier ones are left out
 
 
-@inline
+@jit
+def _own_hits(
+    chain: ChainView, marginal: NDArray[np.float64], labels: NDArray[np.int32]
+) -> NDArray[np.bool_]:
+    """Where a sensor sees the person in the steps of ``labels`` (at least n, M); ``marginal`` (n, K)."""
+    hits = np.empty(marginal.shape, np.bool_)
+    for t in range(marginal.shape[0]):
+        for x in range(marginal.shape[1]):
+            hits[t, x] = labels[t, chain.places[x]] > 0 and marginal[t, x] > 0.0
+    return hits
+
+
+@jit
+def _first_laws(
+    accounts: Accounts, person: int, chain: ChainView, earliest: int, first: int
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Laws of the place in the steps ``earliest`` and ``first``, (K,) each."""
+    own = accounts.population.initial_start[person]
+    if not has_initial_distribution(accounts.population, person):
+        before = chain.start[slot_of(accounts, person, earliest)]
+        return before, chain.start[slot_of(accounts, person, first)]
+    now = accounts.nonstationary.first[own : own + chain.places.size]
+    if earliest < first:
+        return accounts.nonstationary.earliest[own : own + chain.places.size], now
+    return now, now
+
+
+@jit
 def raw_horizon(accounts: Accounts, person: int, first: int, labels: NDArray[np.int32]) -> RawHorizon:
-    """The person's horizon in the steps ``first..`` of ``labels`` (T, M).
+    """The horizon of the steps ``first..``; ``labels`` (HISTORY + T, M) are those of the steps before, too.
 
-    Steps before the person's own first reveal nothing; with an initial distribution the horizon starts there.
-    Beyond the last row nothing is released yet.
+    Steps before the person's own first reveal nothing; with an initial distribution the horizon starts there,
+    and beyond the last row nothing is released yet.
     """
     chain = chain_view(accounts.population, person)
-    since_row = accounts.since[person] - first
-    first_row = max(since_row, 0) if has_initial_distribution(accounts.population, person) else 0
-    slot = slot_of(accounts, person, first + first_row)
-    start = chain.start[slot]
-    if has_initial_distribution(accounts.population, person):
-        begin = accounts.population.initial_start[person]
-        start = accounts.nonstationary.first[begin : begin + start.size]
-    marginal = marginals(chain, start, slot, labels.shape[0])
+    since, steps = accounts.since[person], labels.shape[0] - HISTORY
+    counted_from = min(max(since - first, 0), steps)  # row of the first step that reveals anything
+    first_row = counted_from if has_initial_distribution(accounts.population, person) else 0
+    known_steps = min(max(first - since, 0), HISTORY)
+    begin, earliest = first + first_row, first - known_steps
+    law_before, law = _first_laws(accounts, person, chain, earliest, begin)
+    horizon = LocalChain(chain, law, slot_of(accounts, person, begin))
+    before = LocalChain(chain, law_before, slot_of(accounts, person, earliest))
+    marginal = marginals(chain, law, horizon.first_slot, steps)
     hits = np.zeros(marginal.shape, np.bool_)
-    for row in range(max(first_row, since_row), labels.shape[0]):
-        for x in range(start.size):
-            seen = labels[row, chain.places[x]] > 0 and marginal[row - first_row, x] > 0.0
-            hits[row - first_row, x] = seen
-    return RawHorizon(chain, start, slot, marginal, hits)
+    rows = slice(counted_from - first_row, steps - first_row)
+    hits[rows] = _own_hits(chain, marginal[rows], labels[HISTORY + counted_from :])
+    marginal_before = marginals(chain, law_before, before.first_slot, max(known_steps, 1))[:known_steps]
+    hits_before = _own_hits(chain, marginal_before, labels[HISTORY - known_steps :])
+    if first - since > HISTORY:
+        hits_before[0] = marginal_before[0] > 0.0
+    return RawHorizon(horizon, marginal, hits, before, marginal_before, hits_before)
 
 
-@inline
-def affordable_success(raw: RawHorizon, hits: NDArray[np.bool_], horizon: Horizon) -> float:
-    """The success bound with these hits, of a lower order or 1 where its tables would be too large."""
-    steps, place_count = hits.shape
-    nodes = hits.sum() + 2
-    success = 1.0
-    if nodes * max(nodes, 2 * steps * place_count) <= _MOST_ENTRIES:
-        order = 1 if (steps * place_count) ** 2 > _MOST_ENTRIES else horizon.order
-        order = min(order, steps - horizon.mistakes)
-        asked = RawQuestion(horizon.mistakes, order, _LEAST_PATTERN, False)
-        success = raw_success(LocalChain(raw.chain, raw.start, raw.slot), hits, asked)
-    return success
+@jit
+def _frontier_success(raw: RawHorizon, horizon: Horizon) -> float:
+    """The frontier bound, or 1 where its tables would be too large."""
+    steps, places = raw.hits.shape
+    hits = raw.hits.sum()
+    if (hits + horizon.vectors) * steps * (horizon.mistakes + 1) * places > _MOST_ENTRIES:
+        return 1.0
+    laws, shown = history_laws(raw.before, raw.hits_before, raw.marginal_before, _MOST_LAWS)
+    outside = Outside(laws, shown, np.ones((1, places)))
+    effort = FrontierEffort(horizon.vectors, TOLERANCE)
+    return raw_frontier(raw.person, raw.hits, raw.marginal, horizon.mistakes, outside, effort)
 
 
 @jit
 def refined_bounds(
     accounts: Accounts, person: int, first: int, labels: NDArray[np.int32], carried: float
 ) -> RefinedBounds:
-    """Both refined bounds on the steps ``first..`` of ``labels`` (T, M); ``carried`` is ``J_w`` in nats."""
+    """Both on the steps ``first..``; ``labels`` as for :func:`raw_horizon`, ``carried`` is ``J_w`` in nat."""
     raw = raw_horizon(accounts, person, first, labels)
-    guess = accounts.constants.guess[accounts.constants.phase_start[person] + raw.slot]
-    revealed = renewal_information(raw.chain, raw.start, raw.slot, raw.hits, raw.marginal).sum()
-    information = revealed + carried
+    chain, start, slot = raw.person
+    guess = accounts.constants.guess[accounts.constants.phase_start[person] + slot]
+    information = renewal_information(chain, start, slot, raw.hits, raw.marginal).sum() + carried
     divergence = divergence_root(information * (1.0 + 1e-12), guess)
-    shift = np.sqrt(0.5 * carried)
-    success = 1.0
-    if shift < 1.0:
-        success = min(1.0, affordable_success(raw, raw.hits, accounts.horizon) + shift)
-    if carried > 0.0 and success > shift:
-        known_start = raw.hits.copy()
-        known_start[0] = raw.marginal[0] > 0.0
-        success = min(success, affordable_success(raw, known_start, accounts.horizon))
-    return RefinedBounds(success, divergence)
+    return RefinedBounds(_frontier_success(raw, accounts.horizon), divergence)
 
 
 @pjit(lambda accounts, people, *_: people.size)
@@ -136,10 +151,11 @@ def refine(
 ) -> None:
     """Lower each one's risk to the smallest bound, never below the baseline, and note which it was.
 
-    The horizon ends with ``step_number``; ``labels`` (T, M) are the outcomes of its steps.
+    The horizon ends with ``step_number``; ``labels`` (HISTORY + T, M) are the outcomes of its steps and of
+    those before it.
     """
     state = accounts.state
-    first = step_number - labels.shape[0] + 1
+    first = step_number - accounts.horizon.steps + 1
     for k in range(begin, end):
         person = people[k]
         carried = state.carried[first % state.carried.shape[0], person] / UNITS_PER_NAT

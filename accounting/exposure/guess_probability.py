@@ -13,7 +13,7 @@ class PriorGuess:
     """Upper bounds on the success of any guess from the prior alone, at most 1.
 
     ``koga`` is Koga et al. eq. (5), None where subset maxima are too expensive; ``best`` the smallest of it,
-    ``C(T, s) A_{T-s}`` and Markov's inequality.
+    ``C(T, s) A_{T-s}``, Markov's inequality and the frontier search.
     """
 
     koga: float | None

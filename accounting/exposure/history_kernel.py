@@ -7,7 +7,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from accounting.hmm.propagation import predict
 from models.numerics.jit import jit
 from models.priors.chain import ChainView
 
@@ -33,6 +32,7 @@ def renewal_mixture(
     place) of a hit and one for no hit at all.
     """
     steps, place_count = hits.shape
+    slots, column_start, row, value = chain.start.shape[0], chain.column_start, chain.row, chain.value
     capacity = 1 + hits.sum()
     vectors = np.zeros((capacity, place_count))
     moved = np.empty(place_count)
@@ -47,9 +47,15 @@ def renewal_mixture(
             if hits[t, x]:
                 vectors[count, x] = marginal[t, x]
                 count += 1
+        slot = (first_slot + t) % slots
         for r in range(count):
-            predict(chain, (first_slot + t) % chain.start.shape[0], vectors[r], moved)
-            vectors[r] = moved
+            for y in range(place_count):
+                total = 0.0
+                for j in range(column_start[slot, y], column_start[slot, y + 1]):
+                    total += vectors[r, row[j]] * value[j]
+                moved[y] = total
+            for y in range(place_count):
+                vectors[r, y] = moved[y]
     weights = np.empty(count)
     for r in range(count):
         weights[r] = vectors[r].sum()

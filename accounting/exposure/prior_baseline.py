@@ -12,16 +12,23 @@ from accounting.exposure.exposure import Exposure, check_mistakes
 from accounting.exposure.guess_success_kernel import guess_success
 from accounting.exposure.prior_constants_kernel import (
     CONSTANT_GUESS,
+    FRONTIER_GUESS,
     MAP_GUESS,
     MARGINAL_GUESS,
 )
 
-GUESS_NAMES = {MAP_GUESS: "prior", MARGINAL_GUESS: "marginal", CONSTANT_GUESS: "constant"}
+GUESS_NAMES = {
+    MAP_GUESS: "prior",
+    MARGINAL_GUESS: "marginal",
+    CONSTANT_GUESS: "constant",
+    FRONTIER_GUESS: "frontier",
+}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BaselineGuess:
-    """The best of the most likely path (``"prior"``), the marginals' maxima and the constant guesses.
+    """The best of the most likely path (``"prior"``), the marginals' maxima, the constant guesses, and what
+    the frontier search finds (``"frontier"``).
 
     ``success`` is ``Pr[d(X, guess) <= s]`` exactly; ``guess`` (T,) holds own places.
     """
@@ -32,7 +39,7 @@ class BaselineGuess:
 
 
 def baseline(exposure: Exposure, mistakes: int) -> BaselineGuess:
-    """The baseline of one person's horizon; ties go to the earlier of path, marginals, constants."""
+    """The baseline of one person's horizon; ties go to the earlier in ``GUESS_NAMES``."""
     best = exposure.prior_constants(mistakes).baseline
     return BaselineGuess(float(best.success), GUESS_NAMES[best.kind], best.guess)
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from accounting.exposure.guess_success_kernel import constant_success, guess_success, most_likely_path
 from accounting.exposure.subset_maxima_kernel import log_subset_maximum, subset_table
+from accounting.hmm.frontier.search_kernel import affordable_vectors, best_guess
 from accounting.hmm.local_chain_kernel import LocalChain
 from accounting.hmm.log_sum_kernel import log_sum
 from accounting.hmm.propagation import gap_matrices, marginals
@@ -26,6 +27,10 @@ CONSTANTS_WITHOUT_GAPS = 8  # constant guesses tried where gap matrices are too 
 MAP_GUESS = 0
 MARGINAL_GUESS = 1
 CONSTANT_GUESS = 2
+FRONTIER_GUESS = 3
+
+_VECTORS = 16  # expansions a step of the frontier search: the optimum for a dozen places and few mistakes
+_ROUNDING = 1e-12  # sums of thousands of products, each rounded
 
 _ROUNDED = 1e-9  # more than rounding can take from a sum over the steps
 _SMALLEST = 1e-300  # q is never below: ln q must stay finite, and a larger q is the safe side
@@ -37,13 +42,17 @@ class GuessBounds(NamedTuple):
     koga: float  # sum_l C(T, l) A_{T-l}, Koga et al. eq. (5), not cut at 1
     subsets: float  # C(T, s) A_{T-s}: whoever succeeds agrees with the guess on one subset of that size
     markov: float  # sum_t max_x Pr[X_t = x] / (T - s)
+    frontier: float  # of the frontier search; often the maximum itself
 
 
 class Baseline(NamedTuple):
-    """The best guess from the prior among the most likely path, the marginals' maxima and the constants."""
+    """The best guess known from the prior: most likely path, marginals' maxima, constant or the frontier's.
+
+    It is the best there is where ``GuessBounds.frontier`` is no more than its success.
+    """
 
     success: float  # Pr[d(X, guess) <= s], exact
-    kind: int  # MAP_GUESS, MARGINAL_GUESS or CONSTANT_GUESS
+    kind: int  # a ``_GUESS`` code
     guess: NDArray[np.int64]  # (T,) own places
 
 
@@ -108,6 +117,7 @@ def guess_bounds(
         max(_SMALLEST, np.exp(min(log_koga, 700.0))) if with_koga else np.inf,
         max(_SMALLEST, np.exp(min(largest, 700.0))),
         markov_guess(marginal, mistakes),
+        np.inf,
     )
 
 
@@ -223,5 +233,15 @@ def constants_from_gaps(
     if gaps.shape[0] > 0:
         bounds = guess_bounds(gaps, marginal, mistakes, with_koga)
     else:
-        bounds = GuessBounds(np.inf, np.inf, markov_guess(marginal, mistakes))
-    return PriorConstants(bounds, best_baseline(chain, start, first_slot, marginal, mistakes, gaps))
+        bounds = GuessBounds(np.inf, np.inf, markov_guess(marginal, mistakes), np.inf)
+    known = best_baseline(chain, start, first_slot, marginal, mistakes, gaps)
+    vectors = affordable_vectors(chain, steps, mistakes, _VECTORS)
+    if vectors == 0:
+        return PriorConstants(bounds, known)
+    guess = np.empty(steps, np.int64)
+    found = best_guess(person, np.ones((steps, start.size)), mistakes, vectors, guess)
+    success = guess_success(chain, start, first_slot, guess, mistakes)
+    if success > known.success * (1.0 + _ROUNDING):
+        known = Baseline(success, FRONTIER_GUESS, guess)
+    frontier = max(_SMALLEST, known.success, found.bound * (1.0 + _ROUNDING))
+    return PriorConstants(GuessBounds(bounds.koga, bounds.subsets, bounds.markov, frontier), known)

@@ -25,10 +25,13 @@ from numpy.typing import NDArray
 from accounting.bounds.patterns.outside_kernel import Outside
 from accounting.bounds.patterns.segments_kernel import Nodes, find_nodes, no_hit_weight
 from accounting.hmm.frontier.completion_kernel import completion_gains, new_recursion
-from accounting.hmm.frontier.search_kernel import Asked, Room, new_room, room_for, search
+from accounting.hmm.frontier.search_kernel import Asked, Room, new_room, search
 from accounting.hmm.local_chain_kernel import LocalChain, slot_of
 from accounting.hmm.propagation import predict
 from models.numerics.jit import jit
+
+TOLERANCE = 1e-5
+"""Slack of a segment, as it matters to the whole, below which its search ends."""
 
 _ROUNDING = 1e-12  # sums of thousands of products, each rounded
 
@@ -40,40 +43,37 @@ class FrontierEffort(NamedTuple):
     tolerance: float  # a search ends once its slack matters less than this
 
 
-class Segments(NamedTuple):
-    """All that one horizon's segments share."""
+class Targets(NamedTuple):
+    """Where segments can end: at each hit, then at each end of the horizon."""
 
-    person: LocalChain
-    weight: NDArray[np.float64]  # (T, K), 0 where a hit would be seen
-    nodes: Nodes
-    gains: NDArray[np.float64]  # (targets, T, s + 1, K), of the hits, then of the ends
-    won: NDArray[np.float64]  # (targets, s + 1), S behind each target
-    outside: Outside
-    room: Room
+    time: NDArray[np.int64]  # (N,), T for an end
+    place: NDArray[np.int64]  # (N,), -1 for an end
+    gains: NDArray[np.float64]  # (N, T, s + 1, K), of what is won by coming there
+    won: NDArray[np.float64]  # (N, s + 1), S behind it
 
 
 @jit
-def _segments(
-    person: LocalChain, hits: NDArray[np.bool_], mistakes: int, outside: Outside, vectors: int
-) -> Segments:
-    """Completions to every target; nothing searched yet."""
-    steps, places = hits.shape
-    nodes, weight = find_nodes(hits), no_hit_weight(hits)
-    hit_count, ends = nodes.time.size - 2, outside.ends.shape[0]
-    gains = np.empty((hit_count + ends, steps, mistakes + 1, places))
+def _targets(
+    person: LocalChain, weight: NDArray[np.float64], nodes: Nodes, ends: NDArray[np.float64], mistakes: int
+) -> Targets:
+    """All of them, with nothing known of what is won behind the hits."""
+    steps, places = weight.shape
+    hits = nodes.time.size - 2
+    size = hits + ends.shape[0]
+    time, place = np.full(size, steps), np.full(size, -1)
+    gains = np.empty((size, steps, mistakes + 1, places))
     walk = new_recursion(mistakes, places)
     won = np.empty(places)
-    for b in range(hit_count):
-        last = nodes.time[b + 1] - 1
-        if last >= 0:
-            _arrivals(person, last, nodes.place[b + 1], won)
-            completion_gains(person, weight, last, won, walk, gains[b])
-    for e in range(ends):
-        completion_gains(person, weight, steps - 1, outside.ends[e], walk, gains[hit_count + e])
-    behind = np.ones((hit_count + ends, mistakes + 1))
-    return Segments(
-        person, weight, nodes, gains, behind, outside, new_room(steps * vectors, mistakes, places)
-    )
+    for b in range(size):
+        if b < hits:
+            time[b], place[b] = nodes.time[b + 1], nodes.place[b + 1]
+            if time[b] > 0:
+                _arrivals(person, time[b] - 1, place[b], won)
+        else:
+            won[:] = ends[b - hits]
+        if time[b] > 0:
+            completion_gains(person, weight, time[b] - 1, won, walk, gains[b])
+    return Targets(time, place, gains, np.ones((size, mistakes + 1)))
 
 
 @jit
@@ -86,85 +86,63 @@ def _arrivals(person: LocalChain, last: int, place: int, won: NDArray[np.float64
 
 
 @jit
+def _departures(person: LocalChain, time: int, place: int, law: NDArray[np.float64]) -> None:
+    """``law[y] = P[place, y]`` of the move after step ``time``."""
+    here = np.zeros(law.size)
+    here[place] = 1.0
+    predict(person.chain, slot_of(person, time), here, law)
+
+
+@jit
 def _segment(
-    segments: Segments,
+    person: LocalChain,
+    weight: NDArray[np.float64],
     law: NDArray[np.float64],
     steps: tuple[int, int],
-    target: int,
-    share: float,
-    effort: FrontierEffort,
-    found: NDArray[np.float64],
-) -> None:
-    """Fill ``found[m]`` with a bound on the mass that reaches ``target`` with at most ``m`` misses."""
+    gains: NDArray[np.float64],
+    asked: Asked,
+    room: Room,
+) -> float:
+    """Bound on what the mass ``law`` wins in these steps and by coming to the target behind them."""
     first, last = steps
-    mistakes = found.size - 1
-    gains = segments.gains[target]
-    for m in range(mistakes, -1, -1):
-        if m > last - first:  # every guess will do
-            bound = 0.0
-            for x in range(law.size):
-                ahead = law[x] * segments.weight[first, x]
-                for left in range(m):
-                    bound += ahead * gains[first, left, x]
-        else:
-            matters = share * segments.won[target, mistakes - m]
-            slack = effort.tolerance / matters if matters > effort.tolerance else 1.0
-            asked = Asked(m, (last - first + 1) * effort.vectors, slack)
-            room = room_for(segments.room, m)
-            bound = search(segments.person, segments.weight, law, steps, gains, asked, room).bound
-        found[m] = bound if m == mistakes else min(bound, found[m + 1])
+    if asked.mistakes > last - first:  # every guess will do
+        bound = 0.0
+        for x in range(law.size):
+            ahead = law[x] * weight[first, x]
+            for left in range(asked.mistakes):
+                bound += ahead * gains[first, left, x]
+        return bound
+    if asked.mistakes == 0 and first == last:
+        bound = 0.0
+        for x in range(law.size):
+            bound = max(bound, law[x] * weight[first, x] * gains[first, 0, x])
+        return bound
+    return search(person, weight, law, steps, gains, asked, room).bound
 
 
 @jit
-def _success_from(
-    segments: Segments,
+def _depart(
+    person: LocalChain,
+    targets: Targets,
+    marginal: NDArray[np.float64],
+    outside: Outside,
+    source: int,
     law: NDArray[np.float64],
-    first: int,
-    share: float,
-    effort: FrontierEffort,
-    success: NDArray[np.float64],
-) -> None:
-    """Add to ``success[m]`` what the mass ``law`` (K,) at step ``first`` wins with ``m`` mistakes.
+) -> tuple[int, float]:
+    """The first step behind a source, and how likely the horizon comes there; its ``law`` is filled in.
 
-    ``share`` is the probability with which the horizon comes to this law.
+    Sources are the hits, from the last to the first; then the places shown; then the laws of the outside.
     """
-    steps = segments.weight.shape[0]
-    hit_count = segments.nodes.time.size - 2
-    found = np.empty(success.size)
-    for target in range(segments.gains.shape[0]):
-        time = segments.nodes.time[target + 1] if target < hit_count else steps
-        if time == first:
-            found[:] = law[segments.nodes.place[target + 1]]
-        elif time > first:
-            _segment(segments, law, (first, time - 1), target, share, effort, found)
-        else:
-            continue
-        for m in range(success.size):
-            before = 0.0
-            for j in range(m + 1):
-                success[m] += (found[j] - before) * segments.won[target, m - j]
-                before = found[j]
-
-
-@jit
-def _success_behind(
-    segments: Segments,
-    time: int,
-    place: int,
-    share: float,
-    effort: FrontierEffort,
-    success: NDArray[np.float64],
-) -> None:
-    """``success[m]``: what is won behind a known place at a known time with ``m`` mistakes left."""
-    if time + 1 == segments.weight.shape[0]:
-        success[:] = 1.0
-        return
-    here = np.zeros(segments.weight.shape[1])
-    here[place] = 1.0
-    law = np.empty(here.size)
-    predict(segments.person.chain, slot_of(segments.person, time), here, law)
-    success[:] = 0.0
-    _success_from(segments, law, time + 1, share, effort, success)
+    hits = targets.time.size - outside.ends.shape[0]
+    if source < hits:
+        time, place = targets.time[hits - 1 - source], targets.place[hits - 1 - source]
+        _departures(person, time, place, law)
+        return time + 1, marginal[time, place]
+    if source < hits + law.size:
+        _departures(person, 0, source - hits, law)
+        return 1, outside.shown[source - hits]
+    law[:] = outside.laws[source - hits - law.size]
+    return 0, 1.0
 
 
 @jit
@@ -180,17 +158,35 @@ def raw_frontier(
 
     ``marginal`` (T, K) is ``Pr[X_t = x]``; of the person the chain and the first slot are read.
     """
-    segments = _segments(person, hits, mistakes, outside, effort.vectors)
-    nodes = segments.nodes
-    for a in range(nodes.time.size - 2, 0, -1):
-        time, place = nodes.time[a], nodes.place[a]
-        _success_behind(segments, time, place, marginal[time, place], effort, segments.won[a - 1])
-    total = np.zeros(mistakes + 1)
-    shown = np.empty(mistakes + 1)
-    for x in range(outside.shown.size):
-        if outside.shown[x] > 0.0:
-            _success_behind(segments, 0, x, outside.shown[x], effort, shown)
-            total += outside.shown[x] * shown
-    for r in range(outside.laws.shape[0]):
-        _success_from(segments, outside.laws[r], 0, 1.0, effort, total)
-    return min(1.0, total[mistakes] * (1.0 + _ROUNDING))
+    steps, places = hits.shape
+    weight = no_hit_weight(hits)
+    targets = _targets(person, weight, find_nodes(hits), outside.ends, mistakes)
+    time, place, gains, won = targets.time, targets.place, targets.gains, targets.won
+    room = new_room(steps * effort.vectors, mistakes, places)
+    hit_count = time.size - outside.ends.shape[0]
+    law, found, success = np.empty(places), np.empty(mistakes + 1), np.empty(mistakes + 1)
+    total = 0.0
+    for source in range(hit_count + places + outside.laws.shape[0]):
+        first, share = _depart(person, targets, marginal, outside, source, law)
+        success[:] = 1.0 if first == steps else 0.0
+        for b in range(time.size):
+            if first == steps or share == 0.0 or time[b] < first:
+                continue
+            for m in range(mistakes, -1, -1):
+                if time[b] == first:
+                    found[m] = law[place[b]]
+                else:
+                    matters = share * won[b, mistakes - m]
+                    slack = effort.tolerance / matters if matters > effort.tolerance else 1.0
+                    asked = Asked(m, (time[b] - first) * effort.vectors, slack)
+                    between = (first, time[b] - 1)
+                    bound = _segment(person, weight, law, between, gains[b], asked, room)
+                    found[m] = bound if m == mistakes else min(bound, found[m + 1])
+            for m in range(mistakes + 1):
+                for j in range(m + 1):
+                    success[m] += (found[j] - (found[j - 1] if j > 0 else 0.0)) * won[b, m - j]
+        if source < hit_count:
+            won[hit_count - 1 - source] = success
+        else:
+            total += share * success[mistakes]
+    return min(1.0, total * (1.0 + _ROUNDING))

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accounting.continuous import AccountantView
+from accounting.continuous.accounts_kernel import HISTORY
 from accounting.decisions.what_if.candidate_kernel import Terms
 from accounting.decisions.what_if.limits_kernel import Limits
 from accounting.decisions.what_if.refined_check_kernel import find_refined_headroom
@@ -147,7 +148,7 @@ class RefinedCheck:
         accounts = self._view.accounts
         headroom = np.full(terms.people.size, -1)
         longest = int(accounts.population.slots[terms.people].max(initial=1))
-        after = np.zeros((accounts.horizon.steps + longest, labels.size), dtype=np.int32)
+        after = np.zeros((accounts.horizon.steps + HISTORY + longest, labels.size), dtype=np.int32)
         after[: len(coming)] = coming[: len(after)]
         rows = np.concatenate((self._view.labels[1:], labels[np.newaxis], after))
         find_refined_headroom(accounts, self._limits, terms, self._step, rows, headroom)

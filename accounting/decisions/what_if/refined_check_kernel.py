@@ -17,7 +17,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from accounting.continuous.accounts_kernel import MEMORY, UNITS_PER_NAT, Accounts
+from accounting.continuous.accounts_kernel import HISTORY, MEMORY, UNITS_PER_NAT, Accounts
 from accounting.continuous.refine_kernel import refined_bounds
 from accounting.decisions.what_if.candidate_kernel import Terms
 from accounting.decisions.what_if.headroom_kernel import look_ahead, look_back, new_outlook
@@ -37,17 +37,18 @@ def refined_headroom(
     """The largest ``c`` of the next step that keeps all horizons to come within limits.
 
     The step says ``c`` and ``u`` of person ``k`` of ``terms`` at least: -1 if that is too much. ``labels``
-    (2 T + C, M): the horizon, the next step as number ``T``, silence. Horizons that start after the next step
-    differ by their slot and by what they carry, which never rises in silence: one cycle is enough.
+    (2 HISTORY + 2 T + C, M): the steps of the last horizon and before it but for the earliest, the next step,
+    silence. Once all of the history that is followed is silence, horizons differ by their slot and by what
+    they carry, which never rises in silence: one cycle of them is enough.
     """
     person, conditional, unconditioned = terms.people[k], terms.conditional[k], terms.unconditioned[k]
     state, constants, horizon = accounts.state, accounts.constants, accounts.horizon.steps
     slots = int(accounts.population.slots[person])
     first = next_step - horizon + 1
-    outlook = new_outlook(horizon, slots + 1)
+    outlook = new_outlook(horizon, HISTORY + slots + 1)
     look_back(state, outlook, next_step, person)
     running, known, headroom = state.running[person], state.information[person], UNLIMITED
-    for ahead in range(horizon + slots):
+    for ahead in range(horizon + HISTORY + slots):
         position = MEMORY + ahead
         phase = constants.phase_start[person] + (accounts.horizon.first_slot + first + ahead) % slots
         entropy = float(constants.entropy_units[phase])
@@ -66,7 +67,7 @@ def refined_headroom(
                 continue
         if limits.risk[phase] < accounts.horizon.refined_from:
             return -1
-        window = labels[ahead : ahead + horizon]
+        window = labels[ahead : ahead + HISTORY + horizon]
         refined = refined_bounds(accounts, person, first + ahead, window, carried / UNITS_PER_NAT)
         if min(refined.success, refined.divergence) > limits.risk[phase]:
             return -1

@@ -76,14 +76,14 @@ def completion_gains(
 
     ``won[x]`` is won after step ``last`` at place ``x``; ``weight`` (T, K) is the evidence of each step.
     """
-    walk.before[:] = won
+    value, before = walk.value, walk.before
+    for m in range(before.shape[0]):
+        before[m] = won
     for t in range(last, -1, -1):
-        gains[t, 0] = walk.before[0]
-        for m in range(1, walk.before.shape[0]):
+        for m in range(before.shape[0]):
             for x in range(won.size):
-                gains[t, m, x] = max(0.0, walk.before[m, x] - walk.before[m - 1, x])
+                less = before[m - 1, x] if m > 0 else 0.0
+                gains[t, m, x] = max(0.0, before[m, x] - less)
+                value[m, x] = before[m, x] * weight[t, x]
         if t > 0:
-            for m in range(walk.before.shape[0]):
-                for x in range(won.size):
-                    walk.value[m, x] = walk.before[m, x] * weight[t, x]
             guess_and_be_shown(person.chain, slot_of(person, t - 1), walk)

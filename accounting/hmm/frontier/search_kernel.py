@@ -26,9 +26,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from accounting.hmm.frontier.completion_kernel import completion_gains, new_recursion
 from accounting.hmm.local_chain_kernel import LocalChain, slot_of
-from accounting.hmm.propagation import dot, predict
 from models.numerics.jit import inline, jit
+from models.priors.chain import ChainView
+
+_MOST_ENTRIES = 1 << 22  # 32 MiB a table
+_MOST_PRODUCTS = 1 << 22  # some milliseconds of one core, where more than one expansion a step is asked for
+_MOST_FOR_ONE = 1 << 28
 
 
 class Found(NamedTuple):
@@ -58,7 +63,7 @@ class Room(NamedTuple):
     completion: NDArray[np.float64]  # (expansions * K,) of the open ones; a heap
     parent: NDArray[np.int64]  # (expansions * K,) by number of expansion
     guess: NDArray[np.int64]  # (expansions * K,) that follows the parent's
-    child: NDArray[np.float64]  # (K,) completions of one's children
+    child: NDArray[np.float64]  # (expansions, K), completions of each one's children
 
 
 @jit
@@ -72,27 +77,7 @@ def new_room(expansions: int, mistakes: int, places: int) -> Room:
         np.empty(expansions * places),
         np.empty(expansions * places, np.int64),
         np.empty(expansions * places, np.int64),
-        np.empty(places),
-    )
-
-
-@jit
-def room_for(room: Room, mistakes: int) -> Room:
-    """The same memory for a search that allows fewer mistakes."""
-    expansions, rows, places = room.prefix.shape
-    if rows == mistakes + 1:
-        return room
-    shape = (expansions, mistakes + 1, places)
-    size = expansions * (mistakes + 1) * places
-    return Room(
-        room.prefix.reshape(-1)[:size].reshape(shape),
-        room.ahead.reshape(-1)[:size].reshape(shape),
-        room.length,
-        room.origin,
-        room.completion,
-        room.parent,
-        room.guess,
-        room.child,
+        np.empty((expansions, places)),
     )
 
 
@@ -106,6 +91,17 @@ def _open(room: Room, open_count: int, completion: float, parent: int, guess: in
         room.guess[i] = room.guess[above]
         i = above
     room.completion[i], room.parent[i], room.guess[i] = completion, parent, guess
+
+
+@inline
+def _open_children(room: Room, open_count: int, parent: int, attained: float) -> int:
+    """Put the children that may win more than what is attained on the heap; how many it holds then."""
+    child = room.child
+    for guess in range(child.shape[1]):
+        if child[parent, guess] > attained:
+            _open(room, open_count, child[parent, guess], parent, guess)
+            open_count += 1
+    return open_count
 
 
 @inline
@@ -127,68 +123,74 @@ def _take(room: Room, open_count: int) -> None:
 
 
 @inline
-def _lengthen(room: Room, expanded: int, parent: int, guess: int) -> None:
+def _lengthen(room: Room, expanded: int, parent: int, guess: int, mistakes: int) -> None:
     """``C`` of the parent's guesses and this one more, as number ``expanded``."""
-    prefix, ahead = room.prefix[expanded], room.ahead[parent]
-    for m in range(prefix.shape[0]):
-        for x in range(prefix.shape[1]):
-            prefix[m, x] = ahead[m - 1, x] if m > 0 else 0.0
-        prefix[m, guess] = ahead[m, guess]
+    prefix, ahead = room.prefix, room.ahead
+    for m in range(mistakes + 1):
+        for x in range(prefix.shape[2]):
+            prefix[expanded, m, x] = ahead[parent, m - 1, x] if m > 0 else 0.0
+        prefix[expanded, m, guess] = ahead[parent, m, guess]
     room.length[expanded] = room.length[parent] + 1
-    room.origin[expanded, 0], room.origin[expanded, 1] = parent, guess
+    room.origin[expanded, 0] = parent
+    room.origin[expanded, 1] = guess
 
 
 @inline
 def _is_dominated(room: Room, expanded: int, mistakes: int) -> bool:
     """Whether the last one is nowhere above another of its length."""
-    length, places = room.length[expanded], room.prefix.shape[2]
-    for other in range(expanded - 1, -1, -1):
-        if room.length[other] == length:
+    prefix, length = room.prefix, room.length
+    is_dominated = False
+    for other in range(expanded):
+        if length[other] == length[expanded]:
             is_above = False
             for m in range(mistakes, -1, -1):
-                for x in range(places):
-                    if room.prefix[expanded, m, x] > room.prefix[other, m, x]:
-                        is_above = True
-                        break
+                for x in range(prefix.shape[2]):
+                    is_above |= prefix[expanded, m, x] > prefix[other, m, x]
                 if is_above:
                     break
             if not is_above:
-                return True
-    return False
+                is_dominated = True
+                break
+    return is_dominated
 
 
 @inline
 def _look_ahead(
-    person: LocalChain, weight: NDArray[np.float64], step: int, is_first: bool, room: Room, expanded: int
+    chain: ChainView, slot: int, evidence: NDArray[np.float64], room: Room, expanded: int, mistakes: int
 ) -> None:
-    """``w`` of the last one at ``step``; before the first step nobody moves."""
-    prefix, ahead = room.prefix[expanded], room.ahead[expanded]
-    for m in range(prefix.shape[0]):
-        if is_first:
-            for x in range(prefix.shape[1]):
-                ahead[m, x] = prefix[m, x]
-        else:
-            predict(person.chain, slot_of(person, step - 1), prefix[m], ahead[m])
-        for x in range(prefix.shape[1]):
-            ahead[m, x] *= weight[step, x]
+    """``w`` of the last one; with slot -1 nobody moves."""
+    prefix, ahead = room.prefix, room.ahead
+    column_start, row, value = chain.column_start, chain.row, chain.value
+    for y in range(prefix.shape[2]):
+        for m in range(mistakes + 1):
+            mass = 0.0
+            if slot < 0:
+                mass = prefix[expanded, m, y]
+            elif evidence[y] > 0.0:
+                for j in range(np.uint64(column_start[slot, y]), np.uint64(column_start[slot, y + 1])):
+                    mass += prefix[expanded, m, np.uint64(row[j])] * value[j]
+            ahead[expanded, m, y] = mass * evidence[y]
 
 
 @inline
-def _complete(room: Room, expanded: int, gains: NDArray[np.float64], mistakes: int) -> int:
+def _complete(room: Room, expanded: int, gains: NDArray[np.float64], step: int, mistakes: int) -> int:
     """The completion of each child of the last one, 0 for a guess that is never right; the best guess."""
-    ahead = room.ahead[expanded]
+    ahead, child = room.ahead, room.child
     missed = 0.0  # what is left if the guess is wrong wherever the person is
     for m in range(1, mistakes + 1):
-        missed += dot(ahead[m - 1], gains[mistakes - m])
+        for x in range(child.shape[1]):
+            missed += ahead[expanded, m - 1, x] * gains[step, mistakes - m, x]
     best = 0
-    for guess in range(ahead.shape[1]):
+    for guess in range(child.shape[1]):
         completion = 0.0
-        if ahead[mistakes, guess] > 0.0:
-            completion = missed + ahead[0, guess] * gains[mistakes, guess]
-            for m in range(1, mistakes + 1):
-                completion += (ahead[m, guess] - ahead[m - 1, guess]) * gains[mistakes - m, guess]
-        room.child[guess] = completion
-        if completion > room.child[best]:
+        if ahead[expanded, mistakes, guess] > 0.0:
+            completion = missed
+            before = 0.0
+            for m in range(mistakes + 1):
+                completion += (ahead[expanded, m, guess] - before) * gains[step, mistakes - m, guess]
+                before = ahead[expanded, m, guess]
+        child[expanded, guess] = completion
+        if completion > child[expanded, best]:
             best = guess
     return best
 
@@ -207,39 +209,44 @@ def search(
 
     ``law`` (K,) is the mass at each place in the first of them before its evidence ``weight[first]``;
     ``gains`` (T, s + 1, K) those of :func:`completion_gains` for what is won after the last. The search
-    begins with a dive to a whole guess, always to the child with the largest completion.
+    begins with a dive to a whole guess, always to the child with the largest completion, unless even that
+    completion is within the slack.
     """
     first, last = steps
-    room.prefix[0, :] = law
+    for m in range(asked.mistakes + 1):
+        for x in range(law.size):
+            room.prefix[0, m, x] = law[x]
     room.length[0] = 0
     expanded, open_count, is_diving = 0, 0, True
     attained, best_parent, best_guess = 0.0, -1, -1
     while True:
         if not _is_dominated(room, expanded, asked.mistakes):
             step = first + room.length[expanded]
-            _look_ahead(person, weight, step, step == first, room, expanded)
-            guess = _complete(room, expanded, gains[step], asked.mistakes)
-            if room.child[guess] == 0.0 and is_diving:
-                break  # nothing can be won
-            if step == last:
+            slot = slot_of(person, step - 1) if step > first else -1
+            _look_ahead(person.chain, slot, weight[step], room, expanded, asked.mistakes)
+            guess = _complete(room, expanded, gains, step, asked.mistakes)
+            completion = room.child[expanded, guess]
+            if expanded == 0 and completion <= asked.slack:
+                return Found(completion, 0.0, -1, -1)
+            if step == last and completion > attained:
+                attained, best_parent, best_guess = completion, expanded, guess
+            if step == last and is_diving:
                 is_diving = False
-                if room.child[guess] > attained:
-                    attained, best_parent, best_guess = room.child[guess], expanded, guess
-            for child in range(law.size):
-                is_followed = is_diving and child == guess
-                if step < last and room.child[child] > attained and not is_followed:
-                    _open(room, open_count, room.child[child], expanded, child)
-                    open_count += 1
+                for above in range(expanded):
+                    room.child[above, room.origin[above + 1, 1]] = 0.0  # the dive went there
+                    open_count = _open_children(room, open_count, above, attained)
+            elif step < last and not is_diving:
+                open_count = _open_children(room, open_count, expanded, attained)
             expanded += 1
             if is_diving:
-                _lengthen(room, expanded, expanded - 1, guess)
+                _lengthen(room, expanded, expanded - 1, guess, asked.mistakes)
                 continue
         if open_count == 0 or room.completion[0] <= attained + asked.slack or expanded >= asked.expansions:
             break
         parent, guess = room.parent[0], room.guess[0]
         _take(room, open_count)
         open_count -= 1
-        _lengthen(room, expanded, parent, guess)
+        _lengthen(room, expanded, parent, guess, asked.mistakes)
     bound = max(attained, room.completion[0]) if open_count > 0 else attained
     return Found(bound, attained, best_parent, best_guess)
 
@@ -254,3 +261,32 @@ def found_guess(room: Room, found: Found, guesses: NDArray[np.int64]) -> None:
         for t in range(guesses.size - 2, -1, -1):
             guesses[t] = room.origin[expanded, 1]
             expanded = room.origin[expanded, 0]
+
+
+@jit
+def affordable_vectors(chain: ChainView, steps: int, mistakes: int, most: int) -> int:
+    """Expansions a step, up to ``most``, for a search of some milliseconds; 0 where one takes far longer."""
+    slots, places = chain.start.shape
+    entries = steps * (mistakes + 1) * places
+    products = steps * (mistakes + 1) * (chain.value.size // slots + 2 * places)
+    if products > _MOST_FOR_ONE or entries > _MOST_ENTRIES:
+        return 0
+    return int(max(1, min(most, _MOST_ENTRIES // entries, _MOST_PRODUCTS // products)))
+
+
+@jit
+def best_guess(
+    person: LocalChain, weight: NDArray[np.float64], mistakes: int, vectors: int, guess: NDArray[np.int64]
+) -> Found:
+    """The search over a whole horizon with evidence ``weight`` (T, K); ``guess`` (T,) becomes the best one.
+
+    ``vectors`` expansions for each step, at least 1.
+    """
+    steps, places = weight.shape
+    gains = np.empty((steps, mistakes + 1, places))
+    completion_gains(person, weight, steps - 1, np.ones(places), new_recursion(mistakes, places), gains)
+    room = new_room(vectors * steps, mistakes, places)
+    asked = Asked(mistakes, vectors * steps, 0.0)
+    found = search(person, weight, person.start, (0, steps - 1), gains, asked, room)
+    found_guess(room, found, guess)
+    return found

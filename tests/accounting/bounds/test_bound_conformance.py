@@ -36,6 +36,7 @@ BOUNDS_TO_TEST = {
     "exact": Effort(),
     "erasure": Effort(patterns=64),
     "genie_aided": Effort(),
+    "frontier": Effort(vectors=4),
     "sampled": Effort(draws=200, confidence=0.999),
 }
 """Each with the effort it is tested with."""

@@ -45,7 +45,7 @@ def raw_schedule(steps: int, sensors: int, seed: int = 2) -> Schedule:
 def test_everybody_at_once_equals_one_by_one(mistakes: int) -> None:
     population, schedule = town(40), raw_schedule(6, 6)
     together = certify_population(population, schedule, mistakes, order=2)
-    effort = Effort(order=2, patterns=0)
+    effort = Effort(order=2, patterns=0, vectors=4)
     for person in range(len(population)):
         audit = audit_person(population, person, schedule, mistakes, effort=effort)
         assert abs(audit.baseline - together.baseline[person]) < 1e-12

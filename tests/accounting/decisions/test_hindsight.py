@@ -17,7 +17,7 @@ from tests.accounting.decisions import deciding
 from tests.accounting.enumeration import all_paths, joint_law, within
 
 STEPS, HORIZON = 4, 2
-RELEASED = (Raw(), Gaussian(0.35))
+RELEASED = (Raw(), Gaussian(0.7))
 
 
 def one_person(rng: np.random.Generator) -> tuple[Population, np.ndarray]:
@@ -61,7 +61,7 @@ def check(seed: int) -> tuple[int, int]:
     mistakes = int(rng.integers(0, 2))
     accountant = ContinuousAccountant(population, HorizonSettings(HORIZON, mistakes, sharpen=False))
     guess = float(accountant.view().accounts.constants.guess[0])
-    limit = RiskBudget(0.0, risk=guess + (1 - guess) * float(rng.uniform(0.1, 0.95)), in_hindsight=True)
+    limit = RiskBudget(0.0, risk=guess + (1 - guess) * float(rng.uniform(0.5, 0.999)), in_hindsight=True)
     steps = [random_step(rng, matrices.shape[1]) for _ in range(STEPS)]
     decisions = [done.decision for done in deciding.run(accountant, limit, steps, released=RELEASED)]
     released = [decision.schedule for decision in decisions]
@@ -75,7 +75,7 @@ def check(seed: int) -> tuple[int, int]:
 def test_no_adversary_beats_a_limit_in_hindsight():
     counts = np.sum([check(seed) for seed in range(60)], axis=0)
     assert counts[0] > 30
-    assert counts[1] > 10
+    assert counts[1] > 3
 
 
 @pytest.mark.slow

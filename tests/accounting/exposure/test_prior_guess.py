@@ -22,7 +22,7 @@ seeds = st.integers(0, 2**32 - 1)
 
 @settings(max_examples=40, deadline=None)
 @given(seeds)
-def test_prior_guess_equals_its_formula_and_bounds_every_guess(seed: int) -> None:
+def test_prior_guess_is_the_optimum_and_never_above_a_formula(seed: int) -> None:
     case = random_case(np.random.default_rng(seed))
     steps = len(case.labels)
     everything = all_paths(case.start, case.matrices, steps, case.first_slot)
@@ -34,9 +34,10 @@ def test_prior_guess_equals_its_formula_and_bounds_every_guess(seed: int) -> Non
         markov = exposure.marginal.max(axis=1).sum() / (steps - mistakes)
         assert guess.koga is not None
         assert abs(guess.koga - min(1.0, koga)) < 1e-11
-        best = min(1.0, koga, comb(steps, mistakes) * maxima[mistakes], markov)
-        assert abs(guess.best - best) < 1e-11
-        assert prior_optimum(everything, mistakes) <= guess.best + 1e-12
+        optimum = prior_optimum(everything, mistakes)
+        assert guess.best <= min(1.0, koga, comb(steps, mistakes) * maxima[mistakes], markov) + 1e-11
+        # The frontier search closes on small chains.
+        assert optimum * (1 - 1e-12) <= guess.best <= optimum * (1 + 2e-12)
 
 
 def test_one_table_serves_every_start() -> None:
@@ -67,7 +68,7 @@ def test_prior_guess_of_a_long_horizon_is_a_probability() -> None:
     assert 0.0 < guess.best <= 1.0
 
 
-def test_thousands_of_places_fall_back_to_markov() -> None:
+def test_thousands_of_places_do_without_subset_maxima() -> None:
     places = 5000
     assert not gaps_affordable(places, 1, 10, 5)
     ring = np.zeros((places, places))
@@ -75,4 +76,4 @@ def test_thousands_of_places_fall_back_to_markov() -> None:
     ring[np.arange(places), (np.arange(places) + 1) % places] = 0.5
     guess = prior_guess(raw_exposure(np.full(places, 1 / places), ring, [[0]] * 10), 5)
     assert guess.koga is None
-    assert abs(guess.best - 10 / places / 5) < 1e-12
+    assert guess.best <= 10 / places / 5 + 1e-12  # Markov

@@ -1,0 +1,49 @@
+"""The frontier bound of one person's horizon: a few per cent above the optimum at most, as a rule."""
+
+from __future__ import annotations
+
+from accounting.bounds.patterns.moment import MOST_ENTRIES, Size
+from accounting.bounds.patterns.outside_kernel import Outside, unobserved
+from accounting.bounds.patterns.raw_frontier_kernel import TOLERANCE, FrontierEffort, raw_frontier
+from accounting.bounds.protocol import Bound, Question, Scope
+from accounting.exposure import Exposure
+
+_MOST_OPERATIONS = 5e8  # at most; a second or so of one core
+
+
+def affordable_vectors(size: Size, mistakes: int, wanted: int, most: float = _MOST_OPERATIONS) -> int:
+    """Vectors up to ``wanted`` for which memory and ``most`` operations suffice; 0 where none does."""
+    rows = mistakes + 1
+    if (size.hits + 1) * size.steps * rows * size.places > MOST_ENTRIES:
+        return 0
+    one_expansion = rows * (size.moves + 2 * size.places)
+    segments = 0.5 * (size.hits + 1) * (size.hits + 2)
+    a_vector = segments * max(1.0, size.steps / 3) * rows * one_expansion
+    entries = size.steps * rows * size.places
+    return int(min(wanted, most / a_vector, MOST_ENTRIES // entries))
+
+
+def frontier_success(
+    exposure: Exposure, mistakes: int, outside: Outside, wanted: int, most: float = _MOST_OPERATIONS
+) -> float | None:
+    """Success of any adversary of the raw schedule, who knows the outside too; None where too expensive."""
+    vectors = affordable_vectors(Size.of(exposure), mistakes, wanted, most)
+    if vectors == 0:
+        return None
+    effort = FrontierEffort(vectors, TOLERANCE)
+    return float(raw_frontier(exposure.person, exposure.hits, exposure.marginal, mistakes, outside, effort))
+
+
+def frontier_bound(asked: Question) -> float | None:
+    """Of the horizon on its own; an upper bound for the noised schedule, which tells less."""
+    exposure = asked.exposure
+    return frontier_success(exposure, asked.mistakes, unobserved(exposure.start), asked.effort.vectors)
+
+
+FRONTIER = Bound(
+    "frontier",
+    idea="below; the optimum or a few per cent above it",
+    scope=Scope.RAW,
+    cost="hits squared times T, mistakes squared, nnz and `vectors`",
+    compute=frontier_bound,
+)
