@@ -11,7 +11,7 @@ What was released before and after the horizon enters every bound in a way that 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import sqrt
 
 from accounting.bounds.certified import certify
