@@ -20,7 +20,7 @@ class Effort:
 
     order: int = 4
     patterns: int = 4096
-    vectors: int = 16
+    vectors: int = 64
     draws: int = 0
     seed: int = 0
     confidence: float = 0.95
