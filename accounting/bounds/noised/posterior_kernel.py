@@ -18,7 +18,7 @@ from accounting.bounds.patterns.segments_kernel import find_nodes, segment_polyn
 from accounting.hmm.frontier.completion_kernel import Recursion, completion_gains, new_recursion
 from accounting.hmm.frontier.search_kernel import Asked, Room, found_guess, new_room, search
 from accounting.hmm.local_chain_kernel import LocalChain, slot_of
-from accounting.hmm.propagation import dot, marginals, predict, retreat
+from accounting.hmm.propagation import dot, marginals, predict, predict_rows, retreat
 from models.numerics.jit import inline, jit
 
 _NEGLIGIBLE = 1e-4  # of the posterior's mass: what a search may leave open
@@ -47,14 +47,15 @@ class Success(NamedTuple):
 class PosteriorWork(NamedTuple):
     """Scratch of one posterior."""
 
-    law: NDArray[np.float64]  # (K,)
-    moved: NDArray[np.float64]  # (K,)
-    moved_back: NDArray[np.float64]  # (K,)
+    law: NDArray[np.float64]  # (K,) of the first place
+    ahead: NDArray[np.float64]  # (K,) of a later one
+    given: NDArray[np.float64]  # (K,) the same given a step's outputs
     won: NDArray[np.float64]  # (K,) likelihood of what comes after, of each last place
     weight: NDArray[np.float64]  # (T, K) evidence, scaled so that the whole mass is 1
     gains: NDArray[np.float64]  # (T, s + 1, K)
     recursion: Recursion
-    right: NDArray[np.float64]  # (2, s + 1, K)
+    wrong: NDArray[np.float64]  # (s + 1, K), exactly so many mistakes, and the place
+    wrong_ahead: NDArray[np.float64]  # (s + 1, K), a step later
     room: Room
 
 
@@ -70,38 +71,38 @@ def new_posterior_work(horizon: Horizon, places: int) -> PosteriorWork:
         np.empty((steps, places)),
         np.empty((steps, rows, places)),
         new_recursion(horizon.mistakes, places),
-        np.empty((2, rows, places)),
+        np.empty((rows, places)),
+        np.empty((rows, places)),
         new_room(steps * horizon.vectors, horizon.mistakes, places),
     )
 
 
 @inline
-def _condition(law: NDArray[np.float64], likelihood: NDArray[np.float64], step: int) -> float:
-    """Weigh a law (K,) with the evidence of a step and make it a law again; what its sum was."""
+def _condition(
+    law: NDArray[np.float64], likelihood: NDArray[np.float64], step: int, given: NDArray[np.float64]
+) -> float:
+    """Fill ``given`` (K,) with the law given the evidence of a step; returns the evidence's probability."""
     total = 0.0
     for x in range(law.size):
-        law[x] *= likelihood[step, x]
-        total += law[x]
+        given[x] = law[x] * likelihood[step, x]
+        total += given[x]
     if total > 0.0:
         scale = 1.0 / total
         for x in range(law.size):
-            law[x] *= scale
+            given[x] *= scale
     return total
 
 
 @jit
-def _law_before(
-    person: LocalChain, likelihood: NDArray[np.float64], first: int, work: PosteriorWork
-) -> NDArray[np.float64]:
-    """The law (K,) of the place in step ``first`` given the outputs before it; zeros after underflow."""
-    law, moved = work.law, work.moved
+def _law_before(person: LocalChain, likelihood: NDArray[np.float64], first: int, work: PosteriorWork) -> None:
+    """Fill ``work.law`` with that of the place in step ``first``, given the outputs before; 0s: underflow."""
+    law, given = work.law, work.given
     for x in range(law.size):
         law[x] = person.start[x]
+    chain, slot, slots = person.chain, person.first_slot, person.chain.start.shape[0]
     for t in range(first):
-        _condition(law, likelihood, t)
-        predict(person.chain, slot_of(person, t), law, moved)
-        law, moved = moved, law
-    return law
+        _condition(law, likelihood, t, given)
+        predict(chain, (slot + t) % slots, given, law)
 
 
 @jit
@@ -109,13 +110,14 @@ def _likelihood_after(
     person: LocalChain, likelihood: NDArray[np.float64], last: int, work: PosteriorWork
 ) -> None:
     """Fill ``work.won`` with the likelihood of the outputs after ``last``, its maximum 1."""
-    won, moved = work.won, work.moved_back
+    won, moved = work.won, work.given
     for x in range(won.size):
         won[x] = 1.0
+    chain, slot, slots = person.chain, person.first_slot, person.chain.start.shape[0]
     for t in range(likelihood.shape[0] - 1, last, -1):
         for x in range(won.size):
             moved[x] = won[x] * likelihood[t, x]
-        retreat(person.chain, slot_of(person, t - 1), moved, won)
+        retreat(chain, (slot + t - 1) % slots, moved, won)
         top = won.max()
         if top > 0.0:
             for x in range(won.size):
@@ -129,45 +131,42 @@ def _scale_evidence(horizon: LocalChain, evidence: NDArray[np.float64], work: Po
     False where the outputs are too unlikely for floats.
     """
     steps, places = evidence.shape
-    law, moved = work.right[0, 0], work.right[1, 0]
+    law, given = work.ahead, work.given
     for x in range(places):
         law[x] = horizon.start[x]
+    chain, slot, slots = horizon.chain, horizon.first_slot, horizon.chain.start.shape[0]
     for t in range(steps):
-        total = _condition(law, evidence, t)
+        total = _condition(law, evidence, t, given)
         if t == steps - 1:
-            total *= dot(law, work.won)
+            total *= dot(given, work.won)
         if not total > 0.0:
             return False
         scale = 1.0 / total
         for x in range(places):
             work.weight[t, x] = evidence[t, x] * scale
         if t < steps - 1:
-            predict(horizon.chain, slot_of(horizon, t), law, moved)
-            law, moved = moved, law
+            predict(chain, (slot + t) % slots, given, law)
     return True
 
 
 @jit
 def _unmoved(horizon: LocalChain, guess: NDArray[np.int64], work: PosteriorWork) -> float:
     """``Pr[d(X, guess) <= s]`` given the outputs: the recursion over (mistakes, place)."""
-    now, after = work.right[0], work.right[1]
+    now, ahead = work.wrong, work.wrong_ahead
     rows, places = now.shape
-    for m in range(rows):
-        for x in range(places):
-            now[m, x] = horizon.start[x] if m == 0 else 0.0
+    ahead[:] = 0.0
+    for x in range(places):
+        ahead[0, x] = horizon.start[x]
+    chain, slot, slots = horizon.chain, horizon.first_slot, horizon.chain.start.shape[0]
     for t in range(guess.size):
         if t > 0:
-            for m in range(min(t + 1, rows)):  # no more mistakes than steps so far
-                predict(horizon.chain, slot_of(horizon, t - 1), now[m], after[m])
-            now, after = after, now
-        right = guess[t]
-        for m in range(min(t + 1, rows - 1), -1, -1):
-            kept = now[m, right] * work.weight[t, right] if m <= t else 0.0
+            predict_rows(chain, (slot + t - 1) % slots, now, ahead, rows)
+        for m in range(rows):
             for x in range(places):
-                now[m, x] = now[m - 1, x] * work.weight[t, x] if m > 0 else 0.0
-            now[m, right] = kept
+                now[m, x] = ahead[m - 1, x] * work.weight[t, x] if m > 0 else 0.0
+            now[m, guess[t]] = ahead[m, guess[t]] * work.weight[t, guess[t]]
     total = 0.0
-    for m in range(min(guess.size + 1, rows)):
+    for m in range(rows):
         total += dot(now[m], work.won)
     return total
 
@@ -194,15 +193,15 @@ def success_given(
     log that is known; ``person`` starts with the log.
     """
     first, last = horizon.first, horizon.last
-    law = _law_before(person, likelihood, first, work)
+    _law_before(person, likelihood, first, work)
     _likelihood_after(person, likelihood, last, work)
-    inside = LocalChain(person.chain, law, slot_of(person, first))
+    inside = LocalChain(person.chain, work.law, slot_of(person, first))
     if not _scale_evidence(inside, likelihood[first : last + 1], work):
         return Success(1.0, 0.0, 0.0)
     steps = (0, last - first)
     completion_gains(inside, work.weight, steps[1], work.won, work.recursion, work.gains)
     asked = Asked(horizon.mistakes, horizon.guess.size * horizon.vectors, _NEGLIGIBLE)
-    found = search(inside, work.weight, law, steps, work.gains, asked, work.room)
+    found = search(inside, work.weight, work.law, steps, work.gains, asked, work.room)
     unmoved = _unmoved(inside, horizon.guess, work)
     bound = min(1.0, found.bound)
     if horizon.order > 0 and bound > _MUCH_ABOVE * found.attained:
