@@ -22,11 +22,9 @@ from accounting.bounds.protocol import Bound, Effort, Question, Scope
 from accounting.exposure import Exposure
 from accounting.exposure.drawing import released_steps
 from accounting.exposure.drawing.own_releases_kernel import value_tables
+from accounting.hmm.frontier.search_kernel import affordable_vectors
 from accounting.hmm.local_chain_kernel import LocalChain
 from accounting.numerics import upper_mean
-
-VECTORS = 16
-"""Expansions of each search for each step: nearly always the optimum for a dozen places, few mistakes."""
 
 _ROUNDING = 1e-12  # sums of thousands of products, each rounded
 
@@ -36,14 +34,17 @@ def sampled_success(
 ) -> float | None:
     """Success of any adversary who sees the whole log and guesses the steps of ``window`` (inclusive).
 
-    It holds with the effort's confidence over its draws. None without draws, and where steps share noise:
-    drawing them one by one would show less than is released. Any mechanism with independent noise, sensors
-    of several places and overlapping ones included, any history and future. Draws come from a counter
-    generator that no publisher accepts, one stream a draw: threads do not change a bit.
+    It holds with the effort's confidence over its draws, for any mechanism with independent noise, sensors of
+    several places and overlapping ones included, and any history and future. None without draws, where steps
+    share noise (drawing them one by one would show less than is released), and where one search is too
+    expensive. Draws come from a counter generator that no publisher accepts, one stream a draw: threads do
+    not change a bit.
     """
     if effort.draws == 0 or not exposure.has_independent_noise:
         return None
     horizon = _horizon(exposure, window, mistakes, effort)
+    if horizon.vectors == 0:
+        return None
     own = np.arange(exposure.place_count, dtype=np.int32)
     person = LocalChain(exposure.chain._replace(places=own), exposure.start, exposure.first_slot)
     without = fill_prior_guess(person, horizon, new_posterior_work(horizon, exposure.place_count))
@@ -61,7 +62,8 @@ def _horizon(exposure: Exposure, window: tuple[int, int], mistakes: int, effort:
     steps = last - first + 1
     size = replace(Size.of(exposure), steps=steps, hits=0, has_cycle=True)
     order = size.affordable_order(min(effort.order, steps - mistakes), 4.0 * MOST_OPERATIONS / effort.draws)
-    return Horizon(first, last, mistakes, np.empty(steps, np.int64), VECTORS, order)
+    vectors = affordable_vectors(exposure.chain, steps, mistakes, effort.vectors)
+    return Horizon(first, last, mistakes, np.empty(steps, np.int64), vectors, order)
 
 
 def _compute(asked: Question) -> float | None:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from accounting.hmm.local_chain_kernel import LocalChain, slot_of
+from accounting.hmm.local_chain_kernel import LocalChain
 from models.numerics.jit import jit
 from models.priors.chain import ChainView
 
@@ -77,6 +77,7 @@ def completion_gains(
     ``won[x]`` is won after step ``last`` at place ``x``; ``weight`` (T, K) is the evidence of each step.
     """
     value, before = walk.value, walk.before
+    chain, first_slot, slots = person.chain, person.first_slot, person.chain.start.shape[0]
     for m in range(before.shape[0]):
         before[m] = won
     for t in range(last, -1, -1):
@@ -86,4 +87,4 @@ def completion_gains(
                 gains[t, m, x] = max(0.0, before[m, x] - less)
                 value[m, x] = before[m, x] * weight[t, x]
         if t > 0:
-            guess_and_be_shown(person.chain, slot_of(person, t - 1), walk)
+            guess_and_be_shown(chain, (first_slot + t - 1) % slots, walk)

@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accounting.hmm.frontier.completion_kernel import completion_gains, new_recursion
-from accounting.hmm.local_chain_kernel import LocalChain, slot_of
+from accounting.hmm.local_chain_kernel import LocalChain
 from models.numerics.jit import inline, jit
 from models.priors.chain import ChainView
 
@@ -213,6 +213,7 @@ def search(
     completion is within the slack.
     """
     first, last = steps
+    chain, first_slot, slots = person.chain, person.first_slot, person.chain.start.shape[0]
     for m in range(asked.mistakes + 1):
         for x in range(law.size):
             room.prefix[0, m, x] = law[x]
@@ -222,8 +223,8 @@ def search(
     while True:
         if not _is_dominated(room, expanded, asked.mistakes):
             step = first + room.length[expanded]
-            slot = slot_of(person, step - 1) if step > first else -1
-            _look_ahead(person.chain, slot, weight[step], room, expanded, asked.mistakes)
+            slot = (first_slot + step - 1) % slots if step > first else -1
+            _look_ahead(chain, slot, weight[step], room, expanded, asked.mistakes)
             guess = _complete(room, expanded, gains, step, asked.mistakes)
             completion = room.child[expanded, guess]
             if expanded == 0 and completion <= asked.slack:
