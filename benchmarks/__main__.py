@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-NAMES = ("forward_viterbi", "attacks", "bounds", "continuous", "decisions", "noise", "tiers")
+NAMES = ("forward_viterbi", "attacks", "bounds", "sampled_bound", "continuous", "decisions", "noise", "tiers")
 LONG = ("growth", "noise_design", "engine_run", "kafka_load", "soak")
 """Run by name only: a figure, and minutes of work."""
 

@@ -21,6 +21,7 @@ import numpy as np
 from accounting.audit import AttackSettings, audit_exposure
 from accounting.bounds import Effort
 from accounting.bounds.horizon_risk import horizon_risk
+from accounting.bounds.noised import sampled_success
 from accounting.continuous import ContinuousAccountant
 from accounting.exposure import Exposure
 from accounting.exposure.step_information import SensorInformation
@@ -86,8 +87,9 @@ def audits(city: City) -> object:
             attacks = AttackSettings(draws=200) if exposure.has_independent_noise and person == 0 else None
             audit = audit_exposure(exposure, 1, effort=Effort(order=2, patterns=64), attacks=attacks)
             found.append((name, audit.model_dump_json()))
-            risk = horizon_risk(exposure, 2, 5, 1, in_hindsight=True, effort=Effort(order=2, patterns=64))
-            found.append((name, asdict(risk)))
+            effort = Effort(order=2, patterns=64, draws=50 * person)
+            risk = horizon_risk(exposure, 2, 5, 1, in_hindsight=True, effort=effort)
+            found.append((name, asdict(risk), sampled_success(exposure, (2, 5), 1, effort)))
     return found
 
 
