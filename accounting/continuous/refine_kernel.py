@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accounting.bounds.patterns.outside_kernel import Outside, history_laws
-from accounting.bounds.patterns.raw_frontier_kernel import TOLERANCE, FrontierEffort, raw_frontier
+from accounting.bounds.patterns.raw_frontier_kernel import frontier_effort, raw_frontier
 from accounting.bounds.patterns.raw_success_kernel import BY_BASELINE, BY_DIVERGENCE, BY_RAW_SUCCESS
 from accounting.continuous.accounts_kernel import (
     HISTORY,
@@ -123,7 +123,7 @@ def _frontier_success(raw: RawHorizon, horizon: Horizon) -> float:
         return 1.0
     laws, shown = history_laws(raw.before, raw.hits_before, raw.marginal_before, _MOST_LAWS)
     outside = Outside(laws, shown, np.ones((1, places)))
-    effort = FrontierEffort(horizon.vectors, TOLERANCE)
+    effort = frontier_effort(horizon.vectors)
     return raw_frontier(raw.person, raw.hits, raw.marginal, horizon.mistakes, outside, effort)
 
 

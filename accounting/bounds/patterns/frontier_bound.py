@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from accounting.bounds.patterns.moment import MOST_ENTRIES, Size
 from accounting.bounds.patterns.outside_kernel import Outside, unobserved
-from accounting.bounds.patterns.raw_frontier_kernel import TOLERANCE, FrontierEffort, raw_frontier
+from accounting.bounds.patterns.raw_frontier_kernel import frontier_effort, raw_frontier
 from accounting.bounds.protocol import Bound, Question, Scope
 from accounting.exposure import Exposure
 
@@ -30,7 +30,7 @@ def frontier_success(
     vectors = affordable_vectors(Size.of(exposure), mistakes, wanted, most)
     if vectors == 0:
         return None
-    effort = FrontierEffort(vectors, TOLERANCE)
+    effort = frontier_effort(vectors)
     return float(raw_frontier(exposure.person, exposure.hits, exposure.marginal, mistakes, outside, effort))
 
 

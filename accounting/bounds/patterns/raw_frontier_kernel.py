@@ -28,10 +28,9 @@ from accounting.hmm.frontier.completion_kernel import completion_gains, new_recu
 from accounting.hmm.frontier.search_kernel import Asked, Room, new_room, search
 from accounting.hmm.local_chain_kernel import LocalChain, slot_of
 from accounting.hmm.propagation import predict
-from models.numerics.jit import jit
+from models.numerics.jit import inline, jit
 
-TOLERANCE = 1e-5
-"""Slack of a segment, as it matters to the whole, below which its search ends."""
+_TOLERANCE = 2.5e-3
 
 _ROUNDING = 1e-12  # sums of thousands of products, each rounded
 
@@ -39,8 +38,14 @@ _ROUNDING = 1e-12  # sums of thousands of products, each rounded
 class FrontierEffort(NamedTuple):
     """How hard the guesses of each segment are searched."""
 
-    vectors: int  # looks for each step of the segment, at least 1
+    vectors: int  # prefixes expanded for each step of the segment, at least 1
     tolerance: float  # a search ends once its slack matters less than this
+
+
+@jit
+def frontier_effort(vectors: int) -> FrontierEffort:
+    """Vectors, and a tolerance that fits them."""
+    return FrontierEffort(vectors, _TOLERANCE / vectors**2)
 
 
 class Targets(NamedTuple):
@@ -94,30 +99,86 @@ def _departures(person: LocalChain, time: int, place: int, law: NDArray[np.float
 
 
 @jit
+def _spread(
+    person: LocalChain,
+    weight: NDArray[np.float64],
+    first: int,
+    mass: NDArray[np.float64],
+    likeliest: NDArray[np.float64],
+) -> None:
+    """Where ``mass[first]`` comes if there is no hit on the way, in all and on the likeliest path.
+
+    Row ``t`` of both, (T + 1, K), is before the evidence of step ``t``, row ``T`` after the last.
+    """
+    steps, places = weight.shape
+    chain = person.chain
+    column_start, row, value = chain.column_start, chain.row, chain.value
+    likeliest[first] = mass[first]
+    for t in range(first, steps):
+        slot = slot_of(person, t)
+        for y in range(places):
+            total, largest = mass[t, y] * weight[t, y], likeliest[t, y] * weight[t, y]
+            if t + 1 < steps:
+                total, largest = 0.0, 0.0
+                for j in range(np.uint64(column_start[slot, y]), np.uint64(column_start[slot, y + 1])):
+                    x = np.uint64(row[j])
+                    moved = value[j] * weight[t, x]
+                    total += mass[t, x] * moved
+                    largest = max(largest, likeliest[t, x] * moved)
+            mass[t + 1, y], likeliest[t + 1, y] = total, largest
+
+
+@jit
+def _at_end(
+    mass: NDArray[np.float64], likeliest: NDArray[np.float64], end: NDArray[np.float64]
+) -> tuple[float, float]:
+    """What comes to an end of the horizon, whose likelihood is ``end`` (K,)."""
+    total, largest = 0.0, 0.0
+    for x in range(end.size):
+        total += mass[x] * end[x]
+        largest = max(largest, likeliest[x] * end[x])
+    return total, largest
+
+
+class Limits(NamedTuple):
+    """What is known of a segment before it is searched, and how hard it is to be."""
+
+    mass: float  # that comes to the target at all: what is won if every guess may be wrong
+    likeliest: float  # on the likeliest path: what is won if none may
+    share: float  # probability with which the horizon comes to the source
+    tolerance: float  # as FrontierEffort
+    vectors: int
+
+
+@inline
 def _segment(
     person: LocalChain,
     weight: NDArray[np.float64],
     law: NDArray[np.float64],
-    steps: tuple[int, int],
+    between: tuple[int, int],
     gains: NDArray[np.float64],
-    asked: Asked,
+    limits: Limits,
     room: Room,
-) -> float:
-    """Bound on what the mass ``law`` wins in these steps and by coming to the target behind them."""
-    first, last = steps
-    if asked.mistakes > last - first:  # every guess will do
-        bound = 0.0
-        for x in range(law.size):
-            ahead = law[x] * weight[first, x]
-            for left in range(asked.mistakes):
-                bound += ahead * gains[first, left, x]
-        return bound
-    if asked.mistakes == 0 and first == last:
-        bound = 0.0
-        for x in range(law.size):
-            bound = max(bound, law[x] * weight[first, x] * gains[first, 0, x])
-        return bound
-    return search(person, weight, law, steps, gains, asked, room).bound
+    bounds: tuple[NDArray[np.float64], NDArray[np.float64]],
+) -> None:
+    """Fill ``bounds[0][m]`` with a bound on what comes to a target with at most ``m`` wrong guesses.
+
+    ``bounds[1][m]`` is won behind the target with ``m`` mistakes left.
+    """
+    found, won = bounds
+    steps = between[1] - between[0] + 1
+    for m in range(found.size - 1, -1, -1):
+        matters = limits.share * won[found.size - 1 - m]
+        if m >= steps or limits.mass * matters <= limits.tolerance:
+            found[m] = limits.mass
+        elif m == 0:
+            found[m] = limits.likeliest
+        else:
+            slack = limits.tolerance / max(matters, limits.tolerance)
+            asked = Asked(m, steps * limits.vectors, slack)
+            found[m] = search(person, weight, law, between, gains, asked, room).bound
+        if m < found.size - 1:
+            found[m] = min(found[m], found[m + 1])
 
 
 @jit
@@ -126,23 +187,37 @@ def _depart(
     targets: Targets,
     marginal: NDArray[np.float64],
     outside: Outside,
-    source: int,
-    law: NDArray[np.float64],
+    number: int,
+    mass: NDArray[np.float64],
 ) -> tuple[int, float]:
-    """The first step behind a source, and how likely the horizon comes there; its ``law`` is filled in.
+    """The first step behind a source and how likely the horizon comes there; fills its row of ``mass``.
 
     Sources are the hits, from the last to the first; then the places shown; then the laws of the outside.
     """
-    hits = targets.time.size - outside.ends.shape[0]
-    if source < hits:
-        time, place = targets.time[hits - 1 - source], targets.place[hits - 1 - source]
-        _departures(person, time, place, law)
-        return time + 1, marginal[time, place]
-    if source < hits + law.size:
-        _departures(person, 0, source - hits, law)
-        return 1, outside.shown[source - hits]
-    law[:] = outside.laws[source - hits - law.size]
-    return 0, 1.0
+    hits, places = targets.time.size - outside.ends.shape[0], mass.shape[1]
+    if number >= hits + places:
+        mass[0] = outside.laws[number - hits - places]
+        return 0, 1.0
+    time, place, share = 0, number - hits, 0.0
+    if number < hits:
+        time, place = targets.time[hits - 1 - number], targets.place[hits - 1 - number]
+        share = marginal[time, place]
+    else:
+        share = outside.shown[place]
+    _departures(person, time, place, mass[time + 1])
+    return time + 1, share
+
+
+@jit
+def _add_convolution(
+    success: NDArray[np.float64], found: NDArray[np.float64], won: NDArray[np.float64]
+) -> None:
+    """``success[m] += sum_j (found[j] - found[j - 1]) won[m - j]``."""
+    before = 0.0
+    for j in range(found.size):
+        for m in range(j, found.size):
+            success[m] += (found[j] - before) * won[m - j]
+        before = found[j]
 
 
 @jit
@@ -161,32 +236,30 @@ def raw_frontier(
     steps, places = hits.shape
     weight = no_hit_weight(hits)
     targets = _targets(person, weight, find_nodes(hits), outside.ends, mistakes)
-    time, place, gains, won = targets.time, targets.place, targets.gains, targets.won
     room = new_room(steps * effort.vectors, mistakes, places)
-    hit_count = time.size - outside.ends.shape[0]
-    law, found, success = np.empty(places), np.empty(mistakes + 1), np.empty(mistakes + 1)
+    time, place, gains, won, ends = targets.time, targets.place, targets.gains, targets.won, outside.ends
+    hit_count = time.size - ends.shape[0]
+    mass, likeliest = np.empty((steps + 1, places)), np.empty((steps + 1, places))
+    found, success = np.empty(mistakes + 1), np.empty(mistakes + 1)
     total = 0.0
-    for source in range(hit_count + places + outside.laws.shape[0]):
-        first, share = _depart(person, targets, marginal, outside, source, law)
+    for number in range(hit_count + places + outside.laws.shape[0]):
+        first, share = _depart(person, targets, marginal, outside, number, mass)
         success[:] = 1.0 if first == steps else 0.0
-        for b in range(time.size):
-            if first == steps or share == 0.0 or time[b] < first:
-                continue
-            for m in range(mistakes, -1, -1):
-                if time[b] == first:
-                    found[m] = law[place[b]]
+        if first < steps and share > 0.0:
+            _spread(person, weight, first, mass, likeliest)
+            for b in range(time.size):
+                if time[b] < first:
+                    continue
+                if b < hit_count:
+                    reached, path = mass[time[b], place[b]], likeliest[time[b], place[b]]
                 else:
-                    matters = share * won[b, mistakes - m]
-                    slack = effort.tolerance / matters if matters > effort.tolerance else 1.0
-                    asked = Asked(m, (time[b] - first) * effort.vectors, slack)
-                    between = (first, time[b] - 1)
-                    bound = _segment(person, weight, law, between, gains[b], asked, room)
-                    found[m] = bound if m == mistakes else min(bound, found[m + 1])
-            for m in range(mistakes + 1):
-                for j in range(m + 1):
-                    success[m] += (found[j] - (found[j - 1] if j > 0 else 0.0)) * won[b, m - j]
-        if source < hit_count:
-            won[hit_count - 1 - source] = success
+                    reached, path = _at_end(mass[steps], likeliest[steps], ends[b - hit_count])
+                limits = Limits(reached, path, share, effort.tolerance, effort.vectors)
+                between = (first, time[b] - 1)
+                _segment(person, weight, mass[first], between, gains[b], limits, room, (found, won[b]))
+                _add_convolution(success, found, won[b])
+        if number < hit_count:
+            won[hit_count - 1 - number] = success
         else:
             total += share * success[mistakes]
     return min(1.0, total * (1.0 + _ROUNDING))

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from accounting.bounds.patterns.moment_kernel import bound_by_hits, bound_by_pattern, moments_by_hits
 from accounting.bounds.patterns.outside_kernel import unobserved
-from accounting.bounds.patterns.raw_frontier_kernel import TOLERANCE, FrontierEffort, raw_frontier
+from accounting.bounds.patterns.raw_frontier_kernel import frontier_effort, raw_frontier
 from accounting.bounds.patterns.segments_kernel import find_nodes, no_hit_weight, segment_polynomials
 from accounting.exposure.prior_constants_kernel import shared_powers
 from accounting.exposure.step_information.renewal_kernel import renewal_optimum
@@ -63,7 +63,7 @@ def raw_success_from_powers(
             by_pattern = bound_by_pattern(polynomials, nodes, steps, asked.mistakes, asked.least_pattern)
             bound = min(bound, by_pattern.value)
     if asked.vectors > 0:
-        effort = FrontierEffort(asked.vectors, TOLERANCE)
+        effort = frontier_effort(asked.vectors)
         outside = unobserved(person.start)
         bound = min(bound, raw_frontier(person, hits, marginal, asked.mistakes, outside, effort))
     return bound
