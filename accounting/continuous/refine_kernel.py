@@ -31,7 +31,7 @@ from accounting.continuous.accounts_kernel import (
     has_initial_distribution,
     slot_of,
 )
-from accounting.exposure.step_information.renewal_kernel import renewal_information
+from accounting.exposure.step_information.renewal_kernel import renewal_information, renewal_optimum
 from accounting.hmm.local_chain_kernel import LocalChain
 from accounting.hmm.propagation import marginals
 from accounting.numerics.divergence_root_kernel import divergence_root
@@ -39,6 +39,7 @@ from models.numerics.jit import jit, pjit
 from models.priors.chain import ChainView, chain_view
 
 _MOST_ENTRIES = 1 << 22  # 32 MiB a table
+_ROUNDING = 1e-12  # sums of thousands of products, each rounded
 _MOST_LAWS = 8  # hits of the history told apart; more lower the bound by less than a hundredth of it
 
 
@@ -116,12 +117,16 @@ def raw_horizon(accounts: Accounts, person: int, first: int, labels: NDArray[np.
 
 @jit
 def _frontier_success(raw: RawHorizon, horizon: Horizon) -> float:
-    """The frontier bound, or 1 where its tables would be too large."""
+    """The frontier bound, or 1 where its tables would be too large; the optimum if no guess may be wrong."""
     steps, places = raw.hits.shape
+    laws, shown = history_laws(raw.before, raw.hits_before, raw.marginal_before, _MOST_LAWS)
+    if horizon.mistakes == 0:
+        everything = np.concatenate((laws, np.diag(shown)))
+        log_success = renewal_optimum(raw.person.chain, everything, raw.person.first_slot, raw.hits)
+        return min(1.0, np.exp(log_success) * (1.0 + _ROUNDING))
     hits = raw.hits.sum()
     if (hits + horizon.vectors) * steps * (horizon.mistakes + 1) * places > _MOST_ENTRIES:
         return 1.0
-    laws, shown = history_laws(raw.before, raw.hits_before, raw.marginal_before, _MOST_LAWS)
     outside = Outside(laws, shown, np.ones((1, places)))
     effort = frontier_effort(horizon.vectors)
     return raw_frontier(raw.person, raw.hits, raw.marginal, horizon.mistakes, outside, effort)

@@ -79,7 +79,9 @@ def exact_bound(asked: Question) -> float | None:
         return everything.optimum(exposure.labels)
     if mistakes > 0:
         return None
-    log_success = renewal_optimum(exposure.chain, exposure.start, exposure.first_slot, exposure.hits)
+    log_success = renewal_optimum(
+        exposure.chain, exposure.start[np.newaxis], exposure.first_slot, exposure.hits
+    )
     return min(1.0, exp(log_success))
 
 

@@ -53,7 +53,8 @@ def raw_success_from_powers(
 ) -> float:
     """The same with the powers of the matrix (empty where they do not help) and the marginals (T, K)."""
     if asked.mistakes == 0:
-        return min(1.0, np.exp(renewal_optimum(person.chain, person.start, person.first_slot, hits)))
+        laws = person.start.reshape((1, person.start.size))
+        return min(1.0, np.exp(renewal_optimum(person.chain, laws, person.first_slot, hits)))
     bound = 1.0
     if asked.order > 0:
         steps, nodes, weight = hits.shape[0], find_nodes(hits), no_hit_weight(hits)

@@ -87,21 +87,22 @@ def normalise(vector: NDArray[np.float64]) -> float:
 
 @jit
 def renewal_optimum(
-    chain: ChainView, start: NDArray[np.float64], first_slot: int, hits: NDArray[np.bool_]
+    chain: ChainView, laws: NDArray[np.float64], first_slot: int, hits: NDArray[np.bool_]
 ) -> float:
     """``ln sum_y max_x Pr[x, y]``: the best success at ``s = 0`` of any adversary, raw releases.
 
-    Each renewal carries the max-product vector since its hit, scaled to maximum 1, and the logarithm of the
-    summed weight of all histories that end in it.
+    ``laws`` (R, K) are the mass at each first place, a row for each thing the adversary may know beforehand;
+    one law without any history. Each renewal carries the max-product vector since its hit, scaled to
+    maximum 1, and the logarithm of the summed weight of all histories that end in it.
     """
     steps, place_count = hits.shape
-    capacity = 1 + hits.sum()
+    count = laws.shape[0]
+    capacity = count + hits.sum()
     vectors = np.zeros((capacity, place_count))
     log_weights = np.empty(capacity)
     moved = np.empty(place_count)
-    vectors[0] = start
-    log_weights[0] = 0.0
-    count = 1
+    vectors[:count] = laws
+    log_weights[:count] = 0.0
     for t in range(steps):
         older = count
         for x in range(place_count):
