@@ -60,7 +60,12 @@ class Hindsight:
 
 
 def hindsight(
-    population: Population, person: int, log: Sequence[StepSchedule], first_slot: int, past: PastHorizon
+    population: Population,
+    person: int,
+    log: Sequence[StepSchedule],
+    first_slot: int,
+    past: PastHorizon,
+    effort: bounds.Effort | None = None,
 ) -> Hindsight | None:
     """The risk of one person's ``past`` steps; None where noise is shared between steps.
 
@@ -74,8 +79,8 @@ def hindsight(
     if not exposure.has_independent_noise:
         return None
     first, last = past.first - begin, past.last - begin
-    then = bounds.horizon_risk(exposure, first, last, past.mistakes)
-    now = bounds.horizon_risk(exposure, first, last, past.mistakes, in_hindsight=True)
+    then = bounds.horizon_risk(exposure, first, last, past.mistakes, effort=effort)
+    now = bounds.horizon_risk(exposure, first, last, past.mistakes, in_hindsight=True, effort=effort)
     least = min((then, now), key=lambda risk: risk.certified)  # what bounds success now bounded it then
     return Hindsight(
         first_step=past.first,

@@ -95,7 +95,8 @@ def audit(
     trials = AttackSettings(draws=draws or _ATTACK_DRAWS, seed=seed) if attacks else None
     audits = _audit(population, planned, mistakes, chosen, limits, trials)
     explanations = explain_people(population, planned, mistakes, chosen, limits) if why else []
-    later = [] if past is None else people_in_hindsight(population, planned, past, chosen)
+    drawn = Effort(draws=draws, seed=seed, confidence=confidence)  # else as report and page compute it
+    later = [] if past is None else people_in_hindsight(population, planned, past, chosen, drawn)
     if json:
         print_json(_documents(audits, explanations, later))
         return

@@ -11,6 +11,7 @@ import typer
 from stream_app.cli.shared.output import progress, stdout
 
 if TYPE_CHECKING:
+    from accounting.bounds import Effort
     from models.priors import Population
     from models.releases import Schedule
     from stream_app.watching.hindsight import Hindsight, PastHorizon
@@ -33,14 +34,14 @@ def past_horizon(text: str, planned: Schedule, mistakes: int) -> PastHorizon:
 
 
 def people_in_hindsight(
-    population: Population, planned: Schedule, past: PastHorizon, chosen: Sequence[int]
+    population: Population, planned: Schedule, past: PastHorizon, chosen: Sequence[int], effort: Effort
 ) -> list[Hindsight | None]:
     """Each chosen person's risk of these steps; None where it cannot be computed."""
     from stream_app.watching.hindsight import hindsight
 
     with progress() as bar:
         return [
-            hindsight(population, person, planned.steps, planned.first_slot, past)
+            hindsight(population, person, planned.steps, planned.first_slot, past, effort)
             for person in bar.track(chosen, description="in hindsight")
         ]
 
@@ -69,9 +70,11 @@ def print_hindsight(people: Sequence[str], found: Sequence[Hindsight | None], pa
             table.add_row(person, *map(in_a_hundred, (each.baseline, each.then, each.now)))
     if table.row_count:
         console.print(table)
+        confidence = min(each.confidence for each in found if each is not None)
+        drawn = "" if confidence == 1.0 else f" Ceilings from draws: with {confidence:.0%} confidence each."
         console.print(
             f"Ceiling then: given what was released up to step {past.last}; now: given the whole schedule. "
-            "Both hold if habits are as the prior says.",
+            f"Both hold if habits are as the prior says.{drawn}",
             soft_wrap=True,
         )
     if None in found:

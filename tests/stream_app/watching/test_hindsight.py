@@ -175,6 +175,9 @@ def test_the_terminal_says_both_ceilings_and_their_condition(
     assert re.findall(r"[0-9.]+ in 100", row) == list(
         map(in_a_hundred, (found.baseline, found.then, found.now))
     )
+    drawn = _printed([*arguments, "--hindsight", "1:3", "--draws", "2000"], monkeypatch, capsys)
+    assert "from draws: with 95% confidence each" in drawn
+    assert "from draws" not in printed
     for wrong in ("3:1", "0:6", "1-3", "2:2"):
         assert "--hindsight" in _printed([*arguments, "--hindsight", wrong], monkeypatch, capsys, code=2)
 
