@@ -30,7 +30,7 @@ from accounting.hmm.local_chain_kernel import LocalChain, slot_of
 from accounting.hmm.propagation import predict
 from models.numerics.jit import inline, jit
 
-_TOLERANCE = 2.5e-3
+_TOLERANCE = 2.5e-3  # of success, over the square of the vectors: with 16 a segment may be off by 1e-5
 
 _ROUNDING = 1e-12  # sums of thousands of products, each rounded
 
@@ -44,7 +44,7 @@ class FrontierEffort(NamedTuple):
 
 @jit
 def frontier_effort(vectors: int) -> FrontierEffort:
-    """Vectors, and a tolerance that fits them."""
+    """So many vectors, and a tolerance that is worth them."""
     return FrontierEffort(vectors, _TOLERANCE / vectors**2)
 
 
