@@ -51,8 +51,8 @@ def renewal_mixture(
         for r in range(count):
             for y in range(place_count):
                 total = 0.0
-                for j in range(column_start[slot, y], column_start[slot, y + 1]):
-                    total += vectors[r, row[j]] * value[j]
+                for j in range(np.uint64(column_start[slot, y]), np.uint64(column_start[slot, y + 1])):
+                    total += vectors[r, np.uint64(row[j])] * value[j]
                 moved[y] = total
             for y in range(place_count):
                 vectors[r, y] = moved[y]
