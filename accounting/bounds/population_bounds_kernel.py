@@ -14,6 +14,7 @@ from accounting.bounds.patterns.raw_success_kernel import (
     RawQuestion,
     raw_success_from_powers,
 )
+from accounting.bounds.patterns.segments_kernel import own_hits
 from accounting.exposure.prior_constants_kernel import (
     constants_from_gaps,
     gaps_affordable,
@@ -53,18 +54,6 @@ class CertifiedArrays(NamedTuple):
     baseline: NDArray[np.float64]
     information: NDArray[np.float64]
     by: NDArray[np.int64]
-
-
-@jit
-def own_hits(
-    chain: ChainView, marginal: NDArray[np.float64], counted: NDArray[np.bool_]
-) -> NDArray[np.bool_]:
-    """Where the person can be and is counted, (T, K); ``counted`` (T, M) is by location."""
-    hits = np.empty(marginal.shape, np.bool_)
-    for t in range(marginal.shape[0]):
-        for x in range(marginal.shape[1]):
-            hits[t, x] = counted[t, chain.places[x]] and marginal[t, x] > 0.0
-    return hits
 
 
 @jit

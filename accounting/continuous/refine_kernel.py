@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from accounting.bounds.patterns.outside_kernel import Outside, history_laws
 from accounting.bounds.patterns.raw_frontier_kernel import frontier_effort, raw_frontier
 from accounting.bounds.patterns.raw_success_kernel import BY_BASELINE, BY_DIVERGENCE, BY_RAW_SUCCESS
+from accounting.bounds.patterns.segments_kernel import own_hits
 from accounting.continuous.accounts_kernel import (
     HISTORY,
     UNITS_PER_NAT,
@@ -62,18 +63,6 @@ class RawHorizon(NamedTuple):
 
 
 @jit
-def _own_hits(
-    chain: ChainView, marginal: NDArray[np.float64], labels: NDArray[np.int32]
-) -> NDArray[np.bool_]:
-    """Where a sensor sees the person in the steps of ``labels`` (at least n, M); ``marginal`` (n, K)."""
-    hits = np.empty(marginal.shape, np.bool_)
-    for t in range(marginal.shape[0]):
-        for x in range(marginal.shape[1]):
-            hits[t, x] = labels[t, chain.places[x]] > 0 and marginal[t, x] > 0.0
-    return hits
-
-
-@jit
 def _first_laws(
     accounts: Accounts, person: int, chain: ChainView, earliest: int, first: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -107,9 +96,9 @@ def raw_horizon(accounts: Accounts, person: int, first: int, labels: NDArray[np.
     marginal = marginals(chain, law, horizon.first_slot, steps)
     hits = np.zeros(marginal.shape, np.bool_)
     rows = slice(counted_from - first_row, steps - first_row)
-    hits[rows] = _own_hits(chain, marginal[rows], labels[HISTORY + counted_from :])
+    hits[rows] = own_hits(chain, marginal[rows], labels[HISTORY + counted_from :])
     marginal_before = marginals(chain, law_before, before.first_slot, max(known_steps, 1))[:known_steps]
-    hits_before = _own_hits(chain, marginal_before, labels[HISTORY - known_steps :])
+    hits_before = own_hits(chain, marginal_before, labels[HISTORY - known_steps :])
     if first - since > HISTORY:
         hits_before[0] = marginal_before[0] > 0.0
     return RawHorizon(horizon, marginal, hits, before, marginal_before, hits_before)

@@ -36,6 +36,7 @@ from accounting.hmm.propagation import (
     transposed,
 )
 from models.numerics.jit import jit
+from models.priors.chain import ChainView
 
 EPSILON = 2.3e-16  # a little more than the spacing of floats at 1
 
@@ -45,6 +46,18 @@ class Nodes(NamedTuple):
 
     time: NDArray[np.int64]  # (N,) -1 for the start, T for the end
     place: NDArray[np.int64]  # (N,) -1 for start and end
+
+
+@jit
+def own_hits(
+    chain: ChainView, marginal: NDArray[np.float64], labels: NDArray[np.int32] | NDArray[np.bool_]
+) -> NDArray[np.bool_]:
+    """Where the person can be and is counted, (T, K); ``labels`` (T, M, or more steps) is by location."""
+    hits = np.empty(marginal.shape, np.bool_)
+    for t in range(marginal.shape[0]):
+        for x in range(marginal.shape[1]):
+            hits[t, x] = labels[t, chain.places[x]] > 0 and marginal[t, x] > 0.0
+    return hits
 
 
 @jit
