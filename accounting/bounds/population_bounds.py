@@ -65,7 +65,7 @@ def certify_population(
     check_mistakes(mistakes, len(schedule.steps))
     counted = np.stack([observe(step, population.location_count).labels > 0 for step in schedule.steps])
     releases = Counted(schedule.first_slot, counted)
-    asked = RawQuestion(mistakes, order, NO_PATTERNS, vectors)
+    asked = RawQuestion(mistakes, order, NO_PATTERNS, vectors, False)
     limit = -1.0 if threshold is None else threshold
     parts = []
     for first in range(0, len(population), _PEOPLE_PER_CALL):

@@ -82,7 +82,8 @@ def certified_person(
     certified = divergence_root(information, guess)
     by = BY_DIVERGENCE
     if threshold < 0.0 or certified > threshold >= baseline:
-        usable = RawQuestion(mistakes, min(asked.order, steps - mistakes), asked.least_pattern, asked.vectors)
+        order = min(asked.order, steps - mistakes)
+        usable = RawQuestion(mistakes, order, asked.least_pattern, asked.vectors, asked.has_genie)
         refined = raw_success_from_powers(person, hits, usable, powers, marginal)
         if refined < certified:
             certified, by = refined, BY_RAW_SUCCESS

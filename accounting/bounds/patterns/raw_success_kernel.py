@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from accounting.bounds.patterns.genie_aided_kernel import Charged, Unseen, genie_aided_by_pattern
 from accounting.bounds.patterns.moment_kernel import bound_by_hits, bound_by_pattern, moments_by_hits
 from accounting.bounds.patterns.outside_kernel import unobserved
 from accounting.bounds.patterns.raw_frontier_kernel import frontier_effort, raw_frontier
@@ -20,6 +21,13 @@ from accounting.exposure.step_information.renewal_kernel import renewal_optimum
 from accounting.hmm.local_chain_kernel import LocalChain
 from accounting.hmm.propagation import marginals
 from models.numerics.jit import jit
+
+_SHARE = 1e-5  # of what the likeliest pattern gives: lighter ones are charged, not walked
+
+_ALL = 1 << 62
+
+_ROUNDING = 1e-12  # the genie-aided adversary may be the optimal one, and sums are rounded
+
 
 BY_BASELINE, BY_DIVERGENCE, BY_RAW_SUCCESS = range(3)
 """Which bound gave a person's certified value; kept in snapshots, named by ``registry.deciding_bound``."""
@@ -32,6 +40,7 @@ class RawQuestion(NamedTuple):
     order: int  # of the moment bound, 0 for none
     least_pattern: float  # patterns less likely count as success; above 1 none is looked at
     vectors: int  # of the frontier bound, 0 for none
+    has_genie: bool  # whether the genie-aided bound is taken too; only beside the moment bound
 
 
 @jit
@@ -63,6 +72,11 @@ def raw_success_from_powers(
         if asked.order > 1 and asked.least_pattern <= 1.0:
             by_pattern = bound_by_pattern(polynomials, nodes, steps, asked.mistakes, asked.least_pattern)
             bound = min(bound, by_pattern.value)
+        if asked.has_genie:
+            unseen = Unseen(weight, nodes, polynomials, marginal)
+            charged = Charged(_SHARE, asked.least_pattern, _ALL)
+            aided = genie_aided_by_pattern(person, unseen, asked.mistakes, charged)
+            bound = min(bound, aided.value * (1.0 + _ROUNDING))
     if asked.vectors > 0:
         effort = frontier_effort(asked.vectors)
         outside = unobserved(person.start)
