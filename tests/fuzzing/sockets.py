@@ -16,7 +16,7 @@ from stream_app.watching.web.connections import logger
 from tests.fuzzing.check import TOKEN, Target, door
 
 _SECONDS = 20.0
-_SHORT_SECONDS = 0.2  # more than an answer takes; what is still awaited then is the client's to send
+_SHORT_SECONDS = 0.05  # more than an answer takes; what is still awaited then is the client's to send
 _LAST = b"GET /-/healthy HTTP/1.1\r\nHost: here\r\nConnection: close\r\n\r\n"
 
 

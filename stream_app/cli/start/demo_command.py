@@ -159,9 +159,8 @@ def _print_alternatives(console: Console, report: DemoReport) -> None:
         table.add_row(row.name, in_a_hundred(row.mean_risk), at_risk, added, error)
     console.print(table)
     console.print(
-        "Where noise is small its ceilings are those of exact counts: they hold, and noise may hide far more."
-        " `tallyguard audit --draws 2000` says how much, for one person.",
-        soft_wrap=True,
+        """Where noise is small its ceilings are those of exact counts: they hold, and
+noise may hide far more. How much, for one person: `audit ... --draws 2000`."""
     )
 
 
