@@ -27,6 +27,7 @@ from stream_app.setup.schedule_files import schedule_fingerprint
 from stream_app.setup.settings import Settings
 from stream_app.steps import (
     Accountant,
+    Adversary,
     Intake,
     JsonlRisks,
     KeyedPublisher,
@@ -44,7 +45,7 @@ from stream_app.steps import (
     new_accountant,
 )
 from stream_app.steps.policy import BudgetPolicy
-from stream_app.steps.policy.people_shards import decision_shares
+from stream_app.steps.policy.people_shards import decision_shares, new_shadow
 from stream_app.watching.events import Observer
 from stream_app.watching.people import PeopleView
 from stream_app.watching.prior_notes import basis_note, habits_warning
@@ -126,15 +127,17 @@ def run(
     try:
         snapshots = _snapshots(settings, options, manifest)
         accountant = _restored_accountant(settings, plan, population, snapshots, journal)
+        names = keys.pseudonyms.pseudonyms(population.people)
         if isinstance(plan.policy, BudgetPolicy):
-            names = keys.pseudonyms.pseudonyms(population.people)
             plan.policy.bind(accountant, decision_shares(settings, names))
+        shadow = new_shadow(settings, accountant, names)
         for warning in (basis_note(len(population), population.assumed), habits_warning(accountant)):
             if warning is not None:
                 logger.warning("%s", warning)
         observer = observer or Observer()
-        account = restore_account(accountant, plan.policy, plan.registry, journal, observer)
-        engine = restore_engine(settings, plan, accountant, KeyedPublisher.of(settings, keys.noise), journal)
+        account = restore_account(accountant, plan.policy, plan.registry, journal, observer, shadow)
+        publisher = KeyedPublisher.of(settings, keys.noise)
+        engine = restore_engine(settings, plan, accountant, publisher, journal, shadow)
         output = RunOutput(
             journal,
             _risk_writer(options, keys, population),
@@ -190,8 +193,9 @@ def restore_engine(
     accountant: Accountant,
     publisher: Publisher,
     journal: Journal,
+    adversary: Adversary | None = None,
 ) -> StepEngine:
-    """The engine as the journal's last commit left it, around an accountant that knows the steps before."""
+    """The engine as the journal's last commit left it; accountant and adversary know the steps before."""
     window = StepWindow(
         settings.grace,
         plan.announced,
@@ -211,6 +215,7 @@ def restore_engine(
         accountant,
         risk_every=settings.risk_every,
         stored=stored,
+        adversary=adversary,
     )
 
 

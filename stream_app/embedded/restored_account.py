@@ -1,12 +1,14 @@
 """Bringing a run to the journal's last commit: what was accounted, and what was spent on privacy.
 
 The privacy account stands in the commit, so a start reads no step for it. Only the steps that the accountant
-does not know yet are read from the log, and those of the last horizon, which observers look back at.
+does not know yet are read from the log, those of the last horizon, which observers look back at, and those
+that an attack beside the ceiling remembers.
 """
 
 from __future__ import annotations
 
 from accounting.continuous import ContinuousAccountant
+from accounting.continuous.shadow import Shadow, remembered_steps
 from accounting.ledgers import PrivacyAccount
 from models.releases import SensorRegistry
 from stream_app.embedded.journal import Commit, Journal
@@ -22,6 +24,7 @@ def restore_account(
     registry: SensorRegistry,
     journal: Journal,
     observer: Observer,
+    shadow: Shadow | None = None,
 ) -> PrivacyAccount:
     """Apply the decisions before the last commit that the accountant lacks; what all of them have spent.
 
@@ -32,11 +35,15 @@ def restore_account(
     account = _carried(commit)
     charged = PrivacyAccount(sensor.group for sensor in registry.sensors) if account is None else account
     first = 0 if account is None else min(recent, accountant.next_step)
+    if shadow is not None:
+        first = min(first, max(0, commit.next_step - remembered_steps(accountant.settings.horizon)))
     for decision in journal.accounted(first):
         schedule = schedule_of(decision, registry)
         if decision.step >= accountant.next_step:
             policy.accounted(schedule)
             accountant.apply(schedule)
+        if shadow is not None:
+            shadow.note(schedule)
         if account is None:
             charged.charge(schedule)
         if decision.step == commit.next_step - 1 and commit.decided not in (None, fingerprint_of(schedule)):

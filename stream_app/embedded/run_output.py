@@ -53,8 +53,9 @@ class RunOutput:
             self._journal.publish(decision_of(closed.schedule, closed.why), closed.release)
         self._account.charge(closed.schedule)
         self._last_closed = closed.schedule
-        summary = summary_message(closed.summary, assumed=self.view.assumed) if self.view.people else None
-        if summary is not None:
+        summary = None
+        if self.view.people:
+            summary = summary_message(closed.summary, assumed=self.view.assumed, attack=closed.attack)
             self._journal.append_risks(self._naming(summary).line())
         for block in self._risks.blocks(closed.schedule.step, closed.records):
             self._journal.append_risks(block)

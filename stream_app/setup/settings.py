@@ -144,6 +144,13 @@ class Settings(BaseSettings):
         le=1,
         description="risk by the fast bound from which to recompute; none = the lowest threshold",
     )
+    attack_draws: int = Field(
+        default=1000,
+        ge=0,
+        le=1_000_000,
+        description="draws a step of the attack that is shown beside the ceiling: 1000 tell its mean success "
+        "within 2 in 100; 0 = no attack",
+    )
     risk_every: int = Field(default=100, ge=1, description="steps between records of every person's risk")
     most_exposed: int | None = Field(
         default=None,

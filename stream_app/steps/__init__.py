@@ -2,6 +2,7 @@
 
 from stream_app.steps.engine import (
     Accountant,
+    Adversary,
     ClosedStep,
     Publisher,
     RiskRecords,
@@ -38,6 +39,7 @@ from stream_app.steps.window import Origin, StepWindow
 
 __all__ = [
     "Accountant",
+    "Adversary",
     "Backlog",
     "ClosedStep",
     "Intake",

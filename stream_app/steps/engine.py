@@ -25,6 +25,7 @@ from stream_app.wire import Activation, DecisionReason, Reading, Rejected, Senso
 
 if TYPE_CHECKING:
     from accounting.continuous import RiskSummary as AccountantSummary
+    from accounting.continuous.shadow import MeanAttack
 
 _SUPPRESSED = Suppressed().name
 
@@ -56,6 +57,16 @@ class Accountant(Protocol):
 
     def summary(self) -> AccountantSummary:
         """The last step in a few numbers."""
+
+
+class Adversary(Protocol):
+    """What the engine asks of :class:`accounting.continuous.shadow.Shadow`, the attack beside the ceiling."""
+
+    def note(self, step: StepSchedule) -> None:
+        """A step was accounted."""
+
+    def mean(self) -> MeanAttack | None:
+        """How well it does on average after the last step; None where nothing was attacked."""
 
 
 class Publisher(Protocol):
@@ -96,7 +107,8 @@ class ClosedStep:
 
     ``schedule`` is what was accounted: a missing reading is accounted as if it had been released.
     ``why`` says what settled the decision where a risk budget did.
-    ``is_replayed`` is true when an earlier run has made the release durable already.
+    ``is_replayed`` is true when an earlier run has made the release durable already. ``attack`` is None where
+    none was measured.
     """
 
     schedule: StepSchedule
@@ -107,6 +119,7 @@ class ClosedStep:
     rejected: tuple[Rejected, ...]
     is_replayed: bool
     why: DecisionReason | None = None
+    attack: MeanAttack | None = None
 
 
 class StepEngine:
@@ -121,8 +134,10 @@ class StepEngine:
         *,
         risk_every: int = 100,
         stored: Iterable[StoredStep] = (),
+        adversary: Adversary | None = None,
     ) -> None:
         self.intake = intake
+        self._adversary = adversary
         self.accountant = accountant
         self._policy = policy
         self._publisher = publisher
@@ -197,6 +212,7 @@ class StepEngine:
             rejected=tuple(refuse_waiting(closed.step, *entry) for entry in closed.waiting.items()),
             is_replayed=stored is not None,
             why=why,
+            attack=None if self._adversary is None else self._adversary.mean(),
         )
 
     def _account(self, schedule: StepSchedule) -> None:
@@ -204,6 +220,8 @@ class StepEngine:
         try:
             self._policy.accounted(schedule)
             self.accountant.apply(schedule)
+            if self._adversary is not None:
+                self._adversary.note(schedule)
         except TallyguardError as error:
             raise AccountingFailedError(
                 f"step {schedule.step} must be accounted before it is published",

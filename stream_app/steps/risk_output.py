@@ -12,11 +12,12 @@ import numpy as np
 
 from stream_app.setup.run_folder.durable import SECRET_MODE, replace_file
 from stream_app.steps.engine import RiskRecords
-from stream_app.wire import RiskSummary, WorstMoment
+from stream_app.wire import Attack, RiskSummary, WorstMoment
 
 if TYPE_CHECKING:
     from accounting.continuous import RiskSummary as AccountantSummary
     from accounting.continuous import WorstMoments
+    from accounting.continuous.shadow import MeanAttack
 
 Value = TypeVar("Value", int, float)
 _BLOCK_PEOPLE = 4096  # lines made at once: everybody's would take half a kilobyte a person
@@ -40,11 +41,14 @@ class RiskWriter(Protocol):
 
 
 def summary_message(
-    summary: AccountantSummary, partition: int = 0, assumed: str | None = None
+    summary: AccountantSummary,
+    partition: int = 0,
+    assumed: str | None = None,
+    attack: MeanAttack | None = None,
 ) -> RiskSummary:
     """The packed summary of a step as a message; levels become texts, as JSON keys are.
 
-    ``assumed`` says what habits rest on where nobody was measured.
+    ``assumed`` says what habits rest on where nobody was measured; ``attack`` is None if none was measured.
     """
     return RiskSummary(
         step=summary.step,
@@ -62,6 +66,14 @@ def summary_message(
         most_risk=summary.most_risk,
         most_added=summary.most_added,
         assumed=assumed,
+        attack=None if attack is None else _attack(attack),
+    )
+
+
+def _attack(attack: MeanAttack) -> Attack:
+    times = {str(value): number for value, number in attack.times.items()}
+    return Attack(
+        success=attack.success, low=attack.low, high=attack.high, confidence=attack.confidence, times=times
     )
 
 

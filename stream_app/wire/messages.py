@@ -285,6 +285,22 @@ class WorstMoment(BaseModel):
     added: Probability
 
 
+class Attack(BaseModel):
+    """The mean success over people of an attack that was tried on drawn trajectories and releases.
+
+    With ``confidence`` it is in ``low..high``. ``times[v]`` draws added ``v / 256`` to the success of the
+    best guess made without any release; those of several partitions add up.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    success: Probability
+    low: Probability
+    high: Probability
+    confidence: Probability
+    times: Mapping[str, int]
+
+
 class RiskSummary(BaseMessage):
     """The risks of all people of a partition at a step, packed.
 
@@ -292,7 +308,7 @@ class RiskSummary(BaseMessage):
     ceiling, by what the releases added and by habit alone; the quantile tables are keyed by the quantile.
     ``most_risk`` and ``most_added`` are the highest of anybody at any step so far; ``worst`` are the people
     to whom most was added so far, where they are to be named. ``assumed`` says what habits rest on where
-    nobody was measured: the figures hold for those habits only.
+    nobody was measured: the figures hold for those habits only. Without an ``attack`` none was measured.
     """
 
     type: Literal["risk_summary"] = "risk_summary"
@@ -312,6 +328,7 @@ class RiskSummary(BaseMessage):
     most_added: float | None = None
     worst: tuple[WorstMoment, ...] = ()
     assumed: Name | None = None
+    attack: Attack | None = None
 
 
 class Rejected(BaseMessage):

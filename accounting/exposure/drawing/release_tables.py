@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from accounting.exceptions import UnknownReleaseError
 from accounting.exposure.drawing.noised_steps_kernel import ReleasedSteps
+from accounting.exposure.drawing.own_releases_kernel import ValueTables, value_tables
 from accounting.exposure.drawing.random_draws_kernel import alias_tables
 from accounting.exposure.step_information import StepObservation
 from models.mechanisms import Mechanism, NoiseLaw
@@ -45,6 +46,14 @@ def released_steps(observations: Sequence[StepObservation]) -> ReleasedSteps:
         counted,
         [_law(mechanism) for mechanism in laws],
     )
+
+
+def noise_values(mechanisms: Sequence[Mechanism]) -> ValueTables:
+    """What the noise of these mechanisms shows about one person, one law each, in their order."""
+    nothing = np.zeros(0, np.int64)
+    table = np.zeros((0, 0), np.int64)
+    laws = [_law(mechanism) for mechanism in mechanisms]
+    return value_tables(_with_laws(nothing, nothing, table, table[np.newaxis], laws))
 
 
 def _with_laws(

@@ -12,12 +12,13 @@ from enum import Enum
 import numpy as np
 
 from accounting.continuous import ContinuousAccountant
+from accounting.continuous.shadow import DrawnAttacks, Shadow
 from accounting.decisions.what_if import WhatIf
 from models.releases import StepSchedule
 from stream_app.kafka.deployment.deployment import Deployment
 from stream_app.kafka.deployment.person_records import PersonEntry, RefusedPerson, people_of
 from stream_app.steps import RiskRecords, risk_records, summary_message, with_worst
-from stream_app.steps.policy.people_shards import decision_shares
+from stream_app.steps.policy.people_shards import decision_shares, drawn_people
 from stream_app.steps.policy.proposals import Answer, Proposal, Respondent
 from stream_app.wire import RiskSummary
 
@@ -78,6 +79,7 @@ class PartitionAccounts:
         self._given = deployment.settings
         self._respondent: Respondent | None = None
         self._what_if: WhatIf | None = None
+        self._shadow: Shadow | None = None
         self._assumed: dict[str, str] = {}  # what the priors of some people rest on, by pseudonym
         self._use(self._accountant([], self._settings.first_step)[0])
 
@@ -96,6 +98,11 @@ class PartitionAccounts:
         """What the habits of anybody here rest on where they were not measured; None where all were."""
         return min(self._assumed.values(), default=None)
 
+    @property
+    def confidence(self) -> float:
+        """Of the interval of an attack."""
+        return self._given.confidence
+
     def arrival_of(self, step: int) -> Arrival:
         """What to do with a step."""
         if step < self.next_step:
@@ -107,6 +114,12 @@ class PartitionAccounts:
         if self._what_if is not None:
             self._what_if.note(step)
         self.accountant.apply(step)
+        if self._shadow is not None:
+            self._shadow.note(step)
+
+    def attack(self) -> DrawnAttacks | None:
+        """How an attack on people drawn from these goes after the last step; None where none is tried."""
+        return None if self._shadow is None else self._shadow.attack()
 
     def answer(self, proposal: Proposal) -> Answer | None:
         """What a proposal would do to the people; None for a step that is not next, or without a budget."""
@@ -119,7 +132,8 @@ class PartitionAccounts:
 
     def summary(self) -> RiskSummary:
         """The last step in a few numbers, naming the most exposed where the settings ask for it."""
-        summary = summary_message(self.accountant.summary(), self.partition, self.assumed)
+        attack = None if self._shadow is None else self._shadow.mean()
+        summary = summary_message(self.accountant.summary(), self.partition, self.assumed, attack)
         return with_worst(summary, self.accountant.worst(), self.pseudonyms, self._most_exposed)
 
     def records(self) -> RiskRecords:
@@ -166,6 +180,10 @@ class PartitionAccounts:
     def _use(self, accountant: ContinuousAccountant) -> None:
         """Account with this one from now on."""
         self.accountant = accountant
+        if self._given.attack_draws:
+            drawn = drawn_people(self._given, self.pseudonyms, self.partition)
+            shadow = self._shadow or Shadow(accountant, drawn, self._given.confidence)
+            self._shadow = shadow.turned_to(accountant, drawn)
         if self._limit is not None:
             shares = decision_shares(self._given, accountant.population.people)
             self._what_if = WhatIf(accountant, self._limit, shares)

@@ -18,6 +18,7 @@ from models.priors import MovementPrior, Population
 from models.releases import SensorRelease, StepSchedule
 from stream_app.kafka.deployment.deployment import Deployment
 from stream_app.setup.settings_sources import load_settings
+from stream_app.steps.policy.people_shards import new_shadow
 
 _STAY = 0.99
 _KINDS: tuple[dict[str, Any], ...] = (  # settings that need kernels of their own
@@ -46,6 +47,7 @@ def account_a_little(deployment: Deployment) -> None:
     sensors = deployment.registry.sensors[:2]
     limit = deployment.limit()
     what_if = None if limit is None else WhatIf(accountant, limit)
+    shadow = new_shadow(deployment.settings, accountant, accountant.population.people)
     for step in range(4):
         mechanism = Raw() if step % 2 else Gaussian(1.0)
         releases = tuple(SensorRelease(sensor, mechanism) for sensor in sensors)
@@ -54,6 +56,9 @@ def account_a_little(deployment: Deployment) -> None:
             what_if.next_step(sensors, [sensors]).count_over([schedule])
             what_if.note(schedule)
         accountant.apply(schedule)
+        if shadow is not None:
+            shadow.note(schedule)
+            shadow.mean()
     accountant.summary()
     accountant.crossings()
 

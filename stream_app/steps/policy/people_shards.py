@@ -1,6 +1,7 @@
 """How people are split into partitions, and ordered within them, by pseudonym alone.
 
 One process that decides for everybody splits its work in the same way, so that it decides as many workers do.
+So does the attack beside the ceiling, which takes the same people wherever they are.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ from hashlib import blake2b
 
 import numpy as np
 
+from accounting.continuous import ContinuousAccountant
+from accounting.continuous.shadow import DrawnPeople, Shadow, go_round
 from accounting.decisions.what_if import RefinedSettings
 from stream_app.setup.settings import Settings
 
@@ -50,6 +53,39 @@ def refined_settings(pseudonyms: Sequence[str], evaluations: int, partitions: in
         np.array([partition_of(name, partitions) for name in pseudonyms], dtype=np.int64),
         np.array([_rank(name) for name in pseudonyms], dtype=np.int64),
     )
+
+
+def new_shadow(
+    settings: Settings, accountant: ContinuousAccountant, pseudonyms: Sequence[str]
+) -> Shadow | None:
+    """The attack beside the ceiling that settings ask for: alike in a plan, a run, a worker."""
+    if settings.attack_draws == 0:
+        return None
+    return Shadow(accountant, drawn_people(settings, pseudonyms), settings.confidence)
+
+
+def drawn_people(settings: Settings, pseudonyms: Sequence[str], partition: int | None = None) -> DrawnPeople:
+    """Whom the attack beside the ceiling is tried on: an even part of its draws for each partition.
+
+    In each those come first whose place in the order is smallest. ``partition`` says that all these people
+    are in one.
+    """
+    partitions, ranks = settings.kafka.partitions, [_rank(name) for name in pseudonyms]
+    draws = max(1, settings.attack_draws // partitions)
+    parts: dict[int, list[int]] = {each: [] for each in _partitions(partitions, partition)}
+    wanting = len(parts)
+    for person in np.argsort(np.array(ranks, dtype=np.int64), kind="stable").tolist():
+        own = parts[partition_of(pseudonyms[person], partitions) if partition is None else partition]
+        if len(own) < draws:
+            own.append(person)
+            wanting -= len(own) == draws
+        if wanting == 0:
+            break
+    return go_round([own for own in parts.values() if own], ranks, draws)
+
+
+def _partitions(count: int, one: int | None) -> Sequence[int]:
+    return range(count) if one is None else (one,)
 
 
 def _rank(pseudonym: str) -> int:

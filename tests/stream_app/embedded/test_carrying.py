@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from accounting.continuous.shadow import remembered_steps
 from accounting.ledgers import PrivacyAccount
 from stream_app.analysis.accounted_again import read_decisions
 from stream_app.embedded.journal import Journal
@@ -17,7 +18,7 @@ from stream_app.watching.events import Observer
 from stream_app.wire.messages import StepDecision
 from tests.stream_app.engine_support import REGISTRY, lines_of, messages_of_a_day, run_on
 
-HORIZON = 4
+LOOKED_BACK = remembered_steps(4)
 
 
 class Carried(Observer):
@@ -63,26 +64,26 @@ def change(folder: Path, **changed: Any) -> None:
 
 
 @pytest.mark.parametrize("steps", [20, 90])
-def test_a_start_with_a_snapshot_reads_one_horizon_however_long_the_run_was(
+def test_a_start_with_a_snapshot_reads_what_is_looked_back_at_however_long_the_run_was(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, steps: int
 ) -> None:
     begin(tmp_path, steps)
     read, account = go_on(tmp_path, monkeypatch)
-    assert len(read) == HORIZON
+    assert len(read) == min(steps, LOOKED_BACK)
     assert account.save() == of_log(tmp_path).save()
 
 
 def test_a_folder_of_an_earlier_version_is_read_once_and_never_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    begin(tmp_path, 20)
+    begin(tmp_path, 60)
     change(tmp_path, account={}, decided=None)
     read, account = go_on(tmp_path, monkeypatch)
     assert read == list(range(len(read)))
-    assert len(read) > HORIZON
+    assert len(read) > LOOKED_BACK
     assert account.save() == of_log(tmp_path).save()
     again, account = go_on(tmp_path, monkeypatch)
-    assert len(again) == HORIZON
+    assert len(again) == LOOKED_BACK
     assert account.save() == of_log(tmp_path).save()
 
 

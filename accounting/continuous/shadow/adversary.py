@@ -1,0 +1,124 @@
+"""The shadow adversary of a run: it attacks drawn people after every step, and sees no count.
+
+Trajectories are drawn from people's priors, releases from the schedule and its mechanisms as they were
+decided. So what it shows is a function of priors and schedule, like the ceiling it stands beside, and tells
+nothing about anybody. Its memory are the steps of the last horizon and of as much history before as the
+refined bounds follow; what was released earlier it does not use.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accounting.continuous import ContinuousAccountant
+from accounting.continuous.accounts_kernel import HISTORY
+from accounting.continuous.shadow.adversary_kernel import Remembered, Sampled, attack_people
+from accounting.continuous.shadow.drawn_attacks import DrawnAttacks, MeanAttack
+from accounting.continuous.shadow.drawn_people import DrawnPeople
+from accounting.exceptions import StepOrderError
+from accounting.exposure.drawing import noise_values
+from accounting.exposure.step_information import StepObservation, observe
+from models.mechanisms import Mechanism
+from models.releases import StepSchedule
+
+
+def remembered_steps(horizon: int) -> int:
+    """How many of the last steps the attack uses."""
+    return HISTORY + horizon
+
+
+class Shadow:
+    """Attacks ``drawn`` people of an accountant; :meth:`note` every step that the accountant applies.
+
+    ``confidence`` is that of the interval of :meth:`mean`.
+    """
+
+    def __init__(
+        self, accountant: ContinuousAccountant, drawn: DrawnPeople, confidence: float = 0.95
+    ) -> None:
+        self._accountant = accountant
+        self._drawn = drawn
+        self._confidence = confidence
+        self._last_step = -1
+        self._found: DrawnAttacks | None = None  # after the last step, once it was attacked
+        self._is_attacked = False
+        self._steps: deque[StepObservation] = deque(maxlen=remembered_steps(accountant.settings.horizon))
+
+    def turned_to(self, accountant: ContinuousAccountant, drawn: DrawnPeople) -> Shadow:
+        """The same memory for other people."""
+        other = Shadow(accountant, drawn, self._confidence)
+        other._last_step = self._last_step
+        other._steps = self._steps.copy()
+        return other
+
+    def note(self, step: StepSchedule) -> None:
+        """Remember a step; steps come in order without gaps. Nothing is attacked yet."""
+        if self._steps and step.step != self._last_step + 1:
+            raise StepOrderError(
+                f"the next step to remember must be {self._last_step + 1}",
+                step.step,
+                "note steps in order, empty ones included",
+            )
+        self._steps.append(observe(step, len(self._accountant.population.location_names)))
+        self._last_step, self._is_attacked = step.step, False
+
+    def mean(self) -> MeanAttack | None:
+        """The mean success of the attack over everybody; None where nothing was attacked."""
+        found = self.attack()
+        return None if found is None else found.mean(self._accountant.baseline(), self._confidence)
+
+    def attack(self) -> DrawnAttacks | None:
+        """How the attack goes after the last step noted, which is the last one accounted.
+
+        None where noise is shared by steps, which cannot be drawn from one step's law.
+        """
+        if not self._is_attacked:
+            self._found, self._is_attacked = self._attack(), True
+        return self._found
+
+    def _attack(self) -> DrawnAttacks | None:
+        if self._last_step != self._accountant.next_step - 1:
+            raise StepOrderError(
+                f"the last step noted must be {self._accountant.next_step - 1}, the last accounted",
+                self._last_step,
+                "note every step that is applied",
+            )
+        if not self._steps or not all(step.has_independent_noise for step in self._steps):
+            return None
+        first = np.concatenate(([0], np.cumsum(self._drawn.draws, dtype=np.int64)))
+        added = np.zeros(int(first[-1]), np.int64)
+        sampled = Sampled(self._drawn.person, self._drawn.seed, first)
+        accounts = self._accountant.view().accounts
+        attack_people(added, sampled, accounts, self._remembered(), self._last_step)
+        values, times = np.unique(added, return_counts=True)
+        return DrawnAttacks(dict(zip(values.tolist(), times.tolist(), strict=True)))
+
+    def _remembered(self) -> Remembered:
+        """The steps in the form the kernel reads."""
+        laws: dict[Mechanism, int] = {}
+        start, outcome = [0], []
+        sensor: list[int] = []
+        law: list[int] = []
+        for step in self._steps:
+            own = [laws.setdefault(mechanism, len(laws)) for mechanism in step.mechanisms]
+            outcome.append(len(start) - 1)
+            for sensors in step.outcomes:
+                sensor.extend(sensors)
+                law.extend(own[each] for each in sensors)
+                start.append(len(sensor))
+        return Remembered(
+            self._last_step - len(self._steps) + 1,
+            np.stack([step.labels for step in self._steps]),
+            _numbers(outcome),
+            _numbers(start),
+            _numbers(sensor),
+            _numbers(law),
+            noise_values(tuple(laws)),
+        )
+
+
+def _numbers(values: list[int]) -> NDArray[np.int64]:
+    return np.array(values, dtype=np.int64)

@@ -1,0 +1,240 @@
+"""The attack beside the ceiling: against enumeration, the same bits anywhere, silent where it cannot draw."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numba
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from accounting.continuous import ContinuousAccountant
+from accounting.continuous.shadow import DrawnPeople, MeanAttack, Shadow, go_round, joined, remembered_steps
+from accounting.exceptions import StepOrderError
+from accounting.settings import HorizonSettings
+from models.mechanisms import Correlated, Mechanism, Raw, Suppressed, Tiered
+from models.noise import CorrelatedNoise
+from models.priors import MovementPrior, Population
+from models.releases import Sensor, SensorRelease, StepSchedule
+from tests.accounting.bounds.test_bounds_sampled import Exact
+from tests.accounting.chains import Case
+from tests.accounting.exposures import gaussian, step_of
+
+PLACES, STEPS, DRAWS = 3, 4, 30_000
+NARROW = gaussian(0.3)
+STATION, STREET = Sensor("station", (0,)), Sensor("street", (0, 2))
+LOG = (
+    (SensorRelease(STATION, gaussian(0.5)),),
+    (SensorRelease(STREET, Raw()), SensorRelease(STATION, Suppressed())),
+    (SensorRelease(STATION, NARROW), SensorRelease(STREET, NARROW)),
+    (SensorRelease(STREET, Tiered((("all", 1.0), ("partner", 4.0)))),),
+)
+
+
+def log_of(steps: Sequence[tuple[SensorRelease, ...]]) -> tuple[StepSchedule, ...]:
+    return tuple(StepSchedule(step, releases) for step, releases in enumerate(steps))
+
+
+def channel_of(releases: tuple[SensorRelease, ...]) -> NDArray[np.float64]:
+    """How likely each outcome of a step is at each place; tiers show their best informed."""
+    channel = np.ones((PLACES, 1))
+    for release in releases:
+        law = release.mechanism.noise_law()
+        if law is not None:
+            own = np.zeros((PLACES, law.probabilities.size + 1))
+            for place in range(PLACES):
+                shift = int(place in release.sensor.locations)
+                own[place, shift : shift + law.probabilities.size] = law.probabilities
+            likely = own.max(axis=0) > 1e-5
+            own = np.hstack([own[:, likely], own[:, ~likely].sum(axis=1, keepdims=True)])
+            channel = (channel[:, :, None] * own[:, None, :]).reshape(PLACES, -1)
+    return channel
+
+
+def prior_of(person: int, *, has_start: bool) -> tuple[MovementPrior, NDArray[np.float64]]:
+    """A chain of one or two slots, with a start of its own or the (cyclo-)stationary one."""
+    rng = np.random.default_rng(person)
+    matrices = rng.dirichlet(np.full(PLACES, 0.5), size=(1 + person % 2, PLACES))
+    start = rng.dirichlet(np.ones(PLACES)) if has_start else None
+    return MovementPrior.from_dense(f"p{person}", matrices, np.arange(PLACES), start), matrices
+
+
+def attacked(
+    priors: Sequence[MovementPrior],
+    since: Sequence[int],
+    settings: HorizonSettings,
+    steps: Sequence[StepSchedule],
+    draws: int = DRAWS,
+) -> tuple[ContinuousAccountant, MeanAttack]:
+    """Everybody attacked after the last of the steps."""
+    accountant = ContinuousAccountant(Population.pack(priors, ["a", "b", "c"]), settings, np.array(since))
+    everybody = range(len(priors))
+    shadow = Shadow(accountant, go_round([everybody], [7 + each for each in everybody], draws), 0.999)
+    for step in steps:
+        accountant.apply(step)
+        shadow.note(step)
+    mean = shadow.mean()
+    assert mean is not None
+    return accountant, mean
+
+
+@pytest.mark.parametrize("vectors", [1, 16])
+@pytest.mark.parametrize("has_start", [False, True])
+@pytest.mark.parametrize(("since", "mistakes"), [(0, 0), (0, 1), (2, 1), (3, 0)])
+def test_the_attack_is_as_good_as_the_best_adversary(
+    since: int, mistakes: int, *, has_start: bool, vectors: int
+) -> None:
+    """Every output of every person written down: history, joining late, own starts, several sensors."""
+    people, horizon, steps = 4, 2, log_of(LOG)
+    first = STEPS - horizon
+    log = [channel_of(step.releases) for step in steps]
+    if has_start and since > first:  # their horizon begins with them, and ends with steps to come
+        log, first = [*log[since:], np.ones((PLACES, 1))], 0
+    else:
+        log = [np.ones((PLACES, 1)) if t < since else each for t, each in enumerate(log)]
+        log, first = (log[since:], first - since) if has_start else (log, first)
+    begin = since if has_start else 0
+    optimum, priors = [], []
+    for person in range(people):
+        prior, matrices = prior_of(person, has_start=has_start)
+        chain = Population.pack([prior], ["a", "b", "c"])
+        own, slot = chain.arrays, begin % len(matrices)
+        stationary = own.distribution.reshape(len(matrices), PLACES)[slot]
+        start = own.initial if has_start else stationary
+        case = Case(start, matrices, np.zeros((len(log), PLACES), np.int32), slot)
+        optimum.append(Exact(case, log, (first, first + horizon - 1), mistakes).optimum)
+        priors.append(prior)
+    settings = HorizonSettings(horizon, mistakes, vectors=vectors)
+    accountant, mean = attacked(priors, [since] * people, settings, steps)
+    assert mean.low <= np.mean(optimum) <= mean.high or vectors == 1
+    assert accountant.baseline().mean() - 1e-9 <= mean.low <= np.mean(optimum)
+    assert mean.success == pytest.approx(np.mean(optimum), abs=0.01 if vectors == 16 else 0.05)
+    assert mean.success <= accountant.risk().mean() + (mean.high - mean.success)
+    assert mean.high - mean.low < 0.03
+
+
+def town(people: int = 24) -> Population:
+    rng = np.random.default_rng(3)
+    priors = []
+    for i in range(people):
+        matrix = rng.dirichlet(np.full(5, 0.3), size=5)
+        start = rng.dirichlet(np.ones(5)) if i % 3 == 0 else None
+        priors.append(MovementPrior.from_dense(f"p{i}", matrix, initial=start))
+    return Population.pack(priors, list("abcde"))
+
+
+def hours(count: int, mechanism: Mechanism) -> list[StepSchedule]:
+    return [
+        StepSchedule(t, step_of([t % 5, (t + 2) % 5], [mechanism, Raw() if t % 2 else mechanism]).releases)
+        for t in range(count)
+    ]
+
+
+TOWN, SINCE = town(), np.arange(24) % 5
+SETTINGS = HorizonSettings(4, 1)
+
+
+def run(
+    people: Sequence[int], parts: Sequence[Sequence[int]], steps: Sequence[StepSchedule], draws: int = 40
+) -> Shadow:
+    """These people of the town, in parts by position; a person's seed goes with the person."""
+    accountant = ContinuousAccountant(TOWN.subset(people), SETTINGS, SINCE[list(people)])
+    shadow = Shadow(accountant, go_round(parts, [1000 + each for each in people], draws))
+    for step in steps:
+        accountant.apply(step)
+        shadow.note(step)
+    return shadow
+
+
+def test_parts_threads_and_the_order_of_people_do_not_change_a_bit() -> None:
+    """Two partitions of 12 people each: in one process, apart, and with their people turned round."""
+    steps = hours(9, NARROW)
+    whole = run(range(24), [range(12), range(12, 24)], steps)
+    apart = [run(part, [range(12)], steps).attack() for part in (range(12), range(12, 24))]
+    assert whole.attack() == joined(apart)
+    turned = run(range(23, -1, -1), [range(23, 11, -1), range(11, -1, -1)], steps)
+    assert whole.mean() == turned.mean()
+    threads = numba.get_num_threads()
+    try:
+        numba.set_num_threads(1)
+        assert run(range(24), [range(12), range(12, 24)], steps).attack() == whole.attack()
+    finally:
+        numba.set_num_threads(threads)
+    assert joined([*apart, None]) is None
+
+
+def test_a_restart_in_the_middle_does_not_change_a_bit() -> None:
+    """The accounts from a snapshot, and the steps the attack remembers from the log."""
+    steps = hours(70, NARROW)
+    without = run(range(24), [range(24)], steps)
+    before = run(range(24), [range(24)], steps[:66])
+    accountant = ContinuousAccountant(TOWN, SETTINGS, SINCE)
+    accountant.restore(before._accountant.snapshot())
+    again = Shadow(accountant, before._drawn)
+    for step in steps[66 - remembered_steps(4) : 66]:
+        again.note(step)
+    assert again.attack() == before.attack()
+    for step in steps[66:]:
+        accountant.apply(step)
+        again.note(step)
+    assert again.attack() == without.attack()
+
+
+def test_people_who_join_are_attacked_as_if_they_had_been_there() -> None:
+    """Turned to more people, the attack remembers the steps before."""
+    steps = hours(9, NARROW)
+    some, others = run(range(12), [range(12)], steps), run(range(12, 24), [range(12)], steps)
+    accountant = some._accountant.with_people(others._accountant)
+    drawn = go_round([range(12), range(12, 24)], [1000 + each for each in range(24)], 40)
+    assert some.turned_to(accountant, drawn).attack() == joined([some.attack(), others.attack()])
+
+
+def test_every_step_and_draw_has_a_stream_of_its_own() -> None:
+    """Else the same luck would come again and again, and an interval would promise too much."""
+    steps = [StepSchedule(t, step_of([0], [NARROW]).releases) for t in range(60)]
+    found = [run([1], [[0]], steps[:count]).attack() for count in (58, 59, 60)]
+    assert len({tuple(each.times.items()) for each in found if each}) == 3
+    one = run([1], [[0]], steps, draws=1).attack()
+    assert one is not None
+    assert one.draws == 1
+
+
+def test_nothing_is_said_where_steps_share_noise() -> None:
+    """Until the last of them is behind the memory: then there is an attack again."""
+    noise = CorrelatedNoise.of_covariance(np.array([[2.0, 0.5], [0.5, 2.0]]))
+    shared = StepSchedule(1, step_of([0], [Correlated(noise, 0)]).releases)
+    steps = hours(remembered_steps(4) + 2, NARROW)
+    steps[1] = shared
+    shadow = run(range(24), [range(24)], steps[:-1])
+    assert shadow.attack() is None
+    assert shadow.mean() is None
+    assert run(range(24), [range(24)], steps).mean() is not None
+
+
+def test_without_releases_nothing_is_added() -> None:
+    """The mean attack is then the mean guess, and so is the lower end."""
+    shadow = run(range(24), [range(24)], [StepSchedule(t, ()) for t in range(5)])
+    mean = shadow.mean()
+    assert mean is not None
+    assert mean.times == {0: 40}
+    assert mean.success == mean.low == pytest.approx(shadow._accountant.baseline().mean(), abs=1e-12)
+
+
+def test_steps_are_noted_as_they_are_accounted() -> None:
+    shadow = run(range(24), [range(24)], hours(3, NARROW))
+    with pytest.raises(StepOrderError, match="must be 3, got 5"):
+        shadow.note(StepSchedule(5, ()))
+    shadow._accountant.apply(StepSchedule(3, ()))
+    shadow.note(StepSchedule(3, ()))
+    shadow.note(StepSchedule(4, ()))
+    with pytest.raises(StepOrderError, match="must be 3, the last accounted, got 4"):
+        shadow.attack()
+
+
+def test_draws_go_round_among_the_people_of_a_part() -> None:
+    drawn = go_round([(4, 2), (7,), (5, 3, 1, 0)], list(range(10, 20)), 3)
+    assert isinstance(drawn, DrawnPeople)
+    assert drawn.person.tolist() == [4, 2, 7, 5, 3, 1]
+    assert drawn.draws.tolist() == [2, 1, 3, 1, 1, 1]
+    assert drawn.seed.tolist() == [14, 12, 17, 15, 13, 11]
