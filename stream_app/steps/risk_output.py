@@ -12,7 +12,7 @@ import numpy as np
 
 from stream_app.setup.run_folder.durable import SECRET_MODE, replace_file
 from stream_app.steps.engine import RiskRecords
-from stream_app.wire import Attack, RiskSummary, WorstMoment
+from stream_app.wire import Attack, AttackedPart, RiskSummary, WorstMoment
 
 if TYPE_CHECKING:
     from accounting.continuous import RiskSummary as AccountantSummary
@@ -71,9 +71,16 @@ def summary_message(
 
 
 def _attack(attack: MeanAttack) -> Attack:
-    times = {str(value): number for value, number in attack.times.items()}
+    parts = (
+        AttackedPart(people=part.people, times={str(value): times for value, times in part.times.items()})
+        for part in attack.parts
+    )
     return Attack(
-        success=attack.success, low=attack.low, high=attack.high, confidence=attack.confidence, times=times
+        success=attack.success,
+        low=attack.low,
+        high=attack.high,
+        confidence=attack.confidence,
+        parts=tuple(parts),
     )
 
 

@@ -285,11 +285,19 @@ class WorstMoment(BaseModel):
     added: Probability
 
 
+class AttackedPart(BaseModel):
+    """Of a part of so many ``people``, ``times[v]`` draws added ``v / 256`` to the guess without releases."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    people: int
+    times: Mapping[str, int]
+
+
 class Attack(BaseModel):
     """The mean success over people of an attack that was tried on drawn trajectories and releases.
 
-    With ``confidence`` it is in ``low..high``. ``times[v]`` draws added ``v / 256`` to the success of the
-    best guess made without any release; those of several partitions add up.
+    With ``confidence`` it is in ``low..high``. The ``parts`` of several partitions are the parts of all.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
@@ -298,7 +306,12 @@ class Attack(BaseModel):
     low: Probability
     high: Probability
     confidence: Probability
-    times: Mapping[str, int]
+    parts: tuple[AttackedPart, ...]
+
+    @property
+    def draws(self) -> int:
+        """How many it rests on."""
+        return sum(sum(part.times.values()) for part in self.parts)
 
 
 class RiskSummary(BaseMessage):

@@ -1,7 +1,15 @@
 """A shadow adversary: what an attack on drawn people achieves while a run goes on, beside the ceiling."""
 
 from accounting.continuous.shadow.adversary import Shadow, remembered_steps
-from accounting.continuous.shadow.drawn_attacks import DrawnAttacks, MeanAttack, joined
-from accounting.continuous.shadow.drawn_people import DrawnPeople, go_round
+from accounting.continuous.shadow.drawn_attacks import AttackedPart, MeanAttack, mean_attack
+from accounting.continuous.shadow.drawn_people import DrawnPart, drawn_part
 
-__all__ = ["DrawnAttacks", "DrawnPeople", "MeanAttack", "Shadow", "go_round", "joined", "remembered_steps"]
+__all__ = [
+    "AttackedPart",
+    "DrawnPart",
+    "MeanAttack",
+    "Shadow",
+    "drawn_part",
+    "mean_attack",
+    "remembered_steps",
+]

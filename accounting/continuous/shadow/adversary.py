@@ -9,6 +9,7 @@ refined bounds follow; what was released earlier it does not use.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,8 +17,8 @@ from numpy.typing import NDArray
 from accounting.continuous import ContinuousAccountant
 from accounting.continuous.accounts_kernel import HISTORY
 from accounting.continuous.shadow.adversary_kernel import Remembered, Sampled, attack_people
-from accounting.continuous.shadow.drawn_attacks import DrawnAttacks, MeanAttack
-from accounting.continuous.shadow.drawn_people import DrawnPeople
+from accounting.continuous.shadow.drawn_attacks import AttackedPart, MeanAttack, mean_attack
+from accounting.continuous.shadow.drawn_people import DrawnPart
 from accounting.exceptions import StepOrderError
 from accounting.exposure.drawing import noise_values
 from accounting.exposure.step_information import StepObservation, observe
@@ -37,17 +38,17 @@ class Shadow:
     """
 
     def __init__(
-        self, accountant: ContinuousAccountant, drawn: DrawnPeople, confidence: float = 0.95
+        self, accountant: ContinuousAccountant, drawn: Sequence[DrawnPart], confidence: float = 0.95
     ) -> None:
         self._accountant = accountant
-        self._drawn = drawn
+        self._drawn = tuple(drawn)
         self._confidence = confidence
         self._last_step = -1
-        self._found: DrawnAttacks | None = None  # after the last step, once it was attacked
-        self._is_attacked = False
         self._steps: deque[StepObservation] = deque(maxlen=remembered_steps(accountant.settings.horizon))
+        self._found: tuple[AttackedPart, ...] | None = None  # after the last step, once it was attacked
+        self._is_attacked = False
 
-    def turned_to(self, accountant: ContinuousAccountant, drawn: DrawnPeople) -> Shadow:
+    def turned_to(self, accountant: ContinuousAccountant, drawn: Sequence[DrawnPart]) -> Shadow:
         """The same memory for other people."""
         other = Shadow(accountant, drawn, self._confidence)
         other._last_step = self._last_step
@@ -68,33 +69,34 @@ class Shadow:
     def mean(self) -> MeanAttack | None:
         """The mean success of the attack over everybody; None where nothing was attacked."""
         found = self.attack()
-        return None if found is None else found.mean(self._accountant.baseline(), self._confidence)
+        return None if found is None else mean_attack(found, self._accountant.baseline(), self._confidence)
 
-    def attack(self) -> DrawnAttacks | None:
+    def attack(self) -> tuple[AttackedPart, ...] | None:
         """How the attack goes after the last step noted, which is the last one accounted.
 
         None where noise is shared by steps, which cannot be drawn from one step's law.
         """
-        if not self._is_attacked:
-            self._found, self._is_attacked = self._attack(), True
-        return self._found
-
-    def _attack(self) -> DrawnAttacks | None:
         if self._last_step != self._accountant.next_step - 1:
             raise StepOrderError(
                 f"the last step noted must be {self._accountant.next_step - 1}, the last accounted",
                 self._last_step,
                 "note every step that is applied",
             )
-        if not self._steps or not all(step.has_independent_noise for step in self._steps):
-            return None
-        first = np.concatenate(([0], np.cumsum(self._drawn.draws, dtype=np.int64)))
-        added = np.zeros(int(first[-1]), np.int64)
-        sampled = Sampled(self._drawn.person, self._drawn.seed, first)
-        accounts = self._accountant.view().accounts
-        attack_people(added, sampled, accounts, self._remembered(), self._last_step)
-        values, times = np.unique(added, return_counts=True)
-        return DrawnAttacks(dict(zip(values.tolist(), times.tolist(), strict=True)))
+        if not self._is_attacked:
+            can_be_drawn = self._steps and all(step.has_independent_noise for step in self._steps)
+            self._found = self._attack() if can_be_drawn else None
+            self._is_attacked = True
+        return self._found
+
+    def _attack(self) -> tuple[AttackedPart, ...]:
+        sampled = _sampled(self._drawn)
+        added = np.zeros(int(sampled.first[-1]), np.int64)
+        attack_people(added, sampled, self._accountant.view().accounts, self._remembered(), self._last_step)
+        ends = np.cumsum([part.person.size * part.draws for part in self._drawn])
+        return tuple(
+            AttackedPart(part.people, _times(own))
+            for part, own in zip(self._drawn, np.split(added, ends), strict=False)
+        )
 
     def _remembered(self) -> Remembered:
         """The steps in the form the kernel reads."""
@@ -118,6 +120,22 @@ class Shadow:
             _numbers(law),
             noise_values(tuple(laws)),
         )
+
+
+def _sampled(parts: Sequence[DrawnPart]) -> Sampled:
+    none = np.empty(0, np.int64)
+    draws = [np.full(part.person.size, part.draws) for part in parts]
+    return Sampled(
+        np.concatenate([none, *(part.person for part in parts)]),
+        np.concatenate([none, *(part.seed for part in parts)]),
+        np.concatenate([[0], *draws]).cumsum().astype(np.int64),
+    )
+
+
+def _times(added: NDArray[np.int64]) -> dict[int, int]:
+    """How often each amount was added."""
+    values, times = np.unique(added, return_counts=True)
+    return dict(zip(values.tolist(), times.tolist(), strict=True))
 
 
 def _numbers(values: list[int]) -> NDArray[np.int64]:

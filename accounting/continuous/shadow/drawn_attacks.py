@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from fractions import Fraction
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,25 +16,10 @@ from accounting.numerics import mean_interval
 _EXACT = float(1 << 40)  # sums of so many people's rounded shares are exact in 64 bits, up to 8 million
 
 
-@dataclass(frozen=True, slots=True)
-class MeanAttack:
-    """The mean success of the attack over people: the mean guess, and what the draws say is added to it.
+class AttackedPart(NamedTuple):
+    """Of a part of so many ``people``, ``times[v]`` draws added ``v / 256`` to the guess without releases."""
 
-    ``low..high`` misses it with probability ``1 - confidence`` at most. ``times`` as in
-    :class:`DrawnAttacks`.
-    """
-
-    success: float
-    low: float
-    high: float
-    confidence: float
-    times: Mapping[int, int]
-
-
-@dataclass(frozen=True, slots=True)
-class DrawnAttacks:
-    """``times[v]`` draws added ``v / 256`` to the success of the best guess made without any release."""
-
+    people: int
     times: Mapping[int, int]
 
     @property
@@ -41,31 +27,61 @@ class DrawnAttacks:
         """How many there were."""
         return sum(self.times.values())
 
-    def mean(self, baseline: NDArray[np.float64], confidence: float) -> MeanAttack | None:
-        """The mean over people whose guesses succeed with ``baseline`` (N,); None without a draw.
-
-        The interval is a bet on the draws in an order that has nothing to do with them.
-        """
-        draws = self.draws
-        if draws == 0:
-            return None
-        values = sorted(self.times)
-        added = np.repeat(values, [self.times[value] for value in values]) / UNITS
-        order = np.random.Generator(np.random.Philox(draws)).permutation(draws)
-        found = mean_interval(added[order], 1.0 - confidence)
-        guess = int(np.rint(baseline * _EXACT).astype(np.int64).sum()) / (_EXACT * baseline.size)
-        success = guess + sum(value * self.times[value] for value in values) / (UNITS * draws)
-        low, high = guess + max(0.0, found.low), guess + found.high
-        return MeanAttack(
-            min(1.0, success), min(1.0, low, success), min(1.0, max(high, success)), confidence, self.times
-        )
+    @property
+    def added(self) -> Fraction:
+        """What the attack added, on average over the draws."""
+        return Fraction(sum(value * number for value, number in self.times.items()), UNITS * self.draws)
 
 
-def joined(parts: Iterable[DrawnAttacks | None]) -> DrawnAttacks | None:
-    """Those of several parts of a population as one; None where a part was not attacked."""
-    times: Counter[int] = Counter()
-    for part in parts:
-        if part is None:
-            return None
-        times.update(part.times)
-    return DrawnAttacks(dict(sorted(times.items())))
+@dataclass(frozen=True, slots=True)
+class MeanAttack:
+    """The mean success of the attack over people: the mean guess, and what the draws say is added to it.
+
+    ``low..high`` misses it with probability ``1 - confidence`` at most.
+    """
+
+    success: float
+    low: float
+    high: float
+    confidence: float
+    parts: tuple[AttackedPart, ...]
+
+    @property
+    def draws(self) -> int:
+        """How many it rests on."""
+        return sum(part.draws for part in self.parts)
+
+
+def mean_attack(
+    parts: Iterable[AttackedPart], baseline: NDArray[np.float64], confidence: float
+) -> MeanAttack | None:
+    """The mean over all people, whose guesses succeed with ``baseline`` (N,); None without a draw.
+
+    Every part counts by its people; in which order they come makes no difference. The interval is a bet on
+    the draws in an order that has nothing to do with them.
+    """
+    drawn = tuple(sorted((part for part in parts if part.draws), key=_in_order))
+    if not drawn:
+        return None
+    people, draws = sum(part.people for part in drawn), sum(part.draws for part in drawn)
+    shares = [Fraction(part.people * draws, people * part.draws) for part in drawn]
+    most = max(shares)
+    each = [_values(part) * float(share / most) for part, share in zip(drawn, shares, strict=True)]
+    order = np.random.Generator(np.random.Philox(draws)).permutation(draws)
+    found = mean_interval(np.concatenate(each)[order], 1.0 - confidence)
+    guess = int(np.rint(baseline * _EXACT).astype(np.int64).sum()) / (_EXACT * baseline.size)
+    success = guess + float(sum(part.people * part.added for part in drawn) / people)
+    low, high = guess + max(0.0, found.low) * float(most), guess + found.high * float(most)
+    return MeanAttack(
+        min(1.0, success), min(1.0, low, success), min(1.0, max(high, success)), confidence, drawn
+    )
+
+
+def _in_order(part: AttackedPart) -> tuple[int, list[tuple[int, int]]]:
+    return part.people, sorted(part.times.items())
+
+
+def _values(part: AttackedPart) -> NDArray[np.float64]:
+    """What each draw added, the smallest first."""
+    values = sorted(part.times)
+    return np.repeat(values, [part.times[value] for value in values]) / UNITS

@@ -9,26 +9,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 
-class DrawnPeople(NamedTuple):
-    """``person`` (P,) by position, each attacked in ``draws`` (P,) draws from streams named by ``seed`` (P,).
+class DrawnPart(NamedTuple):
+    """Of a part of so many ``people`` those at ``person`` (P,), each attacked in so many ``draws``.
 
-    A seed belongs to a person wherever the person is held.
+    The draws come from streams named by ``seed`` (P,), which belongs to a person wherever the person is held.
     """
 
+    people: int
     person: NDArray[np.int64]
     seed: NDArray[np.int64]
-    draws: NDArray[np.int64]
+    draws: int
 
 
-def go_round(parts: Sequence[Sequence[int]], seed: Sequence[int], draws: int) -> DrawnPeople:
-    """The same number of ``draws`` for each part of the people, in turn among its own; ``seed`` by position.
+def drawn_part(people: Sequence[int], seed: Sequence[int], draws: int) -> DrawnPart:
+    """The first of the ``people``, one draw each; if there are fewer than ``draws``, all equally often.
 
-    For example parts (4, 2), (7,) and 3 draws: person 4 twice, person 2 once, person 7 three times.
+    ``seed`` is by position. For example people (4, 2) and 5 draws: two draws of person 4, two of person 2.
     """
-    person, number = [], []
-    for part in parts:
-        for place, each in enumerate(part[:draws]):
-            person.append(each)
-            number.append(draws // len(part[:draws]) + (place < draws % len(part[:draws])))
-    seeds = [seed[each] for each in person]
-    return DrawnPeople(*(np.array(values, dtype=np.int64) for values in (person, seeds, number)))
+    chosen = np.array(people[:draws], dtype=np.int64)
+    seeds = np.array([seed[person] for person in people[:draws]], dtype=np.int64)
+    return DrawnPart(len(people), chosen, seeds, max(1, draws // max(1, len(people))))

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from accounting.continuous import WorstMoments, join_people, no_moments, summarise
-from accounting.continuous.shadow import joined
+from accounting.continuous.shadow import MeanAttack, mean_attack
 from accounting.exposure.step_information import SensorInformation
 from models.releases import StepSchedule
 from stream_app.kafka.account.partition_accounts import PartitionAccounts
@@ -180,15 +180,20 @@ class AccountWatch:
         standing = self._view.standing()
         thresholds = self._partitions[0].accountant.settings.thresholds
         summary = summarise(schedule.step, standing.risk, standing.baseline, thresholds, standing.worst)
-        drawn = joined(each.attack() for each in self._partitions)
-        attack = None if drawn is None else drawn.mean(standing.baseline, self._partitions[0].confidence)
         return StepClosed(
             step=schedule.step,
             schedule=schedule,
             published={},
             missing=(),
             people=standing.risk.size,
-            summary=summary_message(summary, assumed=self._view.assumed, attack=attack),
+            summary=summary_message(summary, assumed=self._view.assumed, attack=self._attack(standing)),
             latency_seconds=0.0,
             lag_steps=0,
         )
+
+    def _attack(self, standing: Standing) -> MeanAttack | None:
+        """The attack on everybody here; None where some partition has none."""
+        parts = [each.attack() for each in self._partitions]
+        found = [each for part in parts if part is not None for each in part]
+        is_whole = all(part is not None for part in parts)
+        return mean_attack(found, standing.baseline, self._partitions[0].confidence) if is_whole else None

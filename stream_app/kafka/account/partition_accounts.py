@@ -12,7 +12,7 @@ from enum import Enum
 import numpy as np
 
 from accounting.continuous import ContinuousAccountant
-from accounting.continuous.shadow import DrawnAttacks, Shadow
+from accounting.continuous.shadow import AttackedPart, Shadow
 from accounting.decisions.what_if import WhatIf
 from models.releases import StepSchedule
 from stream_app.kafka.deployment.deployment import Deployment
@@ -117,7 +117,7 @@ class PartitionAccounts:
         if self._shadow is not None:
             self._shadow.note(step)
 
-    def attack(self) -> DrawnAttacks | None:
+    def attack(self) -> tuple[AttackedPart, ...] | None:
         """How an attack on people drawn from these goes after the last step; None where none is tried."""
         return None if self._shadow is None else self._shadow.attack()
 

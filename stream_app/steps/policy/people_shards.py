@@ -12,7 +12,7 @@ from hashlib import blake2b
 import numpy as np
 
 from accounting.continuous import ContinuousAccountant
-from accounting.continuous.shadow import DrawnPeople, Shadow, go_round
+from accounting.continuous.shadow import DrawnPart, Shadow, drawn_part
 from accounting.decisions.what_if import RefinedSettings
 from stream_app.setup.settings import Settings
 
@@ -64,28 +64,21 @@ def new_shadow(
     return Shadow(accountant, drawn_people(settings, pseudonyms), settings.confidence)
 
 
-def drawn_people(settings: Settings, pseudonyms: Sequence[str], partition: int | None = None) -> DrawnPeople:
+def drawn_people(
+    settings: Settings, pseudonyms: Sequence[str], partition: int | None = None
+) -> list[DrawnPart]:
     """Whom the attack beside the ceiling is tried on: an even part of its draws for each partition.
 
     In each those come first whose place in the order is smallest. ``partition`` says that all these people
     are in one.
     """
     partitions, ranks = settings.kafka.partitions, [_rank(name) for name in pseudonyms]
+    parts: dict[int, list[int]] = {}
+    for person in sorted(range(len(ranks)), key=ranks.__getitem__):
+        own = partition_of(pseudonyms[person], partitions) if partition is None else partition
+        parts.setdefault(own, []).append(person)
     draws = max(1, settings.attack_draws // partitions)
-    parts: dict[int, list[int]] = {each: [] for each in _partitions(partitions, partition)}
-    wanting = len(parts)
-    for person in np.argsort(np.array(ranks, dtype=np.int64), kind="stable").tolist():
-        own = parts[partition_of(pseudonyms[person], partitions) if partition is None else partition]
-        if len(own) < draws:
-            own.append(person)
-            wanting -= len(own) == draws
-        if wanting == 0:
-            break
-    return go_round([own for own in parts.values() if own], ranks, draws)
-
-
-def _partitions(count: int, one: int | None) -> Sequence[int]:
-    return range(count) if one is None else (one,)
+    return [drawn_part(parts[each], ranks, draws) for each in sorted(parts)]
 
 
 def _rank(pseudonym: str) -> int:

@@ -10,7 +10,14 @@ import pytest
 from numpy.typing import NDArray
 
 from accounting.continuous import ContinuousAccountant
-from accounting.continuous.shadow import DrawnPeople, MeanAttack, Shadow, go_round, joined, remembered_steps
+from accounting.continuous.shadow import (
+    AttackedPart,
+    MeanAttack,
+    Shadow,
+    drawn_part,
+    mean_attack,
+    remembered_steps,
+)
 from accounting.exceptions import StepOrderError
 from accounting.settings import HorizonSettings
 from models.mechanisms import Correlated, Mechanism, Raw, Suppressed, Tiered
@@ -70,7 +77,7 @@ def attacked(
     """Everybody attacked after the last of the steps."""
     accountant = ContinuousAccountant(Population.pack(priors, ["a", "b", "c"]), settings, np.array(since))
     everybody = range(len(priors))
-    shadow = Shadow(accountant, go_round([everybody], [7 + each for each in everybody], draws), 0.999)
+    shadow = Shadow(accountant, [drawn_part(everybody, [7 + each for each in everybody], draws)], 0.999)
     for step in steps:
         accountant.apply(step)
         shadow.note(step)
@@ -140,28 +147,34 @@ def run(
 ) -> Shadow:
     """These people of the town, in parts by position; a person's seed goes with the person."""
     accountant = ContinuousAccountant(TOWN.subset(people), SETTINGS, SINCE[list(people)])
-    shadow = Shadow(accountant, go_round(parts, [1000 + each for each in people], draws))
+    seeds = [1000 + each for each in people]
+    shadow = Shadow(accountant, [drawn_part(part, seeds, draws) for part in parts])
     for step in steps:
         accountant.apply(step)
         shadow.note(step)
     return shadow
 
 
+def found_by(shadow: Shadow) -> tuple[AttackedPart, ...]:
+    found = shadow.attack()
+    assert found is not None
+    return found
+
+
 def test_parts_threads_and_the_order_of_people_do_not_change_a_bit() -> None:
-    """Two partitions of 12 people each: in one process, apart, and with their people turned round."""
+    """Two partitions of 16 and 8 people: in one process, apart, and with their people turned round."""
     steps = hours(9, NARROW)
-    whole = run(range(24), [range(12), range(12, 24)], steps)
-    apart = [run(part, [range(12)], steps).attack() for part in (range(12), range(12, 24))]
-    assert whole.attack() == joined(apart)
-    turned = run(range(23, -1, -1), [range(23, 11, -1), range(11, -1, -1)], steps)
+    whole = run(range(24), [range(16), range(16, 24)], steps)
+    apart = [found_by(run(part, [range(len(part))], steps)) for part in (range(16), range(16, 24))]
+    assert whole.attack() == (*apart[0], *apart[1])
+    turned = run(range(23, -1, -1), [range(7, -1, -1), range(23, 7, -1)], steps)
     assert whole.mean() == turned.mean()
     threads = numba.get_num_threads()
     try:
         numba.set_num_threads(1)
-        assert run(range(24), [range(12), range(12, 24)], steps).attack() == whole.attack()
+        assert run(range(24), [range(16), range(16, 24)], steps).attack() == whole.attack()
     finally:
         numba.set_num_threads(threads)
-    assert joined([*apart, None]) is None
 
 
 def test_a_restart_in_the_middle_does_not_change_a_bit() -> None:
@@ -186,18 +199,17 @@ def test_people_who_join_are_attacked_as_if_they_had_been_there() -> None:
     steps = hours(9, NARROW)
     some, others = run(range(12), [range(12)], steps), run(range(12, 24), [range(12)], steps)
     accountant = some._accountant.with_people(others._accountant)
-    drawn = go_round([range(12), range(12, 24)], [1000 + each for each in range(24)], 40)
-    assert some.turned_to(accountant, drawn).attack() == joined([some.attack(), others.attack()])
+    seeds = [1000 + each for each in range(24)]
+    drawn = [drawn_part(part, seeds, 40) for part in (range(12), range(12, 24))]
+    assert some.turned_to(accountant, drawn).attack() == (*found_by(some), *found_by(others))
 
 
 def test_every_step_and_draw_has_a_stream_of_its_own() -> None:
     """Else the same luck would come again and again, and an interval would promise too much."""
     steps = [StepSchedule(t, step_of([0], [NARROW]).releases) for t in range(60)]
-    found = [run([1], [[0]], steps[:count]).attack() for count in (58, 59, 60)]
-    assert len({tuple(each.times.items()) for each in found if each}) == 3
-    one = run([1], [[0]], steps, draws=1).attack()
-    assert one is not None
-    assert one.draws == 1
+    found = [found_by(run([1], [[0]], steps[:count]))[0].times for count in (58, 59, 60)]
+    assert len({tuple(times.items()) for times in found}) == 3
+    assert found_by(run([1], [[0]], steps, draws=1))[0].draws == 1
 
 
 def test_nothing_is_said_where_steps_share_noise() -> None:
@@ -217,7 +229,7 @@ def test_without_releases_nothing_is_added() -> None:
     shadow = run(range(24), [range(24)], [StepSchedule(t, ()) for t in range(5)])
     mean = shadow.mean()
     assert mean is not None
-    assert mean.times == {0: 40}
+    assert mean.parts == (AttackedPart(24, {0: 24}),)
     assert mean.success == mean.low == pytest.approx(shadow._accountant.baseline().mean(), abs=1e-12)
 
 
@@ -232,9 +244,34 @@ def test_steps_are_noted_as_they_are_accounted() -> None:
         shadow.attack()
 
 
-def test_draws_go_round_among_the_people_of_a_part() -> None:
-    drawn = go_round([(4, 2), (7,), (5, 3, 1, 0)], list(range(10, 20)), 3)
-    assert isinstance(drawn, DrawnPeople)
-    assert drawn.person.tolist() == [4, 2, 7, 5, 3, 1]
-    assert drawn.draws.tolist() == [2, 1, 3, 1, 1, 1]
-    assert drawn.seed.tolist() == [14, 12, 17, 15, 13, 11]
+def test_everybody_is_drawn_equally_often_or_at_most_once() -> None:
+    seeds = list(range(10, 20))
+    few, many = drawn_part((4, 2), seeds, 5), drawn_part((5, 3, 1, 0), seeds, 3)
+    assert (few.people, few.person.tolist(), few.seed.tolist(), few.draws) == (2, [4, 2], [14, 12], 2)
+    assert (many.people, many.person.tolist(), many.seed.tolist(), many.draws) == (
+        4,
+        [5, 3, 1],
+        [15, 13, 11],
+        1,
+    )
+
+
+def test_parts_count_by_their_people() -> None:
+    """Ten people drawn a hundred times each, and a thousand drawn once: the few count for little."""
+    rng = np.random.default_rng(5)
+    misses = 0
+    for _ in range(40):
+        few, many = rng.random(1000) < 0.9, rng.random(1000) < 0.2
+        parts = [
+            AttackedPart(people, {0: int((~hit).sum()), 256: int(hit.sum())})
+            for people, hit in ((10, few), (1000, many))
+        ]
+        mean = mean_attack(parts, np.full(1010, 0.05), 0.9)
+        assert mean is not None
+        assert mean == mean_attack(parts[::-1], np.full(1010, 0.05), 0.9)
+        assert mean.success == pytest.approx(0.05 + (10 * few.mean() + 1000 * many.mean()) / 1010, abs=1e-12)
+        truth = 0.05 + (10 * 0.9 + 1000 * 0.2) / 1010
+        misses += not mean.low <= truth <= mean.high
+        assert mean.high - mean.low < 0.12
+    assert misses <= 4
+    assert mean_attack([], np.empty(0), 0.9) is None

@@ -1,0 +1,152 @@
+"""The attack beside the ceiling in a run: no count reaches it, partitions and restarts change no bit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import pytest
+
+from models.keys import Pseudonymiser
+from stream_app.analysis.accounted_again import read_decisions
+from stream_app.kafka.account.account_watch import AccountWatch
+from stream_app.kafka.account.partition_accounts import PartitionAccounts
+from stream_app.kafka.deployment.deployment import Deployment
+from stream_app.kafka.deployment.person_records import parse_person, person_records
+from stream_app.setup.settings import Settings
+from stream_app.steps.policy.people_shards import drawn_people, partition_of
+from stream_app.watching.events import Observer, StepClosed
+from stream_app.wire import Reading, RiskSummary
+from tests.stream_app.engine_support import (
+    NAMES,
+    PSEUDONYM_SECRET,
+    REGISTRY,
+    lines_of,
+    messages_of_a_day,
+    population,
+    run_on,
+    settings,
+)
+
+STEPS = 12
+PEOPLE = Pseudonymiser.parse(PSEUDONYM_SECRET).pseudonyms(population().people)
+
+
+class Shown(Observer):
+    def __init__(self) -> None:
+        self.summaries: list[RiskSummary] = []
+
+    def closed(self, event: StepClosed) -> None:
+        assert event.summary is not None
+        self.summaries.append(event.summary)
+
+
+class Uncounted:
+    """Stands for the counters of a worker."""
+
+    def __getattr__(self, name: str) -> Uncounted:
+        return self
+
+    def inc(self, number: int = 1) -> None: ...
+
+    def set(self, number: int) -> None: ...
+
+
+def summaries_of(folder: Path, messages: Iterable[bytes], **changed: object) -> list[RiskSummary]:
+    """What a run's file says of every step."""
+    run_on(folder, list(messages), settings=changed)
+    lines = (folder / "risks.jsonl").read_bytes().splitlines()
+    return [RiskSummary.model_validate_json(line) for line in lines if b'"risk_summary"' in line]
+
+
+def workers_of(folder: Path, partitions: int, shares: Sequence[Sequence[int]]) -> list[list[RiskSummary]]:
+    """What workers with these partitions show of the same steps; people are read backwards there."""
+    (folder / "locations.txt").write_text("\n".join(NAMES) + "\n")
+    kafka = {"servers": ("nowhere:9092",), "partitions": partitions}
+    deployment = Deployment.of(settings(locations=folder / "locations.txt", kafka=kafka))
+    records = dict(person_records(population(), PEOPLE, 0, deployment.digest))
+    found = []
+    for share in shares:
+        shown = Shown()
+        watch = AccountWatch(shown, Uncounted(), NAMES, now_seconds=iter(range(10**6)).__next__)  # type: ignore[arg-type]
+        owned = [PartitionAccounts(partition, deployment) for partition in share]
+        for accounts in owned:
+            names = [name for name in PEOPLE if partition_of(name, partitions) == accounts.partition]
+            changes = {
+                name: parse_person(name.encode(), records[name], deployment.digest)
+                for name in reversed(names)
+            }
+            accounts.change(accounts.newcomers(changes))
+        watch.owns(owned)
+        for schedule in read_decisions(folder / "decisions.jsonl", REGISTRY):
+            for accounts in owned:
+                accounts.apply(schedule)
+            watch.accounted(owned[-1], schedule)
+        found.append(shown.summaries)
+    return found
+
+
+@pytest.mark.parametrize("partitions", [1, 2, 4])
+def test_account_workers_show_the_attack_of_one_process(tmp_path: Path, partitions: int) -> None:
+    """Bit for bit with all partitions on one worker; on several, the draws are those of the whole."""
+    lines = [lines_of(messages_of_a_day(STEPS, 3))]
+    alone = summaries_of(tmp_path, lines, kafka={"partitions": partitions})
+    assert len(alone) == STEPS
+    (together,) = workers_of(tmp_path, partitions, [range(partitions)])
+    assert [each.attack for each in together] == [each.attack for each in alone]
+    apart = workers_of(tmp_path, partitions, [[partition] for partition in range(partitions)])
+    for step, whole in enumerate(alone):
+        found = [worker[step].attack for worker in apart]
+        assert whole.attack is not None
+        parts = [part for attack in found if attack is not None for part in attack.parts]
+        assert sorted(parts, key=repr) == sorted(whole.attack.parts, key=repr)
+
+
+def test_no_count_reaches_the_attack(tmp_path: Path) -> None:
+    """Other counts from the same sensors, and another noise key: the same attack, and not a trivial one."""
+    messages = messages_of_a_day(STEPS, 3)
+    others = [each.model_copy(update={"count": 7} if isinstance(each, Reading) else {}) for each in messages]
+    found = summaries_of(tmp_path / "some", [lines_of(messages)])
+    again = summaries_of(tmp_path / "other", [lines_of(others)], noise_key_secret="33" * 32)
+    assert [each.attack for each in found] == [each.attack for each in again]
+    assert any(each.attack.success > each.mean_baseline + 0.01 for each in found if each.attack)
+    assert all(each.attack.low <= each.mean_risk for each in found if each.attack)
+
+
+def test_a_run_that_goes_on_attacks_as_if_it_had_not_stopped(tmp_path: Path) -> None:
+    """Whether from a snapshot or from the log alone."""
+    lines = [line + b"\n" for line in lines_of(messages_of_a_day(80, 3)).splitlines()]
+    whole = summaries_of(tmp_path / "whole", lines)
+    for every in (0.0, 1e-9):
+        folder = tmp_path / f"halves {every}"
+        run_on(folder, lines[: len(lines) * 3 // 4], keep_open=True, settings={"snapshot_seconds": every})
+        assert summaries_of(folder, lines[len(lines) * 3 // 4 :]) == whole
+
+
+def test_nothing_is_attacked_where_it_is_switched_off(tmp_path: Path) -> None:
+    """Then a summary is what readers of earlier versions know."""
+    lines = [lines_of(messages_of_a_day(STEPS, 3))]
+    found = summaries_of(tmp_path / "with", lines)
+    without = summaries_of(tmp_path / "without", lines, attack_draws=0)
+    assert b"attack" not in (tmp_path / "without" / "risks.jsonl").read_bytes()
+    assert without == [each.model_copy(update={"attack": None}) for each in found]
+
+
+def test_people_are_drawn_by_pseudonym() -> None:
+    """An even part for each partition, whoever else is there and wherever they stand."""
+    given = Settings.model_validate({"attack_draws": 40, "kafka": {"partitions": 4}})
+    names = [f"person {i}" for i in range(300)]
+    parts = drawn_people(given, names)
+    assert [(part.person.size, part.draws) for part in parts] == [(10, 1)] * 4
+    assert sum(part.people for part in parts) == 300
+    who = [[names[person] for person in part.person] for part in parts]
+    assert all(partition_of(name, 4) == partition for partition in range(4) for name in who[partition])
+    turned = drawn_people(given, names[::-1])
+    assert [[names[::-1][person] for person in part.person] for part in turned] == who
+    own = [name for name in names if partition_of(name, 4) == 2]
+    (alone,) = drawn_people(given, own, 2)
+    assert [own[person] for person in alone.person] == who[2]
+    assert (alone.people, alone.seed.tolist()) == (len(own), parts[2].seed.tolist())
+    (few,) = drawn_people(given, own[:3], 2)
+    assert (few.people, few.person.size, few.draws) == (3, 3, 3)
+    assert drawn_people(given, []) == []
