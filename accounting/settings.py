@@ -11,6 +11,12 @@ HORIZON = 10
 MISTAKES = 1
 """The defaults, everywhere. Where half of the steps may be wrong, habits alone decide; no release shows."""
 
+OPERATIONS = 60_000_000_000
+"""What a run may spend on refined bounds in a step unless it says so: all of a city of 100 000 people."""
+
+OPERATION_SECONDS = 1e-9
+"""About what an operation takes of one core."""
+
 
 @dataclass(frozen=True, slots=True)
 class HorizonSettings:
@@ -21,9 +27,10 @@ class HorizonSettings:
 
     The fast bound is computed for everybody. With ``sharpen``, those whose fast bound reaches
     ``sharpen_above`` (None: the lowest threshold) are looked at again with the refined bounds, the frontier
-    bound with so many ``vectors``. From that level on the counts are those of the refined bounds for
-    everybody; who stays below keeps the fast bound, which is valid and larger. The rule looks at one person
-    at a time, so partitions agree.
+    bound with so many ``vectors``, those first to whom most was added, as far as the ``operations`` of a step
+    go (None: any number; see :mod:`accounting.continuous.cascade`). Who is not reached keeps the fast bound,
+    which is valid and larger. Whoever is above the ``decided`` limit by the fast bound is refined in any
+    case: decisions under a risk budget count on it.
     """
 
     horizon: int = HORIZON
@@ -34,6 +41,8 @@ class HorizonSettings:
     sharpen: bool = True
     sharpen_above: float | None = None
     vectors: int = 16
+    operations: int | None = None
+    decided: RiskBudget | None = None
 
     def __post_init__(self) -> None:
         """:class:`~accounting.exceptions.SettingsError` names the setting that is out of range."""
@@ -52,10 +61,17 @@ class HorizonSettings:
             )
         if self.vectors < 1:
             raise SettingsError("vectors must be at least 1", self.vectors, "use 16 for a good start")
+        if self.operations is not None and self.operations < 0:
+            raise SettingsError("operations must be at least 0", self.operations, "use None for no limit")
 
     def starting_at(self, step: int) -> HorizonSettings:
         """The same for an accountant whose first step is another."""
         return replace(self, first_step=step)
+
+    @property
+    def refines(self) -> bool:
+        """Whether anybody may be looked at again."""
+        return self.sharpen and self.operations != 0
 
     @property
     def refined_from(self) -> float:

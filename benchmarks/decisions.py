@@ -14,8 +14,8 @@ import numpy as np
 
 from accounting.continuous import ContinuousAccountant
 from accounting.decisions import SensorChoice, StepDecider, decide
-from accounting.decisions.what_if import RefinedSettings, WhatIf
-from accounting.settings import HorizonSettings, RiskBudget
+from accounting.decisions.what_if import WhatIf
+from accounting.settings import OPERATIONS, HorizonSettings, RiskBudget
 from benchmarks.continuous import stationary
 from benchmarks.forward_viterbi import LOCATIONS, random_population
 from benchmarks.harness import show
@@ -47,11 +47,11 @@ def choices(rng: np.random.Generator, sensors: int) -> list[SensorChoice]:
     ]
 
 
-def run(population: Population, sensors: int, evaluations: int = 0) -> Timed:
+def run(population: Population, sensors: int, operations: int) -> Timed:
     """Decide and account some steps; the first pays for what is kept between steps and is left out."""
-    settings = HorizonSettings(HORIZON, MISTAKES, sharpen=evaluations > 0, sharpen_above=0.99)
+    settings = HorizonSettings(HORIZON, MISTAKES, operations=operations, decided=LIMIT)
     accountant = ContinuousAccountant(population, settings)
-    what_if = WhatIf(accountant, LIMIT, RefinedSettings(evaluations) if evaluations else None)
+    what_if = WhatIf(accountant, LIMIT)
     rng = np.random.default_rng(5)
     decided, accounted, rounds = [], [], []
     for step in range(STEPS + 1):
@@ -84,17 +84,15 @@ def main() -> None:
     """Print the table."""
     people = {count: stationary(random_population(count, 10, 3)) for count in (10_000, 100_000)}
     rows = []
-    for count, sensors, evaluations in (
+    for count, sensors, operations in (
         (10_000, 20, 0),
         (100_000, 1, 0),
         (100_000, 5, 0),
         (100_000, 20, 0),
-        (100_000, 20, 500),
+        (100_000, 20, OPERATIONS),
     ):
-        timed, beside = run(people[count], sensors, evaluations), account_raw(people[count], sensors)
-        name = f"{count:,} people, {sensors} sensors" + (
-            f", {evaluations} evaluations of the tighter bounds" if evaluations else ""
-        )
+        timed, beside = run(people[count], sensors, operations), account_raw(people[count], sensors)
+        name = f"{count:,} people, {sensors} sensors" + (", tighter bounds" if operations else "")
         ratio = timed.decided / beside
         cells = [f"{timed.decided:.0f} ms", f"{timed.rounds:.0f}", f"{beside:.0f} ms", f"{ratio:.1f} x"]
         rows.append([name, *cells])

@@ -12,8 +12,9 @@ the largest noise. No count is needed, so nothing is simulated.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+import csv
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -22,8 +23,8 @@ from accounting.continuous import ContinuousAccountant
 from accounting.continuous.accounts_kernel import NEGLIGIBLE
 from accounting.decisions import SensorChoice, StepDecider, decide
 from accounting.decisions.choices import schedule_of
-from accounting.decisions.what_if import RefinedSettings, WhatIf
-from accounting.settings import HorizonSettings, RiskBudget
+from accounting.decisions.what_if import WhatIf
+from accounting.settings import OPERATIONS, HorizonSettings, RiskBudget
 from experiments.drawing import DOTS_PER_INCH
 from experiments.held_out import DATA_SETS, NOWHERE_SENSOR, find_data
 from experiments.measure import write_csv
@@ -32,10 +33,12 @@ from models.mechanisms import Gaussian, Raw
 from models.priors import Population
 from models.releases import Sensor, SensorRegistry, StepSchedule
 from stream_app.city import CityOptions, build_city
+from stream_app.steps.policy.people_shards import people_shares
 
 SIGMAS = (0.5, 1.0, 2.0, 4.0, 8.0)
 SILENCE = Gaussian(SIGMAS[-1]).expected_absolute_error()
 LOOK_AHEAD = 9
+PARTITIONS = 4
 SHARES = (0.0, 0.01, 0.05, 0.1)
 
 
@@ -104,7 +107,9 @@ def rows_of(setting: Setting, shares: Sequence[float]) -> Iterator[Row]:
     for share in shares:
         for way, ahead in (("budget", 0), ("budget, looking ahead", LOOK_AHEAD)):
             budget = RiskBudget(share, added=setting.added, habits_apart=True)
-            accountant = ContinuousAccountant(setting.population, setting.horizon)
+            horizon = replace(setting.horizon, operations=OPERATIONS, decided=budget)
+            shares = people_shares(setting.population.people, PARTITIONS)
+            accountant = ContinuousAccountant(setting.population, horizon, shares=shares)
             yield _measure(setting, budget, way, accountant, budgeted(setting, budget, accountant, ahead))
 
 
@@ -115,7 +120,7 @@ def fixed(option: int) -> Choose:
 
 def budgeted(setting: Setting, limit: RiskBudget, accountant: ContinuousAccountant, ahead: int) -> Choose:
     """The least error that keeps the limit."""
-    what_if = WhatIf(accountant, limit, RefinedSettings())
+    what_if = WhatIf(accountant, limit)
 
     def choose(step: int, choices: Sequence[SensorChoice]) -> StepSchedule:
         coming = setting.steps[step + 1 : step + 1 + ahead]
@@ -180,8 +185,23 @@ def is_budget(row: Row) -> bool:
     return row.way.startswith("budget")
 
 
-def table(rows: Sequence[Row]) -> str:
-    """The budgets beside the best fixed noise within the same limit, as Markdown."""
+Before = Mapping[tuple[str, str, str], tuple[float, float]]
+"""Released and loss, by data set, way and share allowed, of an earlier capture."""
+
+
+def read_before(path: Path) -> Before:
+    """An earlier capture's figures; none where there is no file."""
+    if not path.is_file():
+        return {}
+    with path.open(newline="") as lines:
+        return {
+            (row["data_set"], row["way"], row["share_allowed"]): (float(row["released"]), float(row["loss"]))
+            for row in csv.DictReader(lines)
+        }
+
+
+def table(rows: Sequence[Row], before: Before) -> str:
+    """The budgets beside the best fixed noise within the same limit, and before, as Markdown."""
     head = [
         "data set",
         "people",
@@ -193,6 +213,8 @@ def table(rows: Sequence[Row]) -> str:
         "loss",
         "best fixed",
         "loss",
+        "released before",
+        "loss before",
     ]
     lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
     for row in filter(is_budget, rows):
@@ -200,6 +222,8 @@ def table(rows: Sequence[Row]) -> str:
         cells = [row.data_set, str(row.people), f"{row.share_allowed:.0%}", row.way, f"{row.over:.1%}"]
         cells += [f"{row.released:.0%}", f"{row.error:.2f}", f"{row.loss:.2f}"]
         cells += ["none", ""] if fixed_way is None else [fixed_way.way, f"{fixed_way.loss:.2f}"]
+        earlier = before.get((row.data_set, row.way, f"{row.share_allowed:g}"))
+        cells += ["", ""] if earlier is None else [f"{earlier[0]:.0%}", f"{earlier[1]:.2f}"]
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
@@ -219,10 +243,11 @@ people gain that much at any step. No count is needed for any of it.
   counted as the error of the largest noise, {silence:.2f} people. All choose among raw and sigma {sigmas}.
 - Whoever is over the limit by habit alone is over it here when releases add {added} to the bound with nothing
   released (`habits = "apart"`).
+- **before**: the same without frontier bound and tight bound on the prior guess (`decisions_before.csv`).
 """
 
 
-def report(rows: Sequence[Row], settings: Sequence[Setting]) -> str:
+def report(rows: Sequence[Row], settings: Sequence[Setting], before: Before) -> str:
     """The page for ``docs/results``."""
     schedules = "; ".join(
         f"{each.name}: {len(each.steps)} steps of {len(each.steps[0])} sensors, T = {each.horizon.horizon}, "
@@ -231,7 +256,9 @@ def report(rows: Sequence[Row], settings: Sequence[Setting]) -> str:
     )
     sigmas = ", ".join(f"{sigma:g}" for sigma in SIGMAS)
     added = settings[0].added
-    return _PAGE.format(schedules=schedules, table=table(rows), added=added, silence=SILENCE, sigmas=sigmas)
+    return _PAGE.format(
+        schedules=schedules, table=table(rows, before), added=added, silence=SILENCE, sigmas=sigmas
+    )
 
 
 def draw(rows: Sequence[Row], output: Path) -> None:
@@ -274,10 +301,11 @@ def main() -> None:
         simulated_city(arguments.people),
     ]
     rows = [row for setting in settings for row in rows_of(setting, SHARES)]
-    print(table(rows))
+    before = read_before(arguments.results / "decisions_before.csv") if arguments.results else {}
+    print(table(rows, before))
     if arguments.results:
         write_csv(rows, arguments.results / "decisions.csv")
-        (arguments.results / "decisions.md").write_text(report(rows, settings))
+        (arguments.results / "decisions.md").write_text(report(rows, settings, before))
         draw(rows, arguments.results / "decisions.png")
 
 

@@ -2,12 +2,14 @@
 
 from accounting.continuous.accountant import AccountantView, ContinuousAccountant
 from accounting.continuous.membership import join_people
+from accounting.continuous.people_shares import PeopleShares
 from accounting.continuous.risk_summary import RiskSummary, summarise
 from accounting.continuous.worst_moments import WorstMoments, no_moments
 
 __all__ = [
     "AccountantView",
     "ContinuousAccountant",
+    "PeopleShares",
     "RiskSummary",
     "WorstMoments",
     "join_people",

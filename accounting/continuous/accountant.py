@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable
 from copy import copy
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,10 +27,12 @@ from accounting.continuous.accounts_kernel import (
     HorizonState,
     Nonstationary,
 )
+from accounting.continuous.cascade import Cascade, Due, HorizonOutcomes
 from accounting.continuous.constants_kernel import empty_constants, fill_constants
 from accounting.continuous.horizon_kernel import Transition, advance
 from accounting.continuous.nonstationary_kernel import advance_marginals
-from accounting.continuous.refine_kernel import refine
+from accounting.continuous.people_shares import PeopleShares
+from accounting.continuous.refine_kernel import find_operations
 from accounting.continuous.repeated_steps import RepeatedSteps
 from accounting.continuous.risk_summary import RiskSummary, summarise
 from accounting.continuous.saved_state import pack_state, unpack_state
@@ -57,6 +59,8 @@ class ContinuousAccountant:
     """Certified risk of a population, moved on one step at a time by :meth:`apply`.
 
     ``effective_from[i]`` is the step from which person ``i``'s releases count (default: the first step).
+    ``shares`` split the work of a step among people (default: one share); give them where people are held in
+    several places that must agree.
     Cost: O(sensors at the person's places) per person and step, no more than silence for a step that comes
     again; about 300 bytes a person besides the priors, and 16 for each step that comes again, within limits.
     """
@@ -64,6 +68,7 @@ class ContinuousAccountant:
     population: Population
     settings: HorizonSettings = field(default_factory=HorizonSettings)
     effective_from: NDArray[np.int64] | None = None
+    shares: PeopleShares | None = None
 
     def __post_init__(self) -> None:
         """Compute everybody's constants; nothing is released yet."""
@@ -95,6 +100,7 @@ class ContinuousAccountant:
         self._next_step = first_step
         self._reached_before = np.zeros(people, dtype=np.int64)
         self._reached = np.zeros(people, dtype=np.int64)
+        self._is_unreached = np.zeros(people, dtype=np.bool_)
         self._fill_nonstationary(self._nonstationary_people, first_step)
         self._show_prior()
 
@@ -131,6 +137,23 @@ class ContinuousAccountant:
         """Account several steps, as after a restart."""
         for step in steps:
             self.apply(step)
+
+    @property
+    def people_shares(self) -> PeopleShares:
+        """How the work of a step is split among people."""
+        return self._shares
+
+    @property
+    def not_reached(self) -> int:
+        """People whom the refined bounds could have lowered, had the work of the last step sufficed."""
+        return int(np.count_nonzero(self._is_unreached))
+
+    def most_operations(self, is_counted: NDArray[np.bool_]) -> NDArray[np.int64]:
+        """What refining each one takes where these locations, (M,), are counted in every step, (N,)."""
+        people, found = len(self.population), np.zeros(len(self.population), dtype=np.int64)
+        labels = np.tile(is_counted.astype(np.int32), (len(self._labels), 1))
+        find_operations(self._accounts, np.arange(people), self.settings.vectors, labels, found)
+        return found
 
     def risk(self) -> NDArray[np.float64]:
         """Certified risk of each person over the horizon that ends with the last step, shape (N,)."""
@@ -171,9 +194,10 @@ class ContinuousAccountant:
     def summary(self) -> RiskSummary:
         """The last step in a few numbers."""
         state = self._state
-        return summarise(
+        found = summarise(
             self._next_step - 1, state.risk, state.baseline, self.settings.thresholds, self._worst
         )
+        return replace(found, not_reached=self.not_reached)
 
     def view(self) -> AccountantView:
         """The state after the last step, for what-if questions; read only."""
@@ -200,6 +224,7 @@ class ContinuousAccountant:
         )
         self._next_step = int(stored["next_step"])
         self._reached, self._reached_before = stored["reached"], stored["reached_before"]
+        self._is_unreached = stored["is_unreached"]
         self._labels = stored["labels"]
         self._worst = WorstMoments(*(stored[f"worst_{name}"] for name in WorstMoments._fields))
         self._fill_nonstationary(self._nonstationary_people, self._next_step - 1)
@@ -208,7 +233,13 @@ class ContinuousAccountant:
         """Everything but the steps that the state follows from."""
         settings = asdict(self.settings)
         del settings["first_step"]  # counts by whose releases count from when
-        return {**settings, "since": _digest(self._accounts.since), "people": self.population.fingerprint}
+        shares = self._shares
+        return {
+            **settings,
+            "since": _digest(self._accounts.since),
+            "people": self.population.fingerprint,
+            "shares": [shares.count, _digest(shares.share), _digest(shares.rank)],
+        }
 
     def _fixed_arrays(self) -> dict[str, NDArray[Any]]:
         """The state but for the last step's view, whose lengths differ from step to step."""
@@ -219,6 +250,7 @@ class ContinuousAccountant:
             **{f"worst_{name}": value for name, value in self._worst._asdict().items()},
             "reached": self._reached,
             "reached_before": self._reached_before,
+            "is_unreached": self._is_unreached,
             "labels": self._labels,
         }
 
@@ -242,6 +274,9 @@ class ContinuousAccountant:
         joined._worst = membership.join_people(self._worst, newcomers._worst)
         joined._reached = np.concatenate((self._reached, newcomers._reached))
         joined._reached_before = np.concatenate((self._reached_before, newcomers._reached_before))
+        joined._is_unreached = np.concatenate((self._is_unreached, newcomers._is_unreached))
+        if self.shares is not None and newcomers.shares is not None:
+            joined.shares = self.shares.join(newcomers.shares)
         joined._index_people()
         return joined
 
@@ -254,6 +289,8 @@ class ContinuousAccountant:
         chosen._worst = membership.take_people(self._worst, people)
         chosen._reached = self._reached[people]
         chosen._reached_before = self._reached_before[people]
+        chosen._is_unreached = self._is_unreached[people]
+        chosen.shares = None if self.shares is None else self.shares.take(people)
         chosen._index_people()
         return chosen
 
@@ -267,6 +304,8 @@ class ContinuousAccountant:
         self._most_places = int(np.diff(arrays.places_start).max(initial=1))
         self._nonstationary_people = np.flatnonzero(np.diff(arrays.initial_start))
         self._repeated = RepeatedSteps(arrays.slots)
+        self._shares = PeopleShares.single(len(self.population)) if self.shares is None else self.shares
+        self._alike: NDArray[np.int64] | None = None  # found once somebody is refined
 
     def _advance_nonstationary(self, step: int) -> None:
         """Move the marginals on of those with an initial distribution, and the constants that follow."""
@@ -281,13 +320,39 @@ class ContinuousAccountant:
             fill_constants(self._accounts, people, step, False)
 
     def _refine(self, step: int) -> None:
-        """Look again, with the refined bounds, at those whose fast bound is high."""
+        """Look again, with the refined bounds, at those whose fast bound is high, as far as the work goes."""
         state, settings = self._state, self.settings
+        self._is_unreached = np.zeros(len(self.population), dtype=np.bool_)
         # Where next to nothing was revealed, the fast bound is the guess from the prior: nothing to gain.
         is_raised = state.risk > np.maximum(state.baseline, state.guess * (1.0 + NEGLIGIBLE))
         high = np.flatnonzero(is_raised & (state.risk >= settings.refined_from))
-        if settings.sharpen and high.size:
-            refine(self._accounts, high, step, self._labels)
+        if settings.refines and high.size:
+            if self._alike is None:
+                self._alike = self._find_alike()
+            due, outcomes = Due(high, self._is_owed()[high]), HorizonOutcomes(step, self._labels)
+            cascade = Cascade(self._accounts, outcomes, due, self._shares, self._alike)
+            self._is_unreached[cascade.refine(settings.operations)] = True
+
+    def _is_owed(self) -> NDArray[np.bool_]:
+        """Who is above the limit of decisions by the fast bound, (N,): these may have counted on the refined.
+
+        But for those whom habits alone put above it, whom no bound clears.
+        """
+        state, limit = self._state, self.settings.decided
+        if limit is None:
+            return np.zeros(len(self.population), dtype=np.bool_)
+        most = 1.0 if limit.added is None else limit.added
+        level = np.minimum(1.0 if limit.risk is None else limit.risk, state.baseline + most)
+        is_natural = state.guess * (1.0 + NEGLIGIBLE) >= level
+        apart = state.guess + most if limit.habits_apart else np.inf
+        return state.risk > np.where(is_natural, apart, level) * (1.0 - 1e-9)
+
+    def _find_alike(self) -> NDArray[np.int64]:
+        """Each one's first person with an equal prior, accounted from the same step on, (N,)."""
+        steps, since = np.unique(self._accounts.since, return_inverse=True)
+        key = self.population.alike * steps.size + since.reshape(-1)
+        _, first, alike = np.unique(key, return_index=True, return_inverse=True)
+        return first[alike.reshape(-1)].astype(np.int64)
 
     def _show_prior(self) -> None:
         """Before the first step nobody does better than the bound on a guess from the prior."""

@@ -17,7 +17,8 @@ QUANTILES = (0.5, 0.9, 0.99, 1.0)
 class RiskSummary:
     """Counts at or above each threshold, quantiles and means of risk, added risk and baseline.
 
-    ``most_risk`` and ``most_added`` are the highest of anybody at any step so far.
+    ``most_risk`` and ``most_added`` are the highest of anybody at any step so far. ``not_reached`` are people
+    whom the refined bounds could have lowered, and the work of the step did not suffice for.
     """
 
     step: int
@@ -33,6 +34,7 @@ class RiskSummary:
     mean_baseline: float
     most_risk: float
     most_added: float
+    not_reached: int = 0
 
 
 def summarise(

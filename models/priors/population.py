@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from models.exceptions import PriorError
+from models.priors.alike_kernel import mix_in, split_unequal
 from models.priors.chain import ChainView, PopulationArrays, chain_view
 from models.priors.packing import Lists, Moves, lay_out, offsets_of, pack, unpack_columns
 from models.priors.prior import MovementPrior, Triplets, moves_of, real, whole
@@ -104,6 +105,20 @@ class Population:
         for array in self.arrays:
             digest.update(array.tobytes())
         return digest.hexdigest()
+
+    @cached_property
+    def alike(self) -> NDArray[np.int64]:
+        """Each one's first person with an equal prior and start, (N,); mostly they themselves."""
+        words = _words(self.arrays)
+        digest = np.zeros(len(self), dtype=np.uint64)
+        for start, contents in words:
+            mix_in(start, contents, digest)
+        _, position, group = np.unique(digest, return_index=True, return_inverse=True)
+        first = position[group.reshape(-1)].astype(np.int64)
+        others = np.flatnonzero(first != np.arange(len(self)))
+        for start, contents in words:
+            split_unequal(others, start, contents, first)
+        return first
 
     @cached_property
     def _positions(self) -> dict[str, int]:
@@ -290,6 +305,17 @@ def _take(arrays: PopulationArrays, index: NDArray[np.int64]) -> PopulationArray
         if contents == "row":
             taken["value"] = arrays.value[source]
     return PopulationArrays(**taken)
+
+
+def _words(arrays: PopulationArrays) -> list[tuple[NDArray[np.int64], NDArray[Any]]]:
+    """All that makes a prior: offsets, and numbers of up to 64 bits, which are looked at bit by bit."""
+    return [
+        (arrays.places_start, arrays.places),
+        (arrays.column_start_start, arrays.column_start),
+        (arrays.entry_start, arrays.row),
+        (arrays.entry_start, arrays.value.view(np.uint64)),
+        (arrays.initial_start, arrays.initial.view(np.uint64)),
+    ]
 
 
 def _join(parts: Sequence[PopulationArrays]) -> PopulationArrays:

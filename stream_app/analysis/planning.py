@@ -20,7 +20,6 @@ from stream_app.setup.keys import load_pseudonym_key
 from stream_app.setup.settings import Settings
 from stream_app.steps import Plan, follow_schedule, make_plan, new_accountant
 from stream_app.steps.policy import BudgetPolicy, Decided
-from stream_app.steps.policy.people_shards import decision_shares
 from stream_app.watching.prior_notes import basis_note, habits_warning
 
 
@@ -135,12 +134,10 @@ def _decided(
     population: Population,
     progress: Callable[[int, int], None] = lambda done, steps: None,
 ) -> ReleasePlan:
-    accountant = new_accountant(settings, plan, population)
-    as_run = True
+    names, as_run = _split_names(settings, population)
+    accountant = new_accountant(settings, plan, population, names)
     if isinstance(plan.policy, BudgetPolicy):
-        names, as_run = _split_names(settings, population)
-        plan.policy.bind(accountant, decision_shares(settings, names))
-        as_run = as_run or not accountant.settings.sharpen
+        plan.policy.bind(accountant)
     last = max(plan.announced, default=-1)
     steps = []
     for step in range(last + 1):
@@ -149,6 +146,8 @@ def _decided(
         accountant.apply(decided.schedule)
         steps.append(PlannedStep(decided, accountant.summary()))
         progress(step + 1, last + 1)
+    is_whole = not isinstance(plan.policy, BudgetPolicy) and not any(s.risks.not_reached for s in steps)
+    as_run = as_run or not accountant.settings.refines or is_whole
     note = basis_note(len(population), population.assumed)
     return ReleasePlan(len(population), tuple(steps), as_run, habits_warning(accountant), note)
 

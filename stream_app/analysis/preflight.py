@@ -10,7 +10,8 @@ from typing import Literal, TypeVar
 import numpy as np
 
 from accounting.continuous import ContinuousAccountant
-from accounting.settings import HorizonSettings
+from accounting.decisions.what_if import DECIDING_PART
+from accounting.settings import OPERATION_SECONDS
 from models.exceptions import TallyguardError
 from models.prior_files import load_population
 from models.priors import Population
@@ -25,6 +26,7 @@ from stream_app.setup.settings_sources import load_settings
 from stream_app.steps import first_slot_of, is_activations, tier_file
 from stream_app.steps.policy import designs_of, policy_from
 from stream_app.watching.prior_notes import basis_note, habits_warning
+from stream_app.watching.wording import duration
 from stream_app.wire import load_activations
 
 Level = Literal["ok", "warning", "problem"]
@@ -96,7 +98,7 @@ def check_files(
     preflight.findings += _about_sensors(str(path or "sensors"), registry, population)
     known = registry
     if settings is not None:
-        preflight.findings += _about_habits(settings, population)
+        preflight.findings += _about_accounts(settings, population, registry)
         designs = preflight.load("release policy", lambda: designs_of(settings.release))
         if designs is not None:
             preflight.load("release policy", lambda: policy_from(settings.release, registry))
@@ -194,14 +196,57 @@ def _about_population(subject: str, population: Population) -> Iterator[Finding]
         )
 
 
-def _about_habits(settings: Settings, population: Population) -> Iterator[Finding]:
-    """Whether a release could show at all, beside what habits give away; asked of some people, evenly."""
+def _about_accounts(
+    settings: Settings, population: Population, registry: SensorRegistry
+) -> Iterator[Finding]:
+    """Whether a release could show at all, and what tighter bounds take; asked of some people, evenly."""
     some = population.subset(range(0, len(population), 1 + len(population) // _ASKED_PEOPLE))
-    horizon = HorizonSettings(settings.horizon, settings.mistakes)
-    warning = habits_warning(ContinuousAccountant(some, horizon))
+    accountant = ContinuousAccountant(some, settings.horizon_settings(settings.first_slot))
+    warning = habits_warning(accountant)
     if warning is not None:
         sentence, remedy = warning.rsplit("; ", 1)
         yield Finding("warning", "mistakes", sentence, remedy)
+    if accountant.settings.refines and len(some):
+        is_counted = np.isin(np.arange(population.location_count), _locations(registry))
+        cost = accountant.most_operations(is_counted)
+        yield from _about_work(settings, float(cost.mean()) * len(population))
+
+
+def _locations(registry: SensorRegistry) -> list[int]:
+    return [location for sensor in registry.sensors for location in sensor.locations]
+
+
+def _about_work(settings: Settings, needed: float) -> Iterator[Finding]:
+    """Whether the work of a step suffices for everybody, and on Kafka does not look like a stall."""
+    given = settings.sharpen_operations
+    took, limit = (duration(max(1.0, OPERATION_SECONDS * work)) for work in (needed, given))
+    sentence = (
+        f"the tighter bounds of everybody may take about {took} of one core a step, where all sensors count "
+        f"in every step; {limit} are allowed"
+    )
+    if needed > given:
+        remedy = f"about {needed:.0e} reach everybody; as it is, those to whom most was added go first"
+        yield Finding("warning", "sharpen_operations", sentence, remedy)
+    else:
+        yield Finding("ok", "sharpen_operations", sentence)
+    if not settings.kafka.servers:
+        return
+    part = OPERATION_SECONDS * min(needed, given) / settings.kafka.partitions
+    if part > settings.kafka.stall_seconds / 2:
+        yield Finding(
+            "warning",
+            "kafka.stall_seconds",
+            f"the tighter bounds of a partition may take {duration(part)} of a core and look like a stall",
+            "raise it, or lower sharpen_operations",
+        )
+    deciding = OPERATION_SECONDS * given / DECIDING_PART / settings.kafka.partitions
+    if settings.release.mechanism == "budget" and deciding > settings.kafka.answer_seconds:
+        yield Finding(
+            "warning",
+            "kafka.answer_seconds",
+            f"a decision may take {deciding:.1f} s of a core in each partition, and then suppresses the step",
+            "raise it, or lower sharpen_operations",
+        )
 
 
 def _about_sensors(subject: str, registry: SensorRegistry, population: Population) -> Iterator[Finding]:

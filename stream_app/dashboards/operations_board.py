@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stream_app.dashboards.panels import PEOPLE_OVER_LIMIT, Dashboard, Panel, Query, Row
+from stream_app.dashboards.panels import NOT_REACHED, PEOPLE_OVER_LIMIT, Dashboard, Panel, Query, Row
 
 _SECONDS_BEHIND = "time() - max(tallyguard_last_progress_timestamp_seconds{$SELECT})"
 
@@ -154,6 +154,7 @@ _SPEED = Row(
             "ops",
             (Query("sum(rate(tallyguard_person_steps_total{$SELECT}[$__rate_interval]))", "person-steps"),),
         ),
+        NOT_REACHED,
         Panel(
             "Processor",
             "Cores in use, by instance.",

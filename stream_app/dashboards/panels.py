@@ -61,6 +61,15 @@ class Panel:
     nothing: str = ""
 
 
+NOT_REACHED = Panel(
+    "People who keep the fast bound",
+    "The work of the step (sharpen_operations) went to those to whom more was added. The fast bound is "
+    "valid, and larger than need be; raise sharpen_operations to reach everybody.",
+    "short",
+    (Query("sum(tallyguard_people_not_reached{$SELECT})", "people"),),
+)
+
+
 @dataclass(frozen=True)
 class Row:
     """Panels under a heading, laid out from left to right."""

@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from stream_app.dashboards.panels import PEOPLE_OVER_LIMIT, Dashboard, Panel, Query, Row, mean_over_people
+from stream_app.dashboards.panels import (
+    NOT_REACHED,
+    PEOPLE_OVER_LIMIT,
+    Dashboard,
+    Panel,
+    Query,
+    Row,
+    mean_over_people,
+)
 
 _CAUTION = ((None, "blue"), (0.1, "yellow"), (0.25, "orange"))
 
@@ -104,6 +112,7 @@ _OVER_TIME = Row(
             "short",
             (Query("sum by (threshold) (tallyguard_people_at_risk{$SELECT})", "{{threshold}} or more"),),
         ),
+        NOT_REACHED,
         Panel(
             "People over the limit, over time",
             "By releases and by habit alone, beside how many the budget's share allows.",

@@ -45,7 +45,7 @@ from stream_app.steps import (
     new_accountant,
 )
 from stream_app.steps.policy import BudgetPolicy
-from stream_app.steps.policy.people_shards import decision_shares, new_shadow
+from stream_app.steps.policy.people_shards import new_shadow
 from stream_app.watching.events import Observer
 from stream_app.watching.people import PeopleView
 from stream_app.watching.prior_notes import basis_note, habits_warning
@@ -126,10 +126,12 @@ def run(
     journal = Journal(options.output, manifest, replaceable, plan.tiers, continuation)
     try:
         snapshots = _snapshots(settings, options, manifest)
-        accountant = _restored_accountant(settings, plan, population, snapshots, journal)
         names = keys.pseudonyms.pseudonyms(population.people)
+        accountant = _restored_accountant(
+            lambda: new_accountant(settings, plan, population, names), plan, snapshots, journal
+        )
         if isinstance(plan.policy, BudgetPolicy):
-            plan.policy.bind(accountant, decision_shares(settings, names))
+            plan.policy.bind(accountant)
         shadow = new_shadow(settings, accountant, names)
         for warning in (basis_note(len(population), population.assumed), habits_warning(accountant)):
             if warning is not None:
@@ -166,13 +168,13 @@ def _snapshots(settings: Settings, options: RunOptions, manifest: Mapping[str, A
 
 
 def _restored_accountant(
-    settings: Settings, plan: Plan, population: Population, snapshots: SnapshotCache, journal: Journal
+    new: Callable[[], ContinuousAccountant], plan: Plan, snapshots: SnapshotCache, journal: Journal
 ) -> ContinuousAccountant:
     """The accountant as far as a snapshot takes it; a new one where the policy needs every step again."""
-    accountant = new_accountant(settings, plan, population)
+    accountant = new()
     if _needs_every_step(plan) or snapshots.restore(accountant, journal.last_commit.next_step):
         return accountant
-    return new_accountant(settings, plan, population)
+    return new()
 
 
 def _needs_every_step(plan: Plan) -> bool:
@@ -234,6 +236,7 @@ def make_manifest(
             "thresholds",
             "sharpen",
             "sharpen_above",
+            "sharpen_operations",
             "release",
             "delta",
         },

@@ -101,11 +101,6 @@ class BudgetSettings(Section):
         description="try every way to release a step if there are at most this many",
     )
     rounds: int = Field(default=6, ge=1, le=100, description="rounds of improvement if there are more")
-    dear: int = Field(
-        default=500,
-        ge=0,
-        description="evaluations of the slower, tighter bound in a step, where the accounts use it",
-    )
 
     @property
     def limit(self) -> RiskBudget | None:

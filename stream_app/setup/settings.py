@@ -13,9 +13,12 @@ from typing import Any, Literal
 from pydantic import Field, SecretStr, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from accounting.settings import HORIZON, MISTAKES, HorizonSettings
+from accounting.settings import HORIZON, MISTAKES, OPERATIONS, HorizonSettings
 from stream_app.setup.release_settings import ReleaseSettings
 from stream_app.setup.settings_section import NameList, NumberList, Section, take_secret
+
+MAX_OPERATIONS = 10**15
+"""Some days of one core."""
 
 ENVIRONMENT_PREFIX = "TALLYGUARD_"
 
@@ -133,10 +136,8 @@ class Settings(BaseSettings):
     thresholds: NumberList = Field(
         default=(0.01, 0.05, 0.1, 0.25, 0.5), description="risks at which people are counted and reported"
     )
-    sharpen: bool | None = Field(
-        default=None,
-        description="recompute high-risk people with the slower, tighter bound; "
-        "none = for up to 5 000 people, but not where kafka.servers are named",
+    sharpen: bool = Field(
+        default=True, description="recompute people with the slower, tighter bound, the most added first"
     )
     sharpen_above: float | None = Field(
         default=None,
@@ -150,6 +151,13 @@ class Settings(BaseSettings):
         le=1_000_000,
         description="draws a step of the attack that is shown beside the ceiling: 1000 tell its mean success "
         "within 2 in 100; 0 = no attack",
+    )
+    sharpen_operations: int = Field(
+        default=OPERATIONS,
+        ge=0,
+        le=MAX_OPERATIONS,
+        description="work of recomputing in a step, in operations of about a nanosecond of one core; under a "
+        "risk budget deciding takes a twentieth more",
     )
     risk_every: int = Field(default=100, ge=1, description="steps between records of every person's risk")
     most_exposed: int | None = Field(
@@ -232,15 +240,20 @@ class Settings(BaseSettings):
         """Start of step 0 in unix seconds."""
         return int(self.origin.timestamp())
 
-    def horizon_settings(self, first_slot: int, *, sharpen: bool) -> HorizonSettings:
-        """Horizon, thresholds and bounds of an accountant; with ``sharpen`` the refined bound, too."""
+    def horizon_settings(self, first_slot: int) -> HorizonSettings:
+        """Horizon, thresholds and bounds of an accountant."""
+        limit = self.release.budget.limit if self.release.mechanism == "budget" else None
+        if limit is not None and limit.in_hindsight:
+            limit = None  # such decisions do not count on refined bounds
         return HorizonSettings(
             self.horizon,
             self.mistakes,
             self.thresholds,
             first_slot,
-            sharpen=sharpen,
+            sharpen=self.sharpen,
             sharpen_above=self.sharpen_above,
+            operations=self.sharpen_operations,
+            decided=limit,
         )
 
     def masked(self) -> dict[str, Any]:

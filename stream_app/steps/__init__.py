@@ -15,12 +15,10 @@ from stream_app.steps.plan import (
     Plan,
     first_slot_of,
     follow_schedule,
-    horizon_settings,
     is_activations,
     make_plan,
     new_accountant,
     policy_of_schedule,
-    sharpens,
     tiers_of,
 )
 from stream_app.steps.publisher import KeyedPublisher
@@ -59,7 +57,6 @@ __all__ = [
     "TierContinuation",
     "first_slot_of",
     "follow_schedule",
-    "horizon_settings",
     "is_activations",
     "make_plan",
     "new_accountant",
@@ -67,7 +64,6 @@ __all__ = [
     "public_release",
     "release_for_tier",
     "risk_records",
-    "sharpens",
     "summary_message",
     "tier_file",
     "tiers_of",

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from accounting.continuous import ContinuousAccountant
-from accounting.settings import HorizonSettings
 from models.priors import Population
 from models.releases import Schedule, SensorRegistry
 from stream_app.exceptions import SettingsError
@@ -23,6 +22,7 @@ from stream_app.steps.policy import (
     designs_of,
     policy_from,
 )
+from stream_app.steps.policy.people_shards import people_shares
 from stream_app.steps.tier_continuation import TierLevels
 from stream_app.steps.tier_views import tier_names
 from stream_app.wire import load_activations
@@ -38,10 +38,6 @@ class Plan:
     first_slot: int
     tiers: tuple[str, ...] = ()
     tier_levels: TierLevels = field(default_factory=TierLevels)
-
-
-SHARPENED_UNASKED = 5_000
-"""So many people cost the refined bound less than a second a step: up to here nobody has to ask for it."""
 
 
 def make_plan(settings: Settings, schedule: Path | None, population: Population) -> Plan:
@@ -98,21 +94,9 @@ def first_slot_of(settings: Settings, schedule: Schedule) -> int:
     return said.pop() if said else 0
 
 
-def sharpens(settings: Settings, people: int) -> bool:
-    """Whether a run with so many people looks again at high risks; what the settings say counts first.
-
-    Workers on Kafka never do so unasked: none of them knows how many people there are.
-    """
-    if settings.sharpen is not None:
-        return settings.sharpen
-    return not settings.kafka.servers and people <= SHARPENED_UNASKED
-
-
-def new_accountant(settings: Settings, plan: Plan, population: Population) -> ContinuousAccountant:
-    """The accountant before the first step."""
-    return ContinuousAccountant(population, horizon_settings(settings, plan.first_slot, len(population)))
-
-
-def horizon_settings(settings: Settings, first_slot: int, people: int) -> HorizonSettings:
-    """Horizon, thresholds and bounds of the accountant of a run with so many people."""
-    return settings.horizon_settings(first_slot, sharpen=sharpens(settings, people))
+def new_accountant(
+    settings: Settings, plan: Plan, population: Population, pseudonyms: Sequence[str]
+) -> ContinuousAccountant:
+    """The accountant before the first step; ``pseudonyms`` (N,) say who shares work with whom."""
+    shares = people_shares(pseudonyms, settings.kafka.partitions)
+    return ContinuousAccountant(population, settings.horizon_settings(plan.first_slot), shares=shares)

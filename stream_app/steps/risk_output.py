@@ -67,6 +67,7 @@ def summary_message(
         most_added=summary.most_added,
         assumed=assumed,
         attack=None if attack is None else _attack(attack),
+        not_reached=summary.not_reached,
     )
 
 

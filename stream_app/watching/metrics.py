@@ -163,6 +163,11 @@ class EngineMetrics(Observer):
                 ("added", "added_risk", "risk that the releases added to anybody at any step so far"),
             )
         }
+        self._not_reached = Gauge(
+            "tallyguard_people_not_reached",
+            "People who keep the fast, larger bound as the work of the step (sharpen_operations) was spent",
+            registry=registry,
+        )
         self._levels = levels
         self._show_nobody()
 
@@ -172,7 +177,7 @@ class EngineMetrics(Observer):
             _set_all(gauge, dict.fromkeys(self._levels, 0.0))
         for gauge in (self._risk, self._added, self._baseline):
             _set_all(gauge, dict.fromkeys(map(label, QUANTILES), 0.0))
-        for gauge in (*self._means.values(), *self._most.values()):
+        for gauge in (*self._means.values(), *self._most.values(), self._not_reached):
             gauge.set(0.0)
         self._budget.show_nobody()
 
@@ -298,6 +303,7 @@ class EngineMetrics(Observer):
         self._means["baseline"].set(summary.mean_baseline)
         self._most["risk"].set(summary.most_risk or 0.0)
         self._most["added"].set(summary.most_added or 0.0)
+        self._not_reached.set(summary.not_reached)
 
 
 def _show_build(registry: CollectorRegistry) -> None:

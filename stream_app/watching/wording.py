@@ -55,6 +55,17 @@ def duration(seconds: float) -> str:
     return f"{seconds / 3600:.0f} h"
 
 
+def not_reached_in_words(people: int) -> str | None:
+    """What to say where the work of a step did not suffice for the tighter bounds; None where it did."""
+    if people == 0:
+        return None
+    who = "1 person keeps" if people == 1 else f"{people:,} people keep"
+    return (
+        f"{who} the fast bound, which is larger than need be: the work of the step went to those to whom "
+        "more was added; raise sharpen_operations to reach everybody"
+    )
+
+
 def decision_in_words(why: DecisionReason) -> str:
     """Why a step was released as it was, in a sentence without a count of the sensors."""
     if why.people == 0:

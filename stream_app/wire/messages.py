@@ -322,6 +322,8 @@ class RiskSummary(BaseMessage):
     ``most_risk`` and ``most_added`` are the highest of anybody at any step so far; ``worst`` are the people
     to whom most was added so far, where they are to be named. ``assumed`` says what habits rest on where
     nobody was measured: the figures hold for those habits only. Without an ``attack`` none was measured.
+    ``not_reached`` people have the fast bound,
+    because the work of the step did not suffice for the tighter one.
     """
 
     type: Literal["risk_summary"] = "risk_summary"
@@ -342,6 +344,7 @@ class RiskSummary(BaseMessage):
     worst: tuple[WorstMoment, ...] = ()
     assumed: Name | None = None
     attack: Attack | None = None
+    not_reached: int = 0
 
 
 class Rejected(BaseMessage):

@@ -168,11 +168,8 @@ def _negotiation() -> Negotiation:
     """The release worker's side, before it has heard an answer."""
     policy = _book_policy()
     source = Source(deployment=_deployment().digest, session="s")
-    dear = _deployment().settings.release.budget.dear
     coming = policy.coming(0)
-    return Negotiation(
-        policy.decider(0, ("A", "B")), policy.limit, 2, coming, source=source, evaluations=dear
-    )
+    return Negotiation(policy.decider(0, ("A", "B")), policy.limit, 2, coming, source=source)
 
 
 @cache

@@ -1,6 +1,5 @@
 """What a candidate step would do to everybody, without accounting it."""
 
-from accounting.decisions.what_if.questions import NextStep, WhatIf
-from accounting.decisions.what_if.refined_check import RefinedSettings
+from accounting.decisions.what_if.questions import DECIDING_PART, NextStep, WhatIf
 
-__all__ = ["NextStep", "RefinedSettings", "WhatIf"]
+__all__ = ["DECIDING_PART", "NextStep", "WhatIf"]

@@ -27,7 +27,7 @@ from accounting.decisions.what_if.limits_kernel import (
     set_limits,
 )
 from accounting.decisions.what_if.quick_bounds import QuickBounds
-from accounting.decisions.what_if.refined_check import RefinedCheck, RefinedSettings
+from accounting.decisions.what_if.refined_check import RefinedCheck
 from accounting.exposure.step_information import SensorInformation, observe
 from accounting.exposure.step_information.step_terms_kernel import StepView
 from accounting.settings import RiskBudget
@@ -36,6 +36,10 @@ from models.releases import Sensor, SensorRelease, StepSchedule
 
 _EFFECTS_KEPT = 4
 """Candidates whose effects are kept to start the next ones from: a search changes a sensor at a time."""
+
+
+DECIDING_PART = 20
+"""A decision may cost a twentieth of the work that accounting the step may cost: others wait for it."""
 
 
 _PEOPLE_AT_ONCE = 2048
@@ -49,7 +53,7 @@ class Basis(NamedTuple):
     limits: Limits
     natural: tuple[int, ...]
     information: SensorInformation
-    refined: RefinedSettings | None
+    refines: bool
 
 
 class WhatIf:
@@ -59,11 +63,11 @@ class WhatIf:
     stays over, since later releases reach back; every step must go to :meth:`note` before it is accounted.
     """
 
-    def __init__(
-        self, accountant: ContinuousAccountant, limit: RiskBudget, refined: RefinedSettings | None = None
-    ) -> None:
-        """``refined`` evaluations are used where the accountant refines, and not for hindsight."""
-        refines = accountant.settings.sharpen and accountant.settings.horizon > 1
+    def __init__(self, accountant: ContinuousAccountant, limit: RiskBudget) -> None:
+        """Refined bounds are used where the accountant surely refines whom they clear; not for hindsight."""
+        settings = accountant.settings
+        is_owed = settings.operations is None or settings.decided == limit
+        refines = settings.refines and is_owed and settings.horizon > 1
         self.limit = limit
         accounts = accountant.view().accounts
         limits = find_limits(accounts, limit)
@@ -72,7 +76,7 @@ class WhatIf:
             limits,
             _count_natural(accounts, limits),
             SensorInformation(accountant.population),
-            refined if refines and not limit.in_hindsight else None,
+            refines and not limit.in_hindsight,
         )
         self._was_over = np.zeros(len(accountant.population), dtype=np.bool_)
 
@@ -122,9 +126,15 @@ class NextStep:
         self._refined_check = None
         rows = [self._labels(announced) for announced in coming]
         self._coming = np.array(rows, dtype=np.int32).reshape(-1, self._locations)
-        if basis.refined is not None:
+        if basis.refines:
+            operations = self._settings.operations
             self._refined_check = RefinedCheck(
-                self._view, basis.limits, self._step, basis.refined, self._coming
+                self._view,
+                basis.limits,
+                self._step,
+                self._coming,
+                accountant.people_shares,
+                None if operations is None else operations // DECIDING_PART,
             )
         slot = self._settings.first_slot + self._step
         self._quick = QuickBounds(basis.information, sensors, slot, self._is_nonstationary)
@@ -164,7 +174,7 @@ class NextStep:
     def _count(self, step: StepSchedule, enough: int) -> tuple[int, int]:
         """People over the limit, and how many more the refined bounds cleared."""
         fixed = int(np.count_nonzero(self._is_fixed))
-        spare = 0 if self._refined_check is None else self._refined_check.evaluations
+        spare = 0 if self._refined_check is None else self._refined_check.most_cleared
         effect = self._effect(step, enough - fixed + spare)
         if effect is None:
             return self.people, 0

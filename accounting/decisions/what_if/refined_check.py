@@ -1,33 +1,18 @@
-"""A bounded number of refined evaluations a step, for people whom the fast bound puts over the limit."""
+"""Refined bounds, as far as the work of a step goes, for people whom the fast bound puts over the limit."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from accounting.continuous import AccountantView
+from accounting.continuous import AccountantView, PeopleShares
 from accounting.continuous.accounts_kernel import HISTORY
+from accounting.continuous.refine_kernel import LEAST_OPERATIONS, find_operations
 from accounting.decisions.what_if.candidate_kernel import Terms
 from accounting.decisions.what_if.limits_kernel import Limits
 from accounting.decisions.what_if.refined_check_kernel import find_refined_headroom
-
-
-@dataclass(frozen=True, eq=False)
-class RefinedSettings:
-    """How many refined evaluations a step may cost, and how people are split so that partitions agree.
-
-    ``shard`` (N,) numbers the parts of the people, each with an even part of the ``evaluations``; ``rank``
-    (N,) breaks ties between people. Both must be the same wherever a person is held.
-    """
-
-    evaluations: int = 500
-    shards: int = 1
-    shard: NDArray[np.int64] | None = None
-    rank: NDArray[np.int64] | None = None
-
 
 _BEYOND_FAST = 1 << 61
 """A ``c`` that the fast bound never clears, so that every horizon is looked at with the refined bounds."""
@@ -58,20 +43,24 @@ class RefinedCheck:
         view: AccountantView,
         limits: Limits,
         step: int,
-        settings: RefinedSettings,
         coming: NDArray[np.int32],
+        shares: PeopleShares,
+        operations: int | None,
     ) -> None:
-        """``coming`` (L, M) are the outcomes of the announced steps after this one; none if L = 0."""
+        """``coming`` (L, M) are the outcomes of the announced steps after this one; none if L = 0.
+
+        The step may cost so many ``operations`` (None: any number), an even part for each of the ``shares``.
+        """
         self._view = view
         self._limits = limits
         self._step = step
         self._coming = coming
-        people = view.accounts.since.size
-        self._shard = np.zeros(people, np.int64) if settings.shard is None else settings.shard
-        self._rank = np.arange(people) if settings.rank is None else settings.rank
-        self._left = np.full(settings.shards, settings.evaluations // settings.shards)
-        self.evaluations = int(self._left.sum())
+        self._shares = shares
+        self._left = None if operations is None else shares.even_parts(operations)
         self._known: dict[tuple[int, bytes], list[_Outcome]] = {}
+        people, least = view.accounts.since.size, LEAST_OPERATIONS * view.accounts.horizon.steps
+        self.most_cleared = people if operations is None else min(people, operations // least)
+        self._is_looked_at = np.zeros(people, dtype=np.bool_)  # with some of the labels
 
     def cleared(
         self,
@@ -86,21 +75,30 @@ class RefinedCheck:
         ``leaves_headroom`` (n,): later horizons keep to the fast bound. ``labels`` (M,) are the step's
         outcomes.
         """
-        order = np.lexsort((self._rank[terms.people], excess))
+        order = np.lexsort((self._shares.rank[terms.people], excess))
+        order = order[self._can_be_cleared(terms.people[order])]
+        cost = self._operations(terms.people, labels)
         keys = [(int(terms.people[k]), self._pattern(int(terms.people[k]), labels)) for k in order]
         sizes = [(int(terms.conditional[k]), int(terms.unconditioned[k])) for k in order]
         unknown = [
             i
             for i, key in enumerate(keys)
-            if self._known_answer(key, *sizes[i]) is None and self._take(key[0])
+            if self._known_answer(key, *sizes[i]) is None and self._take(key[0], int(cost[order[i]]))
         ]
         if unknown:
             chosen = order[np.array(unknown)]
+            self._is_looked_at[terms.people[chosen]] = True
             headroom = self._evaluate(_some(terms, chosen), leaves_headroom[chosen], labels)
             for i, largest in zip(unknown, headroom, strict=True):
                 outcome = _Outcome(largest >= 0, max(sizes[i][0], int(largest)), sizes[i][1])
                 self._known.setdefault(keys[i], []).append(outcome)
         return sum(self._known_answer(key, *sizes[i]) is True for i, key in enumerate(keys))
+
+    def _can_be_cleared(self, people: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Who was looked at, or is of a share that may pay for it, (n,)."""
+        if self._left is None:
+            return np.ones(people.size, dtype=np.bool_)
+        return self._is_looked_at[people] | (self._left[self._shares.share[people]] >= 0)
 
     def _known_answer(self, key: tuple[int, bytes], conditional: int, unconditioned: int) -> bool | None:
         """What earlier evaluations say: less is within the limit where more was, and more beyond it."""
@@ -117,11 +115,21 @@ class RefinedCheck:
         begin, end = self._view.accounts.population.places_start[person : person + 2]
         return (labels[self._view.accounts.population.places[begin:end]] > 0).tobytes()
 
-    def _take(self, person: int) -> bool:
-        """One of the evaluations that are left to the person's shard, if any is."""
-        shard = self._shard[person]
-        self._left[shard] -= 1
-        return bool(self._left[shard] >= 0)
+    def _operations(self, people: NDArray[np.int64], labels: NDArray[np.int32]) -> NDArray[np.int64]:
+        """What each one's evaluation costs, (n,): every horizon that contains the step."""
+        cost = np.empty(people.size, dtype=np.int64)
+        rows = np.concatenate((self._view.labels[1:], labels[np.newaxis]))
+        horizon = self._view.accounts.horizon
+        find_operations(self._view.accounts, people, horizon.vectors, rows, cost)
+        return cost * horizon.steps
+
+    def _take(self, person: int, cost: int) -> bool:
+        """Whether the person's share can pay for one more; once it cannot, it pays for nobody any more."""
+        if self._left is None:
+            return True
+        share = self._shares.share[person]
+        self._left[share] = self._left[share] - cost if self._left[share] >= cost else -1
+        return bool(self._left[share] >= 0)
 
     def _evaluate(
         self, terms: Terms, leaves_headroom: NDArray[np.bool_], labels: NDArray[np.int32]

@@ -24,7 +24,6 @@ from stream_app.setup.keys import load_keys
 from stream_app.setup.run_folder.run_settings import check_belongs
 from stream_app.setup.sensor_files import load_registry
 from stream_app.setup.settings import Settings
-from stream_app.steps import sharpens
 from stream_app.steps.policy import designs_of
 from stream_app.watching.people import NATS_PER_BIT
 from stream_app.wire import WorstMoment
@@ -36,12 +35,11 @@ SIGMAS = (1.0, 3.0, 10.0)
 
 @dataclass(frozen=True)
 class Priors:
-    """Who can be accounted again: people, their pseudonyms in order, sensors; whether risks are sharpened."""
+    """Who can be accounted again: people, their pseudonyms in order, sensors."""
 
     population: Population
     registry: SensorRegistry
     pseudonyms: Sequence[str]
-    sharpens: bool = True
 
 
 @dataclass(frozen=True)
@@ -116,7 +114,7 @@ def load_priors(
     check_belongs(folder, population, registry)
     registry = registry.with_designs(designs_of(settings.release)).with_designs(designs)
     pseudonyms = load_keys(settings, folder).pseudonyms.pseudonyms(population.people)
-    return Priors(population, registry, pseudonyms, sharpens(settings, len(population)))
+    return Priors(population, registry, pseudonyms)
 
 
 def lowering(
@@ -139,7 +137,7 @@ def lowering(
         for share in explain(window.exposure(window.steps), window.steps, window.mistakes).shares
     ]
     shares = _by_sensor(revealed)
-    again = _Again(priors.population.subset(index), steps, log.horizon(priors.sharpens))
+    again = _Again(priors.population.subset(index), steps, log.horizon())
     horizon = int(log.settings["horizon"])
     return Lowering(len(windows), horizon, shares, _by_release(revealed), _changes(again, shares))
 

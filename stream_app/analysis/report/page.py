@@ -18,7 +18,7 @@ from stream_app.analysis.report.texts import CEILING, CONDITION, LIMITS, LOWERIN
 from stream_app.analysis.report.verdict_section import may_i_publish
 from stream_app.watching.glossary import REPORT_WORDS, for_report
 from stream_app.watching.hindsight import Hindsight
-from stream_app.watching.wording import duration, in_a_hundred
+from stream_app.watching.wording import duration, in_a_hundred, not_reached_in_words
 
 
 def run_report(
@@ -172,6 +172,9 @@ def _answer(log: RunLog) -> Iterable[str]:
             f"To the most affected person they added at most {in_a_hundred(most.added)}, "
             f"at {log.when(most.step)}."
         )
+    missed = max(log.summaries, key=lambda summary: summary.not_reached)
+    if (note := not_reached_in_words(missed.not_reached)) is not None:
+        yield f"At {log.when(missed.step)}, {note}. No other step left more."
     yield ROUNDED
 
 

@@ -87,15 +87,15 @@ class RunLog:
         origin = datetime.fromisoformat(self.settings["origin"])
         return step_in_words(step, int(origin.timestamp()), self.settings["step_seconds"])
 
-    def horizon(self, sharpens: bool) -> HorizonSettings:
-        """What the run's accountant was set to; ``sharpens`` where its settings left that open."""
+    def horizon(self) -> HorizonSettings:
+        """What the run's accountant was set to, with work enough for the few that are looked at again."""
         stored = self.settings
         return HorizonSettings(
             stored["horizon"],
             stored["mistakes"],
             tuple(stored["thresholds"]),
             stored.get("first_slot", 0),
-            sharpen=sharpens if stored["sharpen"] is None else stored["sharpen"],
+            sharpen=stored["sharpen"] is not False and stored.get("sharpen_operations") != 0,
             sharpen_above=stored.get("sharpen_above"),
         )
 

@@ -78,7 +78,6 @@ def ledger(
     from stream_app.setup.given_priors import population_of
     from stream_app.setup.run_folder.run_settings import check_belongs, settings_of_run
     from stream_app.setup.sensor_files import load_registry
-    from stream_app.steps import horizon_settings
 
     settings = settings_of(config, {"delta": delta, "horizon": horizon, "mistakes": mistakes})
     question = _secret(secret, sensor, length_scale, variance, order, radius)
@@ -95,7 +94,7 @@ def ledger(
     first_slot = first_slot_of_log(log, registry, settings)
     questions = LedgerQuestions(
         delta=settings.delta,
-        horizon=horizon_settings(settings, first_slot, len(population)),
+        horizon=settings.horizon_settings(first_slot),
         independent_people=independent_people,
         secret=question,
         oracle=oracle,

@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from functools import reduce
 from typing import TYPE_CHECKING
 
@@ -179,7 +180,10 @@ class AccountWatch:
     def _event(self, schedule: StepSchedule) -> StepClosed:
         standing = self._view.standing()
         thresholds = self._partitions[0].accountant.settings.thresholds
-        summary = summarise(schedule.step, standing.risk, standing.baseline, thresholds, standing.worst)
+        summary = replace(
+            summarise(schedule.step, standing.risk, standing.baseline, thresholds, standing.worst),
+            not_reached=sum(each.accountant.not_reached for each in self._partitions),
+        )
         return StepClosed(
             step=schedule.step,
             schedule=schedule,

@@ -16,9 +16,9 @@ from accounting.continuous.shadow import AttackedPart, Shadow
 from accounting.decisions.what_if import WhatIf
 from models.releases import StepSchedule
 from stream_app.kafka.deployment.deployment import Deployment
-from stream_app.kafka.deployment.person_records import PersonEntry, RefusedPerson, people_of
+from stream_app.kafka.deployment.person_records import People, PersonEntry, RefusedPerson, people_of
 from stream_app.steps import RiskRecords, risk_records, summary_message, with_worst
-from stream_app.steps.policy.people_shards import decision_shares, drawn_people
+from stream_app.steps.policy.people_shards import drawn_people, people_shares
 from stream_app.steps.policy.proposals import Answer, Proposal, Respondent
 from stream_app.wire import RiskSummary
 
@@ -38,30 +38,30 @@ class Arrival(Enum):
 
 
 class Newcomers:
-    """People who are to enter the accounts, in pieces, before the first step that counts for any of them."""
+    """People who are to enter the accounts, before the first step that counts for any of them."""
 
     def __init__(
         self,
-        pieces: list[ContinuousAccountant],
+        accountant: ContinuousAccountant | None,
         refused: tuple[RefusedPerson, ...],
         changed: Mapping[str, str | None],
         until: int,
     ) -> None:
-        self.pieces = pieces
+        self.accountant = accountant
+        """Of all of them; None for nobody."""
         self.refused = refused
         """Records that are no prior."""
         self.changed = changed
         """Everybody who comes, changes or leaves, and what the new prior rests on if it was not measured."""
-        self.next_step = min([until, *(piece.next_step for piece in pieces)])
+        self.next_step = until if accountant is None else accountant.next_step
         """The first logged step that concerns any of them; they enter the accounts before step ``until``."""
 
     def apply(self, schedules: Iterable[StepSchedule], moved: Moved) -> None:
         """Account some logged steps, in order, for everybody whom they concern."""
         for schedule in schedules:
-            for piece in self.pieces:
-                if piece.next_step <= schedule.step:
-                    piece.apply(schedule)
-                    moved()
+            if self.accountant is not None:
+                self.accountant.apply(schedule)
+            moved()
 
 
 class PartitionAccounts:
@@ -81,7 +81,7 @@ class PartitionAccounts:
         self._what_if: WhatIf | None = None
         self._shadow: Shadow | None = None
         self._assumed: dict[str, str] = {}  # what the priors of some people rest on, by pseudonym
-        self._use(self._accountant([], self._settings.first_step)[0])
+        self._use(self._accountant(people_of([], self._names), self._settings.first_step))
 
     @property
     def next_step(self) -> int:
@@ -145,19 +145,25 @@ class PartitionAccounts:
     ) -> Newcomers:
         """People who come, leave (None) or get another prior; the log then brings them up to date.
 
-        Done in pieces, with a call of ``moved`` after each: many people take long, and are not stuck.
-        ``changes`` are used up, so that nobody is held as a record and packed.
+        Packed in pieces, with a call of ``moved`` after each: many people take long, and are not stuck. They
+        are brought up to date together, as they share the work of refined bounds. ``changes`` are used up,
+        so that nobody is held as a record and packed.
         """
-        pieces: list[ContinuousAccountant] = []
+        packed: list[People] = []
         refused: tuple[RefusedPerson, ...] = ()
         changed = {name: None if entry is None else entry.assumed for name, entry in changes.items()}
         for piece in _pieces(changes):
-            some, wrong = self._accountant(piece, self.next_step)
+            some = people_of(piece, self._names)
+            refused += some.refused
             if len(some.population):
-                pieces.append(some)
-            refused += wrong
+                packed.append(some)
             moved()
-        return Newcomers(pieces, refused, changed, self.next_step)
+        first = min([self.next_step, *(int(some.effective_from.min()) for some in packed)])
+        parts = []
+        while packed:
+            parts.append(self._accountant(packed.pop(0), first))
+            moved()
+        return Newcomers(_joined(parts, moved) if parts else None, refused, changed, self.next_step)
 
     def change(self, newcomers: Newcomers, moved: Moved = lambda: None) -> None:
         """Take in :meth:`newcomers` that have reached ``next_step``, and drop who left.
@@ -173,9 +179,9 @@ class PartitionAccounts:
         staying = [i for i, name in enumerate(known.population.people) if name not in gone]
         if len(staying) < len(known.population):
             known = known.of_people(np.array(staying, dtype=np.int64))
-        parts, newcomers.pieces = [known, *newcomers.pieces], []
-        del known
-        self._use(_joined(parts, moved))
+        came, newcomers.accountant = newcomers.accountant, None
+        self._use(known if came is None else known.with_people(came))
+        moved()
 
     def _use(self, accountant: ContinuousAccountant) -> None:
         """Account with this one from now on."""
@@ -185,21 +191,14 @@ class PartitionAccounts:
             shadow = self._shadow or Shadow(accountant, drawn, self._given.confidence)
             self._shadow = shadow.turned_to(accountant, drawn)
         if self._limit is not None:
-            shares = decision_shares(self._given, accountant.population.people)
-            self._what_if = WhatIf(accountant, self._limit, shares)
-            evaluations = self._given.release.budget.dear
-            self._respondent = Respondent(
-                self.partition, self._what_if, self._registry, self._digest, evaluations
-            )
+            self._what_if = WhatIf(accountant, self._limit)
+            self._respondent = Respondent(self.partition, self._what_if, self._registry, self._digest)
 
-    def _accountant(
-        self, entries: list[PersonEntry], next_step: int
-    ) -> tuple[ContinuousAccountant, tuple[RefusedPerson, ...]]:
-        """An accountant of these people before the first step that counts for any of them."""
-        people = people_of(entries, self._names)
-        first = min([next_step, *people.effective_from.tolist()])
+    def _accountant(self, people: People, first: int) -> ContinuousAccountant:
+        """An accountant of these people before step ``first``."""
         settings = self._settings.starting_at(max(first, self._settings.first_step))
-        return ContinuousAccountant(people.population, settings, people.effective_from), people.refused
+        shares = people_shares(people.population.people, self._given.kafka.partitions)
+        return ContinuousAccountant(people.population, settings, people.effective_from, shares)
 
 
 def _pieces(changes: MutableMapping[str, PersonEntry | None]) -> Iterator[list[PersonEntry]]:

@@ -53,9 +53,8 @@ class Deployment:
         return self.registry.location_names
 
     def horizon(self) -> HorizonSettings:
-        """What the adversary tries; refined bounds only where asked for, so that partitions agree."""
-        settings = self.settings
-        return settings.horizon_settings(settings.first_slot, sharpen=bool(settings.sharpen))
+        """What the adversary tries."""
+        return self.settings.horizon_settings(self.settings.first_slot)
 
     @cached_property
     def vocabulary(self) -> SensorRegistry:

@@ -63,7 +63,8 @@ def accounts_basis(settings: Settings, registry: SensorRegistry) -> dict[str, An
     sensors = [[each.name, list(each.locations), each.group] for each in registry.sensors]
     return {
         **settings.model_dump(mode="json", include=set(_VALUES)),
-        "sharpen": bool(settings.sharpen),
+        "sharpen": settings.sharpen,
+        **({"sharpen_operations": settings.sharpen_operations} if settings.sharpen else {}),
         "partitions": settings.kafka.partitions,
         "locations": _fingerprint(registry.location_names),
         "sensors": _fingerprint([registry.location_names, sensors]),

@@ -121,7 +121,6 @@ class ProposingPolicy:
         self._proposer = proposer
         self._partitions = deployment.topics.partitions
         self._source = Source(deployment=deployment.digest, session=secrets.token_hex(8))
-        self._evaluations = deployment.settings.release.budget.dear
         self._loop = loop
 
     def decide(self, step: int, sensors: Sequence[str]) -> Decided:
@@ -133,7 +132,6 @@ class ProposingPolicy:
             self._partitions,
             coming,
             source=self._source,
-            evaluations=self._evaluations,
         )
         return asyncio.run_coroutine_threadsafe(self._proposer.ask(negotiation), self._loop).result()
 

@@ -18,7 +18,7 @@ from stream_app.setup.settings import Settings
 
 _ACCOUNTED_WITH = (
     *("deployment", "step_seconds", "origin", "first_slot"),
-    *("horizon", "mistakes", "thresholds", "sharpen", "sharpen_above", "delta"),
+    *("horizon", "mistakes", "thresholds", "sharpen", "sharpen_above", "sharpen_operations", "delta"),
 )
 _FORMS: dict[str, Callable[[Any], Any]] = {"origin": datetime.fromisoformat, "thresholds": tuple}
 

@@ -26,7 +26,6 @@ from stream_app.setup.keys import load_keys
 from stream_app.setup.settings import Settings
 from stream_app.setup.settings_sources import load_settings
 from stream_app.starting.demo.scenario import Scenario, paced_messages, prepare, write_audit_schedule
-from stream_app.steps import horizon_settings
 from stream_app.watching.events import Observer
 from stream_app.watching.web import watching
 
@@ -192,7 +191,7 @@ def _sum_up(demo: PreparedDemo, report: RunReport) -> DemoReport:
     """Everything at the end comes from the run's own log, read back."""
     city, scenario, settings = demo.city, demo.scenario, demo.settings
     steps = read_decisions(scenario.output / "decisions.jsonl", city.registry)
-    horizon = horizon_settings(settings, settings.first_slot, len(city.population))
+    horizon = settings.horizon_settings(settings.first_slot)
     released = account(city.population, steps, horizon)
     ranked = np.argsort(-released.worst.added, kind="stable")
     return DemoReport(

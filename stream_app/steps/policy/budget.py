@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from accounting.continuous import ContinuousAccountant
 from accounting.decisions import Decision, SearchSettings, StepDecider, decide
-from accounting.decisions.what_if import RefinedSettings, WhatIf
+from accounting.decisions.what_if import WhatIf
 from accounting.settings import RiskBudget
 from models.releases import Schedule, Sensor, SensorRegistry, StepSchedule
 from stream_app.exceptions import SettingsError
@@ -47,12 +47,9 @@ class BudgetPolicy:
         self._wished = {step.step: step for step in schedule.steps}
         self._announced = announced_sensors(schedule)
 
-    def bind(self, accountant: ContinuousAccountant, refined: RefinedSettings | None = None) -> None:
-        """Decide for the people of this accountant, from its next step on.
-
-        ``refined`` evaluations are used where the accountant refines.
-        """
-        self._what_if = WhatIf(accountant, self.limit, refined)
+    def bind(self, accountant: ContinuousAccountant) -> None:
+        """Decide for the people of this accountant, from its next step on."""
+        self._what_if = WhatIf(accountant, self.limit)
 
     def decider(self, step: int, sensors: Sequence[str]) -> StepDecider:
         """The questions to ask about a step."""

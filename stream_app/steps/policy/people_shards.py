@@ -1,6 +1,6 @@
 """How people are split into partitions, and ordered within them, by pseudonym alone.
 
-One process that decides for everybody splits its work in the same way, so that it decides as many workers do.
+One process that accounts everybody splits its work in the same way, so that it does what many workers do.
 So does the attack beside the ceiling, which takes the same people wherever they are.
 """
 
@@ -11,10 +11,12 @@ from hashlib import blake2b
 
 import numpy as np
 
-from accounting.continuous import ContinuousAccountant
+from accounting.continuous import ContinuousAccountant, PeopleShares
 from accounting.continuous.shadow import DrawnPart, Shadow, drawn_part
-from accounting.decisions.what_if import RefinedSettings
 from stream_app.setup.settings import Settings
+
+LEAST_SHARES = 64
+"""Shares of the work at least, so that up to so many partitions refine the same people."""
 
 _SEED, _MIX, _WORD = 0x9747B28C, 0x5BD1E995, 0xFFFFFFFF
 
@@ -38,19 +40,12 @@ def murmur2(data: bytes) -> int:
     return value ^ (value >> 15)
 
 
-def decision_shares(settings: Settings, pseudonyms: Sequence[str]) -> RefinedSettings | None:
-    """The refined evaluations that settings give to decisions: alike in a plan, a run, a worker."""
-    return refined_settings(pseudonyms, settings.release.budget.dear, settings.kafka.partitions)
-
-
-def refined_settings(pseudonyms: Sequence[str], evaluations: int, partitions: int) -> RefinedSettings | None:
-    """An even part of the evaluations for each partition of these people; None for none at all."""
-    if evaluations < partitions:
-        return None
-    return RefinedSettings(
-        evaluations,
-        partitions,
-        np.array([partition_of(name, partitions) for name in pseudonyms], dtype=np.int64),
+def people_shares(pseudonyms: Sequence[str], partitions: int) -> PeopleShares:
+    """How the work of a step is split: into so many shares that each is of one partition."""
+    count = partitions * -(-LEAST_SHARES // partitions)
+    return PeopleShares(
+        count,
+        np.array([partition_of(name, count) for name in pseudonyms], dtype=np.int64),
         np.array([_rank(name) for name in pseudonyms], dtype=np.int64),
     )
 

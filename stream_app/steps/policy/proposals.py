@@ -54,10 +54,7 @@ class SensorOptions(BaseModel):
 
 
 class Limit(BaseModel):
-    """The risk budget that is asked about; see :class:`accounting.settings.RiskBudget`.
-
-    ``evaluations`` of the refined bounds may be spent on a step, by the settings of whoever asks.
-    """
+    """The risk budget that is asked about; see :class:`accounting.settings.RiskBudget`."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
@@ -67,12 +64,11 @@ class Limit(BaseModel):
     habits_apart: bool = False
     in_hindsight: bool = False
     reserve: float
-    evaluations: Count = 0
 
     @classmethod
-    def of(cls, limit: RiskBudget, evaluations: int) -> Limit:
+    def of(cls, limit: RiskBudget) -> Limit:
         """The message form of a limit."""
-        return cls(**asdict(limit), evaluations=evaluations)
+        return cls(**asdict(limit))
 
 
 class Source(BaseModel):
@@ -175,13 +171,9 @@ class Respondent:
         what_if: WhatIf,
         registry: SensorRegistry,
         deployment: str,
-        evaluations: int = 0,
     ) -> None:
-        """``deployment`` is the digest of what these people are accounted with.
-
-        ``evaluations`` of the refined bounds a step are what the settings give to all partitions together.
-        """
-        self._limit = Limit.of(what_if.limit, evaluations)
+        """``deployment`` is the digest of what these people are accounted with."""
+        self._limit = Limit.of(what_if.limit)
         self._partition = partition
         self._what_if = what_if
         self._registry = registry
@@ -250,15 +242,11 @@ class Negotiation:
         coming: Sequence[Sequence[Sensor]] = (),
         *,
         source: Source,
-        evaluations: int = 0,
     ) -> None:
-        """``partitions`` must all answer each round, also those without people.
-
-        ``evaluations`` of the refined bounds may be spent on the step.
-        """
+        """``partitions`` must all answer each round, also those without people."""
         self._source = source
         self._decider = decider
-        self._limit = Limit.of(limit, evaluations)
+        self._limit = Limit.of(limit)
         self._partitions = partitions
         self._coming = tuple(tuple(sensor.name for sensor in sensors) for sensors in coming)
         self._counts: dict[int, OverLimit] = {}

@@ -10,7 +10,7 @@ from math import isfinite
 from accounting.ledgers import EVERY_GROUP
 from stream_app.setup.settings import Settings
 from stream_app.watching.web.status import Status, StepLine
-from stream_app.watching.wording import in_a_hundred, step_in_words
+from stream_app.watching.wording import in_a_hundred, not_reached_in_words, step_in_words
 from stream_app.wire import RiskSummary
 
 _LEVELS = (
@@ -87,9 +87,11 @@ def _risks(summary: RiskSummary, when: When) -> list[str]:
         for name, table in _tables(summary).items()
     ]
     quantiles = [f"{float(quantile) * 100:g} % of people at or below" for quantile in summary.risk]
+    missed = not_reached_in_words(summary.not_reached)
     return [
         f"<h2>How many people could be reconstructed, after {escape(when(summary.step))}</h2>",
         _table(_LEVELS, rows),
+        *([] if missed is None else [f"<p class=note>Note: {escape(missed)}.</p>"]),
         "<h2>How the chances are spread</h2>",
         _table(("", *quantiles), spread),
     ]

@@ -8,6 +8,7 @@ from typing import Any
 
 from stream_app.setup.settings import Settings
 from stream_app.watching.web.status import Status
+from stream_app.watching.wording import not_reached_in_words
 
 
 def state_json(status: Status, about: Settings | None, *, has_people: bool) -> str:
@@ -19,6 +20,7 @@ def state_json(status: Status, about: Settings | None, *, has_people: bool) -> s
         "sensors": [vars(line) for line in status.sensors.values()],
         "releases": [vars(line) for line in status.releases],
         "summary": status.summary.model_dump(mode="json") if status.summary else None,
+        "not_reached": not_reached_in_words(status.summary.not_reached) if status.summary else None,
         "about": _about(about),
         "has_people": has_people,
     }

@@ -9,7 +9,7 @@ import numpy as np
 
 from accounting.continuous import ContinuousAccountant
 from accounting.decisions import Decision, SearchSettings, SensorChoice, StepDecider, decide
-from accounting.decisions.what_if import RefinedSettings, WhatIf
+from accounting.decisions.what_if import WhatIf
 from accounting.settings import HorizonSettings, RiskBudget
 from models.mechanisms import Gaussian, Mechanism, Raw
 from models.priors import MovementPrior, Population
@@ -102,11 +102,10 @@ def run(
     steps: Sequence[Sequence[Sensor]],
     search: SearchSettings | None = None,
     look_ahead: int = 0,
-    refined: RefinedSettings | None = None,
     released: Sequence[Mechanism] = RELEASED,
 ) -> Iterator[Done]:
     """Decide and account step after step."""
-    what_if = WhatIf(accountant, limit, refined)
+    what_if = WhatIf(accountant, limit)
     for t, sensors in enumerate(steps):
         asked = what_if.next_step(sensors, steps[t + 1 : t + 1 + look_ahead])
         decision = decide(

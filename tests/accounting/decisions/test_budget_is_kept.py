@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,8 +12,9 @@ from hypothesis import strategies as st
 
 from accounting.continuous import ContinuousAccountant
 from accounting.decisions import BudgetReason, SearchSettings
-from accounting.decisions.what_if import RefinedSettings, WhatIf
-from accounting.settings import RiskBudget
+from accounting.decisions.what_if import WhatIf, questions
+from accounting.settings import HorizonSettings, RiskBudget
+from models.mechanisms import Raw
 from models.releases import Sensor, StepSchedule
 from tests.accounting.decisions import deciding
 
@@ -25,17 +27,16 @@ CLEARING = (65, 95, 103, 133)
 def check_run(seed: int, *, in_hindsight: bool, steps: int, look_ahead: int = 0) -> Counter[str]:
     """One random run, and silence after it; counts what settled the decisions, and people cleared."""
     rng = np.random.default_rng(seed)
-    accountant = ContinuousAccountant(
-        deciding.people(rng, 40, LOCATIONS, own_starts=0.1 if rng.random() < 0.2 else 0.0),
-        deciding.random_settings(rng, sharpen=rng.random() < 0.5),
-    )
+    people = deciding.people(rng, 40, LOCATIONS, own_starts=0.1 if rng.random() < 0.2 else 0.0)
+    horizon = deciding.random_settings(rng, sharpen=rng.random() < 0.5)
     limit = deciding.random_limit(rng, in_hindsight=in_hindsight, habits_apart=rng.random() < 0.3)
-    refined = RefinedSettings(int(rng.integers(1, 200))) if rng.random() < 0.7 else None
+    work = int(rng.integers(1, 200)) * 10**7 if rng.random() < 0.7 else 0
+    accountant = ContinuousAccountant(people, replace(horizon, operations=work, decided=limit))
     search = SearchSettings(exact_up_to=int(rng.choice([1, 64])), rounds=int(rng.integers(1, 5)))
     schedule = [deciding.random_sensors(rng, LOCATIONS) for _ in range(steps)]
     schedule += [[]] * (accountant.settings.horizon + 8)
     settled: Counter[str] = Counter()
-    for done in deciding.run(accountant, limit, schedule, search, look_ahead, refined):
+    for done in deciding.run(accountant, limit, schedule, search, look_ahead):
         decision = done.decision
         assert decision.natural > decision.allowed or done.over.sum() <= decision.allowed
         settled[decision.reason] += bool(decision.schedule.releases)
@@ -131,3 +132,36 @@ def test_a_share_is_taken_as_it_is_written():
     assert RiskBudget(0.29, risk=0.5).allowed(100) == 29  # 0.29 * 100 is 28.999999999999996
     assert RiskBudget(0.0, risk=0.5).allowed(10**6) == 0
     assert RiskBudget(1.0, risk=0.5).allowed(7) == 7
+
+
+def test_work_that_runs_out_puts_nobody_over_whom_a_decision_has_cleared(monkeypatch):
+    """Decisions get far more work than accounting has for everybody: whom they clear must come first."""
+    monkeypatch.setattr(questions, "DECIDING_PART", 1e-4)
+    settled: Counter[str] = Counter()
+    for seed in range(24):
+        rng = np.random.default_rng(seed)
+        horizon = HorizonSettings(4, 1, operations=200_000, decided=RiskBudget(0.3, risk=0.7))
+        accountant = ContinuousAccountant(deciding.people(rng, 40, LOCATIONS, cycles=(1,)), horizon)
+        assert horizon.decided is not None
+        schedule = [deciding.random_sensors(rng, LOCATIONS) for _ in range(12)] + [[]] * 6
+        for done in deciding.run(accountant, horizon.decided, schedule, released=(Raw(),)):
+            assert done.decision.natural > done.decision.allowed or done.over.sum() <= done.decision.allowed
+            settled["cleared"] += done.decision.cleared
+            settled["not reached"] += accountant.summary().not_reached
+    assert settled["cleared"] > 50
+    assert settled["not reached"] > 200
+
+
+def test_decisions_count_on_refined_bounds_only_where_the_accounts_are_bound_to_their_limit():
+    limit = RiskBudget(0.2, risk=0.9)
+    rng = np.random.default_rng(4)
+    population = deciding.people(rng, 40, LOCATIONS, cycles=(1,))
+    sensors = [deciding.random_sensors(rng, LOCATIONS) for _ in range(12)]
+    cleared = []
+    for decided in (limit, RiskBudget(0.3, risk=0.8), None):
+        accountant = ContinuousAccountant(
+            population, HorizonSettings(4, 0, operations=10**12, decided=decided)
+        )
+        cleared.append(sum(d.decision.cleared for d in deciding.run(accountant, limit, sensors)))
+    assert cleared[0] > 0
+    assert cleared[1:] == [0, 0]

@@ -160,3 +160,35 @@ def test_options_must_end_with_silence_and_cost_more_and_more():
     with pytest.raises(SettingsError, match="limit risk or added"):
         RiskBudget(0.1)
     assert StepSchedule(0) == schedule_of(0, [], ())
+
+
+LOADS = [  # weights, people over by option of each sensor (silence: nobody), how many may be
+    ((3, 5, 5, 2), ((7, 6, 6), (9, 9, 7), (9, 9, 8), (7, 4, 0)), 14),
+    ((2, 4, 2, 4), ((7, 4, 3), (9, 6, 6), (9, 4, 2), (9, 9, 7)), 10),
+    ((3, 5, 3, 1), ((6, 5, 4), (6, 6, 3), (7, 1, 1), (9, 8, 6)), 13),
+]
+
+
+@pytest.mark.parametrize(("weights", "load", "allowed"), LOADS)
+def test_the_search_finds_the_best_of_all_assignments_of_sensors_that_crowd_each_other_out(
+    weights, load, allowed
+):
+    """Sensors that fit no more must be left alone, and those that fit must go on."""
+    sensors = [Sensor(f"s{k}", (k,)) for k in range(4)]
+    options = [Raw(), Gaussian(1.0), Gaussian(3.0)]
+    choices = [
+        SensorChoice.of(sensor, options, weight=float(weight), cost_of_silence=4.0)
+        for sensor, weight in zip(sensors, weights, strict=True)
+    ]
+
+    def over(assignment: Assignment) -> int:
+        return sum((*own, 0)[option] for own, option in zip(load, assignment, strict=True))
+
+    search = Search(choices, SearchSettings(exact_up_to=1))
+    while search.candidates:
+        found = [over(assignment) for assignment in search.candidates]
+        search.take(found, [count <= allowed for count in found])
+    every = product(range(4), repeat=4)
+    best = min((a for a in every if over(a) <= allowed), key=lambda a: cost_of(choices, a))
+    assert search.best is not None
+    assert search.cost(search.best) == cost_of(choices, best)

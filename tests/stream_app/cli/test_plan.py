@@ -10,14 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from accounting.continuous import ContinuousAccountant
-from accounting.decisions.what_if import RefinedSettings
 from models.prior_files import save_population
 from stream_app.analysis.planning import plan_releases
 from stream_app.cli import main
 from stream_app.embedded import RunOptions, run
-from stream_app.steps.plan import sharpens
-from stream_app.steps.policy import BudgetPolicy
 from stream_app.steps.risk_output import summary_message
 from stream_app.wire.messages import StepDecision
 from tests.accounting.decisions import deciding
@@ -122,30 +118,20 @@ def test_a_picture_that_cannot_be_written_is_an_error(
     assert "must be written" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("servers", [(), ("nowhere:9092",)])
-def test_a_plan_has_the_risks_of_the_run_bit_for_bit_where_dear_evaluations_are_scarce(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, servers: tuple[str, ...]
+@pytest.mark.parametrize(("servers", "work"), [((), 240_000_000), (("nowhere:9092",), 3_000_000)])
+def test_a_plan_has_the_risks_of_the_run_bit_for_bit_where_work_is_scarce(
+    tmp_path: Path, servers: tuple[str, ...], work: int
 ) -> None:
-    """Who is looked at with the dear bounds goes by pseudonym: the plan must split people as the run does."""
+    """Who gets the refined bounds goes by pseudonym: the plan must split people as the run does."""
     random = np.random.default_rng(3)
     people = deciding.people(random, 70, LOCATIONS)
     sensors = [[s.name[1:] for s in deciding.random_sensors(random, LOCATIONS, most=4)] for _ in range(STEPS)]
-    split: list[tuple[list[int], list[int]]] = []
-    bind = BudgetPolicy.bind
-
-    def note(policy: BudgetPolicy, accounts: ContinuousAccountant, dear: RefinedSettings) -> None:
-        assert dear.shard is not None
-        assert dear.rank is not None
-        split.append((dear.shard.tolist(), dear.rank.tolist()))
-        bind(policy, accounts, dear)
-
-    monkeypatch.setattr(BudgetPolicy, "bind", note)
     steps = [{"sensors": names, "mechanism": "raw"} if names else {"sensors": []} for names in sensors]
     (tmp_path / "schedule.json").write_text(json.dumps({"steps": steps}))
-    budget = {"share": 0.4, "added": 0.3, "exact_up_to": 20, "dear": 40}
+    budget = {"share": 0.4, "added": 0.3, "exact_up_to": 20}
     given = settings(
         release={"mechanism": "budget", "budget": budget},
-        sharpen=True,
+        sharpen_operations=work,
         kafka={"servers": servers},
         most_exposed=0,  # a plan names nobody
     )
@@ -158,16 +144,8 @@ def test_a_plan_has_the_risks_of_the_run_bit_for_bit_where_dear_evaluations_are_
     told = [line for line in lines if b'"type":"risk_summary"' in line]
     assert [summary_message(step.risks).line().rstrip() for step in planned.steps] == told
     assert planned.as_run
-    assert sum(step.decided.why.dear for step in planned.steps if step.decided.why) > 0
+    cleared = sum(step.decided.why.dear for step in planned.steps if step.decided.why)
+    not_reached = sum(step.risks.not_reached for step in planned.steps)
+    assert (cleared > 0, not_reached > 0) == (work > 10**8, work < 10**8)
     without = given.model_copy(update={"pseudonym_key_secret": None})
-    by_id = plan_releases(without, tmp_path / "schedule.json", people)
-    assert not by_id.as_run
-    assert split[0] == split[1] != split[2]
-
-
-def test_unasked_the_dear_bounds_are_for_one_process_with_few_people() -> None:
-    on_kafka = {"servers": ("nowhere:9092",)}
-    assert sharpens(settings(), 5_000)
-    assert not sharpens(settings(), 5_001)
-    assert not sharpens(settings(kafka=on_kafka), 10)
-    assert sharpens(settings(kafka=on_kafka, sharpen=True), 10)
+    assert not plan_releases(without, tmp_path / "schedule.json", people).as_run

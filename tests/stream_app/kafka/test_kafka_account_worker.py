@@ -233,7 +233,7 @@ def test_a_proposal_that_cannot_be_answered_ends_no_worker(
         source=Source(deployment=asked.digest, session="s"),
         step=0,
         round=0,
-        limit=Limit.of(limit, asked.settings.release.budget.dear),
+        limit=Limit.of(limit),
         options=(Option(mechanism="suppressed"),),
         sensors=options,
         candidates=((0, 0),),

@@ -14,7 +14,7 @@ from models.releases import SensorRegistry
 from stream_app.exceptions import SettingsError
 from stream_app.setup.settings import Settings
 from stream_app.steps.policy import BudgetPolicy, Decided, policy_from
-from stream_app.steps.policy.people_shards import murmur2, partition_of, refined_settings
+from stream_app.steps.policy.people_shards import murmur2, partition_of, people_shares
 from stream_app.steps.policy.proposals import Answer, Negotiation, Proposal, Respondent, Source
 from stream_app.watching.wording import decision_in_words
 from tests.accounting.decisions import deciding
@@ -49,26 +49,26 @@ def parts_of(population: Population, count: int) -> list[ContinuousAccountant]:
     return [ContinuousAccountant(part, HorizonSettings(4, 1)) for part in population.split(count)]
 
 
-@pytest.mark.parametrize(("look_ahead", "evaluations"), [(0, 0), (3, 0), (0, 90)])
-def test_distributed_decisions_are_those_of_one_process(look_ahead, evaluations):
+def accounted(population: Population, horizon: HorizonSettings) -> ContinuousAccountant:
+    """One of three partitions, or all of them."""
+    return ContinuousAccountant(population, horizon, shares=people_shares(population.people, 3))
+
+
+@pytest.mark.parametrize(("look_ahead", "work"), [(0, 0), (3, 0), (0, 10**11), (0, None)])
+def test_distributed_decisions_are_those_of_one_process(look_ahead, work):
+    """Refined bounds included, as far as the work goes: for all, for some, for nobody."""
     rng = np.random.default_rng(3)
     population = deciding.people(rng, 70, LOCATIONS)
     steps = {t: tuple(s.name[1:] for s in deciding.random_sensors(rng, LOCATIONS, most=4)) for t in range(12)}
-    embedded = budget_policy(steps, look_ahead=look_ahead)
-    whole = ContinuousAccountant(population, HorizonSettings(4, 1))
-    embedded.bind(whole, refined_settings(population.people, evaluations, 3))
-    elsewhere = budget_policy(steps, look_ahead=look_ahead)
+    embedded, elsewhere = (budget_policy(steps, look_ahead=look_ahead) for _ in range(2))
+    horizon = HorizonSettings(4, 1, operations=work, decided=embedded.limit)
+    whole = accounted(population, horizon)
+    embedded.bind(whole)
     partition = np.array([partition_of(name, 3) for name in population.people])
     held = [population.subset(np.flatnonzero(partition == k)[::-1]) for k in range(3)]
-    parts = [ContinuousAccountant(part, HorizonSettings(4, 1)) for part in held]
+    parts = [accounted(part, horizon) for part in held]
     respondents = [
-        Respondent(
-            k,
-            WhatIf(part, elsewhere.limit, refined_settings(part.population.people, evaluations, 3)),
-            REGISTRY,
-            "d",
-        )
-        for k, part in enumerate(parts)
+        Respondent(k, WhatIf(part, elsewhere.limit), REGISTRY, "d") for k, part in enumerate(parts)
     ]
     becauses, cleared = set(), 0
     for t, sensors in steps.items():
@@ -84,7 +84,7 @@ def test_distributed_decisions_are_those_of_one_process(look_ahead, evaluations)
         for accountant in [whole, *parts]:
             accountant.apply(alone.schedule)
     assert BudgetReason.BUDGET in becauses
-    assert (cleared > 0) == (evaluations > 0)
+    assert (cleared > 0) == (work != 0)
 
 
 def test_people_are_split_as_the_brokers_clients_split_them():
@@ -142,18 +142,6 @@ def test_an_answer_is_about_the_next_step_and_the_own_limit():
     assert unknown is not None
     with pytest.raises(SettingsError, match="risk budget of this worker"):
         respondent.answer(unknown)
-
-
-def test_dear_evaluations_must_be_those_of_the_release_worker():
-    """They settle who counts as over the limit, so other ones are another question."""
-    policy = budget_policy()
-    (part,) = parts_of(deciding.people(np.random.default_rng(5), 10, LOCATIONS), 1)
-    proposal = Negotiation(policy.decider(0, ("0",)), policy.limit, 1, source=SOURCE, evaluations=90).proposal
-    assert proposal is not None
-    what_if = WhatIf(part, policy.limit)
-    assert Respondent(0, what_if, REGISTRY, "d", 90).answer(proposal) is not None
-    with pytest.raises(SettingsError, match="risk budget of this worker"):
-        Respondent(0, what_if, REGISTRY, "d", 60).answer(proposal)
 
 
 def test_only_an_answer_to_the_very_proposal_counts():

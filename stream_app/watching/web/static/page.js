@@ -61,6 +61,8 @@ function draw(state) {
   by("question").hidden = nobody;
   by("basis").hidden = !state.note;
   by("basis").textContent = state.note ? `Note: ${state.note}.` : "";
+  by("not-reached").hidden = !state.not_reached;
+  by("not-reached").textContent = state.not_reached ? `Note: ${state.not_reached}.` : "";
   by("decision").hidden = !state.decision;
   by("decision").textContent = state.decision ? `Why so: ${state.decision}` : "";
   describePeople(state);

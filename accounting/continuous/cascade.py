@@ -1,0 +1,131 @@
+"""Refined bounds for as many people as a step's work allows: few vectors first, then many.
+
+Work is counted in operations that a person's structure alone says, never in seconds, and each share of the
+people (:class:`~accounting.continuous.people_shares.PeopleShares`) has an even part of it. So replays,
+partitions, threads and restarts refine the same people and give the same bits. What a share does not use is
+lost: the others may be held elsewhere.
+
+1. Who is owed it is refined with all vectors, whatever that costs.
+2. A share that can pay all vectors for everybody else does so.
+3. Else those to whom most was added get few vectors, as far as the work goes; of them, with what is left,
+   those to whom still most was added get all.
+
+People of one share with equal priors and starts are paid for once, and computed once.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accounting.continuous.accounts_kernel import Accounts
+from accounting.continuous.people_shares import PeopleShares
+from accounting.continuous.refine_kernel import find_operations, refine
+
+FEW_VECTORS = 4
+
+
+class Due(NamedTuple):
+    """Whom the refined bounds could lower, and who of them is owed it, (n,) each."""
+
+    people: NDArray[np.int64]
+    is_owed: NDArray[np.bool_]
+
+
+class HorizonOutcomes(NamedTuple):
+    """The horizon that is bounded."""
+
+    last_step: int
+    labels: NDArray[np.int32]  # (HISTORY + T, M) of its steps and of those before it
+
+
+class Cascade:
+    """The refined bounds of one step, for some of the people.
+
+    Those of one share whose ``alike`` (N,), the first person with an equal prior and start, is the same are
+    a *unit*: ``_leader`` (u,) is its first by rank, ``_unit`` (n,) is the unit of each of the due.
+    """
+
+    def __init__(
+        self,
+        accounts: Accounts,
+        horizon: HorizonOutcomes,
+        due: Due,
+        shares: PeopleShares,
+        alike: NDArray[np.int64],
+    ) -> None:
+        self._accounts = accounts
+        self._horizon = horizon
+        self._due = due.people
+        self._shares = shares
+        self._alike = alike
+        share, same, rank = shares.share[due.people], alike[due.people], shares.rank[due.people]
+        order = np.lexsort((rank, same, share))
+        begins = np.ones(order.size, dtype=np.bool_)
+        begins[1:] = (np.diff(share[order]) != 0) | (np.diff(same[order]) != 0)
+        self._leader = due.people[order[begins]]
+        self._unit = np.empty(order.size, dtype=np.int64)
+        self._unit[order] = np.cumsum(begins) - 1
+        self._is_owed = np.zeros(self._leader.size, dtype=np.bool_)
+        self._is_owed[self._unit[due.is_owed]] = True
+
+    def refine(self, operations: int | None) -> NDArray[np.int64]:
+        """Lower their risks within so much work (None: any); who could not be reached, by position."""
+        state, vectors = self._accounts.state, self._accounts.horizon.vectors
+        if operations is None:
+            self._run(np.ones(self._leader.size, dtype=np.bool_), vectors)
+            return self._due[:0]
+        left = self._shares.even_parts(operations)
+        many = self._operations(vectors)
+        whole = self._paid_whole(many, left)
+        self._run(whole, vectors)
+        few = self._most_added(~whole, self._operations(FEW_VECTORS), left)
+        self._run(few, FEW_VECTORS)
+        if self._accounts.horizon.mistakes > 0:
+            matters = few & (state.risk[self._leader] > state.baseline[self._leader])
+            self._run(self._most_added(matters, many, left), vectors)
+        return self._due[~(whole | few)[self._unit]]
+
+    def _operations(self, vectors: int) -> NDArray[np.int64]:
+        """What so many vectors cost each unit."""
+        found = np.empty(self._leader.size, dtype=np.int64)
+        find_operations(self._accounts, self._leader, vectors, self._horizon.labels, found)
+        return found
+
+    def _paid_whole(self, cost: NDArray[np.int64], left: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Units that get all vectors at once: owed it, or of a share that can pay it for all of its own."""
+        owed = self._is_owed
+        left -= self._shares.total(self._leader[owed], cost[owed])
+        others = self._shares.total(self._leader[~owed], cost[~owed])
+        is_paid = others <= left
+        left[is_paid] -= others[is_paid]
+        return owed | is_paid[self._shares.share[self._leader]]
+
+    def _most_added(
+        self, among: NDArray[np.bool_], cost: NDArray[np.int64], left: NDArray[np.int64]
+    ) -> NDArray[np.bool_]:
+        """Those ``among`` the units that their shares pay for, the most added first."""
+        state, chosen = self._accounts.state, np.zeros(among.size, dtype=np.bool_)
+        some = np.flatnonzero(among)
+        added = state.risk[self._leader[some]] - state.baseline[self._leader[some]]
+        some = some[np.lexsort((self._shares.rank[self._leader[some]], -added))]
+        chosen[some] = self._shares.paid(self._leader[some], cost[some], left)
+        return chosen
+
+    def _run(self, chosen: NDArray[np.bool_], vectors: int) -> None:
+        """Refine these units with so many vectors; all of them have been through the same before."""
+        accounts, leader = self._accounts, self._leader[chosen]
+        if leader.size == 0:
+            return
+        _, first, same = np.unique(self._alike[leader], return_index=True, return_inverse=True)
+        computed = leader[first]
+        accounts = accounts._replace(horizon=accounts.horizon._replace(vectors=vectors))
+        refine(accounts, computed, self._horizon.last_step, self._horizon.labels)
+        source = self._leader.copy()
+        source[chosen] = computed[same.reshape(-1)]
+        members = chosen[self._unit]
+        to, alike = self._due[members], source[self._unit[members]]
+        accounts.state.risk[to] = accounts.state.risk[alike]
+        accounts.state.decided_by[to] = accounts.state.decided_by[alike]

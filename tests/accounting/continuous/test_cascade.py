@@ -1,0 +1,201 @@
+"""Refined bounds within a step's work: the same people get the same bits, however they are held."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from accounting.continuous import ContinuousAccountant, PeopleShares, cascade
+from accounting.continuous.accounts_kernel import HISTORY
+from accounting.continuous.refine_kernel import find_operations
+from accounting.settings import HorizonSettings, RiskBudget
+from models.mechanisms import Raw
+from models.numerics.threads import numba
+from models.priors import Population
+from models.releases import SensorRelease, StepSchedule
+from tests.accounting.decisions import deciding
+
+LOCATIONS, STEPS, SHARES = 10, 9, 8
+HORIZON = HorizonSettings(5, 1)
+SOME = 1_500_000
+"""Work for some of sixty people with few vectors; twice as much is for all with few, for some with many."""
+
+
+def people(count: int = 60, cycles: tuple[int, ...] = (1, 3)) -> Population:
+    return deciding.people(np.random.default_rng(2), count, LOCATIONS, own_starts=0.2, cycles=cycles)
+
+
+def steps() -> list[StepSchedule]:
+    rng = np.random.default_rng(3)
+    return [
+        StepSchedule(t, tuple(SensorRelease(s, Raw()) for s in deciding.random_sensors(rng, LOCATIONS)))
+        for t in range(STEPS)
+    ]
+
+
+def split(population: Population) -> PeopleShares:
+    """By name alone."""
+    number = np.array([int(name[1:]) for name in population.people])
+    return PeopleShares(SHARES, number * 7 % SHARES, number * 31 % 101)
+
+
+def accounted(
+    population: Population, operations: int | None, horizon: HorizonSettings = HORIZON, until: int = STEPS
+) -> ContinuousAccountant:
+    settings = replace(horizon, operations=operations)
+    accountant = ContinuousAccountant(population, settings, shares=split(population))
+    accountant.apply_all(steps()[:until])
+    return accountant
+
+
+def by_name(*accountants: ContinuousAccountant) -> dict[str, tuple[float, str]]:
+    return {
+        name: (float(risk), each.decided_by(person))
+        for each in accountants
+        for person, (name, risk) in enumerate(zip(each.population.people, each.risk(), strict=True))
+    }
+
+
+def test_with_work_for_everybody_the_bits_are_those_of_no_limit():
+    unlimited, enough = accounted(people(), None), accounted(people(), 10**12)
+    assert by_name(unlimited) == by_name(enough)
+    assert unlimited.summary() == enough.summary()
+    assert enough.summary().not_reached == 0
+
+
+@pytest.mark.parametrize("operations", [SOME, 2 * SOME])
+@pytest.mark.parametrize("parts", [2, 4, 8])
+def test_partitions_refine_together_whom_one_process_refines(operations, parts):
+    population = people()
+    whole = accounted(population, operations)
+    part_of = split(population).share % parts
+    held = [population.subset(np.flatnonzero(part_of == k)[::-1]) for k in range(parts)]
+    pieces = [accounted(piece, operations) for piece in held]
+    assert by_name(*pieces) == by_name(whole)
+    assert sum(piece.summary().not_reached for piece in pieces) == whole.summary().not_reached
+    assert (whole.summary().not_reached > 0) == (operations == SOME)
+    assert by_name(whole) != by_name(accounted(population, None))
+
+
+def test_threads_a_restart_and_those_who_join_or_leave_change_no_bit():
+    population = people()
+    whole = accounted(population, SOME)
+    numba.set_num_threads(1)
+    try:
+        assert by_name(accounted(population, SOME)) == by_name(whole)
+    finally:
+        numba.set_num_threads(numba.config.NUMBA_NUM_THREADS)
+    resumed = ContinuousAccountant(population, whole.settings, shares=split(population))
+    resumed.restore(accounted(population, SOME, until=4).snapshot())
+    resumed.apply_all(steps()[4:])
+    assert resumed.snapshot() == whole.snapshot()
+    assert resumed.summary() == whole.summary()
+    odd, even = np.arange(1, len(population), 2), np.arange(0, len(population), 2)
+    joined = whole.of_people(odd).with_people(whole.of_people(even))
+    np.testing.assert_array_equal(joined.people_shares.rank, split(joined.population).rank)
+    assert joined.summary().not_reached == whole.summary().not_reached
+
+
+def test_who_is_not_reached_keeps_the_fast_bound_and_most_added_goes_first():
+    population = people(200)
+    fast, some, all_ = (accounted(population, work, until=6) for work in (0, 3 * SOME, None))
+    missed = some._is_unreached
+    assert 0 < missed.sum() == some.summary().not_reached < 200
+    np.testing.assert_array_equal(some.risk()[missed], fast.risk()[missed])
+    reached = (fast.risk() > fast.baseline()) & ~missed
+    assert (some.risk() <= fast.risk()).all()
+    assert (some.risk() >= all_.risk() * (1 - 1e-12)).all()
+    share, added = split(population).share, fast.added()
+    due = np.flatnonzero(all_.risk() < fast.risk())
+    for k in range(SHARES):
+        own = due[share[due] == k]
+        if missed[own].any() and reached[own].any():
+            assert added[own][missed[own]].max() <= added[own][reached[own]].min()
+
+
+def test_between_few_vectors_and_many_the_bound_falls():
+    """Few for everybody first; what is left is spent on those to whom still most was added."""
+    horizon = HorizonSettings(6, 2)
+    population = deciding.people(np.random.default_rng(8), 60, LOCATIONS, cycles=(1,))
+    few = accounted(population, None, replace(horizon, vectors=cascade.FEW_VECTORS))
+    many = accounted(population, None, horizon)
+    some = accounted(population, 4 * SOME, horizon)
+    assert some.summary().not_reached == 0
+    lower = few.risk() > many.risk() * (1 + 1e-9)
+    got_many = some.risk()[lower] < few.risk()[lower] * (1 - 1e-9)
+    assert 0 < got_many.sum() < lower.sum()
+
+
+def test_people_of_one_persona_are_computed_once_and_get_the_same_bits(monkeypatch):
+    kinds = people(6)
+    count = 48
+    personas = replace(kinds.subset(np.arange(count) % 6), people=tuple(f"p{k}" for k in range(count)))
+    assert personas.alike.tolist() == [k % 6 for k in range(count)]
+    computed: list[int] = []
+    refine = cascade.refine
+
+    def note(accounts, chosen, *others):
+        computed.append(len(chosen))
+        refine(accounts, chosen, *others)
+
+    monkeypatch.setattr(cascade, "refine", note)
+    alone = accounted(kinds, None).risk()
+    alone_computed, computed = sum(computed), []
+    crowd = accounted(personas, None)
+    np.testing.assert_array_equal(crowd.risk(), alone[np.arange(count) % 6])
+    assert sum(computed) == alone_computed
+    later = np.where(np.arange(count) < 6, 0, 5)
+    other = ContinuousAccountant(personas, HORIZON, later)
+    other.apply_all(steps())
+    each = ContinuousAccountant(kinds, HORIZON, np.full(6, 5))
+    each.apply_all(steps())
+    np.testing.assert_array_equal(other.risk()[6:12], each.risk())
+    np.testing.assert_array_equal(other.risk()[:6], alone)
+
+
+def test_personas_are_paid_for_once_a_share_in_every_partition():
+    kinds = people(5)
+    count = 200
+    personas = replace(kinds.subset(np.arange(count) % 5), people=tuple(f"p{k}" for k in range(count)))
+    whole = accounted(personas, SOME // 2)
+    part_of = split(personas).share % 2
+    pieces = [accounted(personas.subset(np.flatnonzero(part_of == k)), SOME // 2) for k in range(2)]
+    assert by_name(*pieces) == by_name(whole)
+    assert 0 < whole.summary().not_reached < count
+
+
+def test_whoever_is_above_the_decided_limit_is_refined_whatever_it_costs():
+    limit = RiskBudget(0.5, risk=0.6)
+    horizon = replace(HORIZON, decided=limit)
+    population = people(120)
+    fast, whole = accounted(population, 0), accounted(population, None)
+    least = accounted(population, 1, horizon)
+    guess = least.view().accounts.state.guess
+    above = (fast.risk() > limit.risk) & (guess * (1 + 1e-6) < limit.risk)
+    assert above.sum() > 3
+    np.testing.assert_array_equal(least.risk()[above], whole.risk()[above])
+    assert (whole.risk()[above] < fast.risk()[above]).any()
+    assert least.summary().not_reached > 0
+
+
+def test_work_is_counted_by_structure_alone():
+    """Other probabilities of the same moves cost the same; more vectors, hits and places cost more."""
+    rng = np.random.default_rng(4)
+    labels = np.zeros((HISTORY + HORIZON.horizon, LOCATIONS), dtype=np.int32)
+
+    def cost(population: Population, vectors: int, counted: int) -> np.ndarray:
+        labels[:] = 0
+        labels[:, :counted] = 1
+        found = np.zeros(len(population), dtype=np.int64)
+        accounts = ContinuousAccountant(population, HORIZON).view().accounts
+        find_operations(accounts, np.arange(len(population)), vectors, labels, found)
+        return found
+
+    population = people(30, cycles=(1,))
+    value = rng.random(population.arrays.value.size)
+    other = replace(population, arrays=population.arrays._replace(value=value))
+    np.testing.assert_array_equal(cost(population, 4, 3), cost(other, 4, 3))
+    assert (cost(population, 16, 3) > cost(population, 4, 3)).all()
+    assert (cost(population, 4, LOCATIONS) > cost(population, 4, 0)).all()
