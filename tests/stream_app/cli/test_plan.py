@@ -133,7 +133,8 @@ def test_a_plan_has_the_risks_of_the_run_bit_for_bit_where_work_is_scarce(
         release={"mechanism": "budget", "budget": budget},
         sharpen_operations=work,
         kafka={"servers": servers},
-        most_exposed=0,  # a plan names nobody
+        most_exposed=0,  # a plan names nobody, and does not try an attack
+        attack_draws=0,
     )
     planned = plan_releases(given, tmp_path / "schedule.json", people)
     messages = [activation(t, *names) for t, names in enumerate(sensors)]
