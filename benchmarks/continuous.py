@@ -7,6 +7,7 @@ Then the refined bound of everybody after a history of 40 raw steps, and the con
 
 from __future__ import annotations
 
+import statistics
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -15,12 +16,14 @@ from itertools import count
 import numpy as np
 
 from accounting.continuous import ContinuousAccountant
-from accounting.settings import HorizonSettings
+from accounting.settings import OPERATIONS, HorizonSettings
 from benchmarks.forward_viterbi import LOCATIONS, random_population
 from benchmarks.harness import Contestant, measure, rate, show
 from models.mechanisms import Gaussian, Mechanism, Raw
 from models.priors import Population
 from models.releases import Sensor, SensorRelease, StepSchedule
+from stream_app.city import City, CityOptions, build_city
+from stream_app.steps.policy.people_shards import people_shares
 
 HORIZON, MISTAKES, STEPS = 10, 5, 20
 HISTORY_STEPS = 40
@@ -107,6 +110,64 @@ def refined_table() -> None:
     show("Refined bound", ["what", "people/s"], [[name, rate(value)] for name, value in found.items()], note)
 
 
+def as_a_run(
+    population: Population, steps: list[StepSchedule], mistakes: int, operations: int | None
+) -> tuple[Callable[[], float], ContinuousAccountant]:
+    """The last step as a run accounts it: fast bound for everybody, refined as far as the work goes."""
+    settings = HorizonSettings(HORIZON, mistakes, operations=operations)
+    shares = people_shares(population.people, 4)
+    accountant = ContinuousAccountant(population, replace(settings, sharpen=False), shares=shares)
+    accountant.apply_all(steps[:-1])
+    accountant.settings = settings
+    here = accountant.snapshot()
+
+    def run() -> float:
+        accountant.restore(here)
+        began = time.perf_counter()
+        accountant.apply(steps[-1])
+        return time.perf_counter() - began
+
+    return run, accountant
+
+
+def city_steps(city: City, sensors: int) -> list[StepSchedule]:
+    """So many random sensors of the city's in each step, raw."""
+    rng = np.random.default_rng(3)
+    known = city.registry.sensors
+    return [
+        StepSchedule(
+            t,
+            tuple(SensorRelease(known[k], Raw()) for k in rng.choice(len(known), sensors, replace=False)),
+        )
+        for t in range(HISTORY_STEPS + 1)
+    ]
+
+
+def cascade_table(people: int = 2_000) -> None:
+    """People a second with the work that a run gives to their part of 100 000 people, and with less."""
+    given = OPERATIONS * people // 100_000
+    city = build_city(CityOptions(people=people))
+    sparse = stationary(random_population(people, 10, 3))
+    drawn = [s for seed in range(3) for s in steps_with(seed, 20, Raw(), come_again=False)]
+    shapes = {
+        "10 places, 3 exits, 20 raw of 100": (sparse, [replace(s, step=t) for t, s in enumerate(drawn[:41])]),
+        "city, 8 raw sensors": (city.population, city_steps(city, 8)),
+    }
+    rows = []
+    for name, (population, steps) in shapes.items():
+        for mistakes in (1, 2):
+            for part in (0.0, 0.1, 0.3, 1.0, None):
+                work = None if part is None else int(given * part)
+                run, accountant = as_a_run(population, steps, mistakes, work)
+                seconds = statistics.median(run() for _ in range(3))
+                said = "no limit" if part is None else f"{part:g} x"
+                cells = [rate(people / seconds), f"{accountant.not_reached / people:.0%}"]
+                added = f"{accountant.summary().mean_added:.3f}"
+                rows.append([f"{name}, s = {mistakes}, {said}", *cells, added])
+    note = f"T = {HORIZON}, {HISTORY_STEPS} steps before; work in parts of the default's for 100 000 people"
+    show("Cascade", ["what", "people/s", "not reached", "added"], rows, note)
+
+
 def _start(population: Population, settings: HorizonSettings) -> None:
     ContinuousAccountant(population, settings)
 
@@ -134,6 +195,7 @@ def main() -> None:
     rows = [[name, rate(value)] for name, value in found.items()]
     show("Continuous accounting", ["people and step", "person-steps/s"], rows, note)
     refined_table()
+    cascade_table()
 
 
 if __name__ == "__main__":

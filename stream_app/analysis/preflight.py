@@ -219,13 +219,14 @@ def _locations(registry: SensorRegistry) -> list[int]:
 def _about_work(settings: Settings, needed: float) -> Iterator[Finding]:
     """Whether the work of a step suffices for everybody, and on Kafka does not look like a stall."""
     given = settings.sharpen_operations
-    took, limit = (duration(max(1.0, OPERATION_SECONDS * work)) for work in (needed, given))
+    took, limit = _time(needed), _time(given)
     sentence = (
         f"the tighter bounds of everybody may take about {took} of one core a step, where all sensors count "
         f"in every step; {limit} are allowed"
     )
     if needed > given:
-        remedy = f"about {needed:.0e} reach everybody; as it is, those to whom most was added go first"
+        enough = float(f"{2.0 * needed:.1g}")
+        remedy = f"raise it to {enough:,.0f} to reach everybody; the most added come first"
         yield Finding("warning", "sharpen_operations", sentence, remedy)
     else:
         yield Finding("ok", "sharpen_operations", sentence)
@@ -247,6 +248,11 @@ def _about_work(settings: Settings, needed: float) -> Iterator[Finding]:
             f"a decision may take {deciding:.1f} s of a core in each partition, and then suppresses the step",
             "raise it, or lower sharpen_operations",
         )
+
+
+def _time(operations: float) -> str:
+    seconds = OPERATION_SECONDS * operations
+    return f"{seconds:.1g} s" if seconds < 1.0 else duration(seconds)
 
 
 def _about_sensors(subject: str, registry: SensorRegistry, population: Population) -> Iterator[Finding]:

@@ -224,3 +224,29 @@ def _add(builder, person, members):
     triplets = Triplets(**{name: members[name] for name in Triplets._fields if name in members})
     others = {name: value for name, value in members.items() if name not in Triplets._fields}
     builder.add(person, triplets=triplets, **others)
+
+
+def test_people_with_equal_priors_and_starts_are_known_as_alike(monkeypatch):
+    """Whatever differs, a place, a number, the cycle or the start, and also where digests are all the same."""
+    stay, move = np.eye(2), np.full((2, 2), 0.5)
+    nearly = np.array([[0.5, 0.5], [0.5 + 2**-50, 0.5 - 2**-50]])
+    kinds = [
+        ("one", move, [0, 1], None),
+        ("other place", move, [0, 2], None),
+        ("own start", move, [0, 1], [0.5, 0.5]),
+        ("cycle", np.stack([move, move]), [0, 1], None),
+        ("other cycle", np.stack([move, stay]), [0, 1], None),
+        ("nearly", nearly, [0, 1], None),
+    ]
+    priors = [
+        MovementPrior.from_dense(f"{name} {k}", matrix, places=places, initial=start)
+        for k in range(3)
+        for name, matrix, places, start in kinds
+    ]
+    expected = list(range(len(kinds))) * 3
+    assert Population.pack(priors).alike.tolist() == expected
+    monkeypatch.setattr("models.priors.population.mix_in", lambda *arguments: None)
+    unsure = Population.pack(priors).alike
+    assert set(unsure.tolist()) >= set(expected)
+    for person, first in enumerate(unsure.tolist()):
+        assert expected[person] == expected[first]
