@@ -227,7 +227,7 @@ def _add(builder, person, members):
 
 
 def test_people_with_equal_priors_and_starts_are_known_as_alike(monkeypatch):
-    """Whatever differs, a place, a number, the cycle or the start, and also where digests are all the same."""
+    """Whatever differs, a place, a number, the cycle or the start, and whatever the digests say."""
     stay, move = np.eye(2), np.full((2, 2), 0.5)
     nearly = np.array([[0.5, 0.5], [0.5 + 2**-50, 0.5 - 2**-50]])
     kinds = [
