@@ -11,6 +11,8 @@ from stream_app.exceptions import OutputError
 
 _LINES = (("highest", 1.0, "#D55E00"), ("99 of 100", 0.99, "#E69F00"), ("median", 0.5, "#0072B2"))
 
+_DASHES = {"mean ceiling": "-", "mean attack": ":", "mean guess": "--"}
+
 
 def draw_plan(plan: ReleasePlan, output: Path) -> None:
     """Write a PNG; :class:`OutputError` where matplotlib is missing or the file cannot be written."""
@@ -26,6 +28,8 @@ def draw_plan(plan: ReleasePlan, output: Path) -> None:
     for name, quantile, colour in _LINES:
         values = [step.risks.risk_quantiles[quantile] for step in plan.steps]
         risk.step(steps, values, where="mid", label=name, color=colour)
+    for name, values in _means(plan):
+        risk.plot(steps, values, label=name, color="#555555", linestyle=_DASHES[name], marker=".")
     risk.set(ylabel="certified risk", ylim=(0, 1.02), title=f"Risk of {plan.people:,} people after each step")
     risk.legend(loc="upper right")
     _draw_errors(plan, errors, figure)
@@ -36,6 +40,16 @@ def draw_plan(plan: ReleasePlan, output: Path) -> None:
         raise _unwritable(output, failure) from failure
     finally:
         pyplot.close(figure)
+
+
+def _means(plan: ReleasePlan) -> list[tuple[str, list[float]]]:
+    """Guess, attack and ceiling on average; the attack only where it was measured at each step."""
+    attacks = [step.attack.success for step in plan.steps if step.attack is not None]
+    return [
+        ("mean ceiling", [step.risks.mean_risk for step in plan.steps]),
+        *([("mean attack", attacks)] if len(attacks) == len(plan.steps) else []),
+        ("mean guess", [step.risks.mean_baseline for step in plan.steps]),
+    ]
 
 
 def _draw_errors(plan: ReleasePlan, axes: Any, figure: Any) -> None:

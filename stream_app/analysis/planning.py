@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from accounting.continuous import RiskSummary
+from accounting.continuous.shadow import MeanAttack
 from models.mechanisms import Mechanism
 from models.priors import Population
 from models.releases import Schedule, Sensor, SensorRegistry
@@ -20,6 +21,7 @@ from stream_app.setup.keys import load_pseudonym_key
 from stream_app.setup.settings import Settings
 from stream_app.steps import Plan, follow_schedule, make_plan, new_accountant
 from stream_app.steps.policy import BudgetPolicy, Decided
+from stream_app.steps.policy.people_shards import new_shadow
 from stream_app.watching.prior_notes import basis_note, habits_warning
 
 
@@ -29,6 +31,7 @@ class PlannedStep:
 
     decided: Decided
     risks: RiskSummary
+    attack: MeanAttack | None = None  # None where none was measured
 
     def as_json(self) -> dict[str, Any]:
         """The step as a JSON object: the releases in the form of a schedule file."""
@@ -48,8 +51,15 @@ class PlannedStep:
             "risk": {f"{level:g}": value for level, value in self.risks.risk_quantiles.items()},
             "mean_risk": self.risks.mean_risk,
             "mean_added": self.risks.mean_added,
+            "mean_baseline": self.risks.mean_baseline,
+            "attack": None if self.attack is None else _attack(self.attack),
             "at_risk": {f"{level:g}": count for level, count in self.risks.at_risk.items()},
         }
+
+
+def _attack(attack: MeanAttack) -> dict[str, float]:
+    ends = ("success", "low", "high", "confidence", "draws")
+    return {end: getattr(attack, end) for end in ends}
 
 
 @dataclass(frozen=True)
@@ -134,8 +144,10 @@ def _decided(
     population: Population,
     progress: Callable[[int, int], None] = lambda done, steps: None,
 ) -> ReleasePlan:
-    names, as_run = _split_names(settings, population)
+    decides = isinstance(plan.policy, BudgetPolicy)
+    names, as_run = _split_names(settings, population, is_needed=decides)
     accountant = new_accountant(settings, plan, population, names)
+    shadow = new_shadow(settings, accountant, names)
     if isinstance(plan.policy, BudgetPolicy):
         plan.policy.bind(accountant)
     last = max(plan.announced, default=-1)
@@ -144,7 +156,10 @@ def _decided(
         decided = plan.policy.decide(step, plan.announced.get(step, ()))
         plan.policy.accounted(decided.schedule)
         accountant.apply(decided.schedule)
-        steps.append(PlannedStep(decided, accountant.summary()))
+        if shadow is not None:
+            shadow.note(decided.schedule)
+        attack = None if shadow is None else shadow.mean()
+        steps.append(PlannedStep(decided, accountant.summary(), attack))
         progress(step + 1, last + 1)
     is_whole = not isinstance(plan.policy, BudgetPolicy) and not any(s.risks.not_reached for s in steps)
     as_run = as_run or not accountant.settings.refines or is_whole
@@ -157,9 +172,15 @@ def expected_error(mechanism: Mechanism) -> float | None:
     return mechanism.expected_absolute_error() if mechanism.is_released else None
 
 
-def _split_names(settings: Settings, population: Population) -> tuple[Sequence[str], bool]:
-    """Names by which people are split, and whether a run has the same: without the key, ids serve."""
-    if settings.pseudonym_key is None and settings.pseudonym_key_secret is None:
+def _split_names(
+    settings: Settings, population: Population, *, is_needed: bool
+) -> tuple[Sequence[str], bool]:
+    """Names by which people are split, and whether a run has the same: without the key, ids serve.
+
+    A key that is named must be there where decisions need it; an attack is tried on other people without.
+    """
+    path, secret = settings.pseudonym_key, settings.pseudonym_key_secret
+    if secret is None and (path is None or not (is_needed or path.is_file())):
         return population.people, False
     return load_pseudonym_key(settings).pseudonyms(population.people), True
 

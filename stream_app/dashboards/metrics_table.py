@@ -40,7 +40,8 @@ what is released, and `tallyguard_people_over_limit` is what the last decision f
 only watched: after each step people's certified risks are compared with it (`hindsight` and
 `reserve` do not count then). Where no limit is set, `tallyguard_budget_limit` is +Inf, nobody is over it, and
 no alert about the budget can fire. A mean over several workers is weighted by their people:
-`sum(tallyguard_risk_mean * tallyguard_people) / sum(tallyguard_people)`.
+`sum(tallyguard_risk_mean * tallyguard_people) / sum(tallyguard_people)`; so is that of the mean attack, and
+the ends of its interval then promise more than they must.
 
 <!-- made by `python -m stream_app.dashboards`, checked by a test -->
 

@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from stream_app.dashboards.panels import NOT_REACHED, PEOPLE_OVER_LIMIT, Dashboard, Panel, Query, Row
+from stream_app.dashboards.panels import (
+    GUESS_ATTACK_CEILING,
+    NOT_REACHED,
+    PEOPLE_OVER_LIMIT,
+    Dashboard,
+    Panel,
+    Query,
+    Row,
+)
+from stream_app.watching.wording import DISTANCE
 
 _SECONDS_BEHIND = "time() - max(tallyguard_last_progress_timestamp_seconds{$SELECT})"
 
@@ -133,6 +142,19 @@ _FLOW = Row(
     ),
 )
 
+_RISK = Row(
+    "What it means for people",
+    (
+        Panel(
+            "Guess, attack and ceiling",
+            f"Means over people; the privacy dashboard has more. {DISTANCE}",
+            "percentunit",
+            GUESS_ATTACK_CEILING,
+            width=24,
+        ),
+    ),
+)
+
 _SPEED = Row(
     "How fast",
     (
@@ -194,5 +216,5 @@ OPERATIONS = Dashboard(
     "tallyguard-operations",
     "tallyguard / Operations",
     "Whether counts are being published, how late, what is refused, and what it costs the machine.",
-    (_NOW, _FLOW, _SPEED),
+    (_NOW, _FLOW, _RISK, _SPEED),
 )

@@ -42,6 +42,20 @@ def mean_over_people(metric: str, legend: str) -> Query:
     return Query(f"{total} / (sum(tallyguard_people{{$SELECT}}) > 0)", legend)
 
 
+def _measured(metric: str, legend: str) -> Query:
+    """The same where it was measured for everybody: it is infinite where it was not."""
+    return Query(f"{mean_over_people(metric, legend).expression} < Inf", legend)
+
+
+GUESS_ATTACK_CEILING = (
+    mean_over_people("tallyguard_risk_mean", "ceiling"),
+    _measured("tallyguard_attack_mean_high", "attack, at most"),
+    _measured("tallyguard_attack_mean", "attack"),
+    _measured("tallyguard_attack_mean_low", "attack, at least"),
+    mean_over_people("tallyguard_baseline_mean", "guess"),
+)
+
+
 @dataclass(frozen=True)
 class Panel:
     """One picture. ``limits`` are (value, colour) steps; ``kind`` is Grafana's name of the panel type.

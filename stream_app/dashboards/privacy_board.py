@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from stream_app.dashboards.panels import (
+    GUESS_ATTACK_CEILING,
     NOT_REACHED,
     PEOPLE_OVER_LIMIT,
     Dashboard,
@@ -11,6 +12,7 @@ from stream_app.dashboards.panels import (
     Row,
     mean_over_people,
 )
+from stream_app.watching.wording import DISTANCE, SMALL_NOISE
 
 _CAUTION = ((None, "blue"), (0.1, "yellow"), (0.25, "orange"))
 
@@ -95,16 +97,19 @@ _OVER_TIME = Row(
     "Over time",
     (
         Panel(
-            "Mean risk, with and without the releases",
+            "Guess, attack and ceiling",
             "Ceiling: if habits are as assumed, no method does better, given all releases. "
-            "Baseline: the best guess from habits alone. The distance between the two is the most that "
-            "releases added. Over everybody, whichever worker accounts them.",
+            "Guess: the best guess from habits alone. The distance between the two is the most that "
+            f"releases added. Attack: how often one method does it that is tried on drawn people. {DISTANCE} "
+            f"{SMALL_NOISE} Means over everybody, whichever worker accounts them.",
             "percentunit",
-            (
-                mean_over_people("tallyguard_risk_mean", "ceiling"),
-                mean_over_people("tallyguard_baseline_mean", "baseline"),
-                mean_over_people("tallyguard_added_risk_mean", "added"),
-            ),
+            GUESS_ATTACK_CEILING,
+        ),
+        Panel(
+            "Mean added risk",
+            "Ceiling less guess, over everybody: at most this much is due to the releases.",
+            "percentunit",
+            (mean_over_people("tallyguard_added_risk_mean", "added"),),
         ),
         Panel(
             "People at risk",

@@ -9,6 +9,7 @@ from __future__ import annotations
 import platform
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from math import inf
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
@@ -156,6 +157,16 @@ class EngineMetrics(Observer):
                 registry=registry,
             ),
         }
+        self._attack = {
+            end: Gauge(
+                f"tallyguard_attack_mean{name}", f"{words}; +Inf where none was measured", registry=registry
+            )
+            for end, name, words in (
+                ("success", "", "Mean success of the attack tried on drawn people"),
+                ("low", "_low", "Lower end of the interval of the mean attack"),
+                ("high", "_high", "Upper end of the interval of the mean attack"),
+            )
+        }
         self._most = {
             kind: Gauge(f"tallyguard_highest_{name}", f"Highest {words}", registry=registry)
             for kind, name, words in (
@@ -177,7 +188,8 @@ class EngineMetrics(Observer):
             _set_all(gauge, dict.fromkeys(self._levels, 0.0))
         for gauge in (self._risk, self._added, self._baseline):
             _set_all(gauge, dict.fromkeys(map(label, QUANTILES), 0.0))
-        for gauge in (*self._means.values(), *self._most.values(), self._not_reached):
+        means, most = self._means.values(), self._most.values()
+        for gauge in (*means, *most, *self._attack.values(), self._not_reached):
             gauge.set(0.0)
         self._budget.show_nobody()
 
@@ -301,6 +313,8 @@ class EngineMetrics(Observer):
         self._means["risk"].set(summary.mean_risk)
         self._means["added"].set(summary.mean_added)
         self._means["baseline"].set(summary.mean_baseline)
+        for end, gauge in self._attack.items():
+            gauge.set(getattr(summary.attack, end, inf) if summary.people else 0.0)
         self._most["risk"].set(summary.most_risk or 0.0)
         self._most["added"].set(summary.most_added or 0.0)
         self._not_reached.set(summary.not_reached)

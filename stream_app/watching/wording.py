@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from math import floor, log10
 
 from accounting.decisions import BudgetReason
-from stream_app.wire import DecisionReason
+from stream_app.wire import Attack, DecisionReason
 
 _SETTLED = {
     BudgetReason.FREE: "every sensor at its best",
@@ -16,6 +16,15 @@ _SETTLED = {
     BudgetReason.CONTRADICTION: "a sensor that must be raw would exceed the risk budget and is suppressed",
     BudgetReason.NO_ANSWER: "not every account worker answered in time",
 }
+
+DISTANCE = "The distance between attack and ceiling is what we do not know."
+SMALL_NOISE = (
+    "Where noise is small its ceilings are those of exact counts: they hold, and noise may hide far more."
+)
+ATTACK = (
+    "How often one method is right that is tried after every step on drawn people, with trajectories from "
+    "their habits and releases from the schedule, never with a count."
+)
 
 _FINEST = 0.01  # in 100: what is smaller, or nearer to 100, is said as this
 
@@ -31,6 +40,14 @@ def in_a_hundred(probability: float) -> str:
         return f"{part:.0f} in 100"
     missing = float(f"{max(100.0 - part, _FINEST):.1g}")
     return f"{100.0 - missing:.{-floor(log10(missing))}f} in 100"
+
+
+def attack_in_words(attack: Attack | None) -> str:
+    """A mean attack with its interval: "53 in 100 (51 to 55)"."""
+    if attack is None:
+        return "not measured"
+    low, high = (in_a_hundred(end).removesuffix(" in 100") for end in (attack.low, attack.high))
+    return f"{in_a_hundred(attack.success)} ({low} to {high})"
 
 
 def in_points(difference: float) -> str:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from models.mechanisms import parse
 from models.releases import Sensor, SensorRelease, StepSchedule
 from stream_app.watching.events import StepClosed
-from stream_app.wire.messages import RiskSummary
+from stream_app.wire.messages import Attack, AttackedPart, RiskSummary
 
 STATION = Sensor("station", (0,), "public")
 SCHOOL = Sensor("school", (1,), "public")
 STREET = Sensor("mill street", (2,), "homes")
 SENSORS = (STATION, SCHOOL, STREET)
+DRAWN = AttackedPart(people=200, times={"0": 150, "64": 50})
 GAUSSIAN = parse("gaussian", {"sigma": 2.0})
 
 
@@ -30,6 +31,7 @@ def summary(step: int, people: int = 200) -> RiskSummary:
         at_baseline={"0.01": 30, "0.5": 4},
         most_risk=0.98,
         most_added=0.66,
+        attack=Attack(success=0.06, low=0.05, high=0.08, confidence=0.95, parts=(DRAWN,)),
     )
 
 

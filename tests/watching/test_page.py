@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import re
 from collections.abc import Iterator
@@ -15,8 +16,8 @@ from stream_app.embedded import RunOptions, run
 from stream_app.setup.given_priors import population_of
 from stream_app.setup.settings_sources import load_settings
 from stream_app.watching.web import StatusBoard, serve
-from stream_app.watching.wording import in_a_hundred
-from stream_app.wire.messages import Activation, Reading
+from stream_app.watching.wording import ATTACK, DISTANCE, SMALL_NOISE, attack_in_words, in_a_hundred
+from stream_app.wire.messages import Activation, Attack, Reading
 from tests.watching.live_engine import TOKEN, LiveEngine, live_engine
 from tests.watching.services import get, program
 
@@ -56,7 +57,8 @@ def test_the_page_loads_draws_and_asks_nobody_else(watched: WatchedPage, engine:
     """Figures, two charts, levels, sensors and releases; no complaint; every request goes to the engine."""
     assert watched.text("#state") == "Live: closing steps"
     assert watched.text("#people") == "120"
-    assert watched.page.locator("#over-time svg polyline").count() == 2
+    assert watched.page.locator("#over-time svg polyline").count() == 3
+    assert watched.page.locator("#over-time svg polygon.interval").count() == 1
     assert watched.page.locator("#levels tbody tr").count() == 5
     assert watched.page.locator("#sensors .tile").count() == len(engine.city.registry.sensors)
     assert watched.page.locator("#releases tbody tr").count() > 0
@@ -119,6 +121,22 @@ def test_figures_on_the_page_are_those_of_the_metrics(watched: WatchedPage, engi
     counted = re.findall(r'tallyguard_people_at_risk{threshold="([\d.]+)"} ([\d.]+)', exposed)
     shown = [row.split("\t")[1] for row in watched.text("#levels tbody").splitlines() if row.strip()]
     assert [f"{int(float(count)):,}" for _, count in counted] == shown
+    ends = [engine.metric(f"tallyguard_attack_mean{end}") for end in ("", "_low", "_high")]
+    measured = Attack(success=ends[0], low=ends[1], high=ends[2], confidence=0.95, parts=())
+    assert watched.text("#mean-attack") == attack_in_words(measured)
+    assert ends[1] < ends[0] < ends[2]
+    assert watched.page.evaluate("import('/words.js').then((words) => words.attackInWords(null))") == (
+        attack_in_words(None)
+    )
+
+
+def test_every_page_says_what_is_not_known(watched: WatchedPage, engine: LiveEngine) -> None:
+    """In the words of the terminal and the report."""
+    plain = get(engine.address + "plain")[1]
+    for sentence in (DISTANCE, SMALL_NOISE, ATTACK[1:]):
+        assert sentence in watched.text("#words-title + dl")
+        assert sentence in html.unescape(plain)
+    assert DISTANCE in watched.text("#over-time-title + p")
 
 
 def test_the_page_says_chances_as_the_terminal_and_the_report_do(watched: WatchedPage) -> None:

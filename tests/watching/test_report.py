@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from datetime import UTC, datetime
 from html.parser import HTMLParser
 from pathlib import Path
@@ -16,6 +17,7 @@ from models.releases import SensorRelease, StepSchedule
 from stream_app.analysis.report import read_run, write_report
 from stream_app.analysis.report.charts import axis
 from stream_app.exceptions import OutputError
+from stream_app.watching.wording import DISTANCE, SMALL_NOISE
 from stream_app.wire.decision_messages import decision_of
 from stream_app.wire.messages import WorstMoment
 from tests.stream_app.events_for_tests import SCHOOL, STATION, STREET, summary
@@ -110,6 +112,24 @@ def test_the_report_of_a_run_says_everything_an_officer_files(run: Path, tmp_pat
     when = "2026-03-01 07:00 UTC (step 7)"
     assert page.words[page.words.index("bbbb") + 1 :][:4] == [when, "30 in 100", "70 in 100", "40 in 100"]
     assert page.words[page.words.index("50 in 100 or more") + 1 :][:4] == ["7", "4", "3", "3"]
+
+
+def test_the_report_says_what_an_attack_achieved_and_what_is_not_known(run: Path, tmp_path: Path) -> None:
+    """With its interval, as sentence and as a line; where none was measured, so it says."""
+    output = tmp_path / "report.html"
+    write_report(run, output, now=NOON)
+    words = " ".join(Page(output.read_text()).words)
+    assert "in 200 draws" in words
+    assert "right in 6 in 100 (5 to 8) on average" in words
+    assert "confidence of 95%" in words
+    assert f"{DISTANCE} {SMALL_NOISE}" in words
+    assert '<polyline class="attack"' in output.read_text()
+    lines = (run / "risks.jsonl").read_bytes().splitlines(keepends=True)
+    bare = [re.sub(rb',"attack":.*', b"}", line) if line.endswith(b"\n") else line for line in lines]
+    (run / "risks.jsonl").write_bytes(b"".join(bare))
+    write_report(run, output, now=NOON)
+    assert "No attack was measured at that step" in " ".join(Page(output.read_text()).words)
+    assert '<polyline class="attack"' not in output.read_text()
 
 
 def test_a_ceiling_never_comes_without_its_condition(run: Path, tmp_path: Path) -> None:

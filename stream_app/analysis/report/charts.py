@@ -15,15 +15,17 @@ LOOKS = {  # colour and dash by style: what a page's style sheet does not say ot
     "ceiling": ("#0063a0", "none"),
     "guess": ("#a84300", "7 4"),
     "added": ("#5c6b2f", "2 4"),
+    "attack": ("#7a2d8f", "2 3"),
 }
 
 
 class Line(NamedTuple):
-    """A named series of values, one a step."""
+    """A named series of values, one a step; ``ends`` are those of their intervals."""
 
     name: str
-    style: str  # class in the report's style sheet: ceiling, guess, added
+    style: str  # class in the report's style sheet: ceiling, guess, added, attack
     values: Sequence[float]
+    ends: Sequence[tuple[float, float]] = ()
 
 
 def line_chart(
@@ -44,6 +46,11 @@ def line_chart(
     for line, name_y in zip(lines, names, strict=True):
         points = " ".join(f"{x(i):.1f},{y(v * factor):.1f}" for i, v in enumerate(line.values))
         colour, dash = LOOKS[line.style]
+        if line.ends:
+            upper = [f"{x(i):.1f},{y(high * factor):.1f}" for i, (_, high) in enumerate(line.ends)]
+            lower = [f"{x(i):.1f},{y(low * factor):.1f}" for i, (low, _) in enumerate(line.ends)]
+            around = " ".join([*upper, *reversed(lower)])
+            drawn.append(f'<polygon fill="{colour}" fill-opacity="0.2" points="{around}"/>')
         look = f'fill="none" stroke="{colour}" stroke-width="2.5" stroke-dasharray="{dash}"'
         drawn.append(f'<polyline class="{line.style}" {look} points="{points}"/>')
         drawn.append(_text(WIDTH - RIGHT + 8, name_y + 4, line.name, "start", line.style))

@@ -18,7 +18,15 @@ from stream_app.analysis.report.texts import CEILING, CONDITION, LIMITS, LOWERIN
 from stream_app.analysis.report.verdict_section import may_i_publish
 from stream_app.watching.glossary import REPORT_WORDS, for_report
 from stream_app.watching.hindsight import Hindsight
-from stream_app.watching.wording import duration, in_a_hundred, not_reached_in_words
+from stream_app.watching.wording import (
+    DISTANCE,
+    SMALL_NOISE,
+    attack_in_words,
+    duration,
+    in_a_hundred,
+    not_reached_in_words,
+)
+from stream_app.wire import Attack
 
 
 def run_report(
@@ -166,6 +174,7 @@ def _answer(log: RunLog) -> Iterable[str]:
         f"habits are as assumed, no method is right in more than {ceiling}. So the releases added at most "
         f"{added}."
     )
+    yield _attack(worst.attack)
     if log.exposed:
         most = log.exposed[0]
         yield (
@@ -176,6 +185,17 @@ def _answer(log: RunLog) -> Iterable[str]:
     if (note := not_reached_in_words(missed.not_reached)) is not None:
         yield f"At {log.when(missed.step)}, {note}. No other step left more."
     yield ROUNDED
+
+
+def _attack(attack: Attack | None) -> str:
+    """What was achieved, beside what nobody exceeds."""
+    if attack is None:
+        return "No attack was measured at that step: how much of the ceiling is real is not known."
+    return (
+        f"An attack was tried at that step in {attack.draws:,} draws, with trajectories from people's habits "
+        f"and releases from the schedule, never with a count: it was right in {attack_in_words(attack)} on "
+        f"average, the interval with a confidence of {attack.confidence:.0%}. {DISTANCE} {SMALL_NOISE}"
+    )
 
 
 def _setting(log: RunLog) -> Rows:
@@ -195,14 +215,19 @@ def _setting(log: RunLog) -> Rows:
 def _figures(log: RunLog) -> Iterable[str]:
     summaries = log.summaries
     ends = log.when(summaries[0].step), log.when(summaries[-1].step)
+    attacks = [summary.attack for summary in summaries if summary.attack is not None]
+    attack = Line(
+        "attack", "attack", [each.success for each in attacks], [(each.low, each.high) for each in attacks]
+    )
     means = (
         Line("ceiling", "ceiling", [summary.mean_risk for summary in summaries]),
+        *([attack] if len(attacks) == len(summaries) else []),
         Line("guess by habit", "guess", [summary.mean_baseline for summary in summaries]),
     )
     yield _figure(
-        line_chart(means, ends, "in 100", 100.0, "Mean ceiling and mean guess by step"),
+        line_chart(means, ends, "in 100", 100.0, "Mean ceiling, attack and guess by step"),
         "Mean over all people. If habits are as assumed, no method is right more often than the ceiling. Its "
-        "distance from the guess is the most that the releases added.",
+        f"distance from the guess is the most that the releases added. {DISTANCE}",
     )
     added = (
         Line("most affected", "ceiling", [summary.added["1.0"] for summary in summaries]),

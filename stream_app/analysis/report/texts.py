@@ -34,9 +34,10 @@ LIMITS = (
 )
 STYLE = """
 :root { color-scheme: light dark; font: 16px/1.5 system-ui, sans-serif;
-  --ink: #16202a; --quiet: #4d5a66; --line: #ccd4dc; --ceiling: #0063a0; --guess: #a84300; --added: #5c6b2f; }
+  --ink: #16202a; --quiet: #4d5a66; --line: #ccd4dc; --ceiling: #0063a0; --guess: #a84300; --added: #5c6b2f;
+  --attack: #7a2d8f; }
 @media (prefers-color-scheme: dark) { :root { --ink: #e8edf2; --quiet: #a9b6c2; --line: #38444f;
-  --ceiling: #62b8f0; --guess: #f0a04b; --added: #b7c96a; } body { background: #11171d; } }
+  --ceiling: #62b8f0; --guess: #f0a04b; --added: #b7c96a; --attack: #d59be8; } body { background: #11171d; } }
 body { margin: 0 auto; max-width: 52rem; padding: 1rem; color: var(--ink); }
 h1 { font-size: 1.5rem; margin-bottom: 0; } h2 { font-size: 1.15rem; margin: 2rem 0 .5rem; }
 .note, figcaption, dd { color: var(--quiet); } figure { margin: 1rem 0; } dd { margin: 0 0 .5rem; }
@@ -50,6 +51,8 @@ svg { width: 100%; height: auto; } svg text { fill: var(--quiet); font-size: 12p
 .grid { stroke: var(--line); } polyline { fill: none; stroke-width: 2.5; }
 .ceiling { stroke: var(--ceiling); } .guess { stroke: var(--guess); stroke-dasharray: 7 4; }
 .added { stroke: var(--added); stroke-dasharray: 2 4; }
+.attack { stroke: var(--attack); stroke-dasharray: 2 3; } svg .name-attack { fill: var(--attack); }
+polygon { fill: var(--attack); }
 svg .name-ceiling { fill: var(--ceiling); } svg .name-guess { fill: var(--guess); }
 svg .name-added { fill: var(--added); }
 @media (max-width: 34rem) { th, td { padding: .25rem .4rem; font-size: .9rem; } }

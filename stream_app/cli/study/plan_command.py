@@ -83,11 +83,14 @@ def _print_plan(planned: ReleasePlan) -> None:
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
+    from stream_app.watching.wording import DISTANCE, SMALL_NOISE
+
     console = stdout()
     if planned.warning:
         stderr().print(f"warning: {planned.warning}", soft_wrap=True)
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    for name in ("Step", "Raw", "Noised", "Silent", "Error", "Over", "Median", "Highest"):
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=0)
+    names = ("Step", "Raw", "Noised", "Silent", "Error", "Over", "Guess", "Attack", "Ceiling", "Highest")
+    for name in names:
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("Because", no_wrap=True)
     for step in planned.steps:
@@ -96,7 +99,9 @@ def _print_plan(planned: ReleasePlan) -> None:
             str(step.decided.schedule.step),
             *_counts(step.decided.schedule),
             "" if why is None else f"{why.over + why.natural} of {why.allowed}",
-            f"{quantiles[0.5]:.3f}",
+            f"{step.risks.mean_baseline:.3f}",
+            "-" if step.attack is None else f"{step.attack.success:.3f}",
+            f"{step.risks.mean_risk:.3f}",
             f"{quantiles[1.0]:.3f}",
             "configured" if why is None else why.because.value,
         )
@@ -113,7 +118,9 @@ def _print_plan(planned: ReleasePlan) -> None:
     console.print(sensors)
     console.print(
         "Error: mean expected absolute error of what is released, in people. Over: people over the limit of "
-        "the risk budget, and how many may be. Median, Highest: certified risk after the step.",
+        "the risk budget, and how many may be. Guess, Attack, Ceiling: means over people after the step, of "
+        "the best guess without counts, of an attack tried on drawn people, and of the certified risk; "
+        f"Highest: the highest certified risk. {_attack_in_words(planned)} {DISTANCE} {SMALL_NOISE}",
         soft_wrap=True,
     )
     if not planned.as_run:
@@ -122,6 +129,15 @@ def _print_plan(planned: ReleasePlan) -> None:
             "release.budget.dear allows, the run may decide otherwise. Name the key to plan what it does.",
             soft_wrap=True,
         )
+
+
+def _attack_in_words(planned: ReleasePlan) -> str:
+    """How sure the attack's figures are."""
+    attacks = [step.attack for step in planned.steps if step.attack is not None]
+    if not attacks:
+        return "No attack was measured."
+    widest = max(max(each.high - each.success, each.success - each.low) for each in attacks)
+    return f"Attack is within {widest:.3f} at each step, with a confidence of {attacks[0].confidence:.0%}."
 
 
 def _counts(step: StepSchedule) -> tuple[str, str, str, str]:

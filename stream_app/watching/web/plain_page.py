@@ -10,7 +10,15 @@ from math import isfinite
 from accounting.ledgers import EVERY_GROUP
 from stream_app.setup.settings import Settings
 from stream_app.watching.web.status import Status, StepLine
-from stream_app.watching.wording import in_a_hundred, not_reached_in_words, step_in_words
+from stream_app.watching.wording import (
+    ATTACK,
+    DISTANCE,
+    SMALL_NOISE,
+    attack_in_words,
+    in_a_hundred,
+    not_reached_in_words,
+    step_in_words,
+)
 from stream_app.wire import RiskSummary
 
 _LEVELS = (
@@ -89,6 +97,19 @@ def _risks(summary: RiskSummary, when: When) -> list[str]:
     quantiles = [f"{float(quantile) * 100:g} % of people at or below" for quantile in summary.risk]
     missed = not_reached_in_words(summary.not_reached)
     return [
+        f"<h2>Guess, attack and ceiling, after {escape(when(summary.step))}</h2>",
+        _table(
+            ("Mean guess by habit", "Mean attack", "Mean ceiling", "Added on average, at most"),
+            [
+                (
+                    in_a_hundred(summary.mean_baseline),
+                    attack_in_words(summary.attack),
+                    in_a_hundred(summary.mean_risk),
+                    in_a_hundred(summary.mean_added),
+                )
+            ],
+        ),
+        f"<p class=note>Attack: {escape(ATTACK[:1].lower() + ATTACK[1:])} {DISTANCE} {SMALL_NOISE}</p>",
         f"<h2>How many people could be reconstructed, after {escape(when(summary.step))}</h2>",
         _table(_LEVELS, rows),
         *([] if missed is None else [f"<p class=note>Note: {escape(missed)}.</p>"]),
@@ -111,14 +132,18 @@ def _history(history: tuple[StepLine, ...], when: When) -> list[str]:
             when(line.step),
             str(line.published),
             str(line.suppressed),
-            in_a_hundred(line.mean_risk),
             in_a_hundred(line.mean_baseline),
+            "not measured" if line.attack is None else in_a_hundred(line.attack[0]),
+            in_a_hundred(line.mean_risk),
         )
         for line in reversed(history[-PLAIN_HISTORY:])
     ]
     return [
         "<h2>The last steps</h2>",
-        _table(("Step", "Counts published", "Released as nothing", "Mean ceiling", "Mean guess"), rows),
+        _table(
+            ("Step", "Counts published", "Released as nothing", "Mean guess", "Mean attack", "Mean ceiling"),
+            rows,
+        ),
     ]
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from stream_app.setup.settings import Settings
 from stream_app.watching.web.status import Status
 from stream_app.watching.wording import not_reached_in_words
+from stream_app.wire import RiskSummary
 
 
 def state_json(status: Status, about: Settings | None, *, has_people: bool) -> str:
@@ -19,7 +20,7 @@ def state_json(status: Status, about: Settings | None, *, has_people: bool) -> s
         "distribution": vars(status.distribution) if status.distribution else None,
         "sensors": [vars(line) for line in status.sensors.values()],
         "releases": [vars(line) for line in status.releases],
-        "summary": status.summary.model_dump(mode="json") if status.summary else None,
+        "summary": _summary(status.summary),
         "not_reached": not_reached_in_words(status.summary.not_reached) if status.summary else None,
         "about": _about(about),
         "has_people": has_people,
@@ -28,6 +29,11 @@ def state_json(status: Status, about: Settings | None, *, has_people: bool) -> s
         return _text(document)
     except ValueError:  # an infinity somewhere: rare, and costly to look for
         return _text(_finite(document))
+
+
+def _summary(summary: RiskSummary | None) -> dict[str, Any] | None:
+    """The last summary, without the single draws."""
+    return None if summary is None else summary.model_dump(mode="json", exclude={"attack": {"parts"}})
 
 
 def _text(document: dict[str, Any]) -> str:

@@ -32,6 +32,7 @@ class StepLine:
     median_risk: float
     mean_risk: float
     mean_baseline: float
+    attack: tuple[float, float, float] | None = None  # mean success with the ends of its interval
 
 
 @dataclass(frozen=True)
@@ -181,7 +182,7 @@ class StatusBoard(Observer):
 
 
 def _line(event: StepClosed, summary: RiskSummary) -> StepLine:
-    published = len(event.published)
+    published, attack = len(event.published), summary.attack
     return StepLine(
         step=event.step,
         published=published,
@@ -189,6 +190,7 @@ def _line(event: StepClosed, summary: RiskSummary) -> StepLine:
         median_risk=summary.risk.get("0.5", 0.0),
         mean_risk=summary.mean_risk,
         mean_baseline=summary.mean_baseline,
+        attack=None if attack is None else (attack.success, attack.low, attack.high),
     )
 
 

@@ -90,6 +90,29 @@ def test_the_same_people_at_the_same_steps(seen: Seen) -> None:
     assert cells == [log.when(first.step), *map(in_a_hundred, (first.baseline, first.risk, first.added))]
 
 
+def test_the_attack_is_the_same_everywhere(seen: Seen) -> None:
+    """The file, the page, the metrics; below the ceiling, but for luck within the interval."""
+    _, log, places = seen
+    attack = log.summaries[-1].attack
+    assert attack is not None
+    state = json.loads(state_json(places.status.read(), None, has_people=True))
+    shown = state["summary"]["attack"]
+    assert shown == {
+        "success": attack.success,
+        "low": attack.low,
+        "high": attack.high,
+        "confidence": attack.confidence,
+    }
+    assert state["history"][-1]["attack"] == [attack.success, attack.low, attack.high]
+    names = ("", "_low", "_high")
+    told = [places.registry.get_sample_value(f"tallyguard_attack_mean{name}") for name in names]
+    assert told == [attack.success, attack.low, attack.high]
+    for summary in log.summaries:
+        assert summary.attack is not None
+        assert summary.mean_baseline - 1e-9 <= summary.attack.low <= summary.attack.success
+        assert summary.attack.low <= summary.mean_risk
+
+
 def test_people_on_the_page_are_sorted_by_what_was_added(seen: Seen) -> None:
     """Whoever has a high ceiling by habit alone does not stand first."""
     _, _, places = seen

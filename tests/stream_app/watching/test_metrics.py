@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -41,6 +42,9 @@ LABELS = {  # the contract: name, label and every value it may have
     "tallyguard_published_error_expected": ("sensor", {sensor.name for sensor in SENSORS}),
     "tallyguard_accountant_lag_steps": ("", {""}),
     "tallyguard_last_step": ("", {""}),
+    "tallyguard_attack_mean": ("", {""}),
+    "tallyguard_attack_mean_low": ("", {""}),
+    "tallyguard_attack_mean_high": ("", {""}),
     "tallyguard_highest_risk": ("", {""}),
     "tallyguard_highest_added_risk": ("", {""}),
 }
@@ -102,8 +106,20 @@ def test_a_closed_step_is_counted_and_its_risks_shown(watched: Watched) -> None:
     assert watched.value("tallyguard_baseline_quantile", "0.99") == 0.2
     assert watched.value("tallyguard_last_step") == 1
     assert watched.value("tallyguard_highest_added_risk") == 0.66
+    ends = [watched.value(f"tallyguard_attack_mean{end}") for end in ("", "_low", "_high")]
+    assert ends == [0.06, 0.05, 0.08]
     assert watched.value("tallyguard_accountant_lag_steps") == 2
     assert watched.value("tallyguard_step_latency_seconds_count") == 2
+
+
+def test_an_attack_that_was_not_measured_is_no_number(watched: Watched) -> None:
+    """Infinite, so that nobody takes it for none; and nobody's attack is nobody's."""
+    event = closed(0)
+    without = summary(0).model_copy(update={"attack": None})
+    watched.metrics.closed(replace(event, summary=without))
+    assert watched.value("tallyguard_attack_mean") == watched.value("tallyguard_attack_mean_low") == math.inf
+    watched.metrics.closed(replace(event, summary=without.model_copy(update={"people": 0})))
+    assert watched.value("tallyguard_attack_mean") == 0.0
 
 
 def test_readings_and_dead_letters_are_counted_by_outcome_and_reason(watched: Watched) -> None:

@@ -11,16 +11,36 @@ export function overTime(figure, history, about) {
   const y = (value) => HEIGHT - BOTTOM - (value * (HEIGHT - TOP - BOTTOM)) / scale.top;
   const path = (key) => history.map((line, index) => `${x(index).toFixed(1)},${y(line[key]).toFixed(1)}`);
   const [risk, guess] = [path("mean_risk"), path("mean_baseline")];
+  const attacks = runs(history.map((line, index) => line.attack && [x(index), ...line.attack.map(y)]));
   const first = history[0], last = history[history.length - 1];
-  draw(figure, `Mean ceiling ${inAHundred(last.mean_risk)} and mean guess ${inAHundred(last.mean_baseline)} at step ${last.step}`, [
+  draw(figure, `Mean ceiling ${inAHundred(last.mean_risk)}, mean attack ${last.attack ? inAHundred(last.attack[0]) : "not measured"} and mean guess ${inAHundred(last.mean_baseline)} at step ${last.step}`, [
     ...scale.ticks.flatMap((value) => gridLine(y(value), `${+(100 * value).toPrecision(3)}`)),
     shape("polygon", { class: "added", points: [...risk, ...guess.slice().reverse()].join(" ") }),
+    ...attacks.flatMap(attackShapes),
     shape("polyline", { class: "guess", points: guess.join(" ") }),
     shape("polyline", { class: "ceiling", points: risk.join(" ") }),
     label(LEFT, HEIGHT - 12, stepName(first.step, about), "start"),
     label(WIDTH - RIGHT, HEIGHT - 12, stepName(last.step, about), "end"),
     label(4, 12, "in 100", "start"),
-  ]);
+  ], { attack: "attack, with its interval" });
+}
+
+// Neighbours with a value, together: [x, mean, low, high] each.
+function runs(points) {
+  const found = [];
+  points.forEach((point, index) => {
+    if (point && !points[index - 1]) found.push([]);
+    if (point) found[found.length - 1].push(point);
+  });
+  return found;
+}
+
+function attackShapes(points) {
+  const along = (part) => points.map((point) => `${point[0].toFixed(1)},${point[part].toFixed(1)}`);
+  return [
+    shape("polygon", { class: "interval", points: [...along(3), ...along(2).reverse()].join(" ") }),
+    shape("polyline", { class: "attack", points: along(1).join(" ") }),
+  ];
 }
 
 export function spread(figure, distribution) {
@@ -52,12 +72,13 @@ function axis(most) {
   return { top: count * step, ticks: Array.from({ length: count + 1 }, (_, index) => index * step) };
 }
 
-function draw(figure, description, shapes) {
+function draw(figure, description, shapes, more = {}) {
   const svg = shape("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", "aria-label": description });
   svg.append(...shapes);
   const legend = element(
     "figcaption", {},
     element("span", { class: "ceiling" }, "ceiling"),
+    ...Object.entries(more).map(([name, text]) => element("span", { class: name }, text)),
     element("span", { class: "guess" }, "guess by habit"),
   );
   figure.replaceChildren(svg, legend);

@@ -3,7 +3,7 @@
 import { overTime, spread } from "./charts.js";
 import { drawMap } from "./map.js";
 import { describePeople, startPeople } from "./people.js";
-import { bits, element, inAHundred, number, stepName, table } from "./words.js";
+import { attackInWords, bits, element, inAHundred, number, stepName, table } from "./words.js";
 
 const SILENCE_MS = 12000; // two heartbeats missed: the engine is lost, whatever the connection says
 const by = (id) => document.getElementById(id);
@@ -82,6 +82,7 @@ function drawFigures({ people, next_step: next, lag_steps: lag, rejected, summar
     people: number(people),
     step: next ? stepName(next - 1, about) + behind : "none yet",
     rejected: number(rejected),
+    "mean-attack": summary ? attackInWords(summary.attack) : "–",
     "mean-risk": summary ? inAHundred(summary.mean_risk) : "–",
     "mean-baseline": summary ? inAHundred(summary.mean_baseline) : "–",
     "mean-added": summary ? inAHundred(summary.mean_added) : "–",

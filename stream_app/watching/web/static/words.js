@@ -11,6 +11,12 @@ export function inAHundred(probability) {
   return `${(100 - missing).toFixed(-Math.floor(Math.log10(missing)))} in 100`;
 }
 
+export function attackInWords(attack) {
+  if (!attack) return "not measured";
+  const [low, high] = [attack.low, attack.high].map((end) => inAHundred(end).replace(" in 100", ""));
+  return `${inAHundred(attack.success)} (${low} to ${high})`;
+}
+
 // How a chance changes: "−3.1 in 100"; what is rounded to nothing has no sign.
 export function changeInAHundred(difference) {
   const part = (100 * Math.abs(difference)).toFixed(1);
