@@ -147,7 +147,7 @@ def _decided(
     decides = isinstance(plan.policy, BudgetPolicy)
     names, as_run = _split_names(settings, population, is_needed=decides)
     accountant = new_accountant(settings, plan, population, names)
-    shadow = new_shadow(settings, accountant, names)
+    shadow = new_shadow(settings, accountant)
     if isinstance(plan.policy, BudgetPolicy):
         plan.policy.bind(accountant)
     last = max(plan.announced, default=-1)

@@ -104,6 +104,7 @@ _OVER_TIME = Row(
             f"{SMALL_NOISE} Means over everybody, whichever worker accounts them.",
             "percentunit",
             GUESS_ATTACK_CEILING,
+            width=24,
         ),
         Panel(
             "Mean added risk",

@@ -132,7 +132,7 @@ def run(
         )
         if isinstance(plan.policy, BudgetPolicy):
             plan.policy.bind(accountant)
-        shadow = new_shadow(settings, accountant, names)
+        shadow = new_shadow(settings, accountant)
         for warning in (basis_note(len(population), population.assumed), habits_warning(accountant)):
             if warning is not None:
                 logger.warning("%s", warning)

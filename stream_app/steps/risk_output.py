@@ -72,16 +72,12 @@ def summary_message(
 
 
 def _attack(attack: MeanAttack) -> Attack:
-    parts = (
-        AttackedPart(people=part.people, times={str(value): times for value, times in part.times.items()})
-        for part in attack.parts
-    )
     return Attack(
         success=attack.success,
         low=attack.low,
         high=attack.high,
         confidence=attack.confidence,
-        parts=tuple(parts),
+        parts=tuple(AttackedPart(**part._asdict()) for part in attack.parts),
     )
 
 

@@ -286,12 +286,16 @@ class WorstMoment(BaseModel):
 
 
 class AttackedPart(BaseModel):
-    """Of a part of so many ``people``, ``times[v]`` draws added ``v / 256`` to the guess without releases."""
+    """Of a part of so many ``people``: what so many ``draws`` added to the guess without releases.
+
+    In 256ths, rising; draws that added nothing are left out of ``added``.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     people: int
-    times: Mapping[str, int]
+    draws: int
+    added: tuple[int, ...]
 
 
 class Attack(BaseModel):
@@ -311,7 +315,7 @@ class Attack(BaseModel):
     @property
     def draws(self) -> int:
         """How many it rests on."""
-        return sum(sum(part.times.values()) for part in self.parts)
+        return sum(part.draws for part in self.parts)
 
 
 class RiskSummary(BaseMessage):

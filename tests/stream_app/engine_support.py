@@ -141,7 +141,7 @@ def settings(**changed: object) -> Settings:
         "horizon": 4,
         "mistakes": 1,
         "risk_every": 5,
-        "attack_draws": 40,
+        "attack_draws": 640,
         "noise_key_secret": NOISE_SECRET,
         "pseudonym_key_secret": PSEUDONYM_SECRET,
         "release": {"mechanism": "gaussian", "sigma": 2.0, "sensors": {"B": {"mechanism": "raw"}}},

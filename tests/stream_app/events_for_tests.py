@@ -11,7 +11,7 @@ STATION = Sensor("station", (0,), "public")
 SCHOOL = Sensor("school", (1,), "public")
 STREET = Sensor("mill street", (2,), "homes")
 SENSORS = (STATION, SCHOOL, STREET)
-DRAWN = AttackedPart(people=200, times={"0": 150, "64": 50})
+DRAWN = AttackedPart(people=200, draws=200, added=(64,) * 50)
 GAUSSIAN = parse("gaussian", {"sigma": 2.0})
 
 

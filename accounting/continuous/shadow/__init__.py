@@ -2,14 +2,14 @@
 
 from accounting.continuous.shadow.adversary import Shadow, remembered_steps
 from accounting.continuous.shadow.drawn_attacks import AttackedPart, MeanAttack, mean_attack
-from accounting.continuous.shadow.drawn_people import DrawnPart, drawn_part
+from accounting.continuous.shadow.drawn_people import DrawnPart, drawn_parts
 
 __all__ = [
     "AttackedPart",
     "DrawnPart",
     "MeanAttack",
     "Shadow",
-    "drawn_part",
+    "drawn_parts",
     "mean_attack",
     "remembered_steps",
 ]

@@ -48,12 +48,10 @@ class Shadow:
         self._found: tuple[AttackedPart, ...] | None = None  # after the last step, once it was attacked
         self._is_attacked = False
 
-    def turned_to(self, accountant: ContinuousAccountant, drawn: Sequence[DrawnPart]) -> Shadow:
-        """The same memory for other people."""
-        other = Shadow(accountant, drawn, self._confidence)
-        other._last_step = self._last_step
-        other._steps = self._steps.copy()
-        return other
+    def remember_as(self, other: Shadow) -> None:
+        """Take over the steps that the shadow of other people has noted."""
+        self._last_step, self._is_attacked = other._last_step, False
+        self._steps = other._steps.copy()
 
     def note(self, step: StepSchedule) -> None:
         """Remember a step; steps come in order without gaps. Nothing is attacked yet."""
@@ -94,7 +92,7 @@ class Shadow:
         attack_people(added, sampled, self._accountant.view().accounts, self._remembered(), self._last_step)
         ends = np.cumsum([part.person.size * part.draws for part in self._drawn])
         return tuple(
-            AttackedPart(part.people, _times(own))
+            AttackedPart(part.people, own.size, tuple(np.sort(own[own > 0]).tolist()))
             for part, own in zip(self._drawn, np.split(added, ends), strict=False)
         )
 
@@ -130,12 +128,6 @@ def _sampled(parts: Sequence[DrawnPart]) -> Sampled:
         np.concatenate([none, *(part.seed for part in parts)]),
         np.concatenate([[0], *draws]).cumsum().astype(np.int64),
     )
-
-
-def _times(added: NDArray[np.int64]) -> dict[int, int]:
-    """How often each amount was added."""
-    values, times = np.unique(added, return_counts=True)
-    return dict(zip(values.tolist(), times.tolist(), strict=True))
 
 
 def _numbers(values: list[int]) -> NDArray[np.int64]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import NamedTuple
@@ -17,20 +17,14 @@ _EXACT = float(1 << 40)  # sums of so many people's rounded shares are exact in 
 
 
 class AttackedPart(NamedTuple):
-    """Of a part of so many ``people``, ``times[v]`` draws added ``v / 256`` to the guess without releases."""
+    """Of a part of so many ``people``: what so many ``draws`` added to the guess without releases.
+
+    In 256ths, rising; draws that added nothing are left out of ``added``.
+    """
 
     people: int
-    times: Mapping[int, int]
-
-    @property
-    def draws(self) -> int:
-        """How many there were."""
-        return sum(self.times.values())
-
-    @property
-    def added(self) -> Fraction:
-        """What the attack added, on average over the draws."""
-        return Fraction(sum(value * number for value, number in self.times.items()), UNITS * self.draws)
+    draws: int
+    added: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,28 +54,26 @@ def mean_attack(
     Every part counts by its people; in which order they come makes no difference. The interval is a bet on
     the draws in an order that has nothing to do with them.
     """
-    drawn = tuple(sorted((part for part in parts if part.draws), key=_in_order))
+    drawn = tuple(sorted(parts))
     if not drawn:
         return None
     people, draws = sum(part.people for part in drawn), sum(part.draws for part in drawn)
     shares = [Fraction(part.people * draws, people * part.draws) for part in drawn]
     most = max(shares)
-    each = [_values(part) * float(share / most) for part, share in zip(drawn, shares, strict=True)]
+    each = [_added(part) * float(share / most) for part, share in zip(drawn, shares, strict=True)]
     order = np.random.Generator(np.random.Philox(draws)).permutation(draws)
     found = mean_interval(np.concatenate(each)[order], 1.0 - confidence)
     guess = int(np.rint(baseline * _EXACT).astype(np.int64).sum()) / (_EXACT * baseline.size)
-    success = guess + float(sum(part.people * part.added for part in drawn) / people)
+    total = sum(Fraction(part.people * sum(part.added), part.draws) for part in drawn)
+    success = guess + float(total / (UNITS * people))
     low, high = guess + max(0.0, found.low) * float(most), guess + found.high * float(most)
     return MeanAttack(
         min(1.0, success), min(1.0, low, success), min(1.0, max(high, success)), confidence, drawn
     )
 
 
-def _in_order(part: AttackedPart) -> tuple[int, list[tuple[int, int]]]:
-    return part.people, sorted(part.times.items())
-
-
-def _values(part: AttackedPart) -> NDArray[np.float64]:
-    """What each draw added, the smallest first."""
-    values = sorted(part.times)
-    return np.repeat(values, [part.times[value] for value in values]) / UNITS
+def _added(part: AttackedPart) -> NDArray[np.float64]:
+    """What each draw added, those that added something first."""
+    added = np.zeros(part.draws)
+    added[: len(part.added)] = part.added
+    return added / UNITS

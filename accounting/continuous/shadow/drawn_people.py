@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+from accounting.continuous import PeopleShares
 
 
 class DrawnPart(NamedTuple):
@@ -21,11 +22,18 @@ class DrawnPart(NamedTuple):
     draws: int
 
 
-def drawn_part(people: Sequence[int], seed: Sequence[int], draws: int) -> DrawnPart:
-    """The first of the ``people``, one draw each; if there are fewer than ``draws``, all equally often.
+def drawn_parts(shares: PeopleShares, draws: int) -> list[DrawnPart]:
+    """An even part of the draws for every share: its people of smallest rank, one draw each.
 
-    ``seed`` is by position. For example people (4, 2) and 5 draws: two draws of person 4, two of person 2.
+    If a share has fewer people than draws, all are drawn equally often. For example ranks 7, 5, 6 of one
+    share: with 2 draws one of person 1 and one of person 2, with 8 draws two of each.
     """
-    chosen = np.array(people[:draws], dtype=np.int64)
-    seeds = np.array([seed[person] for person in people[:draws]], dtype=np.int64)
-    return DrawnPart(len(people), chosen, seeds, max(1, draws // max(1, len(people))))
+    each = max(1, draws // shares.count)
+    order = np.lexsort((shares.rank, shares.share))
+    begins = np.flatnonzero(np.diff(shares.share[order], prepend=-1))
+    return [_part(people, shares.rank, each) for people in np.split(order, begins)[1:]]
+
+
+def _part(people: NDArray[np.int64], rank: NDArray[np.int64], draws: int) -> DrawnPart:
+    chosen = people[:draws]
+    return DrawnPart(people.size, chosen, rank[chosen], max(1, draws // people.size))

@@ -18,7 +18,7 @@ from models.releases import StepSchedule
 from stream_app.kafka.deployment.deployment import Deployment
 from stream_app.kafka.deployment.person_records import People, PersonEntry, RefusedPerson, people_of
 from stream_app.steps import RiskRecords, risk_records, summary_message, with_worst
-from stream_app.steps.policy.people_shards import drawn_people, people_shares
+from stream_app.steps.policy.people_shards import new_shadow, people_shares
 from stream_app.steps.policy.proposals import Answer, Proposal, Respondent
 from stream_app.wire import RiskSummary
 
@@ -186,10 +186,9 @@ class PartitionAccounts:
     def _use(self, accountant: ContinuousAccountant) -> None:
         """Account with this one from now on."""
         self.accountant = accountant
-        if self._given.attack_draws:
-            drawn = drawn_people(self._given, self.pseudonyms, self.partition)
-            shadow = self._shadow or Shadow(accountant, drawn, self._given.confidence)
-            self._shadow = shadow.turned_to(accountant, drawn)
+        before, self._shadow = self._shadow, new_shadow(self._given, accountant)
+        if self._shadow is not None and before is not None:
+            self._shadow.remember_as(before)
         if self._limit is not None:
             self._what_if = WhatIf(accountant, self._limit)
             self._respondent = Respondent(self.partition, self._what_if, self._registry, self._digest)

@@ -47,7 +47,7 @@ def account_a_little(deployment: Deployment) -> None:
     sensors = deployment.registry.sensors[:2]
     limit = deployment.limit()
     what_if = None if limit is None else WhatIf(accountant, limit)
-    shadow = new_shadow(deployment.settings, accountant, accountant.population.people)
+    shadow = new_shadow(deployment.settings, accountant)
     for step in range(4):
         mechanism = Raw() if step % 2 else Gaussian(1.0)
         releases = tuple(SensorRelease(sensor, mechanism) for sensor in sensors)

@@ -12,7 +12,7 @@ from hashlib import blake2b
 import numpy as np
 
 from accounting.continuous import ContinuousAccountant, PeopleShares
-from accounting.continuous.shadow import DrawnPart, Shadow, drawn_part
+from accounting.continuous.shadow import Shadow, drawn_parts
 from stream_app.setup.settings import Settings
 
 LEAST_SHARES = 64
@@ -50,30 +50,12 @@ def people_shares(pseudonyms: Sequence[str], partitions: int) -> PeopleShares:
     )
 
 
-def new_shadow(
-    settings: Settings, accountant: ContinuousAccountant, pseudonyms: Sequence[str]
-) -> Shadow | None:
-    """The attack beside the ceiling that settings ask for: alike in a plan, a run, a worker."""
+def new_shadow(settings: Settings, accountant: ContinuousAccountant) -> Shadow | None:
+    """The attack beside the ceiling that settings ask for: on the same people in a plan, a run, a worker."""
     if settings.attack_draws == 0:
         return None
-    return Shadow(accountant, drawn_people(settings, pseudonyms), settings.confidence)
-
-
-def drawn_people(
-    settings: Settings, pseudonyms: Sequence[str], partition: int | None = None
-) -> list[DrawnPart]:
-    """Whom the attack beside the ceiling is tried on: an even part of its draws for each partition.
-
-    In each those come first whose place in the order is smallest. ``partition`` says that all these people
-    are in one.
-    """
-    partitions, ranks = settings.kafka.partitions, [_rank(name) for name in pseudonyms]
-    parts: dict[int, list[int]] = {}
-    for person in sorted(range(len(ranks)), key=ranks.__getitem__):
-        own = partition_of(pseudonyms[person], partitions) if partition is None else partition
-        parts.setdefault(own, []).append(person)
-    draws = max(1, settings.attack_draws // partitions)
-    return [drawn_part(parts[each], ranks, draws) for each in sorted(parts)]
+    drawn = drawn_parts(accountant.people_shares, settings.attack_draws)
+    return Shadow(accountant, drawn, settings.confidence)
 
 
 def _rank(pseudonym: str) -> int:

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from accounting.continuous import ContinuousAccountant
+from accounting.continuous import ContinuousAccountant, PeopleShares
 from accounting.continuous.shadow import (
     AttackedPart,
     MeanAttack,
     Shadow,
-    drawn_part,
+    drawn_parts,
     mean_attack,
     remembered_steps,
 )
@@ -76,8 +76,8 @@ def attacked(
 ) -> tuple[ContinuousAccountant, MeanAttack]:
     """Everybody attacked after the last of the steps."""
     accountant = ContinuousAccountant(Population.pack(priors, ["a", "b", "c"]), settings, np.array(since))
-    everybody = range(len(priors))
-    shadow = Shadow(accountant, [drawn_part(everybody, [7 + each for each in everybody], draws)], 0.999)
+    ranks = np.arange(7, 7 + len(priors))
+    shadow = Shadow(accountant, drawn_parts(PeopleShares(1, ranks * 0, ranks), draws), 0.999)
     for step in steps:
         accountant.apply(step)
         shadow.note(step)
@@ -142,13 +142,18 @@ TOWN, SINCE = town(), np.arange(24) % 5
 SETTINGS = HorizonSettings(4, 1)
 
 
+def shares_of(people: Sequence[int], parts: Sequence[Sequence[int]]) -> PeopleShares:
+    """Parts by position; a person's rank goes with the person."""
+    share = [next(i for i, part in enumerate(parts) if at in part) for at in range(len(people))]
+    return PeopleShares(len(parts), np.array(share), np.array([1000 + each for each in people]))
+
+
 def run(
-    people: Sequence[int], parts: Sequence[Sequence[int]], steps: Sequence[StepSchedule], draws: int = 40
+    people: Sequence[int], parts: Sequence[Sequence[int]], steps: Sequence[StepSchedule], draws: int = 80
 ) -> Shadow:
-    """These people of the town, in parts by position; a person's seed goes with the person."""
+    """These people of the town attacked after the last of the steps."""
     accountant = ContinuousAccountant(TOWN.subset(people), SETTINGS, SINCE[list(people)])
-    seeds = [1000 + each for each in people]
-    shadow = Shadow(accountant, [drawn_part(part, seeds, draws) for part in parts])
+    shadow = Shadow(accountant, drawn_parts(shares_of(people, parts), draws))
     for step in steps:
         accountant.apply(step)
         shadow.note(step)
@@ -165,7 +170,7 @@ def test_parts_threads_and_the_order_of_people_do_not_change_a_bit() -> None:
     """Two partitions of 16 and 8 people: in one process, apart, and with their people turned round."""
     steps = hours(9, NARROW)
     whole = run(range(24), [range(16), range(16, 24)], steps)
-    apart = [found_by(run(part, [range(len(part))], steps)) for part in (range(16), range(16, 24))]
+    apart = [found_by(run(part, [range(len(part))], steps, 40)) for part in (range(16), range(16, 24))]
     assert whole.attack() == (*apart[0], *apart[1])
     turned = run(range(23, -1, -1), [range(7, -1, -1), range(23, 7, -1)], steps)
     assert whole.mean() == turned.mean()
@@ -197,18 +202,18 @@ def test_a_restart_in_the_middle_does_not_change_a_bit() -> None:
 def test_people_who_join_are_attacked_as_if_they_had_been_there() -> None:
     """Turned to more people, the attack remembers the steps before."""
     steps = hours(9, NARROW)
-    some, others = run(range(12), [range(12)], steps), run(range(12, 24), [range(12)], steps)
+    some, others = (run(part, [range(12)], steps, 40) for part in (range(12), range(12, 24)))
     accountant = some._accountant.with_people(others._accountant)
-    seeds = [1000 + each for each in range(24)]
-    drawn = [drawn_part(part, seeds, 40) for part in (range(12), range(12, 24))]
-    assert some.turned_to(accountant, drawn).attack() == (*found_by(some), *found_by(others))
+    together = Shadow(accountant, drawn_parts(shares_of(range(24), [range(12), range(12, 24)]), 80))
+    together.remember_as(some)
+    assert together.attack() == (*found_by(some), *found_by(others))
 
 
 def test_every_step_and_draw_has_a_stream_of_its_own() -> None:
     """Else the same luck would come again and again, and an interval would promise too much."""
     steps = [StepSchedule(t, step_of([0], [NARROW]).releases) for t in range(60)]
-    found = [found_by(run([1], [[0]], steps[:count]))[0].times for count in (58, 59, 60)]
-    assert len({tuple(times.items()) for times in found}) == 3
+    found = [found_by(run([1], [[0]], steps[:count]))[0].added for count in (58, 59, 60)]
+    assert len(set(found)) == 3
     assert found_by(run([1], [[0]], steps, draws=1))[0].draws == 1
 
 
@@ -229,7 +234,7 @@ def test_without_releases_nothing_is_added() -> None:
     shadow = run(range(24), [range(24)], [StepSchedule(t, ()) for t in range(5)])
     mean = shadow.mean()
     assert mean is not None
-    assert mean.parts == (AttackedPart(24, {0: 24}),)
+    assert mean.parts == (AttackedPart(24, 72, ()),)
     assert mean.success == mean.low == pytest.approx(shadow._accountant.baseline().mean(), abs=1e-12)
 
 
@@ -245,15 +250,16 @@ def test_steps_are_noted_as_they_are_accounted() -> None:
 
 
 def test_everybody_is_drawn_equally_often_or_at_most_once() -> None:
-    seeds = list(range(10, 20))
-    few, many = drawn_part((4, 2), seeds, 5), drawn_part((5, 3, 1, 0), seeds, 3)
-    assert (few.people, few.person.tolist(), few.seed.tolist(), few.draws) == (2, [4, 2], [14, 12], 2)
-    assert (many.people, many.person.tolist(), many.seed.tolist(), many.draws) == (
-        4,
-        [5, 3, 1],
-        [15, 13, 11],
-        1,
-    )
+    """Two shares: of the first the three of smallest rank, of the second both people once."""
+    share, rank = np.array([5, 2, 2, 5, 2, 2]), np.array([10, 17, 12, 19, 15, 11])
+    parts = drawn_parts(PeopleShares(8, share, rank), 31)
+    assert [(part.people, part.person.tolist(), part.draws) for part in parts] == [
+        (4, [5, 2, 4], 1),
+        (2, [0, 3], 1),
+    ]
+    assert [part.seed.tolist() for part in parts] == [[11, 12, 15], [10, 19]]
+    assert [part.draws for part in drawn_parts(PeopleShares(8, share, rank), 64)] == [2, 4]
+    assert drawn_parts(PeopleShares(8, share[:0], rank[:0]), 64) == []
 
 
 def test_parts_count_by_their_people() -> None:
@@ -263,8 +269,7 @@ def test_parts_count_by_their_people() -> None:
     for _ in range(40):
         few, many = rng.random(1000) < 0.9, rng.random(1000) < 0.2
         parts = [
-            AttackedPart(people, {0: int((~hit).sum()), 256: int(hit.sum())})
-            for people, hit in ((10, few), (1000, many))
+            AttackedPart(people, 1000, (256,) * int(hit.sum())) for people, hit in ((10, few), (1000, many))
         ]
         mean = mean_attack(parts, np.full(1010, 0.05), 0.9)
         assert mean is not None

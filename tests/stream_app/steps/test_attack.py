@@ -13,8 +13,7 @@ from stream_app.kafka.account.account_watch import AccountWatch
 from stream_app.kafka.account.partition_accounts import PartitionAccounts
 from stream_app.kafka.deployment.deployment import Deployment
 from stream_app.kafka.deployment.person_records import parse_person, person_records
-from stream_app.setup.settings import Settings
-from stream_app.steps.policy.people_shards import drawn_people, partition_of
+from stream_app.steps.policy.people_shards import partition_of
 from stream_app.watching.events import Observer, StepClosed
 from stream_app.wire import Reading, RiskSummary
 from tests.stream_app.engine_support import (
@@ -88,9 +87,12 @@ def workers_of(folder: Path, partitions: int, shares: Sequence[Sequence[int]]) -
 
 @pytest.mark.parametrize("partitions", [1, 2, 4])
 def test_account_workers_show_the_attack_of_one_process(tmp_path: Path, partitions: int) -> None:
-    """Bit for bit with all partitions on one worker; on several, the draws are those of the whole."""
+    """Bit for bit with all partitions on one worker; on several, the draws are those of the whole.
+
+    However many partitions there are: the one process knows of four.
+    """
     lines = [lines_of(messages_of_a_day(STEPS, 3))]
-    alone = summaries_of(tmp_path, lines, kafka={"partitions": partitions})
+    alone = summaries_of(tmp_path, lines)
     assert len(alone) == STEPS
     (together,) = workers_of(tmp_path, partitions, [range(partitions)])
     assert [each.attack for each in together] == [each.attack for each in alone]
@@ -130,23 +132,3 @@ def test_nothing_is_attacked_where_it_is_switched_off(tmp_path: Path) -> None:
     without = summaries_of(tmp_path / "without", lines, attack_draws=0)
     assert b"attack" not in (tmp_path / "without" / "risks.jsonl").read_bytes()
     assert without == [each.model_copy(update={"attack": None}) for each in found]
-
-
-def test_people_are_drawn_by_pseudonym() -> None:
-    """An even part for each partition, whoever else is there and wherever they stand."""
-    given = Settings.model_validate({"attack_draws": 40, "kafka": {"partitions": 4}})
-    names = [f"person {i}" for i in range(300)]
-    parts = drawn_people(given, names)
-    assert [(part.person.size, part.draws) for part in parts] == [(10, 1)] * 4
-    assert sum(part.people for part in parts) == 300
-    who = [[names[person] for person in part.person] for part in parts]
-    assert all(partition_of(name, 4) == partition for partition in range(4) for name in who[partition])
-    turned = drawn_people(given, names[::-1])
-    assert [[names[::-1][person] for person in part.person] for part in turned] == who
-    own = [name for name in names if partition_of(name, 4) == 2]
-    (alone,) = drawn_people(given, own, 2)
-    assert [own[person] for person in alone.person] == who[2]
-    assert (alone.people, alone.seed.tolist()) == (len(own), parts[2].seed.tolist())
-    (few,) = drawn_people(given, own[:3], 2)
-    assert (few.people, few.person.size, few.draws) == (3, 3, 3)
-    assert drawn_people(given, []) == []
