@@ -25,8 +25,8 @@ class DrawnPart(NamedTuple):
 def drawn_parts(shares: PeopleShares, draws: int) -> list[DrawnPart]:
     """An even part of the draws for every share: its people of smallest rank, one draw each.
 
-    If a share has fewer people than draws, all are drawn equally often. For example ranks 7, 5, 6 of one
-    share: with 2 draws one of person 1 and one of person 2, with 8 draws two of each.
+    If a share has fewer people than draws, all are drawn equally often, about so many times in all. For
+    example ranks 7, 5, 6 of one share: with 2 draws one of person 1 and one of person 2, with 8 three of each.
     """
     each = max(1, draws // shares.count)
     order = np.lexsort((shares.rank, shares.share))
@@ -36,4 +36,4 @@ def drawn_parts(shares: PeopleShares, draws: int) -> list[DrawnPart]:
 
 def _part(people: NDArray[np.int64], rank: NDArray[np.int64], draws: int) -> DrawnPart:
     chosen = people[:draws]
-    return DrawnPart(people.size, chosen, rank[chosen], max(1, draws // people.size))
+    return DrawnPart(people.size, chosen, rank[chosen], max(1, round(draws / people.size)))
