@@ -26,7 +26,7 @@ def drawn_parts(shares: PeopleShares, draws: int) -> list[DrawnPart]:
     """An even part of the draws for every share: its people of smallest rank, one draw each.
 
     If a share has fewer people than draws, all are drawn equally often, about so many times in all. For
-    example ranks 7, 5, 6 of one share: with 2 draws one of person 1 and one of person 2, with 8 three of each.
+    example ranks 7, 5, 6 of one share: with 2 draws person 1 and person 2 once, with 8 all three times.
     """
     each = max(1, draws // shares.count)
     order = np.lexsort((shares.rank, shares.share))
