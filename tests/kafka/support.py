@@ -274,7 +274,7 @@ def _toml(servers: str, prefix: str, settings: dict[str, Any]) -> str:
         "horizon": 6,
         "mistakes": 2,
         "risk_every": 10,
-        "sharpen": False,
+        "sharpen_operations": 6_000_000,  # not enough for everybody
         "listen": "",
         **settings,
     }

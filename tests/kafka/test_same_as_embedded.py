@@ -36,7 +36,7 @@ def test_they_are_on_an_older_broker_too(tmp_path: Path) -> None:
 
 
 def compare(kafka: Broker, folder: Path, workers: int) -> None:
-    """Run both, hold every byte of the one against the other."""
+    """Run both, with too little work for everybody, and hold every byte of the one against the other."""
     population, sensors, messages = small_city(60)
     lines = [with_many(line) for line in messages(STEPS)]
     with OnKafka(folder, kafka.address, population, sensors) as deployment:
@@ -49,6 +49,8 @@ def compare(kafka: Broker, folder: Path, workers: int) -> None:
         assert deployment.releases() == releases
         assert deployment.person_risks() == risks
         assert all(len(told) == 1 for told in deployment.summaries().values())
+        told = [json.loads(each) for told in deployment.summaries().values() for each in told]
+        assert any(summary["not_reached"] for summary in told), "the work was to be scarce"
         assert len(deployment.summaries()) == STEPS * deployment.topics.partitions
         wait_until("positions are committed", lambda: is_committed(deployment), 30.0)
         for process in accounts:
