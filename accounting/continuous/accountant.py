@@ -275,8 +275,8 @@ class ContinuousAccountant:
         joined._reached = np.concatenate((self._reached, newcomers._reached))
         joined._reached_before = np.concatenate((self._reached_before, newcomers._reached_before))
         joined._is_unreached = np.concatenate((self._is_unreached, newcomers._is_unreached))
-        if self.shares is not None and newcomers.shares is not None:
-            joined.shares = self.shares.join(newcomers.shares)
+        is_split = self.shares is not None and newcomers.shares is not None
+        joined.shares = self.people_shares.join(newcomers.people_shares) if is_split else None
         joined._index_people()
         return joined
 

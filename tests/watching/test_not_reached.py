@@ -13,6 +13,8 @@ from models.prior_files import save_population
 from stream_app.analysis.preflight import check_files
 from stream_app.analysis.report import read_run, write_report
 from stream_app.embedded import RunOptions, run
+from stream_app.exceptions import RunChangedError
+from stream_app.setup.run_folder.run_settings import settings_of_run
 from stream_app.setup.settings import Settings
 from stream_app.watching.metrics import EngineMetrics
 from stream_app.watching.web.plain_page import render
@@ -77,3 +79,18 @@ def test_check_warns_of_work_that_a_worker_or_its_asker_would_not_wait_for(tmp_p
         )
         findings = check_files(config=tmp_path / "t.toml", priors=tmp_path / "priors.json")
         assert {finding.subject for finding in findings if "kafka" in finding.subject} == subjects
+
+
+def test_a_run_that_an_earlier_version_began_goes_on(tmp_path: Path) -> None:
+    """It left open whether to refine, and recorded no work; readers take what is set now."""
+    messages = messages_of_a_day(6, 1)
+    run(settings(), RunOptions(tmp_path), population(), chunks=[lines_of(messages[: len(messages) // 2])])
+    stored = json.loads((tmp_path / "run.json").read_text())
+    del stored["sharpen_operations"]
+    (tmp_path / "run.json").write_text(json.dumps({**stored, "sharpen": None}))
+    assert settings_of_run(tmp_path, settings()).sharpen is True
+    assert read_run(tmp_path).horizon().refines
+    run(settings(), RunOptions(tmp_path), population(), chunks=[lines_of(messages)])
+    assert json.loads((tmp_path / "run.json").read_text())["sharpen"] is True
+    with pytest.raises(RunChangedError, match="sharpen"):
+        run(settings(sharpen=False), RunOptions(tmp_path), population(), chunks=[lines_of(messages)])

@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
+from accounting.settings import OPERATIONS
 from models.releases import SensorRegistry
 from stream_app.exceptions import RunChangedError
 from stream_app.kafka.broker.clients import consuming, records, writing
@@ -64,11 +65,17 @@ def accounts_basis(settings: Settings, registry: SensorRegistry) -> dict[str, An
     return {
         **settings.model_dump(mode="json", include=set(_VALUES)),
         "sharpen": settings.sharpen,
-        **({"sharpen_operations": settings.sharpen_operations} if settings.sharpen else {}),
+        **_work(settings),
         "partitions": settings.kafka.partitions,
         "locations": _fingerprint(registry.location_names),
         "sensors": _fingerprint([registry.location_names, sensors]),
     }
+
+
+def _work(settings: Settings) -> dict[str, int]:
+    """The work of refined bounds, where it is not the default: earlier versions had no such setting."""
+    is_default = settings.sharpen_operations == OPERATIONS
+    return {} if is_default or not settings.sharpen else {"sharpen_operations": settings.sharpen_operations}
 
 
 def digest_of(basis: Mapping[str, Any]) -> str:

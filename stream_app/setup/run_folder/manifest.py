@@ -25,6 +25,10 @@ REPORTED = frozenset({"delta"})
 """What is recorded for readers: no account depends on it, so it may change without asking."""
 
 
+UNSAID = frozenset({"sharpen", "sharpen_operations"})
+"""What earlier versions left open or did not record: a run of theirs goes on with what is set now."""
+
+
 class Manifest:
     """``run.json`` of a folder, compared with what the run at hand was started with.
 
@@ -111,6 +115,7 @@ class Manifest:
             for key in stored.keys() | self._wanted.keys()
             if stored.get(key) != self._wanted.get(key)
             and key not in replaceable | REPORTED | {_EARLIER_KEYS}
+            and not (key in UNSAID and stored.get(key) is None)
         )
 
 

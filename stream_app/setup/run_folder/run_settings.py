@@ -13,7 +13,7 @@ from accounting.ledgers import PrivacyAccount
 from models.priors import Population
 from models.releases import SensorRegistry
 from stream_app.exceptions import OutputError, RunChangedError
-from stream_app.setup.run_folder.manifest import load_document, load_sealed
+from stream_app.setup.run_folder.manifest import UNSAID, load_document, load_sealed
 from stream_app.setup.settings import Settings
 
 _ACCOUNTED_WITH = (
@@ -48,7 +48,11 @@ def settings_of_run(folder: Path, given: Settings) -> Settings:
     :class:`RunChangedError` where file, environment or flags say something else than the run: an answer about
     other settings would not be one about this run. What the run did not record is left as given.
     """
-    stored = {name: value for name, value in load_run(folder).items() if name in _ACCOUNTED_WITH}
+    stored = {
+        name: value
+        for name, value in load_run(folder).items()
+        if name in _ACCOUNTED_WITH and not (name in UNSAID and value is None)
+    }
     values = given.model_dump(mode="json", include=set(stored))
     said = set(given.model_fields_set)
     if given.first_slot == 0:  # says nothing: it may come from a schedule file

@@ -42,7 +42,7 @@ def deployment(folder: Path, **changed: Any) -> Deployment:
         ({"mistakes": 2}, {"mistakes"}),
         ({"first_slot": 5}, {"first_slot"}),
         ({"thresholds": (0.2,)}, {"thresholds"}),
-        ({"sharpen": False}, {"sharpen", "sharpen_operations"}),
+        ({"sharpen": False}, {"sharpen"}),
         ({"sharpen_operations": 10**6}, {"sharpen_operations"}),
         ({"sharpen_above": 0.3}, {"sharpen_above"}),
         ({"step_seconds": 60}, {"step_seconds"}),
