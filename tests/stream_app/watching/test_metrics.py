@@ -45,6 +45,7 @@ LABELS = {  # the contract: name, label and every value it may have
     "tallyguard_attack_mean": ("", {""}),
     "tallyguard_attack_mean_low": ("", {""}),
     "tallyguard_attack_mean_high": ("", {""}),
+    "tallyguard_people_not_reached": ("", {""}),
     "tallyguard_highest_risk": ("", {""}),
     "tallyguard_highest_added_risk": ("", {""}),
 }
