@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accounting.continuous import ContinuousAccountant, WorstMoments
+from accounting.continuous.shadow import Shadow, drawn_parts
 from accounting.settings import HorizonSettings
 from models.mechanisms import Mechanism
 from models.priors import Population
@@ -26,6 +27,7 @@ class Account:
     risk_by_step: NDArray[np.float64]  # (T,) mean over people
     baseline_by_step: NDArray[np.float64]  # (T,) mean over people
     warning: str | None = None  # where habits alone give most people away
+    mean_attack: float | None = None  # mean over people and steps, where an attack was tried at each step
 
     @property
     def mean_risk(self) -> float:
@@ -58,16 +60,27 @@ def released_with(steps: Iterable[StepSchedule], mechanism: Mechanism) -> Iterat
         yield StepSchedule(step.step, tuple(SensorRelease(r.sensor, mechanism) for r in step.releases))
 
 
-def account(population: Population, steps: Iterable[StepSchedule], settings: HorizonSettings) -> Account:
-    """Account the steps, keeping each person's worst moment; needs no count, so it releases nothing."""
+def account(
+    population: Population, steps: Iterable[StepSchedule], settings: HorizonSettings, draws: int = 0
+) -> Account:
+    """Account the steps, keeping each person's worst moment; needs no count, so it releases nothing.
+
+    With ``draws`` an attack is tried so often after every step.
+    """
     accountant = ContinuousAccountant(population, settings)
-    risk_by_step, baseline_by_step = [], []
+    shadow = Shadow(accountant, drawn_parts(accountant.people_shares, draws)) if draws else None
+    risk_by_step, baseline_by_step, attacks = [], [], []
     for step in steps:
         accountant.apply(step)
         risk_by_step.append(accountant.risk().mean())
         baseline_by_step.append(accountant.baseline().mean())
+        if shadow is not None:
+            shadow.note(step)
+            attacks.append(shadow.mean())
     means = np.array(risk_by_step), np.array(baseline_by_step)
-    return Account(accountant.worst(), *means, warning=habits_warning(accountant))
+    tried = [attack.success for attack in attacks if attack is not None]
+    mean_attack = float(np.mean(tried)) if tried and len(tried) == len(risk_by_step) else None
+    return Account(accountant.worst(), *means, habits_warning(accountant), mean_attack)
 
 
 def mean_error(steps: Sequence[StepSchedule]) -> float | None:

@@ -44,10 +44,13 @@ def in_a_hundred(probability: float) -> str:
 
 def attack_in_words(attack: Attack | None) -> str:
     """A mean attack with its interval: "53 in 100 (51 to 55)"."""
-    if attack is None:
-        return "not measured"
-    low, high = (in_a_hundred(end).removesuffix(" in 100") for end in (attack.low, attack.high))
-    return f"{in_a_hundred(attack.success)} ({low} to {high})"
+    return "not measured" if attack is None else in_interval(attack.success, attack.low, attack.high)
+
+
+def in_interval(mean: float, low: float, high: float) -> str:
+    """The same of any mean."""
+    ends = (in_a_hundred(end).removesuffix(" in 100") for end in (low, high))
+    return f"{in_a_hundred(mean)} ({' to '.join(ends)})"
 
 
 def in_points(difference: float) -> str:

@@ -87,8 +87,10 @@ def print_report(console: Console, report: DemoReport) -> None:
 
 
 def _print_question(console: Console, report: DemoReport) -> None:
-    from stream_app.watching.wording import in_a_hundred
+    from stream_app.watching.wording import DISTANCE, in_a_hundred, in_interval
 
+    attack = report.mean_attack
+    tried = "not measured" if attack is None else in_interval(attack.success, attack.low, attack.high)
     counts = f"{report.releases:,} counts of {report.people:,} people were published in {report.steps} hours"
     console.print(
         f"""
@@ -99,9 +101,13 @@ person's habits and where everybody else is, tell where that person was in
 
   [bold]Guess[/]    how often the best guess without any count is right: on average
            {in_a_hundred(report.mean_baseline)}. Habits alone give that much away.
+  [bold]Attack[/]   how often one method that sees the counts is right, tried on drawn
+           people: on average {tried}.
   [bold]Ceiling[/]  if habits are as assumed, no method is right more often, given all
-           counts published so far.
-  [bold]Added[/]    ceiling less guess: at most this much is due to the counts.""",
+           counts published so far: on average {in_a_hundred(report.mean_risk)}.
+  [bold]Added[/]    ceiling less guess: at most this much is due to the counts.
+
+{DISTANCE}""",
         soft_wrap=True,
     )
 
@@ -133,34 +139,38 @@ def _print_ways_of_life(console: Console, report: DemoReport) -> None:
 
 
 def _chances(row: ExposedPerson | WayOfLife) -> tuple[str, str, str]:
+    return _chance(row.baseline), _chance(row.risk), _chance(row.added)
+
+
+def _chance(mean: float | None) -> str:
+    """In 100, as the heading says."""
     from stream_app.watching.wording import in_a_hundred
 
-    guess, ceiling, added = (
-        in_a_hundred(chance).removesuffix(" in 100") for chance in (row.baseline, row.risk, row.added)
-    )
-    return guess, ceiling, added
+    return "-" if mean is None else in_a_hundred(mean).removesuffix(" in 100")
 
 
 def _print_alternatives(console: Console, report: DemoReport) -> None:
-    from stream_app.watching.wording import in_a_hundred
+    from stream_app.watching.wording import SMALL_NOISE
 
-    names = ("Mean ceiling", "Ceiling 50+", "Added 10+", "A count errs by")
+    names = ("Guess", "Attack", "Ceiling", "Ceiling 50+", "Added 10+", "Error")
     table = _table(
-        f"What noise would do to {report.compared_people:,} of them (people in 100 who ever get there)",
+        f"What noise would do to {report.compared_people:,} of them (mean chances in 100; people in 100 who\n"
+        "ever get there; how many people a count is off by)",
         ("Published",),
         names,
     )
     for row in report.alternatives:
-        error = "no count" if row.mean_error is None else f"{row.mean_error:.1f} people"
+        error = "-" if row.mean_error is None else f"{row.mean_error:.1f}"
         at_risk, added = (
             f"{100 * number / report.compared_people:.0f}"
             for number in (row.people_at_risk, row.people_added)
         )
-        table.add_row(row.name, in_a_hundred(row.mean_risk), at_risk, added, error)
+        means = (_chance(mean) for mean in (row.mean_baseline, row.mean_attack, row.mean_risk))
+        table.add_row(row.name, *means, at_risk, added, error)
     console.print(table)
     console.print(
-        """Where noise is small its ceilings are those of exact counts: they hold, and
-noise may hide far more. How much, for one person: `audit ... --draws 2000`."""
+        f"{SMALL_NOISE} How much, for one person: `audit ... --draws 2000`.",
+        width=78,
     )
 
 

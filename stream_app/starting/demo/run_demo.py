@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -18,7 +18,7 @@ from models.priors import Population
 from models.releases import StepSchedule
 from stream_app import embedded
 from stream_app.analysis.accounted_again import Account, account, mean_error, read_decisions, released_with
-from stream_app.analysis.report import load_priors, write_report
+from stream_app.analysis.report import load_priors, read_run, write_report
 from stream_app.city import HABITS, City, CityOptions, build_city
 from stream_app.embedded import RunReport
 from stream_app.exceptions import SettingsError
@@ -28,6 +28,7 @@ from stream_app.setup.settings_sources import load_settings
 from stream_app.starting.demo.scenario import Scenario, paced_messages, prepare, write_audit_schedule
 from stream_app.watching.events import Observer
 from stream_app.watching.web import watching
+from stream_app.wire import RiskSummary
 
 MOST_EXPOSED = 5
 COMPARED_PEOPLE = 500  # enough for shares of 100, and quick; people are in random order
@@ -85,10 +86,21 @@ class Alternative:
     """One row of the table of what noise would do; errors are in people, None where nothing is published."""
 
     name: str
+    mean_baseline: float
+    mean_attack: float | None
     mean_risk: float
     people_at_risk: int
     people_added: int
     mean_error: float | None
+
+
+@dataclass(frozen=True)
+class MeanOfRun:
+    """A mean over all hours of the run, with the mean of its intervals' ends."""
+
+    success: float
+    low: float
+    high: float
 
 
 @dataclass(frozen=True)
@@ -101,6 +113,8 @@ class DemoReport:
     releases: int
     compared_people: int
     mean_baseline: float
+    mean_attack: MeanOfRun | None
+    mean_risk: float
     horizon_steps: int
     mistakes: int
     exposed: tuple[ExposedPerson, ...]
@@ -201,6 +215,8 @@ def _sum_up(demo: PreparedDemo, report: RunReport) -> DemoReport:
         releases=sum(len(step.releases) for step in steps),
         compared_people=min(COMPARED_PEOPLE, len(city.population)),
         mean_baseline=released.mean_baseline,
+        mean_attack=_attack(read_run(scenario.output).summaries),
+        mean_risk=released.mean_risk,
         horizon_steps=settings.horizon,
         mistakes=settings.mistakes,
         exposed=tuple(_exposed(demo, released, ranked[:MOST_EXPOSED])),
@@ -211,6 +227,15 @@ def _sum_up(demo: PreparedDemo, report: RunReport) -> DemoReport:
         scenario=scenario,
         run=report,
     )
+
+
+def _attack(summaries: Sequence[RiskSummary]) -> MeanOfRun | None:
+    """What the run itself says of the attack, hour by hour."""
+    attacks = [summary.attack for summary in summaries if summary.attack is not None]
+    if not attacks or len(attacks) < len(summaries):
+        return None
+    means = np.mean([(attack.success, attack.low, attack.high) for attack in attacks], axis=0)
+    return MeanOfRun(*means.tolist())
 
 
 def _exposed(demo: PreparedDemo, released: Account, chosen: NDArray[np.int64]) -> list[ExposedPerson]:
@@ -247,16 +272,18 @@ def _alternatives(
 ) -> list[Alternative]:
     """The schedule as it was and under other noise, for the first people of the city."""
     some = population.subset(range(min(COMPARED_PEOPLE, len(population))))
-    rows = [_row(RELEASED, account(some, steps, horizon), steps)]
+    rows = [_row(RELEASED, account(some, steps, horizon, len(some)), steps)]
     for name, mechanism, parameters in ALTERNATIVES:
         other = list(released_with(steps, parse(mechanism, parameters)))
-        rows.append(_row(name, account(some, other, horizon), other))
+        rows.append(_row(name, account(some, other, horizon, len(some)), other))
     return rows
 
 
 def _row(name: str, accounted: Account, steps: list[StepSchedule]) -> Alternative:
     return Alternative(
         name,
+        accounted.mean_baseline,
+        accounted.mean_attack,
         accounted.mean_risk,
         accounted.people_at_risk(HIGH_RISK),
         accounted.people_added(HIGH_ADDED),

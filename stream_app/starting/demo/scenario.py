@@ -18,7 +18,7 @@ MARKER = "demo.json"
 HOME_GROUPS = ("homes north", "homes south")
 HOME_SIGMA = 1.0
 RAW = {"mechanism": "raw"}
-MISTAKES = 0
+MISTAKES = 1
 ORIGIN = "2026-03-02T00:00:00Z"
 AUDITED_FROM = 8  # the hour at which the schedule for an audit begins: the working day
 
@@ -120,7 +120,7 @@ def _settings(city: City) -> str:
         "# What the demo ran with; every setting: tallyguard config show --config tallyguard.toml",
         'deployment = "demo"',
         "step_seconds = 3600",
-        f"mistakes = {MISTAKES}  # asks for each of the last hours: there the ceilings are tightest",
+        f"mistakes = {MISTAKES}  # asks for at least {HORIZON - MISTAKES} of the last {HORIZON} hours",
         f"origin = {ORIGIN}  # a Monday; without an origin steps are shown by number",
         'sensors = "sensors.json"',
         'noise_key = "noise.key"  # made from the demo\'s seed: never use it elsewhere',

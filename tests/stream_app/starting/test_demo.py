@@ -109,6 +109,22 @@ def test_accounting_the_log_again_gives_the_risks_the_engine_showed(visit: Visit
     means = [event.summary.mean_risk for event in visitor.events if event.summary is not None]
     assert report.alternatives[0].mean_risk == pytest.approx(sum(means) / len(means), rel=1e-12)
     assert report.run.rejected == {}
+    attacks = [event.summary.attack for event in visitor.events if event.summary is not None]
+    assert report.mean_attack is not None
+    for end in ("success", "low", "high"):
+        mean = sum(getattr(attack, end) for attack in attacks) / len(attacks)
+        assert getattr(report.mean_attack, end) == pytest.approx(mean, rel=1e-12)
+
+
+def test_the_attack_stands_between_guess_and_ceiling_and_noise_takes_it_away(visit: Visit) -> None:
+    """Three columns of the table; everybody is attacked after every hour, so luck is small."""
+    report, _, _ = visit
+    _, raw, low, _, highest, nothing = report.alternatives
+    assert raw.mean_attack is not None
+    assert raw.mean_baseline + 0.02 < raw.mean_attack < raw.mean_risk + 0.01
+    assert raw.mean_attack > (low.mean_attack or 0.0) > (highest.mean_attack or 0.0)
+    assert highest.mean_attack == pytest.approx(highest.mean_baseline, abs=0.01)
+    assert nothing.mean_attack == pytest.approx(nothing.mean_baseline, abs=1e-9)
 
 
 def test_more_noise_costs_less_and_nothing_published_adds_nothing(visit: Visit) -> None:
