@@ -27,7 +27,7 @@ from accounting.continuous.accounts_kernel import (
     HorizonState,
     Nonstationary,
 )
-from accounting.continuous.cascade import Cascade, Due, HorizonOutcomes
+from accounting.continuous.cascade import Cascade, Due, SeenHorizon
 from accounting.continuous.constants_kernel import empty_constants, fill_constants
 from accounting.continuous.horizon_kernel import Transition, advance
 from accounting.continuous.nonstationary_kernel import advance_marginals
@@ -35,10 +35,19 @@ from accounting.continuous.people_shares import PeopleShares
 from accounting.continuous.refine_kernel import find_operations
 from accounting.continuous.repeated_steps import RepeatedSteps
 from accounting.continuous.risk_summary import RiskSummary, summarise
-from accounting.continuous.saved_state import pack_state, unpack_state
+from accounting.continuous.saved_state import REMEDY, pack_state, unpack_state
 from accounting.continuous.worst_moments import WorstMoments, no_moments
-from accounting.exceptions import SettingsError, StepOrderError
-from accounting.exposure.step_information import nothing_seen, view_of
+from accounting.exceptions import SettingsError, SnapshotError, StepOrderError
+from accounting.exposure.step_information import (
+    followed_by,
+    is_whole,
+    nothing_seen,
+    nothing_seen_for,
+    seen_exactly,
+    seen_release,
+    view_of,
+)
+from accounting.exposure.step_information.seen_steps_kernel import LevelTables, SeenSteps
 from accounting.exposure.step_information.step_terms_kernel import StepView
 from accounting.settings import HorizonSettings
 from models.priors import Population
@@ -96,7 +105,7 @@ class ContinuousAccountant:
         fill_constants(self._accounts, np.arange(people), first_step, True)
         self._worst = no_moments(people)
         self._view_before = nothing_seen(len(self.population.location_names))
-        self._labels = np.zeros((HISTORY + horizon, len(self.population.location_names)), dtype=np.int32)
+        self._seen = nothing_seen_for(HISTORY + horizon, len(self.population.location_names))
         self._next_step = first_step
         self._reached_before = np.zeros(people, dtype=np.int64)
         self._reached = np.zeros(people, dtype=np.int64)
@@ -126,7 +135,7 @@ class ContinuousAccountant:
             self._most_places,
         )
         self._view_before = view
-        self._labels = np.concatenate((self._labels[1:], view.labels[np.newaxis]))
+        self._seen = followed_by(self._seen, seen_release(step.releases, len(self.population.location_names)))
         self._refine(step.step)
         self._worst.note(step.step, self._state.risk, self._state.baseline, self._accounts.since)
         self._next_step = step.step + 1
@@ -149,10 +158,10 @@ class ContinuousAccountant:
         return int(np.count_nonzero(self._is_unreached))
 
     def most_operations(self, is_counted: NDArray[np.bool_]) -> NDArray[np.int64]:
-        """What refining each one takes where these locations, (M,), are counted in every step, (N,)."""
+        """What refining each one takes where these locations, (M,), are counted exactly in every step, (N,)."""
         people, found = len(self.population), np.zeros(len(self.population), dtype=np.int64)
-        labels = np.tile(is_counted.astype(np.int32), (len(self._labels), 1))
-        find_operations(self._accounts, np.arange(people), self.settings.vectors, labels, found)
+        seen = seen_exactly(np.tile(is_counted.astype(np.int32), (len(self._seen.labels), 1)))
+        find_operations(self._accounts, np.arange(people), self.settings.vectors, seen, found)
         return found
 
     def risk(self) -> NDArray[np.float64]:
@@ -201,11 +210,14 @@ class ContinuousAccountant:
 
     def view(self) -> AccountantView:
         """The state after the last step, for what-if questions; read only."""
-        return AccountantView(self._accounts, self._view_before, self._labels, self._most_places)
+        return AccountantView(self._accounts, self._view_before, self._seen.labels, self._most_places)
 
     def snapshot(self) -> bytes:
         """The state as bytes, equal for equal histories; a cache, the release log remains the truth."""
-        return pack_state(self._basis(), {**self._fixed_arrays(), **_view_arrays(self._view_before)})
+        return pack_state(
+            self._basis(),
+            {**self._fixed_arrays(), **_view_arrays(self._view_before), **_channel_arrays(self._seen)},
+        )
 
     def restore(self, snapshot: bytes) -> None:
         """Take over the state of :meth:`snapshot` of an accountant with the same population and settings.
@@ -214,7 +226,12 @@ class ContinuousAccountant:
         """
         view = _view_arrays(nothing_seen(len(self.population.location_names)))
         fixed = {**self._fixed_arrays(), "view_labels": view.pop("view_labels")}
-        stored = unpack_state(snapshot, self._basis(), fixed, view)
+        stored = unpack_state(snapshot, self._basis(), fixed, {**view, **_channel_arrays(self._seen)})
+        tables = LevelTables(*(stored[f"channel_{name}"] for name in LevelTables._fields))
+        seen = SeenSteps(stored["labels"], stored["channel"], tables)
+        if not is_whole(seen):
+            raise SnapshotError("a snapshot's arrays must belong together", "channels that do not", REMEDY)
+        self._seen = seen
         fields: dict[str, Any] = {name: stored[f"view_{name}"] for name in StepView._fields}
         flags = {name: bool(fields[name]) for name in ("is_disjoint", "is_raw")}
         self._view_before = StepView(**{**fields, **flags})
@@ -225,7 +242,6 @@ class ContinuousAccountant:
         self._next_step = int(stored["next_step"])
         self._reached, self._reached_before = stored["reached"], stored["reached_before"]
         self._is_unreached = stored["is_unreached"]
-        self._labels = stored["labels"]
         self._worst = WorstMoments(*(stored[f"worst_{name}"] for name in WorstMoments._fields))
         self._fill_nonstationary(self._nonstationary_people, self._next_step - 1)
 
@@ -251,7 +267,8 @@ class ContinuousAccountant:
             "reached": self._reached,
             "reached_before": self._reached_before,
             "is_unreached": self._is_unreached,
-            "labels": self._labels,
+            "labels": self._seen.labels,
+            "channel": self._seen.channel,
         }
 
     def with_people(self, newcomers: ContinuousAccountant) -> ContinuousAccountant:
@@ -329,7 +346,7 @@ class ContinuousAccountant:
         if settings.refines and high.size:
             if self._alike is None:
                 self._alike = self._find_alike()
-            due, outcomes = Due(high, self._is_owed()[high]), HorizonOutcomes(step, self._labels)
+            due, outcomes = Due(high, self._is_owed()[high]), SeenHorizon(step, self._seen)
             cascade = Cascade(self._accounts, outcomes, due, self._shares, self._alike)
             self._is_unreached[cascade.refine(settings.operations)] = True
 
@@ -387,6 +404,10 @@ def _kernel_horizon(settings: HorizonSettings) -> Horizon:
 
 def _view_arrays(view: StepView) -> dict[str, NDArray[Any]]:
     return {f"view_{name}": np.asarray(value) for name, value in view._asdict().items()}
+
+
+def _channel_arrays(seen: SeenSteps) -> dict[str, NDArray[Any]]:
+    return {f"channel_{name}": value for name, value in seen.tables._asdict().items()}
 
 
 def _digest(array: NDArray[Any]) -> str:

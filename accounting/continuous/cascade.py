@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from accounting.continuous.accounts_kernel import Accounts
 from accounting.continuous.people_shares import PeopleShares
 from accounting.continuous.refine_kernel import find_operations, refine
+from accounting.exposure.step_information.seen_steps_kernel import SeenSteps
 
 FEW_VECTORS = 4
 
@@ -34,11 +35,11 @@ class Due(NamedTuple):
     is_owed: NDArray[np.bool_]
 
 
-class HorizonOutcomes(NamedTuple):
+class SeenHorizon(NamedTuple):
     """The horizon that is bounded."""
 
     last_step: int
-    labels: NDArray[np.int32]  # (HISTORY + T, M) of its steps and of those before it
+    seen: SeenSteps  # (HISTORY + T rows) its steps and those before it
 
 
 class Cascade:
@@ -51,7 +52,7 @@ class Cascade:
     def __init__(
         self,
         accounts: Accounts,
-        horizon: HorizonOutcomes,
+        horizon: SeenHorizon,
         due: Due,
         shares: PeopleShares,
         alike: NDArray[np.int64],
@@ -83,7 +84,7 @@ class Cascade:
         self._run(whole, vectors)
         few = self._most_added(~whole, self._operations(FEW_VECTORS), left)
         self._run(few, FEW_VECTORS)
-        if self._accounts.horizon.mistakes > 0:
+        if self._accounts.horizon.mistakes > 0 or self._horizon.seen.is_noised:
             matters = few & (state.risk[self._leader] > state.baseline[self._leader])
             self._run(self._most_added(matters, many, left), vectors)
         return self._due[~(whole | few)[self._unit]]
@@ -91,7 +92,7 @@ class Cascade:
     def _operations(self, vectors: int) -> NDArray[np.int64]:
         """What so many vectors cost each unit."""
         found = np.empty(self._leader.size, dtype=np.int64)
-        find_operations(self._accounts, self._leader, vectors, self._horizon.labels, found)
+        find_operations(self._accounts, self._leader, vectors, self._horizon.seen, found)
         return found
 
     def _paid_whole(self, cost: NDArray[np.int64], left: NDArray[np.int64]) -> NDArray[np.bool_]:
@@ -122,7 +123,7 @@ class Cascade:
         _, first, same = np.unique(self._alike[leader], return_index=True, return_inverse=True)
         computed = leader[first]
         accounts = accounts._replace(horizon=accounts.horizon._replace(vectors=vectors))
-        refine(accounts, computed, self._horizon.last_step, self._horizon.labels)
+        refine(accounts, computed, self._horizon.last_step, self._horizon.seen)
         source = self._leader.copy()
         source[chosen] = computed[same.reshape(-1)]
         members = chosen[self._unit]

@@ -1,12 +1,15 @@
 """The refined bounds on a horizon with a history, for people whose fast bound is not low enough.
 
-Noised releases are treated as raw ones, which reveal more. Two bounds, of which the smaller counts:
+The smallest of three counts:
 
-- *success*: the frontier bound of the raw horizon. What was released before it enters by the laws of the
-  horizon's first place, one for each last hit in the ``HISTORY`` steps before; where a person's log is longer
-  than that, the place at the beginning of those steps is shown to the adversary too.
+- *exact success*: the frontier bound as if every count were exact, which reveals more than noised ones. What
+  was released before the horizon enters by the laws of its first place, one for each last hit in the
+  ``HISTORY`` steps before; where a person's log is longer than that, the place at the beginning of those
+  steps is shown to the adversary too.
+- *noised success*: the frontier bound with every noised count put in a few levels of evidence, and a few laws
+  of the first place that cover what the history's levels leave (``noised_frontier_kernel``).
 - *divergence*: the root of the binary divergence at ``J_w + H(Y_w..Y_t)``, ``J_w >= I(X_w; past)`` the
-  carried information and the second exact by renewals.
+  carried information and the second exact by renewals, as if every count were exact.
 
 For example T = 2 and a person who was counted at place 3 one step before the horizon and seen nowhere since:
 the one law is row 3 of the matrix. Had they not been counted there, it would be the law of the step before
@@ -20,6 +23,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from accounting.bounds.noised.noised_frontier_kernel import noised_frontier
+from accounting.bounds.noised.noised_history_kernel import noised_history_laws
 from accounting.bounds.patterns.outside_kernel import Outside, history_laws
 from accounting.bounds.patterns.raw_frontier_kernel import frontier_effort, raw_frontier
 from accounting.bounds.patterns.raw_success_kernel import BY_BASELINE, BY_DIVERGENCE, BY_RAW_SUCCESS
@@ -33,6 +38,7 @@ from accounting.continuous.accounts_kernel import (
     slot_of,
 )
 from accounting.exposure.step_information.renewal_kernel import renewal_information, renewal_optimum
+from accounting.exposure.step_information.seen_steps_kernel import SeenSteps, is_noised, own_channels
 from accounting.hmm.local_chain_kernel import LocalChain
 from accounting.hmm.propagation import marginals
 from accounting.numerics.divergence_root_kernel import divergence_root
@@ -48,8 +54,12 @@ _MOST_OPERATIONS = 1 << 40  # of one person: sums over everybody stay exact
 LEAST_OPERATIONS, _PER_HIT, _PER_TARGET, _PER_EXPANSION = 29_000, 2.6, 20.0, 0.5
 
 
+_LEAST_LAWS = 8  # that cover a noised history, whatever the vectors
+_LEAVES = 8  # sequences of levels in a noised horizon, for each vector
+
+
 class RefinedBounds(NamedTuple):
-    """The refined bounds of one person's horizon."""
+    """The refined bounds of one person's horizon, as if every count were exact."""
 
     success: float  # frontier bound, the exact optimum for s = 0
     divergence: float  # binary divergence at the exact information
@@ -64,6 +74,8 @@ class RawHorizon(NamedTuple):
     before: LocalChain  # from the first step of the history on
     marginal_before: NDArray[np.float64]  # (n, K)
     hits_before: NDArray[np.bool_]  # (n, K); everywhere in the first step if still earlier ones are left out
+    is_cut: bool  # whether they are
+    first_row: int  # of the horizon among the rows of what was released
 
 
 @jit
@@ -103,9 +115,11 @@ def raw_horizon(accounts: Accounts, person: int, first: int, labels: NDArray[np.
     hits[rows] = own_hits(chain, marginal[rows], labels[HISTORY + counted_from :])
     marginal_before = marginals(chain, law_before, before.first_slot, max(known_steps, 1))[:known_steps]
     hits_before = own_hits(chain, marginal_before, labels[HISTORY - known_steps :])
-    if first - since > HISTORY:
+    is_cut = first - since > HISTORY
+    if is_cut:
         hits_before[0] = marginal_before[0] > 0.0
-    return RawHorizon(horizon, marginal, hits, before, marginal_before, hits_before)
+    row = HISTORY + first_row
+    return RawHorizon(horizon, marginal, hits, before, marginal_before, hits_before, is_cut, row)
 
 
 @jit
@@ -126,16 +140,42 @@ def _frontier_success(raw: RawHorizon, horizon: Horizon) -> float:
 
 
 @jit
-def refined_bounds(
-    accounts: Accounts, person: int, first: int, labels: NDArray[np.int32], carried: float
-) -> RefinedBounds:
-    """Both on the steps ``first..``; ``labels`` as for :func:`raw_horizon`, ``carried`` is ``J_w`` in nat."""
-    raw = raw_horizon(accounts, person, first, labels)
+def _noised_success(raw: RawHorizon, seen: SeenSteps, horizon: Horizon) -> float:
+    """The frontier bound with the noise of what was ``seen``; 1 where nothing is noised, or too much is."""
+    steps, places = raw.hits.shape
+    chain, known = raw.person.chain, raw.hits_before.copy()
+    begin = HISTORY - known.shape[0]
+    shown = np.zeros(places)
+    if raw.is_cut:
+        known[0] = False
+        shown[:] = raw.marginal_before[0]
+    is_any = is_noised(chain, raw.hits, seen, raw.first_row) or is_noised(chain, known, seen, begin)
+    if not is_any or horizon.vectors * steps * steps * (horizon.mistakes + 1) * places > _MOST_ENTRIES:
+        return 1.0
+    before = own_channels(chain, known, raw.marginal_before, seen, begin, 0)
+    most = max(horizon.vectors, _LEAST_LAWS)
+    laws = noised_history_laws(raw.before, before, known.shape[0], shown, most)
+    channels = own_channels(chain, raw.hits, raw.marginal, seen, raw.first_row, _LEAVES * horizon.vectors)
+    effort = frontier_effort(horizon.vectors)
+    return noised_frontier(raw.person, channels, raw.marginal, laws, horizon.mistakes, effort)
+
+
+@jit
+def _exact_bounds(accounts: Accounts, person: int, raw: RawHorizon, carried: float) -> RefinedBounds:
+    """Both, as if every count were exact."""
     chain, start, slot = raw.person
     guess = accounts.constants.guess[accounts.constants.phase_start[person] + slot]
     information = renewal_information(chain, start, slot, raw.hits, raw.marginal).sum() + carried
     divergence = divergence_root(information * (1.0 + 1e-12), guess)
     return RefinedBounds(_frontier_success(raw, accounts.horizon), divergence)
+
+
+@jit
+def refined_bounds(
+    accounts: Accounts, person: int, first: int, labels: NDArray[np.int32], carried: float
+) -> RefinedBounds:
+    """Both on the steps ``first..``; ``labels`` as for :func:`raw_horizon`, ``carried`` is ``J_w`` in nat."""
+    return _exact_bounds(accounts, person, raw_horizon(accounts, person, first, labels), carried)
 
 
 @pjit(lambda accounts, people, *_: people.size)
@@ -145,23 +185,25 @@ def refine(
     accounts: Accounts,
     people: NDArray[np.int64],
     step_number: int,
-    labels: NDArray[np.int32],
+    seen: SeenSteps,
 ) -> None:
     """Lower each one's risk to the smallest bound, never below the baseline, and note which it was.
 
-    The horizon ends with ``step_number``; ``labels`` (HISTORY + T, M) are the outcomes of its steps and of
-    those before it.
+    The horizon ends with ``step_number``; ``seen`` (HISTORY + T rows) are its steps and those before it.
     """
     state = accounts.state
     first = step_number - accounts.horizon.steps + 1
     for k in range(begin, end):
         person = people[k]
         carried = state.carried[first % state.carried.shape[0], person] / UNITS_PER_NAT
-        refined = refined_bounds(accounts, person, first, labels, carried)
-        lowest = min(refined.success, refined.divergence)
+        raw = raw_horizon(accounts, person, first, seen.labels)
+        exact = _exact_bounds(accounts, person, raw, carried)
+        success, baseline = exact.success, state.baseline[person]
+        if min(success, exact.divergence, state.risk[person]) > baseline:
+            success = min(success, _noised_success(raw, seen, accounts.horizon))
+        lowest = min(success, exact.divergence)
         if lowest < state.risk[person]:
-            by = BY_RAW_SUCCESS if refined.success <= refined.divergence else BY_DIVERGENCE
-            baseline = state.baseline[person]
+            by = BY_RAW_SUCCESS if success <= exact.divergence else BY_DIVERGENCE
             state.decided_by[person] = by if lowest > baseline else BY_BASELINE
             state.risk[person] = max(lowest, baseline)
 

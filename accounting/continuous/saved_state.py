@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from accounting.exceptions import SnapshotError
 
 _BASIS = "basis"
-_REMEDY = "delete the snapshot; the state is rebuilt from the release log"
+REMEDY = "delete the snapshot; the state is rebuilt from the release log"
 
 Arrays = Mapping[str, NDArray[Any]]
 
@@ -50,7 +50,7 @@ def _arrays(packed: bytes) -> dict[str, NDArray[Any]]:
         with np.load(BytesIO(packed)) as stored:
             return dict(stored)
     except Exception as error:  # zipfile's, zlib's and numpy's own
-        raise SnapshotError("a snapshot must be readable", type(error).__name__, _REMEDY) from error
+        raise SnapshotError("a snapshot must be readable", type(error).__name__, REMEDY) from error
 
 
 def _check_basis(stored: NDArray[Any], basis: Mapping[str, object]) -> None:
@@ -63,12 +63,12 @@ def _check_basis(stored: NDArray[Any], basis: Mapping[str, object]) -> None:
     changed = sorted(name for name in wanted.keys() | before.keys() if wanted.get(name) != before.get(name))
     if changed:
         raise SnapshotError(
-            "a snapshot must be of the same people and settings", f"other {', '.join(changed)}"[:200], _REMEDY
+            "a snapshot must be of the same people and settings", f"other {', '.join(changed)}"[:200], REMEDY
         )
 
 
 def _misfit(name: str, wanted: NDArray[Any], found: Arrays) -> SnapshotError:
     got = "none" if name not in found else f"{found[name].shape} and {found[name].dtype}"
     return SnapshotError(
-        f"array {name} of a snapshot must have shape {wanted.shape} and type {wanted.dtype}", got, _REMEDY
+        f"array {name} of a snapshot must have shape {wanted.shape} and type {wanted.dtype}", got, REMEDY
     )

@@ -73,7 +73,7 @@ def _targets(
         if b < hits:
             time[b], place[b] = nodes.time[b + 1], nodes.place[b + 1]
             if time[b] > 0:
-                _arrivals(person, time[b] - 1, place[b], won)
+                arrivals(person, time[b] - 1, place[b], won)
         else:
             won[:] = ends[b - hits]
         if time[b] > 0:
@@ -82,7 +82,7 @@ def _targets(
 
 
 @jit
-def _arrivals(person: LocalChain, last: int, place: int, won: NDArray[np.float64]) -> None:
+def arrivals(person: LocalChain, last: int, place: int, won: NDArray[np.float64]) -> None:
     """``won[x] = P[x, place]`` of the move after step ``last``."""
     chain, slot = person.chain, slot_of(person, last)
     won[:] = 0.0
@@ -91,7 +91,7 @@ def _arrivals(person: LocalChain, last: int, place: int, won: NDArray[np.float64
 
 
 @jit
-def _departures(person: LocalChain, time: int, place: int, law: NDArray[np.float64]) -> None:
+def departures(person: LocalChain, time: int, place: int, law: NDArray[np.float64]) -> None:
     """``law[y] = P[place, y]`` of the move after step ``time``."""
     here = np.zeros(law.size)
     here[place] = 1.0
@@ -129,7 +129,7 @@ def _spread(
 
 
 @jit
-def _at_end(
+def at_end(
     mass: NDArray[np.float64], likeliest: NDArray[np.float64], end: NDArray[np.float64]
 ) -> tuple[float, float]:
     """What comes to an end of the horizon, whose likelihood is ``end`` (K,)."""
@@ -151,7 +151,7 @@ class Limits(NamedTuple):
 
 
 @inline
-def _segment(
+def bound_segment(
     person: LocalChain,
     weight: NDArray[np.float64],
     law: NDArray[np.float64],
@@ -204,12 +204,12 @@ def _depart(
         share = marginal[time, place]
     else:
         share = outside.shown[place]
-    _departures(person, time, place, mass[time + 1])
+    departures(person, time, place, mass[time + 1])
     return time + 1, share
 
 
 @jit
-def _add_convolution(
+def add_convolution(
     success: NDArray[np.float64], found: NDArray[np.float64], won: NDArray[np.float64]
 ) -> None:
     """``success[m] += sum_j (found[j] - found[j - 1]) won[m - j]``."""
@@ -253,11 +253,11 @@ def raw_frontier(
                 if b < hit_count:
                     reached, path = mass[time[b], place[b]], likeliest[time[b], place[b]]
                 else:
-                    reached, path = _at_end(mass[steps], likeliest[steps], ends[b - hit_count])
+                    reached, path = at_end(mass[steps], likeliest[steps], ends[b - hit_count])
                 limits = Limits(reached, path, share, effort.tolerance, effort.vectors)
                 between = (first, time[b] - 1)
-                _segment(person, weight, mass[first], between, gains[b], limits, room, (found, won[b]))
-                _add_convolution(success, found, won[b])
+                bound_segment(person, weight, mass[first], between, gains[b], limits, room, (found, won[b]))
+                add_convolution(success, found, won[b])
         if number < hit_count:
             won[hit_count - 1 - number] = success
         else:

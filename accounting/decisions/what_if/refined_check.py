@@ -120,7 +120,7 @@ class RefinedCheck:
         cost = np.empty(people.size, dtype=np.int64)
         rows = np.concatenate((self._view.labels[1:], labels[np.newaxis]))
         horizon = self._view.accounts.horizon
-        find_operations(self._view.accounts, people, horizon.vectors, rows, cost)
+        find_operations(self._view.accounts, people, horizon.vectors, seen_exactly(rows), cost)
         return cost * horizon.steps
 
     def _take(self, person: int, cost: int) -> bool:

@@ -1,5 +1,12 @@
 """What one step reveals about one person: observations, step information, renewals, contraction."""
 
+from accounting.exposure.step_information.likelihood_levels import (
+    followed_by,
+    is_whole,
+    nothing_seen_for,
+    seen_exactly,
+    seen_release,
+)
 from accounting.exposure.step_information.observation import (
     StepObservation,
     nothing_seen,
@@ -8,4 +15,15 @@ from accounting.exposure.step_information.observation import (
 )
 from accounting.exposure.step_information.sensor_information import SensorInformation
 
-__all__ = ["SensorInformation", "StepObservation", "nothing_seen", "observe", "view_of"]
+__all__ = [
+    "SensorInformation",
+    "StepObservation",
+    "followed_by",
+    "is_whole",
+    "nothing_seen",
+    "nothing_seen_for",
+    "observe",
+    "seen_exactly",
+    "seen_release",
+    "view_of",
+]

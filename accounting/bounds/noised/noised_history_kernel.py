@@ -1,0 +1,175 @@
+"""What a history of noised counts says of the place where a horizon begins: a few laws that cover them all.
+
+Every sequence of levels of evidence (``seen_steps_kernel``) leaves a law ``f`` of the place, with its mass;
+whoever is shown begins anew at a known place. What can be won behind a law, ``V(f)``, is a maximum of sums
+that are linear in ``f`` with coefficients of at least 0. So a law nowhere below ``f`` bounds what ``f`` wins,
+and for any ``r > 0``
+
+    V(f) + V(g) <= V(h),   h(x) = max((1 + 1/r) f(x), (1 + r) g(x)),
+
+as ``f <= h / (1 + 1/r)`` and ``g <= h / (1 + r)``, whose shares add up to 1. That is how laws are covered
+together whenever there are more than a few, the pair first whose mass grows least. What lies some steps back
+has been mixed by the moves since, so its laws are nearly proportional, and cover each other at next to no
+price. Beyond Koga et al.
+
+For example f = (0.3, 0.1) and g = (0.3, 0.3): with r = 0.4 / 0.6, the ratio of their masses,
+h = (max(0.75, 0.5), max(0.25, 0.5)) = (0.75, 0.5), mass 1.25 for 1. With r = 1, the largest f(x) / g(x),
+h = (0.6, 0.6), mass 1.2: f is hidden behind g.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accounting.exposure.step_information.seen_steps_kernel import OwnChannels
+from accounting.hmm.local_chain_kernel import LocalChain, slot_of
+from accounting.hmm.propagation import predict
+from models.numerics.jit import inline, jit
+
+_AT_ONCE = 4  # laws before they are covered together, for each that stays
+_FREE = 1e-5  # growth of mass for which two laws are covered together even where there is room
+
+
+class Laws(NamedTuple):
+    """The laws so far, in the first rows; and the growth of mass if two are covered together."""
+
+    law: NDArray[np.float64]  # (C, K)
+    mass: NDArray[np.float64]  # (C,)
+    growth: NDArray[np.float64]  # (C, C), of i > j
+    ratio: NDArray[np.float64]  # (C, C), the r of it
+
+
+@inline
+def _covered_mass(law: NDArray[np.float64], i: int, j: int, ratio: float) -> float:
+    """Mass of ``h`` of the laws ``i`` and ``j``."""
+    first, second, total = 1.0 + 1.0 / ratio, 1.0 + ratio, 0.0
+    for x in range(law.shape[1]):
+        total += max(law[i, x] * first, law[j, x] * second)
+    return total
+
+
+@inline
+def _compare(laws: Laws, i: int, j: int) -> None:
+    """Fill growth and ratio of one pair: the best of three, at two of which one law hides the other."""
+    law, mass = laws.law, laws.mass
+    most, least = 0.0, np.inf  # of f / g
+    for x in range(law.shape[1]):
+        if law[j, x] > 0.0:
+            quotient = law[i, x] / law[j, x]
+            most, least = max(most, quotient), min(least, quotient)
+        elif law[i, x] > 0.0:
+            most = np.inf
+    ratio = mass[i] / mass[j]
+    total = _covered_mass(law, i, j, ratio)
+    for other in (most, least):
+        if 0.0 < other < np.inf:
+            covered = _covered_mass(law, i, j, other)
+            if covered < total:
+                total, ratio = covered, other
+    laws.growth[i, j] = total - mass[i] - mass[j]
+    laws.ratio[i, j] = ratio
+
+
+@inline
+def _cover(laws: Laws, count: int, i: int, j: int) -> None:
+    """Put ``h`` of the laws ``i > j`` in the place of ``j``, and the last of ``count`` laws in ``i``'s."""
+    law, mass, growth, ratio = laws.law, laws.mass, laws.growth, laws.ratio
+    first, second = 1.0 + 1.0 / ratio[i, j], 1.0 + ratio[i, j]
+    mass[j] = 0.0
+    for x in range(law.shape[1]):
+        law[j, x] = max(law[i, x] * first, law[j, x] * second)
+        mass[j] += law[j, x]
+    last = count - 1
+    mass[i] = mass[last]
+    for x in range(law.shape[1]):
+        law[i, x] = law[last, x]
+    for k in range(last):
+        if k < i:
+            growth[i, k], ratio[i, k] = growth[last, k], ratio[last, k]
+        elif k > i:
+            growth[k, i], ratio[k, i] = growth[last, k], 1.0 / ratio[last, k]
+    for k in range(last):
+        if k != j:
+            _compare(laws, max(j, k), min(j, k))
+
+
+@jit
+def _thin_out(laws: Laws, count: int, most: int) -> int:
+    """Cover laws together until ``most`` are left, and those that cost nothing; how many there are then."""
+    law, mass = laws.law, laws.mass
+    kept = 0
+    for i in range(count):
+        mass[kept] = law[i].sum()
+        if mass[kept] > 0.0:
+            law[kept] = law[i]
+            kept += 1
+    count = kept
+    for i in range(count):
+        for j in range(i):
+            _compare(laws, i, j)
+    while count > 1:
+        best, first, second = np.inf, 0, 0
+        for i in range(count):
+            for j in range(i):
+                if laws.growth[i, j] < best:
+                    best, first, second = laws.growth[i, j], i, j
+        if count <= most and best > _FREE:
+            break
+        _cover(laws, count, first, second)
+        count -= 1
+    return count
+
+
+@jit
+def _split(laws: Laws, count: int, channels: OwnChannels, g: int) -> int:
+    """The laws behind each level of one sensor; how many there are then."""
+    law = laws.law
+    for level in range(channels.size[g] - 1, -1, -1):
+        for i in range(count):
+            for x in range(law.shape[1]):
+                factor = channels.present[g, level] if channels.cover[g, x] else channels.absent[g, level]
+                law[level * count + i, x] = law[i, x] * factor
+    return count * channels.size[g]
+
+
+@jit
+def noised_history_laws(
+    person: LocalChain, channels: OwnChannels, steps: int, first: NDArray[np.float64], most: int
+) -> NDArray[np.float64]:
+    """At most ``most`` laws (R, K) of the place after ``steps`` steps, which begin with ``person.start``.
+
+    What can be won behind all outcomes of the steps is at most the sum of what can be won behind each law.
+    ``first`` (K,) is the mass at the places of whoever is shown in the first step, zeros for nobody.
+    """
+    places = person.start.size
+    room = _AT_ONCE * most + places
+    laws = Laws(np.zeros((room, places)), np.zeros(room), np.zeros((room, room)), np.ones((room, room)))
+    laws.law[0], count, g = person.start - first, 1, 0
+    shown, moved = np.empty(places), np.empty(places)
+    for t in range(steps):
+        for x in range(places):
+            shown[x] = first[x] if t == 0 else 0.0
+        while g < channels.time.size and channels.time[g] == t:
+            for x in range(places):
+                if channels.cover[g, x]:
+                    shown[x] += laws.law[:count, x].sum() * channels.shown[g]
+            g += 1
+        for each in range(g):
+            if channels.time[each] == t:
+                if count * channels.size[each] > _AT_ONCE * most:
+                    count = _thin_out(laws, count, most)
+                count = _split(laws, count, channels, each)
+        for x in range(places):
+            if shown[x] > 0.0:
+                laws.law[count] = 0.0
+                laws.law[count, x] = shown[x]
+                count += 1
+        for i in range(count):
+            predict(person.chain, slot_of(person, t), laws.law[i], moved)
+            laws.law[i] = moved
+        if count > most or t == steps - 1:
+            count = _thin_out(laws, count, most)
+    return laws.law[:count].copy()

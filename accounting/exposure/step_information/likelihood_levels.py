@@ -1,0 +1,162 @@
+"""Mechanisms as channels with a few levels of evidence; why they bound from above: ``seen_steps_kernel``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from math import fsum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accounting.exposure.step_information.observation import StepObservation, observe
+from accounting.exposure.step_information.seen_steps_kernel import (
+    MOST_LEVELS,
+    THREE,
+    TWO,
+    WAYS,
+    WHOLE,
+    WIDE,
+    LevelTables,
+    SeenSteps,
+)
+from models.mechanisms import DrawnPerWindow, Mechanism, NoiseLaw
+from models.numerics.elementwise import exp, log
+from models.releases import SensorRelease, StepSchedule
+
+_OFFSETS = {WHOLE: (0.0,), WIDE: (-2.5, 2.5), TWO: (-1.0, 1.0), THREE: (-1.5, 0.0, 1.5)}
+"""Levels of each way: logarithms of the likelihood ratio, in units of its spread."""
+
+_ROUNDING = 1e-12  # sums of thousands of probabilities, each rounded
+_MOST_STEPS_KEPT = 256  # a week of hours, each with sensors of its own, and more
+
+
+@lru_cache(1024)
+def levels_of(mechanism: Mechanism) -> LevelTables:
+    """The table of one channel, every way.
+
+    An exact count has one level, "not counted", and is shown otherwise. Noise that steps share has no law of
+    its own; its mechanism says how likely it shows the exact count, if it is the erasure channel.
+    """
+    if mechanism.is_exact:
+        return _table({WHOLE: ([1.0], [0.0], 1.0)})
+    law = mechanism.noise_law()
+    if law is None or isinstance(mechanism, DrawnPerWindow):
+        shown = mechanism.reveal_probability()
+        hidden = 1.0 - shown
+        return _table({WHOLE: ([1.0], [1.0], shown), WIDE: ([shown, hidden], [0.0, hidden], shown)})
+    return _table({way: _levels(law, offsets) for way, offsets in _OFFSETS.items()})
+
+
+def _table(ways: dict[int, tuple[Sequence[float], Sequence[float], float]]) -> LevelTables:
+    """One channel from ``absent``, ``present``, ``shown`` of its ways; one left out is as the one before."""
+    size, shown = np.zeros((1, WAYS), np.int64), np.zeros((1, WAYS))
+    absent, present = np.zeros((1, WAYS, MOST_LEVELS)), np.zeros((1, WAYS, MOST_LEVELS))
+    for way in range(WAYS):
+        known = max(known for known in ways if known <= way)
+        without, with_person, shown[0, way] = ways[known]
+        size[0, way] = len(without)
+        absent[0, way, : len(without)], present[0, way, : len(without)] = without, with_person
+    return LevelTables(size, absent, present, shown)
+
+
+def _levels(law: NoiseLaw, offsets: Sequence[float]) -> tuple[list[float], list[float], float]:
+    """``absent``, ``present`` and ``shown`` of a count with this noise, at these levels.
+
+    The law's distance to the ideal one counts as shown, and as "certainly not here".
+    """
+    absent = np.append(law.probabilities, 0.0)
+    present = np.append(0.0, law.probabilities)
+    told = (absent > 0.0) & (present > 0.0)
+    log_ratio = log(present[told] / absent[told])
+    spread = fsum((absent + present)[told] / 2.0 * log_ratio**2) ** 0.5
+    levels = exp(
+        sorted({float(np.clip(spread * each, log_ratio.min(), log_ratio.max())) for each in offsets})
+    )
+    mass: list[list[float]] = [[] for _ in levels]
+    shown = [law.truncated_mass]
+    mass[0].append(law.truncated_mass)
+    for without, with_person in zip(absent.tolist(), present.tolist(), strict=True):
+        if with_person <= levels[0] * without:
+            mass[0].append(without)
+        elif with_person >= levels[-1] * without:
+            mass[-1].append(without)
+            shown.append(with_person - levels[-1] * without)
+        else:
+            above = int(np.searchsorted(levels, with_person / without, side="right"))
+            low, high = levels[above - 1], levels[above]
+            upper = min(1.0, max(0.0, (with_person - low * without) / (high - low)))
+            mass[above].append(upper)
+            mass[above - 1].append(without - upper)
+    each = [fsum(parts) * (1.0 + _ROUNDING) for parts in mass]
+    with_person = [level * probability for level, probability in zip(levels.tolist(), each, strict=True)]
+    return each, with_person, min(1.0, fsum(shown) * (1.0 + _ROUNDING) + _ROUNDING)
+
+
+_RAW = _table({WHOLE: ([1.0], [0.0], 1.0)})
+
+
+def seen_step(observation: StepObservation) -> SeenSteps:
+    """One row. Where sensors overlap, so that one count says something of another, all count as exact."""
+    alone = observation.view.is_disjoint and all(len(own) == 1 for own in observation.outcomes[1:])
+    tables = [levels_of(each) for each in observation.mechanisms] if alone else [_RAW]  # type: ignore[arg-type]
+    number = [-1, *((own[0] if alone else 0) for own in observation.outcomes[1:])]
+    channel = np.array(number, np.int32)[observation.labels]
+    return SeenSteps(observation.labels[np.newaxis], channel[np.newaxis], _joined(tables))
+
+
+@lru_cache(_MOST_STEPS_KEPT)
+def seen_release(releases: tuple[SensorRelease, ...], location_count: int) -> SeenSteps:
+    """:func:`seen_step` of a step with these releases; the same object when they come again."""
+    return seen_step(observe(StepSchedule(0, releases), location_count))
+
+
+def seen_exactly(labels: NDArray[np.int32]) -> SeenSteps:
+    """Steps with these outcomes (R, M), every count exact."""
+    return SeenSteps(labels, np.where(labels > 0, 0, -1).astype(np.int32), _RAW)
+
+
+def nothing_seen_for(steps: int, location_count: int) -> SeenSteps:
+    """So many steps in which nothing is released."""
+    labels = np.zeros((steps, location_count), np.int32)
+    return SeenSteps(labels, np.full_like(labels, -1), _joined([]))
+
+
+def is_whole(seen: SeenSteps) -> bool:
+    """Whether the arrays, from wherever they come, belong together."""
+    count = _count(seen)
+    shapes = [(count, WAYS), (count, WAYS, MOST_LEVELS), (count, WAYS, MOST_LEVELS), (count, WAYS)]
+    if [array.shape for array in seen.tables] != shapes:
+        return False
+    is_seen = seen.channel >= 0
+    return bool((seen.channel < count).all() and np.array_equal(is_seen, seen.labels > 0))
+
+
+def followed_by(seen: SeenSteps, step: SeenSteps) -> SeenSteps:
+    """As many rows: without the first, and with one more step. Channels that no row needs are dropped."""
+    channel = np.concatenate((seen.channel[1:], np.where(step.channel < 0, -1, step.channel + _count(seen))))
+    needed = np.unique(channel[channel >= 0])
+    place = np.full(_count(seen) + _count(step) + 1, -1, np.int32)
+    place[needed] = np.arange(needed.size)
+    tables = _joined([seen.tables, step.tables])
+    return SeenSteps(
+        np.concatenate((seen.labels[1:], step.labels)),
+        place[channel],
+        LevelTables(*(array[needed] for array in tables)),
+    )
+
+
+def _count(seen: SeenSteps) -> int:
+    """How many channels there are."""
+    return len(seen.tables.size)
+
+
+def _joined(tables: Sequence[LevelTables]) -> LevelTables:
+    """All channels of all tables, in order."""
+    empty = LevelTables(
+        np.zeros((0, WAYS), np.int64),
+        np.zeros((0, WAYS, MOST_LEVELS)),
+        np.zeros((0, WAYS, MOST_LEVELS)),
+        np.zeros((0, WAYS)),
+    )
+    return LevelTables(*(np.concatenate(arrays) for arrays in zip(empty, *tables, strict=True)))
