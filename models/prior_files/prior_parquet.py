@@ -122,7 +122,14 @@ def _location_names(path: Path, file: pq.ParquetFile) -> tuple[str, ...]:
         return tuple(map(str, names))
     highest = -1
     for batch in file.iter_batches(batch_size=_PEOPLE_A_BATCH, columns=["places"]):
-        top = pc.max(pc.list_flatten(batch.column(0))).as_py()
+        try:
+            top = pc.max(pc.list_flatten(batch.column(0)).cast(pa.int32())).as_py()
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            raise PriorFileError(
+                f"places of {path} must be lists of numbers of locations",
+                error,
+                "cast them to 32-bit integers",
+            ) from None
         highest = max(highest, -1 if top is None else top)
     return numbered_locations(highest, str(path))
 
@@ -152,7 +159,7 @@ def _packed(path: Path, batch: pa.RecordBatch, names: tuple[str, ...]) -> Popula
         return Population.from_moves(
             people, places, moves, slots=slots, initial=initial, location_names=names
         )
-    except pa.ArrowInvalid as error:
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise PriorFileError(
             f"columns of {path} must have the documented types", error, "cast them"
         ) from None

@@ -254,6 +254,19 @@ BAD_COLUMNS = {
     "null": ({"row": pa.array([[0, 1], None])}, "column 'row' of"),
     "null inside": ({"row": pa.array([[0, None], [0]])}, "must have the documented types"),
     "words": ({"row": pa.array([["x", "y"], ["z"]])}, "must have the documented types"),
+    "places of fractions": (
+        {"places": pa.array([[1.5, 4.0], [2.0]])},
+        "must be lists of numbers of locations",
+    ),
+    "places of words": ({"places": pa.array([["x", "y"], ["z"]])}, "must be lists of numbers of locations"),
+    "places of moments": (
+        {"places": pa.array([[1, 4], [2]]).cast(pa.list_(pa.timestamp("us")))},
+        "must be lists of numbers of locations",
+    ),
+    "moments": (
+        {"row": pa.array([[0, 1], [0]]).cast(pa.list_(pa.timestamp("us")))},
+        "must have the documented types",
+    ),
     "unequal": ({"col": pa.array([[1], [0]])}, "of person 'ann' in"),
     "slot too short": (
         {"slots": pa.array([1, 2], pa.int32()), "slot": pa.array([None, [0, 1]])},
