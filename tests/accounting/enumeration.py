@@ -111,9 +111,16 @@ def optimum_success(
 
     ``labels`` (steps, K) covers history, window and, for the risk in hindsight, what came after.
     """
-    first, last = window
     everything = all_paths(start, matrices, len(labels), first_slot)
-    joint = joint_law(everything, raw_channels(labels))
+    return window_optimum(everything, raw_channels(labels), window, mistakes)
+
+
+def window_optimum(
+    everything: Paths, channels: Sequence[Floats], window: tuple[int, int], mistakes: int
+) -> float:
+    """The same of whoever saw the outputs of any channels."""
+    first, last = window
+    joint = joint_law(everything, channels)
     inside = everything.paths[:, first : last + 1]
     traces, which = np.unique(inside, axis=0, return_inverse=True)
     collapsed = np.zeros((len(traces), joint.shape[1]))

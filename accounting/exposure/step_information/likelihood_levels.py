@@ -83,7 +83,7 @@ def _levels(law: NoiseLaw, offsets: Sequence[float]) -> tuple[list[float], list[
             mass[-1].append(without)
             shown.append(with_person - levels[-1] * without)
         else:
-            above = int(np.searchsorted(levels, with_person / without, side="right"))
+            above = min(int(np.searchsorted(levels, with_person / without, side="right")), len(levels) - 1)
             low, high = levels[above - 1], levels[above]
             upper = min(1.0, max(0.0, (with_person - low * without) / (high - low)))
             mass[above].append(upper)

@@ -1,0 +1,180 @@
+"""The frontier bound through noise: levels of evidence, laws that cover a history, against enumeration."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from accounting.bounds.noised.noised_frontier_kernel import noised_frontier
+from accounting.bounds.noised.noised_history_kernel import noised_history_laws
+from accounting.bounds.patterns.raw_frontier_kernel import FrontierEffort
+from accounting.exposure.step_information import followed_by, nothing_seen_for, seen_release
+from accounting.exposure.step_information.likelihood_levels import levels_of
+from accounting.exposure.step_information.seen_steps_kernel import (
+    THREE,
+    TWO,
+    WAYS,
+    WHOLE,
+    WIDE,
+    SeenSteps,
+    own_channels,
+)
+from accounting.hmm.local_chain_kernel import LocalChain
+from accounting.hmm.propagation import marginals
+from models.mechanisms import Correlated, Mechanism, Raw, Tiered
+from models.noise import CorrelatedNoise
+from models.releases import Sensor, SensorRelease, StepSchedule
+from tests.accounting.chains import Case, random_case
+from tests.accounting.enumeration import all_paths, window_optimum
+from tests.accounting.exposures import RAW, gaussian
+
+MECHANISMS = (RAW, gaussian(0.3), gaussian(0.5), gaussian(0.8), Tiered((("public", 1.0),)))
+
+
+def counted_with(mechanism: Mechanism) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Laws of the published value without and with the person; what hardly ever comes is put together."""
+    law = mechanism.noise_law()
+    assert law is not None
+    both = np.stack([np.append(law.probabilities, 0.0), np.append(0.0, law.probabilities)])
+    likely = both.max(axis=0) > 1e-10
+    absent, present = np.column_stack([both[:, likely], both[:, ~likely].sum(axis=1)])
+    return absent, present
+
+
+@pytest.mark.parametrize("way", range(WAYS))
+@pytest.mark.parametrize(
+    "mechanism", [*MECHANISMS, gaussian(3.0), gaussian(40.0), Tiered((("a", 0.1), ("b", 3.0)))]
+)
+def test_levels_reveal_at_least_as_much_as_the_count(mechanism: Mechanism, way: int) -> None:
+    """For any prior odds, and any price of either mistake, whoever sees the level decides no worse."""
+    tables = levels_of(mechanism)
+    absent, present = counted_with(mechanism)
+    size = tables.size[0, way]
+    for price in np.exp(np.linspace(-8, 8, 161)):
+        best = np.maximum(absent, price * present).sum()
+        by_level = np.maximum(tables.absent[0, way, :size], price * tables.present[0, way, :size]).sum()
+        assert by_level + price * tables.shown[0, way] >= best - 1e-9 * price
+    assert tables.absent[0, way, :size].sum() == pytest.approx(1.0, abs=1e-9)
+    assert size == {WHOLE: 1, WIDE: 2, TWO: 2, THREE: 3}[way] or isinstance(mechanism, Raw)
+
+
+def test_noise_that_steps_share_is_an_erasure_channel() -> None:
+    covariance = 4.0 * 0.8 ** np.abs(np.subtract.outer(np.arange(3), np.arange(3)))
+    mechanism = Correlated.of(CorrelatedNoise.of_covariance(covariance), 1)
+    tables, shown = levels_of(mechanism), mechanism.reveal_probability()
+    assert 0.0 < shown < 1.0
+    assert tables.absent[0, THREE].tolist() == [shown, 1.0 - shown, 0.0]
+    assert tables.present[0, THREE].tolist() == [0.0, 1.0 - shown, 0.0]
+    assert tables.shown[0].tolist() == [shown] * WAYS
+
+
+class Log:
+    """A small log with up to two sensors a step, each at one or two places, raw or noised."""
+
+    def __init__(self, rng: np.random.Generator, most_outputs: int = 100) -> None:
+        self.case = random_case(rng, largest=3, longest=5)
+        self.seen = nothing_seen_for(len(self.case.labels), len(self.case.start))
+        self.channels = []
+        outputs = 1
+        for _ in self.case.labels:
+            step, channel = self._step(rng, outputs < most_outputs)
+            outputs *= channel.shape[1]
+            self.channels.append(channel)
+            self.seen = followed_by(self.seen, seen_release(step.releases, len(self.case.start)))
+
+    def _step(
+        self, rng: np.random.Generator, may_be_noised: bool
+    ) -> tuple[StepSchedule, NDArray[np.float64]]:
+        """One step and what it shows, (K, outputs)."""
+        places = len(self.case.start)
+        channel, releases = np.ones((places, 1)), []
+        for number in range(int(rng.choice(3, p=[0.25, 0.6, 0.15]))):
+            where = tuple(int(x) for x in rng.permutation(places)[: int(rng.integers(1, 3))])
+            mechanism = MECHANISMS[rng.integers(len(MECHANISMS))] if may_be_noised and number == 0 else RAW
+            releases.append(SensorRelease(Sensor(f"s{number}", where), mechanism))
+            absent, present = counted_with(mechanism)
+            law = np.tile(absent, (places, 1))
+            law[list(where)] = present
+            channel = (channel[:, :, None] * law[:, None, :]).reshape(places, -1)
+        return StepSchedule(0, tuple(releases)), channel[:, channel.any(axis=0)]
+
+
+def bound_of(
+    case: Case, seen: SeenSteps, window: tuple[int, int], mistakes: int, effort: tuple[int, int, int]
+) -> float:
+    """The noised frontier bound of a window; ``effort`` are vectors, laws of the history, and leaves."""
+    first, last = window
+    vectors, most, leaves = effort
+    marginal = marginals(case.view, case.start, case.first_slot, len(case.labels))
+    hits = (seen.labels[:, case.view.places] > 0) & (marginal > 0.0)
+    person = LocalChain(case.view, case.start, case.first_slot)
+    before = own_channels(case.view, hits[:first], marginal[:first], seen, 0, 0)
+    laws = noised_history_laws(person, before, first, np.zeros(len(case.start)), most)
+    start = LocalChain(case.view, marginal[first], (case.first_slot + first) % case.matrices.shape[0])
+    inside = slice(first, last + 1)
+    channels = own_channels(case.view, hits[inside], marginal[inside], seen, first, leaves)
+    return noised_frontier(start, channels, marginal[inside], laws, mistakes, FrontierEffort(vectors, 1e-6))
+
+
+def check(rng: np.random.Generator) -> float:
+    """One random log and window; how far above the optimum the bound is."""
+    log = Log(rng)
+    steps = len(log.channels)
+    first = int(rng.integers(steps))
+    last = int(rng.integers(first, steps))
+    mistakes = int(rng.integers(last - first + 1))
+    everything = all_paths(log.case.start, log.case.matrices, last + 1, log.case.first_slot)
+    best = window_optimum(everything, log.channels[: last + 1], (first, last), mistakes)
+    effort = (int(rng.choice([1, 4, 16])), int(rng.choice([1, 2, 8])), int(rng.choice([1, 4, 100])))
+    found = bound_of(log.case, log.seen, (first, last), mistakes, effort)
+    assert best * (1 - 1e-8) <= found <= 1.0
+    return found / best if effort == (16, 8, 100) else 1.0
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_no_adversary_beats_the_bound(seed: int) -> None:
+    """Raw and noised sensors, of several places, overlapping; history; every number of mistakes."""
+    rng = np.random.default_rng(seed)
+    ratios = np.array([check(rng) for _ in range(150)])
+    assert ratios.mean() < 1.02
+
+
+@pytest.mark.slow
+def test_no_adversary_beats_the_bound_on_ten_thousand_logs() -> None:
+    rng = np.random.default_rng(2026)
+    ratios = np.array([check(rng) for _ in range(10_000)])
+    assert ratios.mean() < 1.02
+
+
+def test_exact_counts_have_the_bound_of_exact_counts() -> None:
+    """Where nothing is noised the tree has one sequence of levels: the recursion over hits."""
+    rng = np.random.default_rng(3)
+    for _ in range(40):
+        case = random_case(rng, largest=3, longest=4)
+        seen = nothing_seen_for(len(case.labels), len(case.start))
+        for row in case.labels:
+            where = np.flatnonzero(row).tolist()
+            releases = tuple(SensorRelease(Sensor(f"s{x}", (x,)), RAW) for x in where)
+            seen = followed_by(seen, seen_release(releases, len(row)))
+        window = (0, len(case.labels) - 1)
+        everything = all_paths(case.start, case.matrices, len(case.labels), case.first_slot)
+        exact = [np.eye(row.max() + 1)[row] for row in case.labels]
+        mistakes = int(rng.integers(len(case.labels)))
+        best = window_optimum(everything, exact, window, mistakes)
+        found = bound_of(case, seen, window, mistakes, (64, 16, 1))
+        assert best * (1 - 1e-10) <= found <= best * 1.2
+
+
+def test_a_history_of_many_levels_is_covered_by_few_laws() -> None:
+    """Mass grows by little, and never shrinks; one law is the least that is possible."""
+    rng = np.random.default_rng(8)
+    for most in (1, 2, 8, 64):
+        log = Log(rng)
+        marginal = marginals(log.case.view, log.case.start, log.case.first_slot, len(log.case.labels))
+        hits = (log.seen.labels > 0) & (marginal > 0.0)
+        person = LocalChain(log.case.view, log.case.start, log.case.first_slot)
+        channels = own_channels(log.case.view, hits, marginal, log.seen, 0, 0)
+        laws = noised_history_laws(person, channels, len(hits), np.zeros(len(log.case.start)), most)
+        assert 1 <= len(laws) <= most
+        assert laws.sum() >= 1.0 - 1e-9
