@@ -30,7 +30,7 @@ from accounting.hmm.propagation import predict
 from models.numerics.jit import inline, jit
 
 _AT_ONCE = 4  # laws before they are covered together, for each that stays
-_FREE = 1e-5  # growth of mass for which two laws are covered together even where there is room
+_FREE = 3e-4  # growth of mass for which two laws are covered together even where there is room
 
 
 class Laws(NamedTuple):

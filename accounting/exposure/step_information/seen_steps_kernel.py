@@ -27,7 +27,7 @@ WHOLE, WIDE, TWO, THREE = range(4)
 """Ways to put a channel in levels: one level; two far apart; two; three."""
 WAYS, MOST_LEVELS = 4, 3
 
-_RARELY = 2e-3  # who is counted less often, or more often than all but this, is not worth two levels
+_RARELY = 5e-3  # who is counted less often, or more often than all but this, is not worth two levels
 
 
 class LevelTables(NamedTuple):
