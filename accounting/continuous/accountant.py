@@ -35,7 +35,7 @@ from accounting.continuous.people_shares import PeopleShares
 from accounting.continuous.refine_kernel import find_operations
 from accounting.continuous.repeated_steps import RepeatedSteps
 from accounting.continuous.risk_summary import RiskSummary, summarise
-from accounting.continuous.saved_state import REMEDY, pack_state, unpack_state
+from accounting.continuous.saved_state import REMEDY, named, pack_state, taken, unpack_state
 from accounting.continuous.worst_moments import WorstMoments, no_moments
 from accounting.exceptions import SettingsError, SnapshotError, StepOrderError
 from accounting.exposure.step_information import (
@@ -158,7 +158,7 @@ class ContinuousAccountant:
         return int(np.count_nonzero(self._is_unreached))
 
     def most_operations(self, is_counted: NDArray[np.bool_]) -> NDArray[np.int64]:
-        """What refining each one takes where these locations, (M,), are counted exactly in every step, (N,)."""
+        """What refining takes where these locations, (M,), are counted exactly in every step, (N,)."""
         people, found = len(self.population), np.zeros(len(self.population), dtype=np.int64)
         seen = seen_exactly(np.tile(is_counted.astype(np.int32), (len(self._seen.labels), 1)))
         find_operations(self._accounts, np.arange(people), self.settings.vectors, seen, found)
@@ -214,35 +214,30 @@ class ContinuousAccountant:
 
     def snapshot(self) -> bytes:
         """The state as bytes, equal for equal histories; a cache, the release log remains the truth."""
-        return pack_state(
-            self._basis(),
-            {**self._fixed_arrays(), **_view_arrays(self._view_before), **_channel_arrays(self._seen)},
-        )
+        seen = {**named("view", self._view_before), **named("channel", self._seen.tables)}
+        return pack_state(self._basis(), {**self._fixed_arrays(), **seen})
 
     def restore(self, snapshot: bytes) -> None:
         """Take over the state of :meth:`snapshot` of an accountant with the same population and settings.
 
         :class:`~accounting.exceptions.SnapshotError` otherwise; nothing was taken over then.
         """
-        view = _view_arrays(nothing_seen(len(self.population.location_names)))
+        view = named("view", nothing_seen(len(self.population.location_names)))
         fixed = {**self._fixed_arrays(), "view_labels": view.pop("view_labels")}
-        stored = unpack_state(snapshot, self._basis(), fixed, {**view, **_channel_arrays(self._seen)})
-        tables = LevelTables(*(stored[f"channel_{name}"] for name in LevelTables._fields))
-        seen = SeenSteps(stored["labels"], stored["channel"], tables)
+        stored = unpack_state(snapshot, self._basis(), fixed, {**view, **named("channel", self._seen.tables)})
+        seen = SeenSteps(stored["labels"], stored["channel"], taken("channel", LevelTables, stored))
         if not is_whole(seen):
             raise SnapshotError("a snapshot's arrays must belong together", "channels that do not", REMEDY)
-        self._seen = seen
-        fields: dict[str, Any] = {name: stored[f"view_{name}"] for name in StepView._fields}
-        flags = {name: bool(fields[name]) for name in ("is_disjoint", "is_raw")}
-        self._view_before = StepView(**{**fields, **flags})
+        self._seen, before = seen, taken("view", StepView, stored)
+        self._view_before = before._replace(is_disjoint=bool(before.is_disjoint), is_raw=bool(before.is_raw))
         self._accounts = self._accounts._replace(
-            state=HorizonState(*(stored[name] for name in _stored_names(HorizonState, "state"))),
-            nonstationary=Nonstationary(*(stored[name] for name in _stored_names(Nonstationary, "own"))),
+            state=taken("state", HorizonState, stored),
+            nonstationary=taken("own", Nonstationary, stored),
         )
         self._next_step = int(stored["next_step"])
         self._reached, self._reached_before = stored["reached"], stored["reached_before"]
         self._is_unreached = stored["is_unreached"]
-        self._worst = WorstMoments(*(stored[f"worst_{name}"] for name in WorstMoments._fields))
+        self._worst = taken("worst", WorstMoments, stored)
         self._fill_nonstationary(self._nonstationary_people, self._next_step - 1)
 
     def _basis(self) -> dict[str, object]:
@@ -261,9 +256,9 @@ class ContinuousAccountant:
         """The state but for the last step's view, whose lengths differ from step to step."""
         return {
             "next_step": np.array(self._next_step),
-            **dict(zip(_stored_names(HorizonState, "state"), self._state, strict=True)),
-            **dict(zip(_stored_names(Nonstationary, "own"), self._accounts.nonstationary, strict=True)),
-            **{f"worst_{name}": value for name, value in self._worst._asdict().items()},
+            **named("state", self._state),
+            **named("own", self._accounts.nonstationary),
+            **named("worst", self._worst),
             "reached": self._reached,
             "reached_before": self._reached_before,
             "is_unreached": self._is_unreached,
@@ -387,11 +382,6 @@ class ContinuousAccountant:
         return np.searchsorted(np.array(self.settings.thresholds), self._state.risk, side="right")
 
 
-def _stored_names(kept: type[HorizonState] | type[Nonstationary], prefix: str) -> list[str]:
-    """The arrays' names in a snapshot, as they have been from the beginning."""
-    return [f"{prefix}_{'remembered' if name == 'carried' else name}" for name in kept._fields]
-
-
 def _kernel_horizon(settings: HorizonSettings) -> Horizon:
     return Horizon(
         settings.horizon,
@@ -400,14 +390,6 @@ def _kernel_horizon(settings: HorizonSettings) -> Horizon:
         float(settings.refined_from),
         settings.first_slot,
     )
-
-
-def _view_arrays(view: StepView) -> dict[str, NDArray[Any]]:
-    return {f"view_{name}": np.asarray(value) for name, value in view._asdict().items()}
-
-
-def _channel_arrays(seen: SeenSteps) -> dict[str, NDArray[Any]]:
-    return {f"channel_{name}": value for name, value in seen.tables._asdict().items()}
 
 
 def _digest(array: NDArray[Any]) -> str:

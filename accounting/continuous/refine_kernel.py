@@ -38,12 +38,17 @@ from accounting.continuous.accounts_kernel import (
     slot_of,
 )
 from accounting.exposure.step_information.renewal_kernel import renewal_information, renewal_optimum
-from accounting.exposure.step_information.seen_steps_kernel import SeenSteps, is_noised, own_channels
+from accounting.exposure.step_information.seen_steps_kernel import (
+    WHOLE,
+    SeenSteps,
+    is_noised,
+    own_channels,
+)
 from accounting.hmm.local_chain_kernel import LocalChain
 from accounting.hmm.propagation import marginals
 from accounting.numerics.divergence_root_kernel import divergence_root
 from models.numerics.jit import jit, pjit
-from models.priors.chain import ChainView, chain_view
+from models.priors.chain import ChainView, PopulationArrays, chain_view
 
 _MOST_ENTRIES = 1 << 22  # 32 MiB a table
 _ROUNDING = 1e-12  # sums of thousands of products, each rounded
@@ -52,6 +57,7 @@ _MOST_OPERATIONS = 1 << 40  # of one person: sums over everybody stay exact
 
 # Fitted to the time of chains of 4 to 20 places, T = 5 to 20, s = 0 to 5: half of them within a factor of 2.
 LEAST_OPERATIONS, _PER_HIT, _PER_TARGET, _PER_EXPANSION = 29_000, 2.6, 20.0, 0.5
+_PER_PAIR, _PER_MOVE, _PER_SEARCH = 30.0, 15.0, 40.0  # of noised counts; on the demo's city
 
 
 _LEAST_LAWS = 8  # that cover a noised history, whatever the vectors
@@ -208,32 +214,67 @@ def refine(
             state.risk[person] = max(lowest, baseline)
 
 
+class CountedHits(NamedTuple):
+    """How many of a person's places are counted, over all steps."""
+
+    exact: float  # in the horizon, as if every count were exact
+    exact_before: float
+    noised: float  # of those in the horizon, how many under noise
+    noised_before: float
+
+
 @jit
-def refine_operations(accounts: Accounts, person: int, vectors: int, labels: NDArray[np.int32]) -> int:
-    """What :func:`refined_bounds` takes, in operations: some nanoseconds each, by structure alone.
+def _count_hits(population: PopulationArrays, person: int, seen: SeenSteps) -> CountedHits:
+    """In the horizon, the last rows of ``seen``, and in the ``HISTORY`` before."""
+    hits, hits_before, noised, noised_before = 0.0, 0.0, 0.0, 0.0
+    for row in range(seen.labels.shape[0]):
+        for k in range(population.places_start[person], population.places_start[person + 1]):
+            channel = seen.channel[row, population.places[k]]
+            if channel >= 0:
+                is_noised = seen.tables.present[channel, WHOLE, 0] > 0.0
+                hits += row >= HISTORY
+                hits_before += row < HISTORY
+                noised += row >= HISTORY and is_noised
+                noised_before += row < HISTORY and is_noised
+    return CountedHits(hits, hits_before, noised, noised_before)
+
+
+@jit
+def _noised_operations(
+    counted: CountedHits, horizon: Horizon, vectors: int, places: float, moves: float
+) -> float:
+    """What :func:`_noised_success` takes: every law and every hit is followed through all sequences."""
+    if counted.noised + counted.noised_before == 0.0:
+        return 0.0
+    laws = float(max(vectors, _LEAST_LAWS))
+    sequences = min(float(_LEAVES * vectors), 2.0 ** min(counted.noised, 20.0))
+    a_sequence = horizon.steps * (_PER_MOVE * moves + _PER_SEARCH * horizon.mistakes**2 * places)
+    total = _PER_PAIR * counted.noised_before * laws * laws * places
+    return total + (laws / 2.0 + counted.noised) * sequences * a_sequence
+
+
+@jit
+def refine_operations(accounts: Accounts, person: int, vectors: int, seen: SeenSteps) -> int:
+    """What :func:`refine` takes for one person, in operations: some nanoseconds each, by structure alone.
 
     A person's places, moves and hits say it, with ``T``, ``s``, vectors and laws: a rough mean over chains.
     Between two hits lie ``L`` steps; each source is followed so far, and ``L`` times the vectors are expanded
     for each mistake.
     """
     population, horizon = accounts.population, accounts.horizon
-    first, last = population.places_start[person], population.places_start[person + 1]
-    places, steps, mistakes = float(last - first), float(horizon.steps), float(horizon.mistakes)
+    places = float(population.places_start[person + 1] - population.places_start[person])
+    steps, mistakes = float(horizon.steps), float(horizon.mistakes)
     entries = population.entry_start[person + 1] - population.entry_start[person]
     moves = entries / population.slots[person]
-    hits, hits_before = 0.0, 0.0
-    for row in range(labels.shape[0]):
-        for k in range(first, last):
-            if labels[row, population.places[k]] > 0:
-                hits += row >= HISTORY
-                hits_before += row < HISTORY
-    total = LEAST_OPERATIONS + _PER_HIT * (hits + hits_before) * steps * moves
+    counted = _count_hits(population, person, seen)
+    total = LEAST_OPERATIONS + _PER_HIT * (counted.exact + counted.exact_before) * steps * moves
     if mistakes > 0.0:
-        sources = hits + places + min(hits_before + 1.0, _MOST_LAWS)
-        length = steps * (places + 1.0) / (hits + places + 1.0)
+        sources = counted.exact + places + min(counted.exact_before + 1.0, _MOST_LAWS)
+        length = steps * (places + 1.0) / (counted.exact + places + 1.0)
         expanded = length * vectors * vectors * min(mistakes, length)
-        total += _PER_TARGET * (hits + 1.0) * steps * mistakes * moves
+        total += _PER_TARGET * (counted.exact + 1.0) * steps * mistakes * moves
         total += _PER_EXPANSION * sources * expanded * (mistakes + 1.0) * places
+    total += _noised_operations(counted, horizon, vectors, places, moves)
     return int(min(total, _MOST_OPERATIONS))
 
 
@@ -244,9 +285,9 @@ def find_operations(
     accounts: Accounts,
     people: NDArray[np.int64],
     vectors: int,
-    labels: NDArray[np.int32],
+    seen: SeenSteps,
     operations: NDArray[np.int64],
 ) -> None:
     """:func:`refine_operations` of each of these people; fills ``operations`` (n,)."""
     for k in range(begin, end):
-        operations[k] = refine_operations(accounts, people[k], vectors, labels)
+        operations[k] = refine_operations(accounts, people[k], vectors, seen)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from io import BytesIO
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,7 @@ _BASIS = "basis"
 REMEDY = "delete the snapshot; the state is rebuilt from the release log"
 
 Arrays = Mapping[str, NDArray[Any]]
+Kept = TypeVar("Kept")
 
 
 def pack_state(basis: Mapping[str, object], arrays: Arrays) -> bytes:
@@ -23,6 +24,22 @@ def pack_state(basis: Mapping[str, object], arrays: Arrays) -> bytes:
     buffer = BytesIO()
     np.savez(buffer, **{_BASIS: np.array(json.dumps(basis, sort_keys=True))}, **arrays)  # type: ignore[arg-type]
     return buffer.getvalue()
+
+
+def named(prefix: str, kept: Any) -> dict[str, NDArray[Any]]:
+    """The arrays of a named tuple by the names they have in a snapshot."""
+    return {_stored_name(prefix, name): np.asarray(value) for name, value in kept._asdict().items()}
+
+
+def taken(prefix: str, kind: type[Kept], stored: Arrays) -> Kept:
+    """The named tuple that :func:`named` took apart; numbers are arrays of no axes."""
+    fields: Any = kind
+    return kind(*(stored[_stored_name(prefix, name)] for name in fields._fields))
+
+
+def _stored_name(prefix: str, name: str) -> str:
+    """As it has been from the beginning."""
+    return f"{prefix}_{'remembered' if name == 'carried' else name}"
 
 
 def unpack_state(

@@ -13,6 +13,7 @@ from accounting.continuous.refine_kernel import LEAST_OPERATIONS, find_operation
 from accounting.decisions.what_if.candidate_kernel import Terms
 from accounting.decisions.what_if.limits_kernel import Limits
 from accounting.decisions.what_if.refined_check_kernel import find_refined_headroom
+from accounting.exposure.step_information import seen_exactly
 
 _BEYOND_FAST = 1 << 61
 """A ``c`` that the fast bound never clears, so that every horizon is looked at with the refined bounds."""

@@ -10,12 +10,14 @@ import pytest
 from accounting.continuous import ContinuousAccountant, PeopleShares, cascade
 from accounting.continuous.accounts_kernel import HISTORY
 from accounting.continuous.refine_kernel import find_operations
+from accounting.exposure.step_information import followed_by, nothing_seen_for, seen_release
 from accounting.settings import HorizonSettings, RiskBudget
-from models.mechanisms import Raw
+from models.mechanisms import Mechanism, Raw
 from models.numerics.threads import numba
 from models.priors import Population
-from models.releases import SensorRelease, StepSchedule
+from models.releases import Sensor, SensorRelease, StepSchedule
 from tests.accounting.decisions import deciding
+from tests.accounting.exposures import RAW, gaussian
 
 LOCATIONS, STEPS, SHARES = 10, 9, 8
 HORIZON = HorizonSettings(5, 1)
@@ -183,14 +185,16 @@ def test_whoever_is_above_the_decided_limit_is_refined_whatever_it_costs():
 def test_work_is_counted_by_structure_alone():
     """Other probabilities of the same moves cost the same; more vectors, hits and places cost more."""
     rng = np.random.default_rng(4)
-    labels = np.zeros((HISTORY + HORIZON.horizon, LOCATIONS), dtype=np.int32)
 
-    def cost(population: Population, vectors: int, counted: int) -> np.ndarray:
-        labels[:] = 0
-        labels[:, :counted] = 1
+    def cost(population: Population, vectors: int, counted: int, mechanism: Mechanism = RAW) -> np.ndarray:
+        seen = nothing_seen_for(HISTORY + HORIZON.horizon, LOCATIONS)
+        sensors = (SensorRelease(Sensor(f"s{x}", (x,)), mechanism) for x in range(counted))
+        step = seen_release(tuple(sensors), LOCATIONS)
+        for _ in seen.labels:
+            seen = followed_by(seen, step)
         found = np.zeros(len(population), dtype=np.int64)
         accounts = ContinuousAccountant(population, HORIZON).view().accounts
-        find_operations(accounts, np.arange(len(population)), vectors, labels, found)
+        find_operations(accounts, np.arange(len(population)), vectors, seen, found)
         return found
 
     population = people(30, cycles=(1,))
@@ -199,3 +203,4 @@ def test_work_is_counted_by_structure_alone():
     np.testing.assert_array_equal(cost(population, 4, 3), cost(other, 4, 3))
     assert (cost(population, 16, 3) > cost(population, 4, 3)).all()
     assert (cost(population, 4, LOCATIONS) > cost(population, 4, 0)).all()
+    assert (cost(population, 4, LOCATIONS, gaussian(1.0)) > cost(population, 4, LOCATIONS)).all()
