@@ -205,7 +205,8 @@ def refine(
         raw = raw_horizon(accounts, person, first, seen.labels)
         exact = _exact_bounds(accounts, person, raw, carried)
         success, baseline = exact.success, state.baseline[person]
-        if min(success, exact.divergence, state.risk[person]) > baseline:
+        least_worth = max(baseline, accounts.horizon.refined_from)
+        if min(success, exact.divergence, state.risk[person]) > least_worth:
             success = min(success, _noised_success(raw, seen, accounts.horizon))
         lowest = min(success, exact.divergence)
         if lowest < state.risk[person]:

@@ -36,6 +36,8 @@ from models.numerics.jit import inline, jit
 
 _ROUNDING = 1e-12  # sums of thousands of products, each rounded
 _LIGHT = 1e-5  # of success: what hardly ever comes is charged in full
+_SLACK = 1e-3  # of the mass that comes to a target: its search may be off by so much
+_SHARE = 0.1  # of a search's tolerance, for each of the many there are
 
 
 class Sight(NamedTuple):
@@ -128,6 +130,8 @@ def _find(
     won: NDArray[np.float64],
 ) -> None:
     """``path.found`` of one segment, to the target ``tools.target`` behind its last step."""
+    tolerance = limits.tolerance + _SLACK * limits.mass * limits.share
+    limits = Limits(limits.mass, limits.likeliest, limits.share, tolerance, limits.vectors)
     if path.found.size > 1 and limits.mass * limits.share > limits.tolerance:
         completion_gains(person, path.weight, between[1], tools.target, tools.walk, tools.gains)
     law = path.mass[between[0]]
@@ -230,7 +234,7 @@ def noised_frontier(
         np.empty((steps, mistakes + 1, places)),
         np.empty(places),
     )
-    tolerance = effort.tolerance / max(1, sight.sequences.prod())
+    tolerance = effort.tolerance * _SHARE
     for t in range(steps - 1, -1, -1):
         for x in range(places):
             sensor = sight.sensor[t, x]
