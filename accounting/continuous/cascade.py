@@ -7,8 +7,9 @@ lost: the others may be held elsewhere.
 
 1. Who is owed it is refined with all vectors, whatever that costs.
 2. A share that can pay all vectors for everybody else does so.
-3. Else those to whom most was added get few vectors, as far as the work goes; of them, with what is left,
-   those to whom still most was added get all.
+3. Else those to whom most was added get few vectors, as if every count were exact, as far as the work goes;
+   of them, with what is left, those to whom still most was added get the bound through the noise with few
+   vectors, if any count is noised; and then all vectors.
 
 People of one share with equal priors and starts are paid for once, and computed once.
 """
@@ -23,6 +24,7 @@ from numpy.typing import NDArray
 from accounting.continuous.accounts_kernel import Accounts
 from accounting.continuous.people_shares import PeopleShares
 from accounting.continuous.refine_kernel import find_operations, refine
+from accounting.exposure.step_information import seen_exactly
 from accounting.exposure.step_information.seen_steps_kernel import SeenSteps
 
 FEW_VECTORS = 4
@@ -76,23 +78,29 @@ class Cascade:
         """Lower their risks within so much work (None: any); who could not be reached, by position."""
         state, vectors = self._accounts.state, self._accounts.horizon.vectors
         if operations is None:
-            self._run(np.ones(self._leader.size, dtype=np.bool_), vectors)
+            self._run(np.ones(self._leader.size, dtype=np.bool_), vectors, self._horizon.seen)
             return self._due[:0]
-        left = self._shares.even_parts(operations)
-        many = self._operations(vectors)
-        whole = self._paid_whole(many, left)
-        self._run(whole, vectors)
-        few = self._most_added(~whole, self._operations(FEW_VECTORS), left)
-        self._run(few, FEW_VECTORS)
-        if self._accounts.horizon.mistakes > 0 or self._horizon.seen.is_noised:
+        left, seen = self._shares.even_parts(operations), self._horizon.seen
+        whole = self._paid_whole(self._operations(vectors, seen), left)
+        self._run(whole, vectors, seen)
+        exact = seen_exactly(seen.labels)
+        few = self._most_added(~whole, self._operations(FEW_VECTORS, exact), left)
+        self._run(few, FEW_VECTORS, exact)
+        further = []
+        if seen.is_noised:
+            further.append(FEW_VECTORS)
+        if seen.is_noised or self._accounts.horizon.mistakes > 0:
+            further.append(vectors)
+        for effort in further:
             matters = few & (state.risk[self._leader] > state.baseline[self._leader])
-            self._run(self._most_added(matters, many, left), vectors)
+            chosen = self._most_added(matters, self._operations(effort, seen), left)
+            self._run(chosen, effort, seen)
         return self._due[~(whole | few)[self._unit]]
 
-    def _operations(self, vectors: int) -> NDArray[np.int64]:
+    def _operations(self, vectors: int, seen: SeenSteps) -> NDArray[np.int64]:
         """What so many vectors cost each unit."""
         found = np.empty(self._leader.size, dtype=np.int64)
-        find_operations(self._accounts, self._leader, vectors, self._horizon.seen, found)
+        find_operations(self._accounts, self._leader, vectors, seen, found)
         return found
 
     def _paid_whole(self, cost: NDArray[np.int64], left: NDArray[np.int64]) -> NDArray[np.bool_]:
@@ -115,7 +123,7 @@ class Cascade:
         chosen[some] = self._shares.paid(self._leader[some], cost[some], left)
         return chosen
 
-    def _run(self, chosen: NDArray[np.bool_], vectors: int) -> None:
+    def _run(self, chosen: NDArray[np.bool_], vectors: int, seen: SeenSteps) -> None:
         """Refine these units with so many vectors; all of them have been through the same before."""
         accounts, leader = self._accounts, self._leader[chosen]
         if leader.size == 0:
@@ -123,7 +131,7 @@ class Cascade:
         _, first, same = np.unique(self._alike[leader], return_index=True, return_inverse=True)
         computed = leader[first]
         accounts = accounts._replace(horizon=accounts.horizon._replace(vectors=vectors))
-        refine(accounts, computed, self._horizon.last_step, self._horizon.seen)
+        refine(accounts, computed, self._horizon.last_step, seen)
         source = self._leader.copy()
         source[chosen] = computed[same.reshape(-1)]
         members = chosen[self._unit]
