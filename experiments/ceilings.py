@@ -115,8 +115,8 @@ def table(rows: Sequence[Row]) -> str:
             "are to be named, with so many of them wrong. Means over people. The attack sees the whole log "
             "and makes the best of the guesses that the frontier search finds; the bound by sampling holds "
             "for anybody. Both are estimated: their intervals are at most "
-            f"{widest:.3f} wide to each side, with {CONFIDENCE:.0%} confidence each. Noised counts are "
-            "treated as raw ones by the slower bounds of the running ceiling.",
+            f"{widest:.3f} wide to each side, with {CONFIDENCE:.0%} confidence each. The running ceiling is "
+            "certain: no draws, with 16 vectors for everybody.",
             "",
             "| sigma | wrong | guess | best attack | by sampling | running ceiling | fast bound alone "
             "| added by the attack | added by the ceiling | ratio |",

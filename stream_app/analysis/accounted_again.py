@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from accounting.continuous import ContinuousAccountant, WorstMoments
+from accounting.continuous import ContinuousAccountant, PeopleShares, WorstMoments
 from accounting.continuous.shadow import Shadow, drawn_parts
 from accounting.settings import HorizonSettings
 from models.mechanisms import Mechanism
@@ -61,13 +61,18 @@ def released_with(steps: Iterable[StepSchedule], mechanism: Mechanism) -> Iterat
 
 
 def account(
-    population: Population, steps: Iterable[StepSchedule], settings: HorizonSettings, draws: int = 0
+    population: Population,
+    steps: Iterable[StepSchedule],
+    settings: HorizonSettings,
+    draws: int = 0,
+    shares: PeopleShares | None = None,
 ) -> Account:
     """Account the steps, keeping each person's worst moment; needs no count, so it releases nothing.
 
-    With ``draws`` an attack is tried so often after every step.
+    With ``draws`` an attack is tried so often after every step. ``shares`` are those of a run whose figures
+    are to come again where its work did not reach everybody.
     """
-    accountant = ContinuousAccountant(population, settings)
+    accountant = ContinuousAccountant(population, settings, shares=shares)
     shadow = Shadow(accountant, drawn_parts(accountant.people_shares, draws)) if draws else None
     risk_by_step, baseline_by_step, attacks = [], [], []
     for step in steps:

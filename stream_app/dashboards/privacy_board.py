@@ -12,7 +12,7 @@ from stream_app.dashboards.panels import (
     Row,
     mean_over_people,
 )
-from stream_app.watching.wording import DISTANCE, SMALL_NOISE
+from stream_app.watching.wording import DISTANCE
 
 _CAUTION = ((None, "blue"), (0.1, "yellow"), (0.25, "orange"))
 
@@ -101,7 +101,7 @@ _OVER_TIME = Row(
             "Ceiling: if habits are as assumed, no method does better, given all releases. "
             "Guess: the best guess from habits alone. The distance between the two is the most that "
             f"releases added. Attack: how often one method does it that is tried on drawn people. {DISTANCE} "
-            f"{SMALL_NOISE} Means over everybody, whichever worker accounts them.",
+            "Means over everybody, whichever worker accounts them.",
             "percentunit",
             GUESS_ATTACK_CEILING,
             width=24,

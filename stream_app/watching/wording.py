@@ -18,9 +18,6 @@ _SETTLED = {
 }
 
 DISTANCE = "The distance between attack and ceiling is what we do not know."
-SMALL_NOISE = (
-    "Where noise is small its ceilings are those of exact counts: they hold, and noise may hide far more."
-)
 ATTACK = (
     "How often one method is right that is tried after every step on drawn people, with trajectories from "
     "their habits and releases from the schedule, never with a count."

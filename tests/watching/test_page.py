@@ -16,7 +16,7 @@ from stream_app.embedded import RunOptions, run
 from stream_app.setup.given_priors import population_of
 from stream_app.setup.settings_sources import load_settings
 from stream_app.watching.web import StatusBoard, serve
-from stream_app.watching.wording import ATTACK, DISTANCE, SMALL_NOISE, attack_in_words, in_a_hundred
+from stream_app.watching.wording import ATTACK, DISTANCE, attack_in_words, in_a_hundred
 from stream_app.wire.messages import Activation, Attack, Reading
 from tests.watching.live_engine import TOKEN, LiveEngine, live_engine
 from tests.watching.services import get, program
@@ -133,7 +133,7 @@ def test_figures_on_the_page_are_those_of_the_metrics(watched: WatchedPage, engi
 def test_every_page_says_what_is_not_known(watched: WatchedPage, engine: LiveEngine) -> None:
     """In the words of the terminal and the report."""
     plain = get(engine.address + "plain")[1]
-    for sentence in (DISTANCE, SMALL_NOISE, ATTACK[1:]):
+    for sentence in (DISTANCE, ATTACK[1:]):
         assert sentence in watched.text("#words-title + dl")
         assert sentence in html.unescape(plain)
     assert DISTANCE in watched.text("#over-time-title + p")

@@ -1,6 +1,6 @@
 """What a run of steps shows, noise included: each sensor as a channel with a few levels of evidence.
 
-A published count tells of "the person is counted here" through its likelihood ratio ``l(y) = P1(y) / P0(y)``
+A published count reveals "the person is counted here" through its likelihood ratio ``l(y) = P1(y) / P0(y)``
 alone. Take levels ``l_1 < .. < l_n``. A value between two of them is as good as a random one of the two, with
 odds that keep its ratio on average: whoever is told which of the two it was knows more. A value above
 ``l_n`` becomes ``l_n`` or *shown* (the person is here, for certain), one below ``l_1`` becomes ``l_1`` or

@@ -20,7 +20,6 @@ from stream_app.watching.glossary import REPORT_WORDS, for_report
 from stream_app.watching.hindsight import Hindsight
 from stream_app.watching.wording import (
     DISTANCE,
-    SMALL_NOISE,
     attack_in_words,
     duration,
     in_a_hundred,
@@ -194,7 +193,7 @@ def _attack(attack: Attack | None) -> str:
     return (
         f"An attack was tried at that step in {attack.draws:,} draws, with trajectories from people's habits "
         f"and releases from the schedule, never with a count: it was right in {attack_in_words(attack)} on "
-        f"average, the interval with a confidence of {attack.confidence:.0%}. {DISTANCE} {SMALL_NOISE}"
+        f"average, the interval with a confidence of {attack.confidence:.0%}. {DISTANCE}"
     )
 
 

@@ -150,8 +150,6 @@ def _chance(mean: float | None) -> str:
 
 
 def _print_alternatives(console: Console, report: DemoReport) -> None:
-    from stream_app.watching.wording import SMALL_NOISE
-
     names = ("Guess", "Attack", "Ceiling", "Ceiling 50+", "Added 10+", "Error")
     table = _table(
         f"What noise would do to {report.compared_people:,} of them (mean chances in 100; people in 100 who\n"
@@ -168,10 +166,6 @@ def _print_alternatives(console: Console, report: DemoReport) -> None:
         means = (_chance(mean) for mean in (row.mean_baseline, row.mean_attack, row.mean_risk))
         table.add_row(row.name, *means, at_risk, added, error)
     console.print(table)
-    console.print(
-        f"{SMALL_NOISE} How much, for one person: `audit ... --draws 2000`.",
-        width=78,
-    )
 
 
 def _table(

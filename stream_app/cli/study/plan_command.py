@@ -83,7 +83,7 @@ def _print_plan(planned: ReleasePlan) -> None:
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
-    from stream_app.watching.wording import DISTANCE, SMALL_NOISE
+    from stream_app.watching.wording import DISTANCE
 
     console = stdout()
     if planned.warning:
@@ -120,7 +120,7 @@ def _print_plan(planned: ReleasePlan) -> None:
         "Error: mean expected absolute error of what is released, in people. Over: people over the limit of "
         "the risk budget, and how many may be. Guess, Attack, Ceiling: means over people after the step, of "
         "the best guess without counts, of an attack tried on drawn people, and of the certified risk; "
-        f"Highest: the highest certified risk. {_attack_in_words(planned)} {DISTANCE} {SMALL_NOISE}",
+        f"Highest: the highest certified risk. {_attack_in_words(planned)} {DISTANCE}",
         soft_wrap=True,
     )
     if not planned.as_run:

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from accounting.continuous import PeopleShares
 from accounting.settings import HorizonSettings
 from models.mechanisms import parse
 from models.priors import Population
@@ -26,6 +27,7 @@ from stream_app.setup.keys import load_keys
 from stream_app.setup.settings import Settings
 from stream_app.setup.settings_sources import load_settings
 from stream_app.starting.demo.scenario import Scenario, paced_messages, prepare, write_audit_schedule
+from stream_app.steps.policy.people_shards import people_shares
 from stream_app.watching.events import Observer
 from stream_app.watching.web import watching
 from stream_app.wire import RiskSummary
@@ -208,7 +210,7 @@ def _sum_up(demo: PreparedDemo, report: RunReport) -> DemoReport:
     city, scenario, settings = demo.city, demo.scenario, demo.settings
     steps = read_decisions(scenario.output / "decisions.jsonl", city.registry)
     horizon = settings.horizon_settings(settings.first_slot)
-    released = account(city.population, steps, horizon)
+    released = account(city.population, steps, horizon, shares=_shares(demo))
     ranked = np.argsort(-released.worst.added, kind="stable")
     return DemoReport(
         people=len(city.population),
@@ -229,6 +231,13 @@ def _sum_up(demo: PreparedDemo, report: RunReport) -> DemoReport:
         scenario=scenario,
         run=report,
     )
+
+
+def _shares(demo: PreparedDemo) -> PeopleShares:
+    """How the run split its work among people."""
+    pseudonyms = load_keys(demo.settings, demo.scenario.output).pseudonyms
+    names = [pseudonyms.pseudonym(person) for person in demo.city.population.people]
+    return people_shares(names, demo.settings.kafka.partitions)
 
 
 def _attack(summaries: Sequence[RiskSummary]) -> MeanOfRun | None:

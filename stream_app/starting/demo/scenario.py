@@ -19,7 +19,8 @@ HOME_GROUPS = ("homes north", "homes south")
 HOME_SIGMA = 1.0
 RAW = {"mechanism": "raw"}
 MISTAKES = 1
-OPERATIONS = 200_000_000
+OPERATIONS = 400_000_000
+DRAWS = 500
 ORIGIN = "2026-03-02T00:00:00Z"
 AUDITED_FROM = 8  # the hour at which the schedule for an audit begins: the working day
 
@@ -122,7 +123,8 @@ def _settings(city: City) -> str:
         'deployment = "demo"',
         "step_seconds = 3600",
         f"mistakes = {MISTAKES}  # asks for at least {HORIZON - MISTAKES} of the last {HORIZON} hours",
-        f"sharpen_operations = {OPERATIONS:_}  # a fifth of a second of one core each hour: to be quick",
+        f"sharpen_operations = {OPERATIONS:_}  # under half a second of one core an hour: to be quick",
+        f"attack_draws = {DRAWS}",
         f"origin = {ORIGIN}  # a Monday; without an origin steps are shown by number",
         'sensors = "sensors.json"',
         'noise_key = "noise.key"  # made from the demo\'s seed: never use it elsewhere',

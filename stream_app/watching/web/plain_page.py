@@ -13,7 +13,6 @@ from stream_app.watching.web.status import Status, StepLine
 from stream_app.watching.wording import (
     ATTACK,
     DISTANCE,
-    SMALL_NOISE,
     attack_in_words,
     in_a_hundred,
     not_reached_in_words,
@@ -109,7 +108,7 @@ def _risks(summary: RiskSummary, when: When) -> list[str]:
                 )
             ],
         ),
-        f"<p class=note>Attack: {escape(ATTACK[:1].lower() + ATTACK[1:])} {DISTANCE} {SMALL_NOISE}</p>",
+        f"<p class=note>Attack: {escape(ATTACK[:1].lower() + ATTACK[1:])} {DISTANCE}</p>",
         f"<h2>How many people could be reconstructed, after {escape(when(summary.step))}</h2>",
         _table(_LEVELS, rows),
         *([] if missed is None else [f"<p class=note>Note: {escape(missed)}.</p>"]),
