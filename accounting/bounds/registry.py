@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from accounting.bounds.divergence import DIVERGENCE
 from accounting.bounds.loose import LOOSE
-from accounting.bounds.noised import ERASURE, SAMPLED
+from accounting.bounds.noised import ERASURE, LEVELS, SAMPLED
 from accounting.bounds.patterns import EXACT, FRONTIER, GENIE_AIDED, MOMENT
-from accounting.bounds.patterns.raw_success_kernel import BY_BASELINE, BY_DIVERGENCE, BY_RAW_SUCCESS
+from accounting.bounds.patterns.raw_success_kernel import (
+    BY_BASELINE,
+    BY_DIVERGENCE,
+    BY_LEVELS,
+    BY_RAW_SUCCESS,
+)
 from accounting.bounds.protocol import Bound, Effort, Question
 from accounting.bounds.tight import TIGHT
 from accounting.exposure import Exposure
@@ -20,6 +25,7 @@ BOUNDS: tuple[Bound, ...] = (
     ERASURE,
     GENIE_AIDED,
     FRONTIER,
+    LEVELS,
     SAMPLED,
 )
 
@@ -27,7 +33,8 @@ BOUNDS: tuple[Bound, ...] = (
 def deciding_bound(code: int, mistakes: int) -> str:
     """The name behind the code that accountants keep of whoever gave a person's certified value."""
     raw_success = EXACT if mistakes == 0 else FRONTIER
-    return {BY_BASELINE: "baseline", BY_DIVERGENCE: DIVERGENCE.name, BY_RAW_SUCCESS: raw_success.name}[code]
+    names = {BY_DIVERGENCE: DIVERGENCE.name, BY_RAW_SUCCESS: raw_success.name, BY_LEVELS: LEVELS.name}
+    return "baseline" if code == BY_BASELINE else names[code]
 
 
 def question(exposure: Exposure, mistakes: int, effort: Effort) -> Question:

@@ -23,11 +23,16 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from accounting.bounds.noised.noised_frontier_kernel import noised_frontier
+from accounting.bounds.noised.noised_frontier_kernel import SEQUENCES, noised_frontier
 from accounting.bounds.noised.noised_history_kernel import noised_history_laws
 from accounting.bounds.patterns.outside_kernel import Outside, history_laws
 from accounting.bounds.patterns.raw_frontier_kernel import frontier_effort, raw_frontier
-from accounting.bounds.patterns.raw_success_kernel import BY_BASELINE, BY_DIVERGENCE, BY_RAW_SUCCESS
+from accounting.bounds.patterns.raw_success_kernel import (
+    BY_BASELINE,
+    BY_DIVERGENCE,
+    BY_LEVELS,
+    BY_RAW_SUCCESS,
+)
 from accounting.bounds.patterns.segments_kernel import own_hits
 from accounting.continuous.accounts_kernel import (
     HISTORY,
@@ -61,7 +66,7 @@ _PER_PAIR, _PER_MOVE, _PER_SEARCH = 30.0, 15.0, 40.0  # of noised counts; on the
 
 
 _LEAST_LAWS = 8  # that cover a noised history, whatever the vectors
-_LEAVES = 8  # sequences of levels in a noised horizon, for each vector
+_MOST_NOISED_PLACES = 100  # of one person: covering as many laws takes a tenth of a second
 
 
 class RefinedBounds(NamedTuple):
@@ -156,12 +161,13 @@ def _noised_success(raw: RawHorizon, seen: SeenSteps, horizon: Horizon) -> float
         known[0] = False
         shown[:] = raw.marginal_before[0]
     is_any = is_noised(chain, raw.hits, seen, raw.first_row) or is_noised(chain, known, seen, begin)
-    if not is_any or horizon.vectors * steps * steps * (horizon.mistakes + 1) * places > _MOST_ENTRIES:
+    is_large = horizon.vectors * steps * steps * (horizon.mistakes + 1) * places > _MOST_ENTRIES
+    if not is_any or is_large or places > _MOST_NOISED_PLACES:
         return 1.0
     before = own_channels(chain, known, raw.marginal_before, seen, begin, 0)
     most = max(horizon.vectors, _LEAST_LAWS)
     laws = noised_history_laws(raw.before, before, known.shape[0], shown, most)
-    channels = own_channels(chain, raw.hits, raw.marginal, seen, raw.first_row, _LEAVES * horizon.vectors)
+    channels = own_channels(chain, raw.hits, raw.marginal, seen, raw.first_row, SEQUENCES * horizon.vectors)
     effort = frontier_effort(horizon.vectors)
     return noised_frontier(raw.person, channels, raw.marginal, laws, horizon.mistakes, effort)
 
@@ -204,13 +210,14 @@ def refine(
         carried = state.carried[first % state.carried.shape[0], person] / UNITS_PER_NAT
         raw = raw_horizon(accounts, person, first, seen.labels)
         exact = _exact_bounds(accounts, person, raw, carried)
-        success, baseline = exact.success, state.baseline[person]
+        lowest, baseline = min(exact.success, exact.divergence), state.baseline[person]
+        by = BY_RAW_SUCCESS if exact.success <= exact.divergence else BY_DIVERGENCE
         least_worth = max(baseline, accounts.horizon.refined_from)
-        if min(success, exact.divergence, state.risk[person]) > least_worth:
-            success = min(success, _noised_success(raw, seen, accounts.horizon))
-        lowest = min(success, exact.divergence)
+        if min(lowest, state.risk[person]) > least_worth:
+            noised = _noised_success(raw, seen, accounts.horizon)
+            if noised < lowest:
+                lowest, by = noised, BY_LEVELS
         if lowest < state.risk[person]:
-            by = BY_RAW_SUCCESS if success <= exact.divergence else BY_DIVERGENCE
             state.decided_by[person] = by if lowest > baseline else BY_BASELINE
             state.risk[person] = max(lowest, baseline)
 
@@ -248,9 +255,10 @@ def _noised_operations(
     if counted.noised + counted.noised_before == 0.0:
         return 0.0
     laws = float(max(vectors, _LEAST_LAWS))
-    sequences = min(float(_LEAVES * vectors), 2.0 ** min(counted.noised, 20.0))
+    sequences = min(float(SEQUENCES * vectors), 2.0 ** min(counted.noised, 20.0))
     a_sequence = horizon.steps * (_PER_MOVE * moves + _PER_SEARCH * horizon.mistakes**2 * places)
-    total = _PER_PAIR * counted.noised_before * laws * laws * places
+    at_once = laws + counted.noised_before / HISTORY
+    total = _PER_PAIR * counted.noised_before * at_once**2 * places
     return total + (laws / 2.0 + counted.noised) * sequences * a_sequence
 
 

@@ -29,7 +29,7 @@ _ALL = 1 << 62
 _ROUNDING = 1e-12  # the genie-aided adversary may be the optimal one, and sums are rounded
 
 
-BY_BASELINE, BY_DIVERGENCE, BY_RAW_SUCCESS = range(3)
+BY_BASELINE, BY_DIVERGENCE, BY_RAW_SUCCESS, BY_LEVELS = range(4)
 """Which bound gave a person's certified value; kept in snapshots, named by ``registry.deciding_bound``."""
 
 

@@ -6,6 +6,7 @@ from accounting.exposure.step_information.likelihood_levels import (
     nothing_seen_for,
     seen_exactly,
     seen_release,
+    seen_step,
 )
 from accounting.exposure.step_information.observation import (
     StepObservation,
@@ -25,5 +26,6 @@ __all__ = [
     "observe",
     "seen_exactly",
     "seen_release",
+    "seen_step",
     "view_of",
 ]

@@ -37,6 +37,7 @@ BOUNDS_TO_TEST = {
     "erasure": Effort(patterns=64),
     "genie_aided": Effort(),
     "frontier": Effort(vectors=4),
+    "levels": Effort(vectors=16),
     "sampled": Effort(draws=200, confidence=0.999),
 }
 """Each with the effort it is tested with."""
