@@ -118,7 +118,7 @@ def test_a_picture_that_cannot_be_written_is_an_error(
     assert "must be written" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(("servers", "work"), [((), 240_000_000), (("nowhere:9092",), 3_000_000)])
+@pytest.mark.parametrize(("servers", "work"), [((), 2_400_000_000), (("nowhere:9092",), 3_000_000)])
 def test_a_plan_has_the_risks_of_the_run_bit_for_bit_where_work_is_scarce(
     tmp_path: Path, servers: tuple[str, ...], work: int
 ) -> None:
