@@ -66,6 +66,7 @@ _PER_PAIR, _PER_MOVE, _PER_SEARCH = 30.0, 15.0, 40.0  # of noised counts; on the
 
 
 _LEAST_LAWS = 8  # that cover a noised history, whatever the vectors
+_WORTH_MORE = 0.01  # added, as far as is known, from which the bound through noise is worth its price
 _MOST_NOISED_PLACES = 100  # of one person: covering as many laws takes a tenth of a second
 
 
@@ -212,7 +213,7 @@ def refine(
         exact = _exact_bounds(accounts, person, raw, carried)
         lowest, baseline = min(exact.success, exact.divergence), state.baseline[person]
         by = BY_RAW_SUCCESS if exact.success <= exact.divergence else BY_DIVERGENCE
-        least_worth = max(baseline, accounts.horizon.refined_from)
+        least_worth = max(baseline + _WORTH_MORE, accounts.horizon.refined_from)
         if min(lowest, state.risk[person]) > least_worth:
             noised = _noised_success(raw, seen, accounts.horizon)
             if noised < lowest:

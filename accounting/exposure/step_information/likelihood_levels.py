@@ -38,9 +38,9 @@ def levels_of(mechanism: Mechanism) -> LevelTables:
     An exact count has one level, "not counted", and is shown otherwise. Noise that steps share has no law of
     its own; its mechanism says how likely it shows the exact count, if it is the erasure channel.
     """
-    if mechanism.is_exact:
-        return _table({WHOLE: ([1.0], [0.0], 1.0)})
     law = mechanism.noise_law()
+    if mechanism.is_exact or (law is not None and law.probabilities.size == 1):  # no noise is ever drawn
+        return _RAW
     if law is None or isinstance(mechanism, DrawnPerWindow):
         shown = mechanism.reveal_probability()
         hidden = 1.0 - shown
@@ -58,6 +58,9 @@ def _table(ways: dict[int, tuple[Sequence[float], Sequence[float], float]]) -> L
         size[0, way] = len(without)
         absent[0, way, : len(without)], present[0, way, : len(without)] = without, with_person
     return LevelTables(size, absent, present, shown)
+
+
+_RAW = _table({WHOLE: ([1.0], [0.0], 1.0)})
 
 
 def _levels(law: NoiseLaw, offsets: Sequence[float]) -> tuple[list[float], list[float], float]:
@@ -91,9 +94,6 @@ def _levels(law: NoiseLaw, offsets: Sequence[float]) -> tuple[list[float], list[
     each = [fsum(parts) * (1.0 + _ROUNDING) for parts in mass]
     with_person = [level * probability for level, probability in zip(levels.tolist(), each, strict=True)]
     return each, with_person, min(1.0, fsum(shown) * (1.0 + _ROUNDING) + _ROUNDING)
-
-
-_RAW = _table({WHOLE: ([1.0], [0.0], 1.0)})
 
 
 def seen_step(observation: StepObservation) -> SeenSteps:

@@ -38,13 +38,15 @@ def settled(people: int = 3) -> Population:
 
 
 def test_mistakes_have_one_default_everywhere(tmp_path: Path) -> None:
-    """Settings, accountant, audit; the simulated city asks for every hour, and says so and why."""
+    """Settings, accountant, audit and demo; the deployment asks for every hour, and says so and why."""
     found = [Settings(), HorizonSettings()]
     assert {(each.horizon, each.mistakes) for each in found} == {(HORIZON, MISTAKES)} == {(10, 1)}
     demo = prepare(tmp_path / "demo", build_city(CityOptions(people=5))).settings
-    for settings_file in (demo, ROOT / "deploy/settings/tallyguard.toml"):
-        assert load_settings(settings_file).mistakes == 0
-        assert "# asks for each of the last hours" in settings_file.read_text()
+    assert load_settings(demo).mistakes == MISTAKES
+    assert "# asks for at least 9 of the last 10 hours" in demo.read_text()
+    deployed = ROOT / "deploy/settings/tallyguard.toml"
+    assert load_settings(deployed).mistakes == 0
+    assert "# asks for each of the last hours" in deployed.read_text()
     assert inspect.signature(audit).parameters["mistakes"].default == MISTAKES
 
 
