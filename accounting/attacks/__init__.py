@@ -3,7 +3,14 @@
 from accounting.attacks.person import attack_person
 from accounting.attacks.recorded import attack_recorded
 from accounting.attacks.registry import ATTACKS
-from accounting.attacks.targets import Attack, AttackResult, RecordedResult, RecordedTarget, Target
+from accounting.attacks.targets import (
+    Attack,
+    AttackResult,
+    RecordedResult,
+    RecordedTarget,
+    Target,
+    own_places,
+)
 
 __all__ = [
     "ATTACKS",
@@ -14,4 +21,5 @@ __all__ = [
     "Target",
     "attack_person",
     "attack_recorded",
+    "own_places",
 ]

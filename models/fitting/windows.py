@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from models.exceptions import CheckinError
 from models.fitting.checkins import Checkins
 from models.fitting.fit_options import FitOptions
+from models.priors import Population
 
 _DAY_SECONDS = 86_400
 NOWHERE = -1  # a window without a check-in at a kept place, when that is not a location of its own
@@ -57,9 +58,58 @@ def traces(checkins: Checkins, options: FitOptions) -> Traces:
     names = tuple(checkins.location_names[location] for location in kept)
     stays = _stays(_at_kept(rows, kept, len(checkins.location_names), dropped), options)
     chosen = _chosen(stays, len(checkins.user_names), options, count, dropped)
-    places = _matrix(stays, chosen, (len(checkins.user_names), count), kept.size, options)
+    empty = kept.size if options.elsewhere == "location" else NOWHERE
+    places = _matrix(stays, chosen, (len(checkins.user_names), count), empty)
     people = tuple(checkins.user_names[user] for user in chosen)
     return Traces(people, _names(names, options), places, origin, first_slot, dropped)
+
+
+def traces_of(population: Population, checkins: Checkins, options: FitOptions) -> Traces:
+    """The windows of those of ``population`` who are named in the check-ins, at its locations.
+
+    As priors are fitted, but people and places are those of the priors: nothing is chosen by the windows.
+    ``"bridge"`` moves the known windows of a person together, to the front.
+    :class:`~models.exceptions.CheckinError` where nobody is named, or no location stands for elsewhere.
+    """
+    names = population.location_names
+    empty = _elsewhere(names, options)
+    users = {name: user for user, name in enumerate(checkins.user_names)}
+    people = tuple(person for person in population.people if person in users)
+    if not people:
+        raise CheckinError(
+            "the check-ins must name people of the priors as these do",
+            f"none of {len(population):,} people among {len(users):,} users",
+            "give check-ins of the same people",
+        )
+    origin, first_slot = _origin(checkins, options)
+    count = _window_count(checkins, options, origin)
+    dropped = {
+        "check-ins rejected while reading": len(checkins.rejected),
+        "people without a prior": len(users) - len(people),
+        "priors of people without check-ins": len(population) - len(people),
+    }
+    rows = _in_windows(checkins, options, origin, count, dropped)
+    position = {name: location for location, name in enumerate(checkins.location_names)}
+    kept = np.array([position.get(name, -1) for name in names], dtype=np.int64)
+    stays = _stays(_at_kept(rows, kept, len(checkins.location_names), dropped), options)
+    chosen = np.array([users[person] for person in people], dtype=np.int64)
+    places = _matrix(stays, chosen, (len(users), count), empty)
+    if options.elsewhere == "bridge":
+        places = np.take_along_axis(places, np.argsort(places == NOWHERE, axis=1, kind="stable"), axis=1)
+    return Traces(people, names, places, origin, first_slot, dropped)
+
+
+def _elsewhere(names: tuple[str, ...], options: FitOptions) -> int:
+    """The location that stands for a window without check-ins, or ``NOWHERE``."""
+    if options.elsewhere != "location":
+        return NOWHERE
+    if options.elsewhere_name not in names:
+        raise CheckinError(
+            "a location of the priors must stand for windows without check-ins",
+            f"none named {options.elsewhere_name!r} among {len(names)}",
+            "name it (elsewhere_name), or choose elsewhere 'skip', and such windows are unknown",
+        )
+    return names.index(options.elsewhere_name)
 
 
 def _in_windows(
@@ -74,9 +124,9 @@ def _in_windows(
 
 
 def _at_kept(rows: _Rows, kept: NDArray[np.int64], locations: int, dropped: dict[str, int]) -> _Rows:
-    """The check-ins at the places kept, which are from now on known by their rank."""
+    """The check-ins at the places kept (-1: nobody was there), from now on known by their rank."""
     rank = np.full(locations, -1, dtype=np.int32)
-    rank[kept] = np.arange(kept.size, dtype=np.int32)
+    rank[kept[kept >= 0]] = np.flatnonzero(kept >= 0)
     ranked = _Rows(rows.user, rank[rows.location], rows.window, rows.time)
     at_kept = np.flatnonzero(ranked.location >= 0)
     dropped["check-ins outside the top places"] = rows.user.size - at_kept.size
@@ -165,11 +215,8 @@ def _chosen(
     return np.flatnonzero(enough)
 
 
-def _matrix(
-    stays: _Rows, chosen: NDArray[np.int64], shape: tuple[int, int], locations: int, options: FitOptions
-) -> NDArray[np.int32]:
+def _matrix(stays: _Rows, chosen: NDArray[np.int64], shape: tuple[int, int], empty: int) -> NDArray[np.int32]:
     """Places (people, windows) of the people chosen; ``shape`` is that of everybody."""
-    empty = locations if options.elsewhere == "location" else NOWHERE
     users, count = shape
     number = np.full(users, -1)
     number[chosen] = np.arange(chosen.size)

@@ -37,7 +37,7 @@ def draw_plan(plan: ReleasePlan, output: Path) -> None:
     try:
         figure.savefig(output, dpi=110, metadata={"Software": None})
     except (OSError, ValueError) as failure:
-        raise _unwritable(output, failure) from failure
+        raise unwritable(output, failure) from failure
     finally:
         pyplot.close(figure)
 
@@ -80,5 +80,6 @@ def _draw_errors(plan: ReleasePlan, axes: Any, figure: Any) -> None:
     axes.set_ylabel("sensor (x: nothing released)")
 
 
-def _unwritable(output: Path, failure: Exception) -> TallyguardError:
+def unwritable(output: Path, failure: Exception) -> TallyguardError:
+    """A picture that could not be written."""
     return OutputError(f"the plot must be written to {output}", failure, "name a .png in a folder of yours")

@@ -9,16 +9,17 @@ import typer
 
 from stream_app.cli.shared.options import JsonOption
 from stream_app.cli.shared.output import print_json, stderr, stdout
+from stream_app.cli.study.priors_check_command import check
 
 if TYPE_CHECKING:
     from models.fitting import FitOptions
 
-priors = typer.Typer(name="priors", help="Make movement priors.", no_args_is_help=True)
+priors = typer.Typer(name="priors", help="Make and check movement priors.", no_args_is_help=True)
 
 
 @priors.callback()
 def _group() -> None:
-    """Make movement priors."""
+    """Make and check movement priors."""
 
 
 @priors.command()
@@ -86,6 +87,7 @@ def fit(
         _print_summary(summary, output)
 
 
+priors.command()(check)
 _NOT_OPTIONS = {"checkins", "output", "json", "reject_bad_rows"}
 
 

@@ -1,0 +1,164 @@
+"""Priors and check-ins from files, held against each other: what ``tallyguard priors check`` says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from accounting.audit.calibration import (
+    CheckSettings,
+    GroupCheck,
+    GroupedCheck,
+    PriorsCheck,
+    RecordedPeople,
+    Verdict,
+    check_priors,
+)
+from accounting.settings import HORIZON
+from models.fitting import FitOptions, OnBadRow, Traces, read_checkins, traces_of
+from models.priors import Population
+from models.releases import Schedule
+from stream_app.exceptions import SettingsError
+from stream_app.watching.wording import in_a_hundred
+
+_TOO_LOW = (
+    "Ceilings too low: people are easier to guess than these priors say. A ceiling computed with them "
+    "understates what an adversary achieves: say beside it that the priors were refuted "
+    "on {people:,} people."
+)
+_TOO_HIGH = (
+    "Ceilings too high: people are harder to guess than these priors say. That errs to the safe side today; "
+    "it is no promise for other people or times."
+)
+_OPEN = (
+    "Not refuted by {people:,} people. That is no proof: what so few people cannot show, and what habits "
+    "change into, is not tested."
+)
+
+
+@dataclass(frozen=True)
+class CheckedPriors:
+    """A check with where its traces came from; ``is_released`` says whether a schedule was given."""
+
+    check: PriorsCheck
+    traces: Traces
+    windows: int
+    is_released: bool
+
+    @property
+    def is_too_low(self) -> bool:
+        """Whether ceilings computed with these priors understate the risk."""
+        return self.check.refuted is Verdict.TOO_LOW
+
+    def as_json(self) -> dict[str, Any]:
+        """The fields of ``tallyguard priors check --json``."""
+        check = self.check
+        guess = _grouped(check.guess)
+        return {
+            "steps": check.steps,
+            "mistakes": check.mistakes,
+            "windows": self.windows,
+            "people": check.guess.everybody.people,
+            "people_left_out": check.left_out,
+            "verdict": check.verdict,
+            "kappa_min": check.kappa_min,
+            **guess,
+            "attack": {
+                "name": check.attack_name,
+                "released": "schedule" if self.is_released else "nothing",
+                **_grouped(check.attack),
+            },
+            "sharpness": asdict(check.sharpness),
+            "dropped": self.traces.dropped,
+        }
+
+    def sentences(self) -> list[str]:
+        """Verdict, worst group, unknown places and radius, for people to read."""
+        check, people = self.check, self.check.guess.everybody.people
+        said = {Verdict.TOO_LOW: _TOO_LOW, Verdict.TOO_HIGH: _TOO_HIGH, Verdict.NOT_REFUTED: _OPEN}
+        found = [said[check.refuted].format(people=people), *self._worst_group()]
+        moves = check.sharpness.moves + check.sharpness.unknown
+        if check.sharpness.unknown:
+            found.append(
+                f"Unknown places: {check.sharpness.unknown:,} of {moves:,} moves are impossible by the "
+                "priors, such as to places where a person was never seen."
+            )
+        if check.kappa_min > 0.0:
+            found.append(
+                f"Radius: the data refute any below {check.kappa_min:.3f} nats for the worst group; "
+                "nothing in them bounds it from above."
+            )
+        return found
+
+    def _worst_group(self) -> list[str]:
+        """Who the priors are most wrong about, where they are."""
+        if self.check.refuted is Verdict.NOT_REFUTED:
+            return []
+        ways = {"the guess": self.check.guess, f"attack {self.check.attack_name}": self.check.attack}
+        rows = [
+            (row, name)
+            for name, grouped in ways.items()
+            for row in (grouped.everybody, *grouped.groups)
+            if row.refuted is self.check.refuted
+        ]
+        row, name = max(rows, key=lambda each: abs(each[0].realised - each[0].predicted))
+        return [
+            f"Worst group: {row.people:,} people predicted at {_range(row)}; {name} should be right in "
+            f"{in_a_hundred(row.predicted)} and is right in {in_a_hundred(row.realised)}."
+        ]
+
+
+def check_files(
+    population: Population,
+    checkins: Path,
+    options: FitOptions,
+    asked: int | Schedule | None,
+    settings: CheckSettings,
+    *,
+    on_bad_row: OnBadRow = "fail",
+    progress: Callable[[int], None] | None = None,
+) -> CheckedPriors:
+    """Hold priors against the last windows of a file of check-ins; ``options`` as priors were fitted with.
+
+    ``asked`` is the number of steps, a schedule, or None: all held-out windows, at most the usual horizon.
+    """
+    if options.held_out_windows < 1:
+        raise SettingsError(
+            "at least one window must be held out",
+            options.held_out_windows,
+            "say how many of the last windows the priors were not fitted to",
+        )
+    traces = traces_of(population, read_checkins(checkins, on_bad_row), options)
+    held_out = options.held_out_windows
+    first = traces.places.shape[1] - held_out
+    slots = int(population.arrays.slots.max())
+    recorded = RecordedPeople(
+        np.array([population.position(person) for person in traces.people]),
+        traces.places[:, first:],
+        (traces.first_slot + first) % slots if slots > 1 else 0,
+    )
+    asked = min(HORIZON, held_out) if asked is None else asked
+    check = check_priors(population, recorded, asked, settings, progress)
+    return CheckedPriors(check, traces, held_out, isinstance(asked, Schedule))
+
+
+def _grouped(grouped: GroupedCheck) -> dict[str, Any]:
+    """Everybody and the groups, from the lowest predictions to the highest."""
+    return {"everybody": _row(grouped.everybody), "groups": [_row(group) for group in grouped.groups]}
+
+
+def _row(group: GroupCheck) -> dict[str, Any]:
+    """One group, its verdict in words."""
+    fields = asdict(group)
+    del fields["refuted"]
+    return {**fields, "verdict": group.verdict}
+
+
+def _range(row: GroupCheck) -> str:
+    """Which predictions a group has."""
+    low, high = (in_a_hundred(value) for value in (row.predicted_lowest, row.predicted_highest))
+    return f"{low.removesuffix(' in 100')} to {high}"

@@ -1,0 +1,190 @@
+"""``tallyguard priors check``: priors held against traces they were not fitted to."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from accounting.settings import HORIZON, MISTAKES
+from stream_app.cli.shared.options import JsonOption, PriorsArgument
+from stream_app.cli.shared.output import print_json, progress, stdout
+
+if TYPE_CHECKING:
+    from accounting.audit.calibration import GroupedCheck
+    from models.priors import Population
+    from models.releases import Schedule
+    from stream_app.analysis.priors_against_traces import CheckedPriors
+
+
+def check(
+    priors: PriorsArgument,
+    checkins: Annotated[
+        Path,
+        typer.Option(help="Check-ins of the same people, .parquet or .csv, as for fit.", show_default=False),
+    ],
+    horizon: Annotated[
+        int | None,
+        typer.Option(
+            help=f"Steps to guess (T); the windows there are, at most {HORIZON}.", show_default=False
+        ),
+    ] = None,
+    mistakes: Annotated[int, typer.Option(help="How many of them may be wrong (s).")] = MISTAKES,
+    schedule: Annotated[
+        Path | None,
+        typer.Option(
+            help="What the attack sees (JSON); nothing by default. Its length is the horizon.",
+            show_default=False,
+        ),
+    ] = None,
+    attack: Annotated[
+        str, typer.Option(help="The attack to try: map, prior, constant or marginal.")
+    ] = "marginal",
+    groups: Annotated[int, typer.Option(help="Groups of people, by what is predicted of them.")] = 4,
+    held_out_windows: Annotated[
+        int, typer.Option(help="Last windows of the file, which the priors were not fitted to.")
+    ] = 5,
+    window_seconds: Annotated[int, typer.Option(help="Length of a window, as fitted.")] = 1_728_000,
+    origin: Annotated[
+        str, typer.Option(help="Start of window 0, as fitted: earliest, midnight, epoch or unix seconds.")
+    ] = "earliest",
+    window_place: Annotated[
+        str, typer.Option(help="Check-in that stands for a window, as fitted.")
+    ] = "most_frequent",
+    elsewhere: Annotated[
+        str, typer.Option(help="A window without check-in, as fitted: location, bridge or skip.")
+    ] = "location",
+    elsewhere_name: Annotated[str, typer.Option(help="Name of that location.")] = "elsewhere",
+    seed: Annotated[int, typer.Option(help="Seed of the horizons chosen and of noise.")] = 0,
+    reject_bad_rows: Annotated[
+        bool, typer.Option("--reject-bad-rows", help="Leave out bad rows and count them.")
+    ] = False,
+    plot: Annotated[
+        Path | None, typer.Option(help="Also draw predicted against realised (PNG).", show_default=False)
+    ] = None,
+    json: JsonOption = False,
+) -> None:
+    """Find out whether priors can be trusted.
+
+    Holds them against windows they were not fitted to: is the best guess, and one attack, right as often as
+    the priors say, for everybody and in groups of people? The verdict is the worst group's. Choose horizon,
+    attack and groups before you look. Exit status 1 if ceilings are too low.
+
+    \b
+    Examples:
+      tallyguard priors check priors.json --checkins checkins.parquet
+      tallyguard priors check priors.json --checkins checkins.csv --window-seconds 3600 --origin epoch
+        --held-out-windows 336 --schedule tomorrow.json --attack map --plot check.png
+    """
+    from accounting.audit.calibration import CheckSettings
+    from models.fitting import FitOptions
+    from models.prior_files import load_population
+    from stream_app.analysis.priors_against_traces import check_files
+
+    population = load_population(priors)
+    options: FitOptions = FitOptions(
+        window_seconds=window_seconds,
+        origin=int(origin) if origin.lstrip("-").isdecimal() else origin,  # type: ignore[arg-type]
+        window_place=window_place,  # type: ignore[arg-type]
+        elsewhere=elsewhere,  # type: ignore[arg-type]
+        elsewhere_name=elsewhere_name,
+        held_out_windows=held_out_windows,
+        slots=max(1, int(population.arrays.slots.max(initial=1))),
+    )
+    settings = CheckSettings(mistakes=mistakes, attack=attack, groups=groups, seed=seed)
+    asked = horizon if schedule is None else _schedule(schedule, population, horizon)
+    on_bad_row = "reject" if reject_bad_rows else "fail"
+    with progress() as bar:
+        task = bar.add_task("checking", total=len(population))
+        checked = check_files(
+            population,
+            checkins,
+            options,
+            asked,
+            settings,
+            on_bad_row=on_bad_row,  # type: ignore[arg-type]
+            progress=lambda done: bar.update(task, completed=done),
+        )
+    if plot is not None:
+        from stream_app.analysis.calibration_figure import draw_check
+
+        draw_check(checked.check, plot)
+    if json:
+        print_json(checked.as_json())
+    else:
+        _print_check(checked)
+    if checked.is_too_low:
+        raise typer.Exit(1)
+
+
+def _schedule(path: Path, population: Population, horizon: int | None) -> Schedule:
+    """What the attack sees; its length is the horizon."""
+    from models.releases import SensorRegistry
+    from stream_app.exceptions import SettingsError
+    from stream_app.setup.schedule_files import load_schedule
+
+    planned = load_schedule(path, SensorRegistry.one_per_location(population.location_names))
+    if horizon is not None and horizon != len(planned.steps):
+        raise SettingsError(
+            "the horizon must be the schedule's length",
+            f"{horizon} and {len(planned.steps)}",
+            "name one of them",
+        )
+    return planned
+
+
+def _print_check(checked: CheckedPriors) -> None:
+    console = stdout()
+    check = checked.check
+    released = "under the schedule" if checked.is_released else "with nothing released"
+    console.print(
+        f"{check.guess.everybody.people:,} people, {check.steps} steps of which {check.mistakes} may be "
+        f"wrong, in {checked.windows:,} windows that were not fitted.",
+        soft_wrap=True,
+    )
+    if check.left_out:
+        console.print(f"{check.left_out:,} people without so many known windows in a row are left out.")
+    _print_groups("Best guess from habits alone", check.guess)
+    _print_groups(f"Attack {check.attack_name} {released}, against ceilings", check.attack)
+    console.print(_surprise(checked), soft_wrap=True)
+    for sentence in checked.sentences():
+        console.print(sentence, soft_wrap=True)
+    for reason, count in checked.traces.dropped.items():
+        if count:
+            console.print(f"left out: {reason}: {count:,}")
+
+
+def _print_groups(title: str, grouped: GroupedCheck) -> None:
+    """A row for everybody and one a group."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=0, title=title, title_justify="left")
+    for name in ("Group", "People", "Predicted", "Realised", "p more", "p fewer", "Radius"):
+        table.add_column(name, justify="left" if name == "Group" else "right", no_wrap=True)
+    table.add_column("Verdict", no_wrap=True)
+    for row in (grouped.everybody, *grouped.groups):
+        is_everybody = row is grouped.everybody
+        table.add_row(
+            "everybody" if is_everybody else f"{row.predicted_lowest:.2f}-{row.predicted_highest:.2f}",
+            f"{row.people:,}",
+            f"{row.predicted:.3f}",
+            f"{row.realised:.3f} ({row.low:.2f}-{row.high:.2f})",
+            f"{row.p_higher:.1g}",
+            "-" if row.p_lower is None else f"{row.p_lower:.1g}",
+            f"{row.kappa_min:.3f}" if row.kappa_min else "0",
+            row.refuted.value.removeprefix("ceilings "),
+        )
+    stdout().print(table)
+
+
+def _surprise(checked: CheckedPriors) -> str:
+    """How sharp the priors are, by every move."""
+    found = checked.check.sharpness
+    if found.z is None or found.z_by_person is None:
+        return "Surprise: no move could have surprised."
+    return (
+        f"Surprise of {found.moves:,} moves: {found.surprise:.2f} nats a move, {found.expected:.2f} expected "
+        f"(z {found.z:+.1f}; {found.z_by_person:+.1f} with the spread between people)."
+    )

@@ -1,0 +1,122 @@
+"""``priors check`` on files: figures for people and scripts, a picture, and errors that say what to do."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.stream_app.cli.test_cli import Tallyguard, tallyguard
+
+__all__ = ["tallyguard"]
+
+WINDOW, TRAINING, HELD_OUT, PEOPLE = 100, 40, 4, 60
+FIT = ("--window-seconds", str(WINDOW), "--top-places", "3", "--held-out-windows", str(HELD_OUT))
+CHECK = ("priors", "check", "priors.json", "--checkins", "checkins.csv", "--window-seconds", str(WINDOW))
+
+
+def write_checkins(folder: Path, at_home_later: float, name: str = "checkins.csv") -> None:
+    """People at home in three of four windows before, and in another share of the last windows."""
+    random = np.random.default_rng(6)
+    rows = ["user,time,loc"]
+    for person in range(PEOPLE):
+        for window in range(TRAINING + HELD_OUT):
+            share = 0.75 if window < TRAINING else at_home_later
+            place = "home" if random.random() < share else ("work", "park")[int(random.integers(2))]
+            rows.append(f"p{person},{WINDOW * window},{place}")
+    (folder / name).write_text("\n".join(rows) + "\n")
+
+
+@pytest.fixture
+def fitted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tallyguard: Tallyguard) -> Path:
+    """A folder with check-ins of people who keep their habits, and priors fitted to all but the last."""
+    monkeypatch.chdir(tmp_path)
+    write_checkins(tmp_path, 0.75)
+    assert tallyguard("priors", "fit", "checkins.csv", "--output", "priors.json", *FIT).code == 0
+    return tmp_path
+
+
+def test_habits_that_are_kept_do_not_refute_the_priors(tallyguard: Tallyguard, fitted: Path) -> None:
+    """Exit status 0, the documented fields, and a verdict that claims no more than it may."""
+    result = tallyguard(*CHECK, "--held-out-windows", str(HELD_OUT), "--json")
+    assert result.code == 0
+    found = result.document
+    assert found["verdict"] == f"not refuted by {PEOPLE} people"
+    assert (found["steps"], found["mistakes"], found["people"]) == (HELD_OUT, 1, PEOPLE)
+    assert len(found["groups"]) == len(found["attack"]["groups"]) == 4
+    assert {"people", "predicted", "realised", "p_higher", "p_lower", "verdict"} <= set(found["groups"][0])
+    assert found["attack"]["groups"][0]["p_lower"] is None
+    assert found["sharpness"]["moves"] == PEOPLE * (HELD_OUT - 1)
+    shown = tallyguard(*CHECK, "--held-out-windows", str(HELD_OUT))
+    assert "Not refuted by 60 people. That is no proof" in shown.out
+    assert max(map(len, shown.out.split("Surprise")[0].splitlines())) <= 80
+
+
+def test_people_who_have_become_regular_refute_them(tallyguard: Tallyguard, fitted: Path) -> None:
+    """Ceilings too low is a problem that was found: exit status 1, worst group and radius in words."""
+    write_checkins(fitted, 1.0)
+    result = tallyguard(*CHECK, "--held-out-windows", str(HELD_OUT), "--plot", "check.png")
+    assert result.code == 1
+    assert "Ceilings too low: people are easier to guess" in result.out
+    assert "Worst group:" in result.out
+    assert "Radius: the data refute any below" in result.out
+    assert (fitted / "check.png").read_bytes().startswith(b"\x89PNG")
+    document = tallyguard(*CHECK, "--held-out-windows", str(HELD_OUT), "--json").document
+    assert document["verdict"] == "ceilings too low"
+    assert document["kappa_min"] > 0
+
+
+def test_people_who_have_become_erratic_are_no_danger(tallyguard: Tallyguard, fitted: Path) -> None:
+    """Ceilings too high: said, with exit status 0."""
+    write_checkins(fitted, 0.2)
+    result = tallyguard(*CHECK, "--held-out-windows", str(HELD_OUT))
+    assert result.code == 0
+    assert "Ceilings too high: people are harder to guess" in result.out
+
+
+def test_the_attack_may_see_a_schedule(tallyguard: Tallyguard, fitted: Path) -> None:
+    """Its length is the horizon, its ceilings are higher, and the output says what was released."""
+    schedule = {"first_slot": 0, "steps": [{"sensors": ["home"], "mechanism": "raw"}] * 3}
+    (fitted / "day.json").write_text(json.dumps(schedule))
+    own = (*CHECK, "--held-out-windows", str(HELD_OUT), "--schedule", "day.json", "--attack", "map")
+    found = tallyguard(*own, "--json").document
+    assert found["steps"] == 3
+    assert found["attack"]["released"] == "schedule"
+    assert found["attack"]["everybody"]["predicted"] > found["everybody"]["predicted"]
+    assert "Attack map under the schedule" in tallyguard(*own).out
+    assert "the horizon must be the schedule's length, got 2 and 3" in tallyguard(*own, "--horizon", "2").err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--attack", "mapp"), "the attack must be one of map, prior, constant, marginal"),
+        (
+            ("--attack", "either"),
+            "an attack on recorded traces must be one of map, prior, constant, marginal,",
+        ),
+        (("--groups", "0"), "at least one group of people, got 0; use 4"),
+        (("--mistakes", "4"), "mistakes must lie in 0..3"),
+        (("--horizon", "9"), "the horizon must be at most the 4 recorded steps, got 9; shorten"),
+        (("--held-out-windows", "44"), "more windows than the 44 held out, got 44"),
+        (("--held-out-windows", "0"), "at least one window must be held out, got 0"),
+        (
+            ("--elsewhere-name", "nowhere"),
+            "must stand for windows without check-ins, got none named 'nowhere'",
+        ),
+        (("--checkins", "none.csv"), "the check-ins file must exist, got none.csv; check the path"),
+        (("--checkins", "others.csv"), "must name people of the priors as these do, got none of 60 people"),
+        (("--plot", "none/check.png"), "the plot must be written to none/check.png"),
+    ],
+)
+def test_errors_say_what_must_hold_what_was_found_and_what_to_do(
+    tallyguard: Tallyguard, fitted: Path, arguments: tuple[str, ...], said: str
+) -> None:
+    """In one sentence on stderr, with exit status 1."""
+    (fitted / "others.csv").write_text((fitted / "checkins.csv").read_text().replace("\np", "\nq"))
+    result = tallyguard(*CHECK, "--held-out-windows", str(HELD_OUT), *arguments)
+    assert result.code == 1
+    assert said in result.err
+    assert "Traceback" not in result.err
