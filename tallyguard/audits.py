@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, overload
 
 from accounting.audit import AttackSettings, Audit, Explanation, audit_population
 from accounting.audit import explain as explain_exposure
 from accounting.bounds import Effort
+from accounting.bounds.radius import Radius
 from accounting.exposure import Exposure
-from models.exceptions import ScheduleError
+from models.exceptions import PriorError, ScheduleError
 from models.priors import MovementPrior, Population
 from models.releases import Schedule
-from stream_app.watching.prior_notes import basis_note
+from stream_app.watching.prior_notes import basis_note, radius_note
 from tallyguard.results import Table, in_100, said
 
 if TYPE_CHECKING:
@@ -21,13 +23,29 @@ if TYPE_CHECKING:
 People = MovementPrior | Population
 
 
+@dataclass(frozen=True)
+class Within:
+    """How far each person may be from the prior, by id, and the condition in words."""
+
+    radii: Mapping[str, Radius]
+    condition: str
+
+    def ceiling(self, audit: Audit) -> float:
+        """The ceiling of an audit that still holds within its person's radius."""
+        return self.radii[audit.person].ceiling(audit.certified).value
+
+
 class Audits(Table):
     """One :class:`Audit` a person, found by position or by id: ``audits["ada"].certified``."""
 
-    def __init__(self, audits: Sequence[Audit], note: str | None = None) -> None:
+    def __init__(
+        self, audits: Sequence[Audit], note: str | None = None, within: Within | None = None
+    ) -> None:
         self._audits = tuple(audits)
         self.note = note
         """What must be said of the habits where they are assumed, not measured."""
+        self.within = within
+        """The radius that was asked for."""
 
     def __len__(self) -> int:
         """Number of people."""
@@ -44,7 +62,7 @@ class Audits(Table):
     def __getitem__(self, person: int | str | slice) -> Audit | Audits:
         """Somebody's audit; those of a slice as audits of their own. ``KeyError`` for an unknown id."""
         if isinstance(person, slice):
-            return Audits(self._audits[person], self.note)
+            return Audits(self._audits[person], self.note, self.within)
         if isinstance(person, str):
             found = [each for each in self._audits if each.person == person]
             if not found:
@@ -60,23 +78,29 @@ class Audits(Table):
         right = first.steps - first.mistakes
         return (
             f"Chance in 100 of telling where a person was in at least {right} of {first.steps} steps, "
-            "if habits are as the prior says" + said(self.note)
+            "if habits are as the prior says"
+            + ("" if self.within is None else f"; within: {self.within.condition}")
+            + said(self.note)
         )
 
     def shown(self) -> Mapping[str, Sequence[str]]:
-        """Guess without the releases, best attack that was tried, ceiling for any."""
+        """Guess without the releases, best attack that was tried, ceiling for any and within the radius."""
+        within = {}
+        if self.within is not None:
+            within["within"] = [in_100(self.within.ceiling(each)) for each in self._audits]
         return {
             "person": [each.person for each in self._audits],
             "guess": [in_100(each.baseline) for each in self._audits],
             "best attack": ["-" if best is None else in_100(best) for best in map(best_attack, self._audits)],
             "ceiling": [in_100(each.certified) for each in self._audits],
+            **within,
             "by": [each.certified_by for each in self._audits],
         }
 
     def columns(self) -> Mapping[str, Sequence[Any]]:
         """One row a person; chances in 0..1, information and entropy in nats."""
         audits = self._audits
-        return {
+        found: dict[str, Sequence[Any]] = {
             "person": [each.person for each in audits],
             "steps": [each.steps for each in audits],
             "mistakes": [each.mistakes for each in audits],
@@ -89,6 +113,9 @@ class Audits(Table):
             "entropy": [each.entropy for each in audits],
             "information": [each.information.exact for each in audits],
         }
+        if self.within is not None:
+            found["ceiling_radius"] = [self.within.ceiling(each) for each in audits]
+        return found
 
     def plot(self, axes: Axes | None = None) -> Axes:
         """Guess, attack and ceiling of everybody, sorted by what the releases add; needs matplotlib."""
@@ -155,17 +182,24 @@ def audit(
     person: str | None = None,
     draws: int = 10_000,
     effort: Effort | None = None,
+    radius: float | People | None = None,
 ) -> Audits:
     """Guess, attacks and ceiling for one prior, for everybody of a population or for one ``person`` of it.
 
     The adversary may be wrong in ``mistakes`` steps of the schedule. Attacks without an exact law are tried
-    on ``draws`` trajectories; 0 tries none. :class:`TallyguardError` says what must hold where it does not.
+    on ``draws`` trajectories; 0 tries none. With a ``radius`` there is also the ceiling for people whose law
+    of places over the whole schedule is so many nats from the prior's (relative entropy), or who move as
+    other priors of the same ids say. :class:`TallyguardError` says what must hold where it does not.
     """
     population = _population(people, schedule)
     chosen = None if person is None else [population.position(person)]
     attacks = AttackSettings(draws=draws) if draws else None
     found = audit_population(population, schedule, mistakes, people=chosen, effort=effort, attacks=attacks)
-    return Audits(tuple(found), basis_note(len(population), population.assumed))
+    audits = tuple(found)
+    within = (
+        None if radius is None else _within(radius, population, schedule, [each.person for each in audits])
+    )
+    return Audits(audits, basis_note(len(population), population.assumed), within)
 
 
 def certify(people: People, schedule: Schedule, mistakes: int = 1, *, effort: Effort | None = None) -> Audits:
@@ -177,10 +211,7 @@ def explain(people: People, schedule: Schedule, mistakes: int = 1, *, person: st
     """Which release gives most away about one prior, or about one ``person`` of a population."""
     population = _population(people, schedule)
     position = 0 if person is None else population.position(person)
-    exposure = Exposure.of(
-        population.chain(position), schedule, population.location_count, population.initial(position)
-    )
-    explanation = explain_exposure(exposure, schedule.steps, mistakes)
+    explanation = explain_exposure(_exposure(population, position, schedule), schedule.steps, mistakes)
     return Why(population.people[position], explanation, basis_note(1, population.assumed))
 
 
@@ -188,6 +219,40 @@ def best_attack(audit: Audit) -> float | None:
     """The highest success of an attack that was tried; None where none was."""
     tried = [found.success for found in (audit.attacks or {}).values() if found is not None]
     return max(tried, default=None)
+
+
+def _within(
+    radius: float | People, population: Population, schedule: Schedule, people: Sequence[str]
+) -> Within:
+    """The declared radius for everybody, or the distance of each person's other prior."""
+    last = len(schedule.steps) - 1
+    if not isinstance(radius, MovementPrior | Population):
+        declared = Radius(0, last, kl=radius)
+        return Within(dict.fromkeys(people, declared), radius_note(declared))
+    others = _population(radius, schedule)
+    if any(
+        ours != theirs for ours, theirs in zip(population.location_names, others.location_names, strict=False)
+    ):
+        raise PriorError(
+            "priors that say how far people may be must have the same locations",
+            "others",
+            "write both files with one list of locations",
+        )
+    radii = {
+        person: Radius.between(
+            _exposure(population, population.position(person), schedule),
+            _exposure(others, others.position(person), schedule),
+        )
+        for person in people
+    }
+    return Within(radii, "if people move as the other priors say, no method does better")
+
+
+def _exposure(population: Population, position: int, schedule: Schedule) -> Exposure:
+    """What the schedule shows of one person."""
+    return Exposure.of(
+        population.chain(position), schedule, population.location_count, population.initial(position)
+    )
 
 
 def _population(people: People, schedule: Schedule) -> Population:

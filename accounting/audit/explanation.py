@@ -39,6 +39,10 @@ class Explanation:
     information_nats: float
     shares: tuple[ReleaseShare, ...]
 
+    def without(self, share: ReleaseShare) -> float:
+        """The ceiling had this release not been made."""
+        return self.certified - share.certified_drop
+
 
 def explain(
     exposure: Exposure,

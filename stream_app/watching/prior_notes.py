@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from accounting.bounds.radius import Radius
 from accounting.continuous import ContinuousAccountant
 from stream_app.watching.wording import in_a_hundred
 
@@ -22,6 +23,16 @@ def basis_note(people: int, assumed: str | None) -> str | None:
     if assumed is not None:
         return f"habits are assumed, not measured ({assumed}): every guess and ceiling holds for them only"
     return None
+
+
+def radius_note(radius: Radius) -> str:
+    """For whom a ceiling within a declared radius holds: its condition, which stands beside the number."""
+    steps = radius.last - radius.first + 1
+    return (
+        f"if the law of a person's places, over all {steps:,} steps of the schedule together, is within "
+        f"{radius.kl:g} nats of the prior's (relative entropy), no method does better; no added belongs to "
+        "it, as the guess would rise too"
+    )
 
 
 def habits_warning(accountant: ContinuousAccountant) -> str | None:

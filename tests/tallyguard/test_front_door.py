@@ -97,6 +97,29 @@ def test_errors_say_what_must_hold(people: tg.Population, what: object, must: st
         what(people)  # type: ignore[operator]
 
 
+def test_a_radius_stands_beside_the_ceiling_with_its_condition(people: tg.Population) -> None:
+    """Nats for everybody, or other priors of the same people; nothing of it where none was asked for."""
+    plain, near = tg.certify(people, SCHEDULE, 0), tg.audit(people, SCHEDULE, 0, draws=0, radius=0.05)
+    assert "within" not in plain.shown()
+    assert "ceiling_radius" not in plain.columns()
+    assert "within 0.05 nats of the prior's" in near.caption()
+    raised = near.columns()["ceiling_radius"]
+    assert all(a.certified < b < 1.0 for a, b in zip(plain, raised, strict=True))
+    assert tg.audit(people, SCHEDULE, 0, draws=0, radius=0.0).columns()["ceiling_radius"] == [
+        each.certified for each in plain
+    ]
+    assert near[1:].columns()["ceiling_radius"] == raised[1:]
+    other = tg.Prior.from_dense("ada", [[0.93, 0.07], [0.35, 0.65]])
+    (beside,) = tg.audit(people, SCHEDULE, 0, person="ada", draws=0, radius=other).columns()["ceiling_radius"]
+    assert plain["ada"].certified < beside < 1.0
+    assert tg.certify(other, SCHEDULE, 0)["ada"].certified <= beside
+    with pytest.raises(tg.TallyguardError, match="bob"):
+        tg.audit(people, SCHEDULE, 0, draws=0, radius=other)
+    renamed = tg.Population.pack([other], ["here", "there"])
+    with pytest.raises(tg.TallyguardError, match="same locations"):
+        tg.audit(people, SCHEDULE, 0, person="ada", draws=0, radius=renamed)
+
+
 def test_results_are_read_in_a_terminal_in_a_notebook_and_as_data_frames(people: tg.Population) -> None:
     audits = tg.audit(people, SCHEDULE, mistakes=0)
     results = [

@@ -78,6 +78,7 @@ def audit_report(audits: Sequence[Mapping[str, Any]], made: str) -> str:
     """The report of ``tallyguard audit --json``; people are numbered, most exposed first, never named."""
     ranked = sorted(audits, key=lambda audit: -float(audit["certified"]))
     steps, mistakes = ranked[0]["steps"], ranked[0]["mistakes"]
+    radius = ranked[0].get("radius")
     rows = [
         (
             f"person {number}",
@@ -85,10 +86,15 @@ def audit_report(audits: Sequence[Mapping[str, Any]], made: str) -> str:
             _best_attack(audit),
             in_a_hundred(audit["certified"]),
             f"{audit['certified_by']}",
+            *([in_a_hundred(audit["certified_radius"])] if radius else []),
         )
         for number, audit in enumerate(ranked[:50], start=1)
     ]
-    head = ("Person", "Guess by habit", "Best attack tried", CEILING, "Ceiling by")
+    head = ["Person", "Guess by habit", "Best attack tried", CEILING, "Ceiling by"]
+    notes = [paragraph(CONDITION)]
+    if radius:
+        head.append(f"Within {radius['nats']:g} nats")
+        notes.append(paragraph(f"{head[-1]}: {radius['condition']}."))
     return document(
         "Reconstruction risk: an audit",
         made,
@@ -98,7 +104,7 @@ def audit_report(audits: Sequence[Mapping[str, Any]], made: str) -> str:
                 "The people audited",
                 paragraph(f"{len(audits):,} people, most exposed first."),
                 table(head, rows),
-                paragraph(CONDITION),
+                *notes,
             ),
             *closing(),
         ],

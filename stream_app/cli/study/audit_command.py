@@ -12,11 +12,19 @@ from accounting.settings import MISTAKES
 from stream_app.cli.shared.options import CovarianceOption, JsonOption, PriorsArgument, given_designs
 from stream_app.cli.shared.output import print_json, progress, stdout
 from stream_app.cli.study.audit_hindsight import past_horizon, people_in_hindsight, print_hindsight
+from stream_app.cli.study.audit_radius import (
+    add_to_audit,
+    add_to_hindsight,
+    heading,
+    radius_of,
+    raised_in_words,
+)
 from stream_app.cli.study.audit_why import as_document, explain_people, print_explanation
 
 if TYPE_CHECKING:
     from accounting.audit import AttackSettings, Audit, Explanation
     from accounting.bounds import Effort
+    from accounting.bounds.radius import Radius
     from models.priors import Population
     from models.releases import Schedule
     from stream_app.watching.hindsight import Hindsight
@@ -63,6 +71,15 @@ def audit(
             show_default=False,
         ),
     ] = None,
+    radius: Annotated[
+        float | None,
+        typer.Option(
+            metavar="<nats>",
+            min=0.0,
+            help="Also the ceiling for people this far from their prior, over the whole schedule.",
+            show_default=False,
+        ),
+    ] = None,
     covariance: CovarianceOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -76,6 +93,7 @@ def audit(
       tallyguard audit priors.json --schedule schedule.json
       tallyguard audit priors.json --schedule schedule.json --person p1 --why
       tallyguard audit priors.json --schedule schedule.json --hindsight 0:4
+      tallyguard audit priors.json --schedule schedule.json --radius 0.1
       tallyguard audit priors.parquet --schedule schedule.json --mistakes 2 --person p1 --json
     """
     from accounting.audit import AttackSettings
@@ -90,6 +108,7 @@ def audit(
     registry = load_registry(sensors, population.location_names).with_designs(designs)
     planned = load_schedule(schedule, registry)
     chosen = _positions(population, person or [])
+    within = radius_of(radius, len(planned.steps))
     past = None if hindsight is None else past_horizon(hindsight, planned, mistakes)
     limits = Effort(order=order, patterns=effort, draws=draws, seed=seed, confidence=confidence)
     trials = AttackSettings(draws=draws or _ATTACK_DRAWS, seed=seed) if attacks else None
@@ -98,26 +117,34 @@ def audit(
     drawn = Effort(draws=draws, seed=seed, confidence=confidence)  # else as report and page compute it
     later = [] if past is None else people_in_hindsight(population, planned, past, chosen, drawn)
     if json:
-        print_json(_documents(audits, explanations, later))
+        print_json(_documents(audits, explanations, later, within))
         return
-    _print_table(audits)
+    _print_table(audits, within)
     if (note := basis_note(len(population), population.assumed)) is not None:
         stdout().print(f"Note: {note}.", soft_wrap=True)
     for each, explanation in zip(audits, explanations, strict=False):  # without --why there are none
-        print_explanation(each.person, explanation)
+        print_explanation(each.person, explanation, within)
     if past is not None:
-        print_hindsight([each.person for each in audits], later, past)
+        print_hindsight([each.person for each in audits], later, past, within)
 
 
 def _documents(
-    audits: list[Audit], explanations: list[Explanation], later: list[Hindsight | None]
+    audits: list[Audit],
+    explanations: list[Explanation],
+    later: list[Hindsight | None],
+    radius: Radius | None,
 ) -> list[dict[str, Any]]:
-    """One object a person, with the fields ``why`` and ``hindsight`` where they were asked for."""
+    """One object a person, with what ``--why``, ``--hindsight`` and ``--radius`` add where asked for."""
     documents: list[dict[str, Any]] = [each.model_dump(mode="json") for each in audits]
     for document, explanation in zip(documents, explanations, strict=False):
-        document["why"] = as_document(explanation)
+        document["why"] = as_document(explanation, radius)
     for document, found in zip(documents, later, strict=False):
         document["hindsight"] = None if found is None else asdict(found)
+        if found is not None and radius is not None:
+            add_to_hindsight(document["hindsight"], found, radius)
+    if radius is not None:
+        for document, each in zip(documents, audits, strict=True):
+            add_to_audit(document, each, radius)
     return documents
 
 
@@ -151,7 +178,7 @@ def _audit(
         )
 
 
-def _print_table(audits: list[Audit]) -> None:
+def _print_table(audits: list[Audit], radius: Radius | None) -> None:
     if not audits:
         return
     from rich.box import SIMPLE_HEAD
@@ -162,29 +189,34 @@ def _print_table(audits: list[Audit]) -> None:
     console.print(f"Chance of telling where a person was in at least {right} of {audits[0].steps} steps:")
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     table.add_column("Person", overflow="fold", min_width=len("Person"))
-    for name in ("Guess", "Best attack", "Ceiling", "Paper's"):
+    last = "Paper's" if radius is None else heading(radius)  # both would not fit in 80 columns
+    for name in ("Guess", "Best attack", "Ceiling", last):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("By", no_wrap=True)
     for each in audits:
-        table.add_row(each.person, *_chances(each), each.certified_by)
+        table.add_row(each.person, *_chances(each, radius), each.certified_by)
     console.print(table)
     console.print(
         "Guess: the best guess without any release, exact. Ceiling, and by which bound: if habits are as "
-        "the prior says, no method does better. Paper's: the ceiling of the paper's own bound.",
+        "the prior says, no method does better."
+        + (" Paper's: the ceiling of the paper's own bound." if radius is None else ""),
         soft_wrap=True,
     )
+    if radius is not None:
+        from stream_app.watching.prior_notes import radius_note
+
+        console.print(f"{heading(radius)}: {radius_note(radius)}.", soft_wrap=True)
 
 
-def _chances(audit: Audit) -> tuple[str, str, str, str]:
-    """Guess, best attack, certified ceiling and the paper's tight one, in words."""
+def _chances(audit: Audit, radius: Radius | None) -> tuple[str, str, str, str]:
+    """Guess, best attack, certified ceiling and the paper's tight one or that within the radius, in words."""
     from stream_app.watching.wording import in_a_hundred
 
     tried = (attack for attack in (audit.attacks or {}).values() if attack is not None)
     best = max((attack.success for attack in tried), default=None)
-    paper = audit.bounds.tight
     return (
         in_a_hundred(audit.baseline),
         "not tried" if best is None else in_a_hundred(best),
         in_a_hundred(audit.certified),
-        "none" if paper is None else in_a_hundred(paper),
+        in_a_hundred(audit.bounds.tight) if radius is None else raised_in_words(radius, audit.certified),
     )

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING
 import typer
 
 from stream_app.cli.shared.output import progress, stdout
+from stream_app.cli.study.audit_radius import heading, raised_in_words
 
 if TYPE_CHECKING:
     from accounting.bounds import Effort
+    from accounting.bounds.radius import Radius
     from models.priors import Population
     from models.releases import Schedule
     from stream_app.watching.hindsight import Hindsight, PastHorizon
@@ -46,7 +48,12 @@ def people_in_hindsight(
         ]
 
 
-def print_hindsight(people: Sequence[str], found: Sequence[Hindsight | None], past: PastHorizon) -> None:
+def print_hindsight(
+    people: Sequence[str],
+    found: Sequence[Hindsight | None],
+    past: PastHorizon,
+    radius: Radius | None,
+) -> None:
     """A table for people, with the condition under which it holds."""
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
@@ -65,9 +72,12 @@ def print_hindsight(people: Sequence[str], found: Sequence[Hindsight | None], pa
     table.add_column("Person", overflow="fold", min_width=len("Person"))
     for name in ("Guess", "Ceiling then", "Ceiling now"):
         table.add_column(name, justify="right", no_wrap=True)
+    if radius is not None:
+        table.add_column(f"Now, {heading(radius).lower()}", justify="right")
     for person, each in zip(people, found, strict=True):
         if each is not None:
-            table.add_row(person, *map(in_a_hundred, (each.baseline, each.then, each.now)))
+            within = () if radius is None else (raised_in_words(radius, each.now),)
+            table.add_row(person, *map(in_a_hundred, (each.baseline, each.then, each.now)), *within)
     if table.row_count:
         console.print(table)
         confidence = min(each.confidence for each in found if each is not None)

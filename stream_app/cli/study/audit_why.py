@@ -7,10 +7,12 @@ from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 from stream_app.cli.shared.output import progress, stdout
+from stream_app.cli.study.audit_radius import add_to_why, heading, raised_in_words
 
 if TYPE_CHECKING:
     from accounting.audit import Explanation, ReleaseShare
     from accounting.bounds import Effort
+    from accounting.bounds.radius import Radius
     from models.priors import Population
     from models.releases import Schedule
 
@@ -33,15 +35,18 @@ def explain_people(
     return explanations
 
 
-def as_document(explanation: Explanation) -> dict[str, Any]:
+def as_document(explanation: Explanation, radius: Radius | None) -> dict[str, Any]:
     """The field ``why`` of an audit: the total and every release that concerns the person."""
-    return {
+    document = {
         "information_nats": explanation.information_nats,
         "releases": [asdict(share) for share in explanation.shares],
     }
+    if radius is not None:
+        add_to_why(document, explanation, radius)
+    return document
 
 
-def print_explanation(person: str, explanation: Explanation) -> None:
+def print_explanation(person: str, explanation: Explanation, radius: Radius | None) -> None:
     """A table for people: the releases that revealed most about the person come first."""
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
@@ -56,8 +61,12 @@ def print_explanation(person: str, explanation: Explanation) -> None:
         table.add_column(name, no_wrap=name != "Sensor")
     for name in ("Bits", "Share", "Ceiling without it"):
         table.add_column(name, justify="right", no_wrap=True)
+    if radius is not None:
+        table.add_column(heading(radius), justify="right")
     for share in explanation.shares:
-        table.add_row(str(share.step), share.sensor, share.mechanism, *_figures(explanation, share))
+        figures = _figures(explanation, share)
+        within = () if radius is None else (raised_in_words(radius, explanation.without(share)),)
+        table.add_row(str(share.step), share.sensor, share.mechanism, *figures, *within)
     console.print(table)
 
 
@@ -71,5 +80,5 @@ def _figures(explanation: Explanation, share: ReleaseShare) -> tuple[str, str, s
     return (
         f"{revealed / NATS_PER_BIT:.3g}",
         f"{part:.0%}",
-        in_a_hundred(explanation.certified - share.certified_drop),
+        in_a_hundred(explanation.without(share)),
     )

@@ -8,12 +8,14 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from html import escape
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from stream_app.cli import main
+from stream_app.watching.wording import in_a_hundred
 
 COMMANDS = (["demo"], ["run"], ["audit"], ["ledger"], ["check"], ["priors", "fit"], ["config", "show"])
 AUDIT_FIELDS = [
@@ -160,6 +162,38 @@ def test_audit_says_which_release_did_it(tallyguard: Tallyguard, files: Path) ->
     assert re.search(r"Step\s+Sensor\s+Released\s+Bits\s+Share\s+Ceiling without it", table)
     assert len(re.findall(r"\d\s+work\s+raw\s+\d", table)) == 3
     assert "bob: no release concerns this person." in table
+
+
+def test_audit_says_the_ceiling_within_a_radius_wherever_it_says_a_ceiling(
+    tallyguard: Tallyguard, files: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same figures in JSON, table, why, hindsight and report, with the condition; 0 nats change none."""
+    monkeypatch.setenv("COLUMNS", "80")
+    asked = ("audit", "priors.json", "--schedule", "schedule.json", "--mistakes", "0", "--no-attacks")
+    more = ("--why", "--hindsight", "0:1", "--person", "ann")
+    (plain,) = tallyguard(*asked, *more, "--json").document
+    (same,) = tallyguard(*asked, *more, "--radius", "0", "--json").document
+    assert same["certified_radius"] == plain["certified"]
+    assert same["hindsight"]["now_radius"] == plain["hindsight"]["now"]
+    (near,) = tallyguard(*asked, *more, "--radius", "0.05", "--json").document
+    assert near["certified"] == plain["certified"] < near["certified_radius"] < 1.0
+    assert (near["radius"]["first_step"], near["radius"]["last_step"]) == (0, 2)
+    assert near["hindsight"]["then"] < near["hindsight"]["then_radius"] < 1.0
+    table = tallyguard(*asked, *more, "--radius", "0.05").out
+    assert "within 0.05 nats of the prior's (relative entropy), no method does better; no added" in table
+    for ceiling in (
+        near["certified_radius"],
+        near["hindsight"]["now_radius"],
+        *(release["certified_radius"] for release in near["why"]["releases"]),
+    ):
+        assert in_a_hundred(ceiling) in table
+    assert max(len(line.rstrip()) for line in table.splitlines() if " in 100" in line) <= 80
+    (files / "audit.json").write_text(json.dumps([near]))
+    assert tallyguard("report", "audit.json", "--output", "report.html").code == 0
+    report = (files / "report.html").read_text()
+    assert f"<td>{in_a_hundred(near['certified_radius'])}</td>" in report
+    assert escape(near["radius"]["condition"]) in report
+    assert all(tallyguard(*asked, f"--radius={wrong}").code == 2 for wrong in ("-0.1", "inf", "nan"))
 
 
 def test_audit_says_chances_as_people_do(tallyguard: Tallyguard, files: Path) -> None:

@@ -1,0 +1,146 @@
+"""How far the law of one Markov path is from another's: each quantity by one pass over the steps.
+
+``P`` is the prior's law and ``Q`` the person's, both on the same places; a pass carries the law of the place
+under one of them, or a product of both. Every sum is made of terms that vanish where the two agree, so that
+equal laws are at distance 0 to the last bit.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models.numerics.jit import jit
+
+
+class PathLaw(NamedTuple):
+    """A path of ``steps`` places: ``start`` (K,) is the law of the first, ``matrices`` (C, K, K) move on.
+
+    The move after step ``t`` is by matrix ``(first_slot + t) % C``.
+    """
+
+    start: NDArray[np.float64]
+    matrices: NDArray[np.float64]
+    first_slot: int
+    steps: int
+
+
+class RowDistances(NamedTuple):
+    """Relative entropy (nats) and total variation of two paths, each a sum over start and moves."""
+
+    relative_entropy: float
+    total_variation: float
+
+
+@jit
+def relative_entropy_term(q: float, p: float) -> float:
+    """``q ln(q / p) - q + p``, never negative; their sum over a law is its relative entropy."""
+    if p <= 0.0:
+        return np.inf if q > 0.0 else 0.0
+    if q <= 0.0:
+        return p
+    change = (q - p) / p
+    return max(0.0, p * ((1.0 + change) * np.log1p(change) - change))
+
+
+@jit
+def row_distances(q: NDArray[np.float64], p: NDArray[np.float64]) -> RowDistances:
+    """``KL(q || p)`` and the total variation of two laws."""
+    relative_entropy, apart = 0.0, 0.0
+    for x in range(q.size):
+        relative_entropy += relative_entropy_term(q[x], p[x])
+        apart += abs(q[x] - p[x])
+    return RowDistances(relative_entropy, 0.5 * apart)
+
+
+@jit
+def expected_distances(law: PathLaw, other: PathLaw) -> RowDistances:
+    """``KL(law || other)`` by the chain rule, and what telescoping says of the total variation.
+
+    Both are the start's distance plus, step by step, the rows' distance expected under ``law``.
+    """
+    at_start = row_distances(law.start, other.start)
+    relative_entropy, apart = at_start.relative_entropy, at_start.total_variation
+    places = law.start.size
+    here = law.start.copy()
+    for t in range(law.steps - 1):
+        moves = law.matrices[(law.first_slot + t) % law.matrices.shape[0]]
+        others = other.matrices[(other.first_slot + t) % other.matrices.shape[0]]
+        moved = np.zeros(places)
+        for x in range(places):
+            if here[x] > 0.0:
+                rows = row_distances(moves[x], others[x])
+                relative_entropy += here[x] * rows.relative_entropy
+                apart += here[x] * rows.total_variation
+                for y in range(places):
+                    moved[y] += here[x] * moves[x, y]
+        here = moved
+    return RowDistances(relative_entropy, min(1.0, apart))
+
+
+@jit
+def _tilted(q: float, p: float, order: float) -> float:
+    """``q^a p^(1 - a)``; infinite where the prior rules out what the person does and ``a > 1``."""
+    if q <= 0.0:
+        return 0.0
+    if p <= 0.0:
+        return np.inf if order > 1.0 else 0.0
+    return q * np.exp((order - 1.0) * np.log(q / p))
+
+
+@jit
+def renyi_divergence(person: PathLaw, prior: PathLaw, order: float) -> float:
+    """``D_a(Q || P)`` (nats) of order ``a``, neither 0 nor 1: one pass with ``Q^a P^(1 - a)``."""
+    places = person.start.size
+    weight = np.zeros(places)
+    for x in range(places):
+        weight[x] = _tilted(person.start[x], prior.start[x], order)
+    log_scale = 0.0
+    for t in range(person.steps - 1):
+        total = weight.sum()
+        if total <= 0.0 or total == np.inf:
+            return np.inf
+        log_scale += np.log(total)
+        moves = person.matrices[(person.first_slot + t) % person.matrices.shape[0]]
+        others = prior.matrices[(prior.first_slot + t) % prior.matrices.shape[0]]
+        moved = np.zeros(places)
+        for x in range(places):
+            if weight[x] > 0.0:
+                for y in range(places):
+                    moved[y] += weight[x] / total * _tilted(moves[x, y], others[x, y], order)
+        weight = moved
+    total = weight.sum()
+    if total <= 0.0 or total == np.inf:
+        return np.inf
+    rounding = 1e-15 * (person.steps + places)
+    return max(0.0, (log_scale + np.log(total)) / (order - 1.0) + rounding / abs(order - 1.0))
+
+
+@jit
+def log_largest_ratio(person: PathLaw, prior: PathLaw) -> float:
+    """``D_inf = ln max Q / P`` over paths (nats): a max-product pass."""
+    places = person.start.size
+    best = np.full(places, -np.inf)
+    for x in range(places):
+        best[x] = _log_ratio(person.start[x], prior.start[x])
+    for t in range(person.steps - 1):
+        moves = person.matrices[(person.first_slot + t) % person.matrices.shape[0]]
+        others = prior.matrices[(prior.first_slot + t) % prior.matrices.shape[0]]
+        moved = np.full(places, -np.inf)
+        for x in range(places):
+            if best[x] > -np.inf:
+                for y in range(places):
+                    if moves[x, y] > 0.0:
+                        moved[y] = max(moved[y], best[x] + _log_ratio(moves[x, y], others[x, y]))
+        best = moved
+    return max(0.0, best.max())
+
+
+@jit
+def _log_ratio(q: float, p: float) -> float:
+    """``ln(q / p)``: minus infinity where the person never is, infinity where only the prior says so."""
+    if q <= 0.0:
+        return -np.inf
+    return np.inf if p <= 0.0 else np.log(q / p)

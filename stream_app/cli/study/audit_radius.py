@@ -1,0 +1,59 @@
+"""Ceilings within a radius of the prior: what ``tallyguard audit --radius`` adds to each ceiling."""
+
+from __future__ import annotations
+
+from math import isfinite
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from accounting.audit import Audit, Explanation
+    from accounting.bounds.radius import Radius
+    from stream_app.watching.hindsight import Hindsight
+
+
+def radius_of(nats: float | None, steps: int) -> Radius | None:
+    """What ``--radius NATS`` declares: over every step of the schedule, none of which may be left out."""
+    from accounting.bounds.radius import Radius
+
+    if nats is not None and not isfinite(nats):
+        raise typer.BadParameter("--radius takes a number of nats, 0.1 say")
+    return None if nats is None else Radius(0, steps - 1, kl=nats)
+
+
+def heading(radius: Radius) -> str:
+    """What stands above a ceiling within the radius: its condition, in short."""
+    return f"Within {radius.kl:g} nats"
+
+
+def raised_in_words(radius: Radius, ceiling: float) -> str:
+    """The ceiling within the radius: "31 in 100"."""
+    from stream_app.watching.wording import in_a_hundred
+
+    return in_a_hundred(radius.ceiling(ceiling).value)
+
+
+def add_to_audit(document: dict[str, Any], audit: Audit, radius: Radius) -> None:
+    """``certified_radius``, and under which condition it holds."""
+    from stream_app.watching.prior_notes import radius_note
+
+    document["certified_radius"] = radius.ceiling(audit.certified).value
+    document["radius"] = {
+        "nats": radius.kl,
+        "first_step": radius.first,
+        "last_step": radius.last,
+        "condition": radius_note(radius),
+    }
+
+
+def add_to_why(document: dict[str, Any], explanation: Explanation, radius: Radius) -> None:
+    """``certified_radius`` of each release: the ceiling within the radius without it."""
+    for release, share in zip(document["releases"], explanation.shares, strict=True):
+        release["certified_radius"] = radius.ceiling(explanation.without(share)).value
+
+
+def add_to_hindsight(document: dict[str, Any], found: Hindsight, radius: Radius) -> None:
+    """``then_radius`` and ``now_radius``."""
+    document["then_radius"] = radius.ceiling(found.then).value
+    document["now_radius"] = radius.ceiling(found.now).value
