@@ -17,6 +17,7 @@ from models.exceptions import TallyguardError
 from models.fitting import FitOptions, FitResult, read_checkins
 from models.fitting import fit_priors as fit
 from models.mechanisms import Correlated, Gaussian, Mechanism, Raw, Suppressed, Tiered
+from models.prior_files import load_evidence
 from models.prior_files import load_population as load_priors
 from models.prior_files import save_population as save_priors
 from models.priors import MovementPrior as Prior
@@ -34,6 +35,7 @@ __all__ = [  # noqa: RUF022 - grouped by what they are for
     "Population",
     "load_priors",
     "save_priors",
+    "load_evidence",
     "read_checkins",
     "fit",
     "FitOptions",

@@ -6,15 +6,22 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, overload
 
-from accounting.audit import AttackSettings, Audit, Explanation, audit_population
+from accounting.audit import (
+    AttackSettings,
+    Audit,
+    Explanation,
+    PosteriorCeiling,
+    audit_population,
+    posterior_ceiling,
+)
 from accounting.audit import explain as explain_exposure
 from accounting.bounds import Effort
 from accounting.bounds.radius import Radius
 from accounting.exposure import Exposure
 from models.exceptions import PriorError, ScheduleError
-from models.priors import MovementPrior, Population
+from models.priors import Evidence, MovementPrior, Population
 from models.releases import Schedule
-from stream_app.watching.prior_notes import basis_note, radius_note
+from stream_app.watching.prior_notes import basis_note, posterior_note, radius_note
 from tallyguard.results import Table, in_100, said
 
 if TYPE_CHECKING:
@@ -39,13 +46,19 @@ class Audits(Table):
     """One :class:`Audit` a person, found by position or by id: ``audits["ada"].certified``."""
 
     def __init__(
-        self, audits: Sequence[Audit], note: str | None = None, within: Within | None = None
+        self,
+        audits: Sequence[Audit],
+        note: str | None = None,
+        within: Within | None = None,
+        posteriors: Mapping[str, PosteriorCeiling] | None = None,
     ) -> None:
         self._audits = tuple(audits)
         self.note = note
         """What must be said of the habits where they are assumed, not measured."""
         self.within = within
         """The radius that was asked for."""
+        self.posteriors = posteriors
+        """How sure each ceiling is, by id, where there was evidence."""
 
     def __len__(self) -> int:
         """Number of people."""
@@ -62,7 +75,7 @@ class Audits(Table):
     def __getitem__(self, person: int | str | slice) -> Audit | Audits:
         """Somebody's audit; those of a slice as audits of their own. ``KeyError`` for an unknown id."""
         if isinstance(person, slice):
-            return Audits(self._audits[person], self.note, self.within)
+            return Audits(self._audits[person], self.note, self.within, self.posteriors)
         if isinstance(person, str):
             found = [each for each in self._audits if each.person == person]
             if not found:
@@ -80,20 +93,27 @@ class Audits(Table):
             f"Chance in 100 of telling where a person was in at least {right} of {first.steps} steps, "
             "if habits are as the prior says"
             + ("" if self.within is None else f"; within: {self.within.condition}")
+            + ("" if self.posteriors is None else f". {posterior_note()}")
             + said(self.note)
         )
 
     def shown(self) -> Mapping[str, Sequence[str]]:
         """Guess without the releases, best attack that was tried, ceiling for any and within the radius."""
-        within = {}
+        more = {}
         if self.within is not None:
-            within["within"] = [in_100(self.within.ceiling(each)) for each in self._audits]
+            more["within"] = [in_100(self.within.ceiling(each)) for each in self._audits]
+        if self.posteriors is not None:
+            found = [self.posteriors[each.person] for each in self._audits]
+            more["mean ceiling"] = [
+                f"{in_100(each.mean)} ({in_100(each.mean_low)} to {in_100(each.mean_high)})" for each in found
+            ]
+            more["credible"] = [in_100(each.credible) for each in found]
         return {
             "person": [each.person for each in self._audits],
             "guess": [in_100(each.baseline) for each in self._audits],
             "best attack": ["-" if best is None else in_100(best) for best in map(best_attack, self._audits)],
             "ceiling": [in_100(each.certified) for each in self._audits],
-            **within,
+            **more,
             "by": [each.certified_by for each in self._audits],
         }
 
@@ -115,6 +135,10 @@ class Audits(Table):
         }
         if self.within is not None:
             found["ceiling_radius"] = [self.within.ceiling(each) for each in audits]
+        if self.posteriors is not None:
+            for name in ("mean", "mean_low", "mean_high", "credible", "credible_high"):
+                column = [getattr(self.posteriors[each.person], name) for each in audits]
+                found[f"ceiling_{name}"] = column
         return found
 
     def plot(self, axes: Axes | None = None) -> Axes:
@@ -183,23 +207,35 @@ def audit(
     draws: int = 10_000,
     effort: Effort | None = None,
     radius: float | People | None = None,
+    evidence: Evidence | None = None,
 ) -> Audits:
     """Guess, attacks and ceiling for one prior, for everybody of a population or for one ``person`` of it.
 
     The adversary may be wrong in ``mistakes`` steps of the schedule. Attacks without an exact law are tried
     on ``draws`` trajectories; 0 tries none. With a ``radius`` there is also the ceiling for people whose law
     of places over the whole schedule is so many nats from the prior's (relative entropy), or who move as
-    other priors of the same ids say. :class:`TallyguardError` says what must hold where it does not.
+    other priors of the same ids say. With the ``evidence`` of fitted priors there are also the mean and the
+    90 % credible ceiling of 50 chains that the data could have given. :class:`TallyguardError` says what must
+    hold where it does not.
     """
     population = _population(people, schedule)
     chosen = None if person is None else [population.position(person)]
     attacks = AttackSettings(draws=draws) if draws else None
     found = audit_population(population, schedule, mistakes, people=chosen, effort=effort, attacks=attacks)
     audits = tuple(found)
-    within = (
-        None if radius is None else _within(radius, population, schedule, [each.person for each in audits])
+    audited = [each.person for each in audits]
+    within = None if radius is None else _within(radius, population, schedule, audited)
+    sure = (
+        None
+        if evidence is None
+        else {
+            each: posterior_ceiling(
+                population, population.position(each), schedule, mistakes, evidence, effort=effort
+            )
+            for each in audited
+        }
     )
-    return Audits(audits, basis_note(len(population), population.assumed), within)
+    return Audits(audits, basis_note(len(population), population.assumed), within, sure)
 
 
 def certify(people: People, schedule: Schedule, mistakes: int = 1, *, effort: Effort | None = None) -> Audits:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from models.fitting.checkins import Checkins
 from models.fitting.fit_options import FitOptions
 from models.fitting.windows import NOWHERE, Traces, traces
-from models.priors import Lists, Moves, Population
+from models.priors import Evidence, Lists, Moves, Population
 
 __all__ = ["NOWHERE", "FitOptions", "FitResult", "fit_priors"]
 
@@ -23,10 +23,11 @@ class FitResult:
     ``training[person, window]`` and ``held_out[person, window]`` are location indices (``NOWHERE`` for a
     window that is no step); person ``i`` is ``population.people[i]``. A held-out place may be one that the
     person's prior does not know. ``first_slot`` is the slot of the first training window,
-    ``held_out_first_slot`` of the first held-out one.
+    ``held_out_first_slot`` of the first held-out one. ``evidence`` says how many moves each row rests on.
     """
 
     population: Population
+    evidence: Evidence
     training: NDArray[np.int32]
     held_out: NDArray[np.int32]
     origin_seconds: int
@@ -73,8 +74,10 @@ def fit_priors(checkins: Checkins, options: FitOptions | None = None) -> FitResu
     dropped = {**found.dropped, "people without a training window": int((~fitted).sum())}
     training, held_out = np.split(found.places[fitted], [training_windows], axis=1)
     people = [person for person, kept in zip(found.people, fitted, strict=True) if kept]
+    population, evidence = _fit(people, training, found, options)
     return FitResult(
-        _fit(people, training, found, options),
+        population,
+        evidence,
         training,
         held_out,
         found.origin_seconds,
@@ -120,28 +123,38 @@ class _Blocks(NamedTuple):
         return (inner // size).astype(np.int32), (inner % size).astype(np.int32)
 
 
-def _fit(people: list[str], training: NDArray[np.int32], found: Traces, options: FitOptions) -> Population:
-    """Everybody's chain."""
+class _Rows(NamedTuple):
+    """Rows of blocks: the probability of each entry, and how many moves each row rests on."""
+
+    probability: NDArray[np.float64]
+    evidence: NDArray[np.float64]
+
+
+def _fit(
+    people: list[str], training: NDArray[np.int32], found: Traces, options: FitOptions
+) -> tuple[Population, Evidence]:
+    """Everybody's chain, and what it rests on."""
     places = _own_places(training, len(found.location_names), options)
     moves = _moves(training, found.first_slot, options)
     origin = places.local[moves.person, moves.origin]
     target = places.local[moves.person, moves.target]
     free = _Blocks(places.size)
     counts = _count(free, moves.person, origin, target)
-    probability = _normalised(free, counts, options)
+    rows = _normalised(free, counts, options)
     blocks = free
     if options.slots > 1:
         blocks = _Blocks(np.repeat(places.size, options.slots))
         block = moves.person * options.slots + moves.slot
         in_slot = _count(blocks, block, origin, target)
-        probability = _shrunk(free, blocks, in_slot, probability, options)
-    return Population.from_moves(
+        rows = _shrunk(free, blocks, in_slot, rows.probability, options)
+    population = Population.from_moves(
         people,
         Lists(places.start, places.locations),
-        _written(blocks, probability, options.slots),
+        _written(blocks, rows.probability, options.slots),
         slots=np.full(len(people), options.slots, dtype=np.int32),
         location_names=found.location_names,
     )
+    return population, Evidence(tuple(people), Lists(places.start * options.slots, rows.evidence))
 
 
 def _own_places(training: NDArray[np.int32], locations: int, options: FitOptions) -> _Places:
@@ -184,8 +197,8 @@ def _count(
     return np.bincount(entry, minlength=int(blocks.start[-1])).astype(np.float64)
 
 
-def _normalised(blocks: _Blocks, counts: NDArray[np.float64], options: FitOptions) -> NDArray[np.float64]:
-    """Smoothed rows; those of places never left by option."""
+def _normalised(blocks: _Blocks, counts: NDArray[np.float64], options: FitOptions) -> _Rows:
+    """Smoothed rows; those of places never left by option, then taken as they are."""
     row = blocks.row_of_entry()
     left = np.bincount(row, counts) > 0
     weights = counts + options.pseudo_count
@@ -194,7 +207,8 @@ def _normalised(blocks: _Blocks, counts: NDArray[np.float64], options: FitOption
         alone = (origin == target) if options.never_left == "stay" else np.ones(row.size)
         weights = np.where(left[row], weights, alone)
     total = np.bincount(row, weights)
-    return np.asarray(weights / total[row], dtype=np.float64)
+    evidence = total if options.never_left == "smoothed" else np.where(left, total, np.inf)
+    return _Rows(weights / total[row], np.asarray(evidence, dtype=np.float64))
 
 
 def _shrunk(
@@ -203,7 +217,7 @@ def _shrunk(
     counts: NDArray[np.float64],
     prior: NDArray[np.float64],
     options: FitOptions,
-) -> NDArray[np.float64]:
+) -> _Rows:
     """Rows of each slot drawn towards the person's cycle-free row: ``(n_k + w p) / (sum n_k + w)``."""
     people = np.repeat(np.arange(free.size.size), options.slots)
     length = blocks.size**2
@@ -212,7 +226,7 @@ def _shrunk(
     left = np.bincount(row, counts)
     weight = np.where((left == 0) & (options.shrinkage_weight == 0), 1.0, options.shrinkage_weight)
     shrunk = (counts + weight[row] * prior[source]) / (left + weight)[row]
-    return np.asarray(shrunk, dtype=np.float64)
+    return _Rows(shrunk, np.asarray(left + weight, dtype=np.float64))
 
 
 def _written(blocks: _Blocks, probability: NDArray[np.float64], slots: int) -> Moves:

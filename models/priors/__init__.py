@@ -6,12 +6,14 @@ or simulation passes one checked door, `Population.from_moves`, which takes ever
 """
 
 from models.priors.chain import ChainView, PopulationArrays, chain_view
+from models.priors.evidence import Evidence, posterior_draws
 from models.priors.packing import Lists, Moves
 from models.priors.population import Population, PopulationBuilder, numbered_locations
 from models.priors.prior import MovementPrior, Triplets
 
 __all__ = [
     "ChainView",
+    "Evidence",
     "Lists",
     "MovementPrior",
     "Moves",
@@ -21,4 +23,5 @@ __all__ = [
     "Triplets",
     "chain_view",
     "numbered_locations",
+    "posterior_draws",
 ]

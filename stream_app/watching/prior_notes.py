@@ -35,6 +35,16 @@ def radius_note(radius: Radius) -> str:
     )
 
 
+def posterior_note() -> str:
+    """What a mean and a credible ceiling over drawn chains are, and what they are not."""
+    return (
+        "Mean ceiling: if habits do not change, and smoothing says what was believed before the data, an "
+        "adversary who knows the person's own chain succeeds no more often, averaged over what the data "
+        "leave open; in brackets the 95 % interval of drawing. Credible: with 90 % the person's own ceiling "
+        "is not above it. Figures, not certificates"
+    )
+
+
 def habits_warning(accountant: ContinuousAccountant) -> str | None:
     """What to say where habits alone tell most people's steps, cause and remedy; None where they do not."""
     guess, settings = accountant.median_guess(), accountant.settings

@@ -12,6 +12,12 @@ from accounting.settings import MISTAKES
 from stream_app.cli.shared.options import CovarianceOption, JsonOption, PriorsArgument, given_designs
 from stream_app.cli.shared.output import print_json, progress, stdout
 from stream_app.cli.study.audit_hindsight import past_horizon, people_in_hindsight, print_hindsight
+from stream_app.cli.study.audit_posterior import (
+    given_evidence,
+    posterior_document,
+    posterior_of_people,
+    print_posterior,
+)
 from stream_app.cli.study.audit_radius import (
     add_to_audit,
     add_to_hindsight,
@@ -22,7 +28,7 @@ from stream_app.cli.study.audit_radius import (
 from stream_app.cli.study.audit_why import as_document, explain_people, print_explanation
 
 if TYPE_CHECKING:
-    from accounting.audit import AttackSettings, Audit, Explanation
+    from accounting.audit import AttackSettings, Audit, Explanation, PosteriorCeiling
     from accounting.bounds import Effort
     from accounting.bounds.radius import Radius
     from models.priors import Population
@@ -80,6 +86,18 @@ def audit(
             show_default=False,
         ),
     ] = None,
+    posterior: Annotated[
+        int | None,
+        typer.Option(
+            min=2,
+            help="Draw so many chains that the data could have given: how sure the ceiling is.",
+            show_default=False,
+        ),
+    ] = None,
+    evidence: Annotated[
+        Path | None,
+        typer.Option(help="For --posterior: what priors fit --evidence wrote.", show_default=False),
+    ] = None,
     covariance: CovarianceOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -94,6 +112,7 @@ def audit(
       tallyguard audit priors.json --schedule schedule.json --person p1 --why
       tallyguard audit priors.json --schedule schedule.json --hindsight 0:4
       tallyguard audit priors.json --schedule schedule.json --radius 0.1
+      tallyguard audit priors.json --schedule schedule.json --posterior 50 --evidence evidence.parquet
       tallyguard audit priors.parquet --schedule schedule.json --mistakes 2 --person p1 --json
     """
     from accounting.audit import AttackSettings
@@ -108,6 +127,7 @@ def audit(
     registry = load_registry(sensors, population.location_names).with_designs(designs)
     planned = load_schedule(schedule, registry)
     chosen = _positions(population, person or [])
+    known = given_evidence(posterior, evidence)
     within = radius_of(radius, len(planned.steps))
     past = None if hindsight is None else past_horizon(hindsight, planned, mistakes)
     limits = Effort(order=order, patterns=effort, draws=draws, seed=seed, confidence=confidence)
@@ -116,8 +136,9 @@ def audit(
     explanations = explain_people(population, planned, mistakes, chosen, limits) if why else []
     drawn = Effort(draws=draws, seed=seed, confidence=confidence)  # else as report and page compute it
     later = [] if past is None else people_in_hindsight(population, planned, past, chosen, drawn)
+    sure = posterior_of_people(population, planned, mistakes, chosen, known, limits)
     if json:
-        print_json(_documents(audits, explanations, later, within))
+        print_json(_documents(audits, explanations, later, within, sure))
         return
     _print_table(audits, within)
     if (note := basis_note(len(population), population.assumed)) is not None:
@@ -126,6 +147,7 @@ def audit(
         print_explanation(each.person, explanation, within)
     if past is not None:
         print_hindsight([each.person for each in audits], later, past, within)
+    print_posterior(audits, sure)
 
 
 def _documents(
@@ -133,8 +155,9 @@ def _documents(
     explanations: list[Explanation],
     later: list[Hindsight | None],
     radius: Radius | None,
+    sure: list[PosteriorCeiling],
 ) -> list[dict[str, Any]]:
-    """One object a person, with what ``--why``, ``--hindsight`` and ``--radius`` add where asked for."""
+    """One object a person, with what other options add to it where they were asked for."""
     documents: list[dict[str, Any]] = [each.model_dump(mode="json") for each in audits]
     for document, explanation in zip(documents, explanations, strict=False):
         document["why"] = as_document(explanation, radius)
@@ -145,6 +168,8 @@ def _documents(
     if radius is not None:
         for document, each in zip(documents, audits, strict=True):
             add_to_audit(document, each, radius)
+    for document, posterior in zip(documents, sure, strict=False):
+        document["posterior"] = posterior_document(posterior)
     return documents
 
 

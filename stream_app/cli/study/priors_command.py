@@ -62,6 +62,13 @@ def fit(
     shrinkage_weight: Annotated[
         float, typer.Option(help="Moves that a person's row without a cycle counts for in each slot.")
     ] = 5.0,
+    evidence: Annotated[
+        Path | None,
+        typer.Option(
+            help="Also write how many moves each row rests on (.parquet), for audit --posterior.",
+            show_default=False,
+        ),
+    ] = None,
     reject_bad_rows: Annotated[
         bool, typer.Option("--reject-bad-rows", help="Leave out bad rows and count them.")
     ] = False,
@@ -80,20 +87,28 @@ def fit(
     """
     given = {name: value for name, value in locals().items() if name not in _NOT_OPTIONS}
     given["origin"] = int(origin) if origin.lstrip("-").isdecimal() else origin
-    summary = _fit(checkins, output, given, reject_bad_rows)
+    summary = _fit(checkins, output, given, evidence, reject_bad_rows)
     if json:
-        print_json({**summary, "output": str(output)})
+        print_json(
+            {
+                **summary,
+                "output": str(output),
+                **({"evidence": str(evidence)} if evidence is not None else {}),
+            }
+        )
     else:
         _print_summary(summary, output)
 
 
 priors.command()(check)
-_NOT_OPTIONS = {"checkins", "output", "json", "reject_bad_rows"}
+_NOT_OPTIONS = {"checkins", "output", "json", "evidence", "reject_bad_rows"}
 
 
-def _fit(checkins: Path, output: Path, given: dict[str, Any], reject_bad_rows: bool) -> dict[str, Any]:
+def _fit(
+    checkins: Path, output: Path, given: dict[str, Any], evidence: Path | None, reject_bad_rows: bool
+) -> dict[str, Any]:
     from models.fitting import FitOptions, fit_priors, predict_held_out, read_checkins
-    from models.prior_files import save_population
+    from models.prior_files import save_evidence, save_population
 
     options: FitOptions = FitOptions(**given)
     with stderr().status("reading check-ins"):
@@ -101,6 +116,8 @@ def _fit(checkins: Path, output: Path, given: dict[str, Any], reject_bad_rows: b
     with stderr().status("fitting"):
         result = fit_priors(rows, options)
         save_population(result.population, output)
+        if evidence is not None:
+            save_evidence(result.evidence, evidence)
     predicted = predict_held_out(result)
     return {**result.summary(), "held-out prediction": None if predicted is None else predicted._asdict()}
 

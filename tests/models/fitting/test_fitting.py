@@ -57,6 +57,9 @@ def test_windows_moves_and_matrices_are_those_counted_by_hand():
     assert result.population.people == ("ann", "bob")
     assert result.population.location_names == ("A", "B", "elsewhere")
     assert trace(result, "ann") == [B, B, ELSEWHERE, A, A, B, A]
+    assert result.evidence.people == ("ann", "bob")
+    assert result.evidence.rows.start.tolist() == [0, 3, 5]
+    np.testing.assert_allclose(result.evidence.rows.values, [1.3, 2.3, 1.3, 1.2, 3.2])
     assert trace(result, "bob") == [ELSEWHERE, A, ELSEWHERE, ELSEWHERE, ELSEWHERE, ELSEWHERE, A]
     assert result.held_out.tolist() == [[B, A], [ELSEWHERE, A]]
     assert_rows(matrix(result, "ann"), [1.1, 0.1, 0.1], [0.1, 1.1, 1.1], [1.1, 0.1, 0.1])
@@ -228,3 +231,12 @@ def test_the_order_of_the_rows_makes_no_difference():
     again = fit_priors(Checkins.from_rows(shuffled), FitOptions(**HAND))
     np.testing.assert_array_equal(again.training, fit().training)
     np.testing.assert_array_equal(again.population.arrays.value, fit().population.arrays.value)
+
+
+def test_evidence_is_what_each_row_rests_on_in_every_slot():
+    """Moves and what they are drawn towards; a row that an option made up is taken as it is."""
+    ann = fit(slots=2).evidence.rows.values[:6]
+    np.testing.assert_allclose(ann, [5, 6, 6, 6, 6, 5])
+    made_up = fit(never_left="stay", elsewhere="skip", origin="earliest").evidence.rows.values
+    assert np.isinf(made_up).any()
+    assert np.isfinite(made_up).any()

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+import tallyguard as tg
 from stream_app.cli import main
 from stream_app.watching.wording import in_a_hundred
 
@@ -194,6 +195,48 @@ def test_audit_says_the_ceiling_within_a_radius_wherever_it_says_a_ceiling(
     assert f"<td>{in_a_hundred(near['certified_radius'])}</td>" in report
     assert escape(near["radius"]["condition"]) in report
     assert all(tallyguard(*asked, f"--radius={wrong}").code == 2 for wrong in ("-0.1", "inf", "nan"))
+
+
+def test_audit_says_how_sure_a_ceiling_of_fitted_priors_is(
+    tallyguard: Tallyguard, files: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From check-ins to mean and credible ceilings; the same figures in JSON, table and Python."""
+    monkeypatch.setenv("COLUMNS", "80")
+    visits = [(f"p{person}", hour) for person in range(2) for hour in range(48)]
+    lines = [f"{who},{hour * 3600},{'home' if hour % 5 else 'work'}" for who, hour in visits]
+    (files / "checkins.csv").write_text("\n".join(["user,time,loc", *lines]))
+    fitted = tallyguard(
+        *("priors", "fit", "checkins.csv", "--output", "fitted.json", "--window-seconds", "3600"),
+        *("--elsewhere", "skip", "--held-out-windows", "0", "--evidence", "evidence.parquet", "--json"),
+    )
+    assert fitted.document["evidence"] == "evidence.parquet"
+    steps = [{"sensors": ["work"], "mechanism": "gaussian", "sigma": 2.0}] * 3
+    (files / "noised.json").write_text(json.dumps({"first_slot": 0, "steps": steps}))
+    asked = ("audit", "fitted.json", "--schedule", "noised.json", "--mistakes", "0", "--no-attacks")
+    sure = ("--posterior", "50", "--evidence", "evidence.parquet")
+    documents = tallyguard(*asked, *sure, "--json").document
+    table = tallyguard(*asked, *sure).out
+    schedule = tg.Schedule.gaussian([[tg.load_priors("fitted.json").location_names.index("work")]] * 3, 2.0)
+    audits = tg.audit(
+        tg.load_priors("fitted.json"), schedule, 0, draws=0, evidence=tg.load_evidence("evidence.parquet")
+    )
+    for document, mean in zip(documents, audits.columns()["ceiling_mean"], strict=True):
+        found = document["posterior"]
+        assert found["draws"] == 50
+        assert found["mean"] == mean
+        assert found["mean_low"] < found["mean"] < found["mean_high"]
+        assert found["mean"] < found["credible"] <= found["credible_high"] <= 1.0
+        assert found["condition"] in table
+        for figure in (document["certified"], found["mean"], found["credible"]):
+            assert in_a_hundred(figure) in table
+    assert max(len(line.rstrip()) for line in table.splitlines() if " in 100" in line) <= 80
+    assert "mean ceiling" in audits[:1].shown()
+    assert found["condition"] in audits.caption()
+    for wrong in (("--posterior", "50"), ("--evidence", "evidence.parquet"), ("--posterior", "1", *sure[2:])):
+        assert tallyguard(*asked, *wrong).code == 2
+    other = tallyguard("audit", "priors.json", "--schedule", "schedule.json", *sure)
+    assert other.code == 1
+    assert "write it with the priors it belongs to" in other.err
 
 
 def test_audit_says_chances_as_people_do(tallyguard: Tallyguard, files: Path) -> None:

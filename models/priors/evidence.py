@@ -1,0 +1,104 @@
+"""Priors that the same data could have given: draws of a person's rows around the fitted ones.
+
+A row that rests on ``c`` moves, smoothing included, and gives place ``y`` the probability ``p(y)`` is the
+mean of the Dirichlet law with parameters ``c p(y)``: what is believed of the row after counting, if before it
+the smoothing was believed. Little evidence, wide draws.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models.exceptions import PriorError
+from models.numerics.elementwise import exp, log
+from models.priors.packing import Lists, Moves
+from models.priors.population import Population
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """How many moves each row of each prior rests on, smoothing included.
+
+    Person ``i`` owns ``rows.values[rows.start[i] : rows.start[i + 1]]``: one number for each slot and place,
+    slot by slot, places increasing. Infinite: the row is taken as it is.
+    """
+
+    people: tuple[str, ...]
+    rows: Lists
+
+    @cached_property
+    def _positions(self) -> Mapping[str, int]:
+        return {person: position for position, person in enumerate(self.people)}
+
+    def of(self, population: Population, person: int) -> NDArray[np.float64]:
+        """The evidence of the person at this position; :class:`PriorError` where it is of other priors."""
+        name, chain = population.people[person], population.chain(person)
+        found = self._positions.get(name)
+        start = self.rows.start
+        own = np.empty(0) if found is None else self.rows.values[start[found] : start[found + 1]]
+        if own.size != chain.start.size or not (own > 0.0).all():
+            raise PriorError(
+                f"evidence must have a number above 0 for each of {chain.start.size} rows of a person",
+                f"{own.size} rows" if found is not None else "a person who is not in it",
+                "write it with the priors it belongs to: tallyguard priors fit --evidence",
+            )
+        return np.asarray(own, dtype=np.float64)
+
+
+def posterior_draws(
+    population: Population, person: int, evidence: Evidence, draws: int, random: np.random.Generator
+) -> Population:
+    """``draws`` chains that the person's data could have given, as people of a population of their own.
+
+    Each starts where it settles itself, unless the person's prior has a start of its own.
+    """
+    alone = population.subset([person])
+    moves, size = alone.moves(), alone.arrays.places.size
+    row = moves.slot * size + moves.row
+    weight = evidence.of(population, person)[row]
+    drawn = np.tile(moves.probability, (draws, 1))
+    counted = np.isfinite(weight)
+    if counted.any():
+        group = np.unique(row[counted], return_inverse=True)[1].reshape(-1)
+        shape = weight[counted] * moves.probability[counted]
+        for chain in drawn:
+            chain[counted] = _dirichlet(shape, group, random)
+    initial = population.initial(person)
+    return Population.from_moves(
+        [f"draw {number}" for number in range(draws)],
+        _repeated(alone.arrays.places, draws),
+        Moves(
+            np.arange(draws + 1) * moves.row.size,
+            np.tile(moves.slot, draws),
+            np.tile(moves.row, draws),
+            np.tile(moves.column, draws),
+            drawn.reshape(-1),
+        ),
+        slots=np.repeat(alone.arrays.slots, draws),
+        initial=None if initial is None else _repeated(initial, draws),
+        location_names=population.location_names,
+    )
+
+
+def _dirichlet(
+    shape: NDArray[np.float64], group: NDArray[np.int64], random: np.random.Generator
+) -> NDArray[np.float64]:
+    """One draw a group, from gamma variables.
+
+    Their logarithms, as those of small shapes underflow: ``Gamma(a) = Gamma(a + 1) U^(1 / a)``.
+    """
+    gamma = log(random.standard_gamma(shape + 1.0)) + log(1.0 - random.random(shape.size)) / shape
+    largest = np.full(group.max() + 1, -np.inf)
+    np.maximum.at(largest, group, gamma)
+    found = exp(gamma - largest[group])
+    return np.asarray(found / np.bincount(group, found)[group])
+
+
+def _repeated(values: NDArray[np.generic], times: int) -> Lists:
+    """The same list for everybody."""
+    return Lists(np.arange(times + 1) * values.size, np.tile(values, times))
