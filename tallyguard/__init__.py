@@ -10,6 +10,7 @@ Every name below is public and keeps its meaning from version to version; module
 """
 
 from accounting.audit import Audit
+from accounting.bounds.radius import Radius
 from accounting.continuous import ContinuousAccountant as Accountant
 from accounting.hmm import Decoded, Filtering, decode
 from accounting.settings import HorizonSettings
@@ -58,6 +59,7 @@ __all__ = [  # noqa: RUF022 - grouped by what they are for
     "Audit",
     "Audits",
     "Why",
+    "Radius",
     "Accountant",
     "HorizonSettings",
     "ledger",

@@ -17,6 +17,7 @@ from accounting.audit import (
 from accounting.audit import explain as explain_exposure
 from accounting.bounds import Effort
 from accounting.bounds.radius import Radius
+from accounting.exceptions import HorizonError
 from accounting.exposure import Exposure
 from models.exceptions import PriorError, ScheduleError
 from models.priors import Evidence, MovementPrior, Population
@@ -206,17 +207,17 @@ def audit(
     person: str | None = None,
     draws: int = 10_000,
     effort: Effort | None = None,
-    radius: float | People | None = None,
+    radius: float | Radius | People | None = None,
     evidence: Evidence | None = None,
 ) -> Audits:
     """Guess, attacks and ceiling for one prior, for everybody of a population or for one ``person`` of it.
 
     The adversary may be wrong in ``mistakes`` steps of the schedule. Attacks without an exact law are tried
     on ``draws`` trajectories; 0 tries none. With a ``radius`` there is also the ceiling for people whose law
-    of places over the whole schedule is so many nats from the prior's (relative entropy), or who move as
-    other priors of the same ids say. With the ``evidence`` of fitted priors there are also the mean and the
-    90 % credible ceiling of 50 chains that the data could have given. :class:`TallyguardError` says what must
-    hold where it does not.
+    of places over the whole schedule is so many nats from the prior's (relative entropy), is within a
+    declared :class:`Radius`, or who move as other priors of the same ids say. With the ``evidence`` of fitted
+    priors there are also the mean and the 90 % credible ceiling of 50 chains that the data could have given.
+    :class:`TallyguardError` says what must hold where it does not.
     """
     population = _population(people, schedule)
     chosen = None if person is None else [population.position(person)]
@@ -258,12 +259,18 @@ def best_attack(audit: Audit) -> float | None:
 
 
 def _within(
-    radius: float | People, population: Population, schedule: Schedule, people: Sequence[str]
+    radius: float | Radius | People, population: Population, schedule: Schedule, people: Sequence[str]
 ) -> Within:
     """The declared radius for everybody, or the distance of each person's other prior."""
     last = len(schedule.steps) - 1
     if not isinstance(radius, MovementPrior | Population):
-        declared = Radius(0, last, kl=radius)
+        declared = radius if isinstance(radius, Radius) else Radius(0, last, kl=radius)
+        if (declared.first, declared.last) != (0, last):
+            raise HorizonError(
+                f"a radius must count every step of the schedule, 0..{last}",
+                f"{declared.first}..{declared.last}",
+                "declare it over the whole schedule",
+            )
         return Within(dict.fromkeys(people, declared), radius_note(declared))
     others = _population(radius, schedule)
     if any(

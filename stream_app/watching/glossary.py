@@ -82,6 +82,21 @@ GLOSSARY = (
         "explanation/movement-priors.md",
     ),
     Entry(
+        "radius",
+        ("within a radius",),
+        "How far a person's habits may be from the assumed ones, in nats over all steps together. The "
+        "ceiling within a radius holds for everybody who is no further away; 0 is the ceiling itself.",
+        "explanation/sure-ceilings.md",
+    ),
+    Entry(
+        "credible ceiling",
+        ("posterior mean", "mean ceiling"),
+        "For habits fitted to few data: with 90 % the ceiling of the person's true habits is not above it. "
+        "The mean ceiling is the average over all habits that the data leave open. Figures, not "
+        "certificates.",
+        "explanation/sure-ceilings.md",
+    ),
+    Entry(
         "adversary",
         ("observer",),
         "Whoever tries to find out where a person was. Assumed to know the person's habits, where everybody "

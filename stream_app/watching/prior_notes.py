@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import inf
+
 from accounting.bounds.radius import Radius
 from accounting.continuous import ContinuousAccountant
 from stream_app.watching.wording import in_a_hundred
@@ -28,10 +30,13 @@ def basis_note(people: int, assumed: str | None) -> str | None:
 def radius_note(radius: Radius) -> str:
     """For whom a ceiling within a declared radius holds: its condition, which stands beside the number."""
     steps = radius.last - radius.first + 1
+    known = [f"{radius.kl:g} nats of the prior's (relative entropy)"] if radius.kl < inf else []
+    if radius.tv < 1.0:
+        known.append(f"{radius.tv:g} of the prior's (total variation)")
+    near = " and ".join(known) or "the given distances of the prior's"
     return (
         f"if the law of a person's places, over all {steps:,} steps of the schedule together, is within "
-        f"{radius.kl:g} nats of the prior's (relative entropy), no method does better; no added belongs to "
-        "it, as the guess would rise too"
+        f"{near}, no method does better; no added belongs to it, as the guess would rise too"
     )
 
 

@@ -10,9 +10,12 @@ from accounting.audit import audit_population, posterior_ceiling
 from accounting.audit.drawn_ceilings import summary_of
 from accounting.bounds import Effort
 from accounting.exceptions import EffortError, HorizonError
-from models.priors import Evidence, Lists, MovementPrior, Population
+from accounting.exposure import Exposure, baseline
+from models.fitting import FitOptions, fit_priors, read_checkins
+from models.priors import Evidence, Lists, MovementPrior, Population, posterior_draws
 from models.releases import Schedule
 from tests.accounting.enumeration import all_paths, joint_law, optimum, raw_channels
+from tests.shared_files import shared
 
 SCHEDULE = Schedule.raw([[1], [], [1]])
 CHANNELS = raw_channels(np.array([[0, 1], [0, 0], [0, 1]], dtype=np.int32))
@@ -94,3 +97,24 @@ def test_what_cannot_be_asked_is_refused() -> None:
         posterior_ceiling(ADA, 0, SCHEDULE, 0, evidence(1.0, 1.0), draws=1)
     with pytest.raises(HorizonError, match="mistakes"):
         posterior_ceiling(ADA, 0, SCHEDULE, 3, evidence(1.0, 1.0))
+
+
+@pytest.mark.slow
+def test_half_of_what_foursquares_priors_miss_is_few_data() -> None:
+    """The documented figures: the guess by the fitted priors, and averaged over what the data leave open."""
+    result = fit_priors(read_checkins(shared("data/foursquare_us_tist2015_5k.parquet")), FitOptions())
+    nothing = Schedule.raw([[]] * 5, first_slot=result.held_out_first_slot)
+
+    def guess(population: Population, person: int) -> float:
+        exposure = Exposure.of(population.chain(person), nothing, population.location_count)
+        return baseline(exposure, 1).success
+
+    plug_in, means = [], []
+    for person in range(len(result.population)):
+        chains = posterior_draws(
+            result.population, person, result.evidence, 20, np.random.default_rng(person)
+        )
+        plug_in.append(guess(result.population, person))
+        means.append(np.mean([guess(chains, draw) for draw in range(20)]))
+    assert np.mean(plug_in) == pytest.approx(0.288, abs=5e-4)
+    assert np.mean(means) == pytest.approx(0.351, abs=0.007)

@@ -108,6 +108,12 @@ def test_a_radius_stands_beside_the_ceiling_with_its_condition(people: tg.Popula
     assert tg.audit(people, SCHEDULE, 0, draws=0, radius=0.0).columns()["ceiling_radius"] == [
         each.certified for each in plain
     ]
+    rows = tg.audit(people, SCHEDULE, 0, draws=0, radius=tg.Radius.of_rows(0, 2, tv=0.01))
+    assert "within 0.02 of the prior's (total variation)" in rows.caption()
+    expected = [min(1.0, each.certified + 0.02) for each in plain]
+    assert rows.columns()["ceiling_radius"] == pytest.approx(expected)
+    with pytest.raises(tg.TallyguardError, match=r"every step of the schedule, 0\.\.2"):
+        tg.audit(people, SCHEDULE, 0, draws=0, radius=tg.Radius(1, 2, kl=0.1))
     assert near[1:].columns()["ceiling_radius"] == raised[1:]
     other = tg.Prior.from_dense("ada", [[0.93, 0.07], [0.35, 0.65]])
     (beside,) = tg.audit(people, SCHEDULE, 0, person="ada", draws=0, radius=other).columns()["ceiling_radius"]

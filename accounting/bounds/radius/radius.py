@@ -69,11 +69,11 @@ class Radius:
     ) -> Radius:
         """Every row of every move within ``nats`` of relative entropy, or ``tv`` of total variation.
 
-        ``start`` is the distance of the first place's law, in the same measure.
+        ``start`` is the distance of the first place's law, in the same measure; give one of the two.
         """
         moves = last - first
-        kl = start + moves * nats if moves and nats < inf else start if nats < inf else inf
-        return cls(first, last, kl=kl, tv=min(1.0, start + moves * tv) if tv < 1.0 else 1.0)
+        kl = inf if nats == inf else start + moves * nats
+        return cls(first, last, kl=kl, tv=1.0 if tv >= 1.0 else min(1.0, start + moves * tv))
 
     @classmethod
     def between(cls, prior: Exposure, person: Exposure, first: int = 0, last: int | None = None) -> Radius:

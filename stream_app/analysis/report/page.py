@@ -78,7 +78,7 @@ def audit_report(audits: Sequence[Mapping[str, Any]], made: str) -> str:
     """The report of ``tallyguard audit --json``; people are numbered, most exposed first, never named."""
     ranked = sorted(audits, key=lambda audit: -float(audit["certified"]))
     steps, mistakes = ranked[0]["steps"], ranked[0]["mistakes"]
-    radius = ranked[0].get("radius")
+    radius, sure = ranked[0].get("radius"), ranked[0].get("posterior")
     rows = [
         (
             f"person {number}",
@@ -87,6 +87,7 @@ def audit_report(audits: Sequence[Mapping[str, Any]], made: str) -> str:
             in_a_hundred(audit["certified"]),
             f"{audit['certified_by']}",
             *([in_a_hundred(audit["certified_radius"])] if radius else []),
+            *([in_a_hundred(audit["posterior"][name]) for name in ("mean", "credible")] if sure else []),
         )
         for number, audit in enumerate(ranked[:50], start=1)
     ]
@@ -95,6 +96,9 @@ def audit_report(audits: Sequence[Mapping[str, Any]], made: str) -> str:
     if radius:
         head.append(f"Within {radius['nats']:g} nats")
         notes.append(paragraph(f"{head[-1]}: {radius['condition']}."))
+    if sure:
+        head += ["Mean ceiling", "Credible, 90 %"]
+        notes.append(paragraph(f"{sure['condition']}."))
     return document(
         "Reconstruction risk: an audit",
         made,

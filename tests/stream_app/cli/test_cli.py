@@ -229,6 +229,11 @@ def test_audit_says_how_sure_a_ceiling_of_fitted_priors_is(
         assert found["condition"] in table
         for figure in (document["certified"], found["mean"], found["credible"]):
             assert in_a_hundred(figure) in table
+    (files / "audit.json").write_text(json.dumps(documents))
+    assert tallyguard("report", "audit.json", "--output", "report.html").code == 0
+    report = (files / "report.html").read_text()
+    assert f"<td>{in_a_hundred(documents[0]['posterior']['credible'])}</td>" in report
+    assert escape(documents[0]["posterior"]["condition"]) in report
     assert max(len(line.rstrip()) for line in table.splitlines() if " in 100" in line) <= 80
     assert "mean ceiling" in audits[:1].shown()
     assert found["condition"] in audits.caption()
