@@ -18,10 +18,11 @@ from pathlib import Path
 
 import numpy as np
 
-from accounting.audit import AttackSettings, audit_exposure
+from accounting.audit import AttackSettings, audit_exposure, posterior_ceiling
 from accounting.bounds import Effort
 from accounting.bounds.horizon_risk import horizon_risk
 from accounting.bounds.noised import sampled_success
+from accounting.bounds.radius import Radius
 from accounting.continuous import ContinuousAccountant
 from accounting.exposure import Exposure
 from accounting.exposure.step_information import SensorInformation
@@ -40,6 +41,7 @@ from models.gaussian_process import RBF, GaussianProcessPrior, White, fit_kernel
 from models.mechanisms import Correlated, Gaussian, Mechanism, Raw, Tiered
 from models.noise import CorrelatedNoise
 from models.noise_design import DesignProblem, design_noise
+from models.priors import Evidence, Lists, posterior_draws
 from models.priors.stationary import spectral_gap, stationary_distribution
 from models.releases import Schedule, SensorRelease, StepSchedule
 from stream_app.city.simulation import City, CityOptions, build_city
@@ -91,6 +93,21 @@ def audits(city: City) -> object:
             risk = horizon_risk(exposure, 2, 5, 1, in_hindsight=True, effort=effort)
             found.append((name, asdict(risk), sampled_success(exposure, (2, 5), 1, effort)))
     return found
+
+
+def unsure(city: City) -> object:
+    """Distances between people's chains, ceilings raised by them, and ceilings of drawn chains."""
+    planned, population = schedule(city, MECHANISMS["gaussian"]), city.population
+    rows = np.diff(population.arrays.distribution_start)
+    evidence = Evidence(population.people, Lists(np.append(0, rows.cumsum()), np.full(rows.sum(), 1e3)))
+    others = posterior_draws(population, 0, evidence, 3, np.random.default_rng(4))
+    own, *drawn_ones = [
+        Exposure.of(people.chain(person), planned, population.location_count)
+        for people, person in ((population, 0), (others, 0), (others, 2))
+    ]
+    near = [Radius.between(own, other) for other in drawn_ones]
+    drawn = posterior_ceiling(population, 0, planned, 1, evidence, draws=5)
+    return near, [radius.ceilings(0.3) for radius in near], drawn
 
 
 def accountant(city: City) -> object:
@@ -180,7 +197,16 @@ def demo(city: City) -> object:
     return [asdict(row) for row in (*report.exposed, *report.ways_of_life, *report.alternatives)]
 
 
-SAMPLES: tuple[Callable[[City], object], ...] = (chains, mechanisms, audits, accountant, ledgers, fits, demo)
+SAMPLES: tuple[Callable[[City], object], ...] = (
+    chains,
+    mechanisms,
+    audits,
+    unsure,
+    accountant,
+    ledgers,
+    fits,
+    demo,
+)
 
 
 def feed(digest: hashlib._Hash, value: object) -> None:
