@@ -28,7 +28,7 @@ from accounting.settings import OPERATIONS, HorizonSettings, RiskBudget
 from experiments.drawing import DOTS_PER_INCH
 from experiments.held_out import DATA_SETS, NOWHERE_SENSOR, find_data
 from experiments.measure import write_csv
-from models.fitting import fit_priors, read_checkins
+from models.fitting import PAPER, fit_priors, read_checkins
 from models.mechanisms import Gaussian, Raw
 from models.priors import Population
 from models.releases import Sensor, SensorRegistry, StepSchedule
@@ -77,7 +77,7 @@ Choose = Callable[[int, Sequence[SensorChoice]], StepSchedule]
 
 def check_ins(name: str, folder: Path, steps: int = 60, sensors: int = 3) -> Setting:
     """Fitted priors, and so many random sensors a step; the whole trace of five steps is to be guessed."""
-    population = fit_priors(read_checkins(folder / DATA_SETS[name])).population
+    population = fit_priors(read_checkins(folder / DATA_SETS[name]), PAPER).population
     registry = SensorRegistry.one_per_location(population.location_names)
     known = [sensor for sensor in registry.sensors if sensor.name != NOWHERE_SENSOR]
     return Setting(name, population, HorizonSettings(5, 0), _drawn(known, steps, sensors), 0.1)

@@ -23,7 +23,7 @@ import numpy as np
 from accounting.attacks import attack_recorded
 from accounting.audit import audit_population
 from accounting.exposure import Exposure
-from models.fitting import FitResult, fit_priors, read_checkins
+from models.fitting import PAPER, FitResult, fit_priors, read_checkins
 from models.mechanisms import Mechanism, parse
 from models.releases import Schedule, SensorRegistry, SensorRelease, StepSchedule
 from stream_app import embedded
@@ -247,7 +247,7 @@ def main() -> None:
     rows: list[Row] = []
     notes: list[str] = []
     for data_set, file in DATA_SETS.items():
-        fit = fit_priors(read_checkins(find_data(arguments.data) / file))
+        fit = fit_priors(read_checkins(find_data(arguments.data) / file), PAPER)
         notes += [f"{data_set}: {note}." for note in fit.options.looks_ahead]
         rows += summarise(data_set, fit, arguments.schedules)
     print(table(rows))

@@ -21,7 +21,7 @@ from accounting.audit import AttackSettings, Audit, audit_population
 from accounting.exposure import Exposure
 from experiments.held_out import DATA_SETS, draw_sensors, find_data, released_from
 from experiments.measure import ATTACKS, attack_successes, write_csv
-from models.fitting import FitResult, fit_priors, read_checkins
+from models.fitting import PAPER, FitResult, fit_priors, read_checkins
 from models.mechanisms import Mechanism, parse
 from models.releases import Schedule, SensorRegistry
 
@@ -57,7 +57,7 @@ def load(data_set: str, folder: Path | None) -> FitResult:
             f"{data_set}: no {file.name} in {file.parent}; the check-ins are not part of this repository: "
             "name their folder with --data, or the folder above it in TALLYGUARD_SHARED"
         )
-    return fit_priors(read_checkins(file))
+    return fit_priors(read_checkins(file), PAPER)
 
 
 def random_schedules(fit: FitResult, count: int, mechanism: Mechanism | None = None) -> list[Schedule]:

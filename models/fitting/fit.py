@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.fitting.checkins import Checkins
+from models.fitting.counting import Blocks, fading, moves_made, own_places
 from models.fitting.fit_options import FitOptions
 from models.fitting.windows import NOWHERE, Traces, traces
 from models.priors import Evidence, Lists, Moves, Population
@@ -88,41 +89,6 @@ def fit_priors(checkins: Checkins, options: FitOptions | None = None) -> FitResu
     )
 
 
-class _Places(NamedTuple):
-    """Everybody's own places: ``local[person, location]`` is the local index of a location, or -1."""
-
-    start: NDArray[np.int64]  # (N + 1,)
-    locations: NDArray[np.int32]
-    local: NDArray[np.int32]  # (N, M)
-
-    @property
-    def size(self) -> NDArray[np.int64]:
-        """Number of places of each person."""
-        return np.diff(self.start)
-
-
-class _Blocks(NamedTuple):
-    """Square blocks of ragged size in one flat array: one a person, or one a person and slot."""
-
-    size: NDArray[np.int64]  # rows of each block
-
-    @property
-    def start(self) -> NDArray[np.int64]:
-        """Where each block's entries begin."""
-        return np.concatenate(([0], np.cumsum(self.size**2)))
-
-    def row_of_entry(self) -> NDArray[np.int64]:
-        """Number of the row, over all blocks, that each entry belongs to."""
-        width = np.repeat(self.size, self.size)
-        return np.repeat(np.arange(width.size), width)
-
-    def position(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-        """Row and column of each entry within its block."""
-        size = np.repeat(self.size, self.size**2)
-        inner = np.arange(size.size) - np.repeat(self.start[:-1], self.size**2)
-        return (inner // size).astype(np.int32), (inner % size).astype(np.int32)
-
-
 class _Rows(NamedTuple):
     """Rows of blocks: the probability of each entry, and how many moves each row rests on."""
 
@@ -134,18 +100,14 @@ def _fit(
     people: list[str], training: NDArray[np.int32], found: Traces, options: FitOptions
 ) -> tuple[Population, Evidence]:
     """Everybody's chain, and what it rests on."""
-    places = _own_places(training, len(found.location_names), options)
-    moves = _moves(training, found.first_slot, options)
-    origin = places.local[moves.person, moves.origin]
-    target = places.local[moves.person, moves.target]
-    free = _Blocks(places.size)
-    counts = _count(free, moves.person, origin, target)
-    rows = _normalised(free, counts, options)
-    blocks = free
+    places = own_places(training, len(found.location_names), options)
+    moves = moves_made(training, places, found.first_slot, options)
+    weight = fading(training.shape[1], options.recency)[training.shape[1] - 1 - moves.window]
+    blocks = free = Blocks(places.size)
+    rows = _normalised(free, _count(free, moves.entry(free, moves.person), weight), options)
     if options.slots > 1:
-        blocks = _Blocks(np.repeat(places.size, options.slots))
-        block = moves.person * options.slots + moves.slot
-        in_slot = _count(blocks, block, origin, target)
+        blocks = Blocks(np.repeat(places.size, options.slots))
+        in_slot = _count(blocks, moves.entry(blocks, moves.block(options.slots)), weight)
         rows = _shrunk(free, blocks, in_slot, rows.probability, options)
     population = Population.from_moves(
         people,
@@ -157,47 +119,12 @@ def _fit(
     return population, Evidence(tuple(people), Lists(places.start * options.slots, rows.evidence))
 
 
-def _own_places(training: NDArray[np.int32], locations: int, options: FitOptions) -> _Places:
-    """The locations of each person's chain: those of its training windows, or all of them."""
-    people = training.shape[0]
-    owned = np.full((people, locations), options.smoothing == "all")
-    person, window = np.nonzero(training != NOWHERE)
-    owned[person, training[person, window]] = True
-    local = np.where(owned, np.cumsum(owned, axis=1) - 1, -1).astype(np.int32)
-    start = np.concatenate(([0], np.cumsum(owned.sum(axis=1)))).astype(np.int64)
-    return _Places(start, np.nonzero(owned)[1].astype(np.int32), local)
+def _count(blocks: Blocks, entry: NDArray[np.int64], weight: NDArray[np.float64]) -> NDArray[np.float64]:
+    """How often each entry of the blocks was moved along; moves of earlier windows may count for less."""
+    return np.asarray(np.bincount(entry, weight, minlength=int(blocks.start[-1])), dtype=np.float64)
 
 
-class _Moves(NamedTuple):
-    """Every move made in the training windows: who, in which slot, from and to which location."""
-
-    person: NDArray[np.int64]
-    slot: NDArray[np.int64]
-    origin: NDArray[np.int32]
-    target: NDArray[np.int32]
-
-
-def _moves(training: NDArray[np.int32], first_slot: int, options: FitOptions) -> _Moves:
-    """Moves between successive windows that are steps."""
-    person, window = np.nonzero(training != NOWHERE)
-    place = training[person, window]
-    succeeds = person[1:] == person[:-1]
-    if options.elsewhere == "skip":
-        succeeds &= window[1:] == window[:-1] + 1
-    at = np.flatnonzero(succeeds)
-    slot = (first_slot + window[at]) % options.slots
-    return _Moves(person[at], slot, place[at], place[at + 1])
-
-
-def _count(
-    blocks: _Blocks, block: NDArray[np.int64], origin: NDArray[np.int32], target: NDArray[np.int32]
-) -> NDArray[np.float64]:
-    """How often each entry of the blocks was moved along."""
-    entry = blocks.start[block] + origin * blocks.size[block] + target
-    return np.bincount(entry, minlength=int(blocks.start[-1])).astype(np.float64)
-
-
-def _normalised(blocks: _Blocks, counts: NDArray[np.float64], options: FitOptions) -> _Rows:
+def _normalised(blocks: Blocks, counts: NDArray[np.float64], options: FitOptions) -> _Rows:
     """Smoothed rows; those of places never left by option, then taken as they are."""
     row = blocks.row_of_entry()
     left = np.bincount(row, counts) > 0
@@ -212,8 +139,8 @@ def _normalised(blocks: _Blocks, counts: NDArray[np.float64], options: FitOption
 
 
 def _shrunk(
-    free: _Blocks,
-    blocks: _Blocks,
+    free: Blocks,
+    blocks: Blocks,
     counts: NDArray[np.float64],
     prior: NDArray[np.float64],
     options: FitOptions,
@@ -229,7 +156,7 @@ def _shrunk(
     return _Rows(shrunk, np.asarray(left + weight, dtype=np.float64))
 
 
-def _written(blocks: _Blocks, probability: NDArray[np.float64], slots: int) -> Moves:
+def _written(blocks: Blocks, probability: NDArray[np.float64], slots: int) -> Moves:
     """The blocks as moves, so many slots a person."""
     row, column = blocks.position()
     slot = np.resize(np.arange(slots, dtype=np.int32), blocks.size.size)

@@ -1,7 +1,9 @@
 """Every choice that turning check-ins into priors leaves open, as a named option with its default.
 
 The defaults are the preprocessing of Koga, Meehan, Chaudhuri, "Measuring Privacy Loss in Distributed
-Spatio-Temporal Data", section 5 (real data); where the paper is silent, the option says so.
+Spatio-Temporal Data", section 5 (real data), but for one thing: people and places are chosen without
+a look at the held-out windows; :data:`PAPER` chooses them as the paper does. Where it is silent, the option
+says so.
 """
 
 from __future__ import annotations
@@ -32,9 +34,9 @@ class FitOptions:
     ``keep_partial_window``
         Whether the last window counts though the file ends within it. Needed for the paper's 27 and 32.
     ``top_places``, ``ranking``
-        How many places are kept, and by what they are ranked: check-ins (``"rows"``) or distinct ``"users"``
-        of the whole file, or check-ins before the held-out windows (``"training_rows"``, does not look
-        ahead). Ties go to the name that sorts first.
+        How many places are kept, and by what they are ranked: check-ins before the held-out windows
+        (``"training_rows"``), or check-ins (``"rows"``; paper) or distinct ``"users"`` of the whole file.
+        Ties go to the name that sorts first.
     ``window_place``
         Which check-in stands for a window with several (paper silent): the ``"most_frequent"`` place, ties by
         the latest check-in; the ``"first"``; the ``"last"``.
@@ -43,13 +45,16 @@ class FitOptions:
         ``"bridge"`` joins the windows around it into a move, ``"skip"`` counts only moves between
         neighbouring windows.
     ``min_windows``, ``min_windows_counted``
-        People need this many windows with a check-in at a kept place, among ``"all"`` (as the paper's text
-        reads; looks ahead) or the ``"training"`` windows.
+        People need this many windows with a check-in at a kept place, among the ``"training"`` windows or
+        ``"all"`` (as the paper's text reads; looks ahead).
     ``held_out_windows``
         The last windows, not fitted but kept as the real traces. Paper: 5.
     ``smoothing``, ``smoothing_weight``
         What is added to the count of each move (paper silent): between ``"visited"`` places of the person,
         between ``"all"`` locations, or ``"none"``.
+    ``recency``
+        What a window counts beside the one after it: 1 for equal weights, 0.7 and a window of four windows
+        ago counts a quarter. Not in the paper.
     ``never_left``
         The row of a place nobody left: by smoothing alone (``"smoothed"``), a self-loop (``"stay"``), or
         ``"uniform"`` over the person's places.
@@ -64,15 +69,16 @@ class FitOptions:
     origin: Literal["earliest", "midnight", "epoch"] | int = "earliest"
     keep_partial_window: bool = True
     top_places: int = 100
-    ranking: Ranking = "rows"
+    ranking: Ranking = "training_rows"
     window_place: WindowPlace = "most_frequent"
     elsewhere: Elsewhere = "location"
     elsewhere_name: str = "elsewhere"
     min_windows: int = 10
-    min_windows_counted: Counted = "all"
+    min_windows_counted: Counted = "training"
     held_out_windows: int = 5
     smoothing: Smoothing = "visited"
     smoothing_weight: float = 0.1
+    recency: float = 1.0
     never_left: NeverLeft = "smoothed"
     slots: int = 1
     shrinkage_weight: float = 5.0
@@ -87,6 +93,8 @@ class FitOptions:
         for name, least in _LEAST.items():
             if not getattr(self, name) >= least:
                 raise _error(name, f"at least {least}", getattr(self, name))
+        if not 0.0 < self.recency <= 1.0:
+            raise _error("recency", "above 0 and at most 1", self.recency)
         if not self.pseudo_count < float("inf") or not self.shrinkage_weight < float("inf"):
             raise _error("smoothing_weight", "finite, as shrinkage_weight", self.smoothing_weight)
         if self.never_left == "smoothed" and self.pseudo_count == 0.0:
@@ -137,6 +145,8 @@ _LEAST = {
     "slots": 1,
     "shrinkage_weight": 0,
 }
+PAPER = FitOptions(min_windows_counted="all", ranking="rows")
+"""People and places chosen by all windows, as in the paper: it looks ahead."""
 OPTION_NAMES = tuple(field.name for field in fields(FitOptions))
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from experiments.held_out import DATA_SETS, Row, find_data, messages, report, run_engine, summarise
-from models.fitting import FitOptions, FitResult, fit_priors, read_checkins
+from models.fitting import PAPER, FitOptions, FitResult, fit_priors, read_checkins
 from models.fitting.checkins import Checkins
 from models.mechanisms import parse
 from models.releases import Schedule, SensorRegistry, SensorRelease, StepSchedule
@@ -65,10 +65,10 @@ def test_a_summary_has_ordered_bounds_and_every_attack(fit: FitResult) -> None:
     assert noised.attacks["prior"] == raw.attacks["prior"]
 
 
-def test_the_page_names_every_figure_and_what_looked_ahead(fit: FitResult) -> None:
+def test_the_page_names_every_figure_and_what_looked_ahead() -> None:
     """A table with a row a way of releasing, and the notes of the fit."""
     row = Row("d", "raw", 3, 4, 1, 0.1, 0.9, 0.8, 0.4, 0.05, 0.5, 0.41, {"map": 0.2}, 0.0)
-    page = report([row], fit.options.looks_ahead, 2)
+    page = report([row], PAPER.looks_ahead, 2)
     assert "| d | raw | 3 | 0.100 | 0.900 | 0.800 | 50% | 0.400 | 5% | 0.410 | 0.200 | 0% |" in page
     assert "held-out windows included" in page
     assert "{" not in page
@@ -87,7 +87,7 @@ def test_on_real_check_ins_the_certified_bound_says_something_for_nearly_everybo
 ) -> None:
     """Where the paper's tight bound is empty for every third (Foursquare) or for five of six (Gowalla)."""
     shared(f"data/{DATA_SETS[data_set]}")
-    real = fit_priors(read_checkins(find_data(None) / DATA_SETS[data_set]))
+    real = fit_priors(read_checkins(find_data(None) / DATA_SETS[data_set]), PAPER)
     raw, noised = summarise(data_set, real, schedules=1)
     assert raw.people == people
     assert raw.certified <= most_certified < raw.tight

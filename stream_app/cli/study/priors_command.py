@@ -40,7 +40,7 @@ def fit(
         typer.Option(help="Whether the last, partial window counts; it does by default.", show_default=False),
     ] = True,
     top_places: Annotated[int, typer.Option(help="Locations kept.")] = 100,
-    ranking: Annotated[str, typer.Option(help="Ranked by rows, users or training_rows.")] = "rows",
+    ranking: Annotated[str, typer.Option(help="Ranked by training_rows, rows or users.")] = "training_rows",
     window_place: Annotated[
         str, typer.Option(help="Check-in that stands for a window: most_frequent, first or last.")
     ] = "most_frequent",
@@ -49,12 +49,17 @@ def fit(
     ] = "location",
     elsewhere_name: Annotated[str, typer.Option(help="Name of that location.")] = "elsewhere",
     min_windows: Annotated[int, typer.Option(help="Windows with a check-in a person needs.")] = 10,
-    min_windows_counted: Annotated[str, typer.Option(help="Counted among all or training windows.")] = "all",
+    min_windows_counted: Annotated[
+        str, typer.Option(help="Counted among training windows, or all, which looks ahead.")
+    ] = "training",
     held_out_windows: Annotated[int, typer.Option(help="Last windows that are not fitted.")] = 5,
     smoothing: Annotated[
         str, typer.Option(help="Which moves get the weight: between visited places, all locations, or none.")
     ] = "visited",
     smoothing_weight: Annotated[float, typer.Option(help="Added to the count of each such move.")] = 0.1,
+    recency: Annotated[
+        float, typer.Option(help="What a window counts beside the one after it; 1 for equal weights.")
+    ] = 1.0,
     never_left: Annotated[
         str, typer.Option(help="Row of a place nobody left: smoothed, stay or uniform.")
     ] = "smoothed",
@@ -77,7 +82,8 @@ def fit(
     """Fit a movement prior for each person from check-ins.
 
     The defaults are the preprocessing of Koga, Meehan and Chaudhuri, "Measuring Privacy Loss in Distributed
-    Spatio-Temporal Data"; each choice it leaves open is an option.
+    Spatio-Temporal Data"; each choice it leaves open is an option. They also chose people and places by the
+    held-out windows: --ranking rows --min-windows-counted all.
 
     \b
     Examples:
@@ -107,7 +113,7 @@ _NOT_OPTIONS = {"checkins", "output", "json", "evidence", "reject_bad_rows"}
 def _fit(
     checkins: Path, output: Path, given: dict[str, Any], evidence: Path | None, reject_bad_rows: bool
 ) -> dict[str, Any]:
-    from models.fitting import FitOptions, fit_priors, predict_held_out, read_checkins
+    from models.fitting import FitOptions, fit_priors, predict_held_out, read_checkins, training_surprise
     from models.prior_files import save_evidence, save_population
 
     options: FitOptions = FitOptions(**given)
@@ -119,12 +125,16 @@ def _fit(
         if evidence is not None:
             save_evidence(result.evidence, evidence)
     predicted = predict_held_out(result)
-    return {**result.summary(), "held-out prediction": None if predicted is None else predicted._asdict()}
+    return {
+        **result.summary(),
+        "training surprise": training_surprise(result)._asdict(),
+        "held-out prediction": None if predicted is None else predicted._asdict(),
+    }
 
 
 def _print_summary(summary: dict[str, Any], output: Path) -> None:
     console = stdout()
-    prediction = summary.pop("held-out prediction")
+    prediction, surprise = summary.pop("held-out prediction"), summary.pop("training surprise")
     for name, value in summary.items():
         if isinstance(value, dict):
             console.print(f"{name}:")
@@ -135,8 +145,21 @@ def _print_summary(summary: dict[str, Any], output: Path) -> None:
                 console.print(f"{name}: {note}")
         else:
             console.print(f"{name}: {value}")
+    console.print(_surprise_in_words(surprise), soft_wrap=True)
     console.print(_prediction_in_words(prediction), soft_wrap=True)
     console.print(f"Written to {output}.")
+
+
+def _surprise_in_words(found: dict[str, Any]) -> str:
+    """How well this way of fitting predicts within the training windows; never that it is better."""
+    surprise, equal = found["surprise"], found["with_equal_weights"]
+    if surprise is None or equal is None:
+        return "Evidence: none, as a training move was impossible by those before it; smooth more."
+    compared = "" if surprise == equal else f", {equal:.3f} with equal weights for all windows"
+    return (
+        f"Evidence: {found['moves']:,} training moves, each predicted from those before it: surprise "
+        f"{surprise:.3f} nats a move{compared}. Less is better on these windows only."
+    )
 
 
 def _prediction_in_words(prediction: dict[str, Any] | None) -> str:

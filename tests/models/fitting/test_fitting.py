@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from models.exceptions import CheckinError
-from models.fitting import FitOptions, FitResult, fit_priors
+from models.fitting import PAPER, FitOptions, FitResult, fit_priors
 from models.fitting.checkins import Checkins
 from models.fitting.fit import NOWHERE
 
@@ -25,7 +25,10 @@ CYD = [("A", 135)]
 DAN = [("C", 126), ("C", 127), ("C", 128)]
 EVE = [("C", 127)]
 A, B, ELSEWHERE = 0, 1, 2
-HAND = {"window_seconds": 10, "top_places": 2, "min_windows": 2, "held_out_windows": 2}
+HAND = {
+    **{"window_seconds": 10, "top_places": 2, "min_windows": 2, "held_out_windows": 2},
+    **{"ranking": "rows", "min_windows_counted": "all"},
+}
 
 
 def checkins() -> Checkins:
@@ -183,7 +186,9 @@ def test_a_cycle_draws_each_slot_towards_the_row_without_a_cycle():
 
 def test_choices_that_look_ahead_are_said():
     assert len(fit().summary()["looks ahead"]) == 2
-    assert FitOptions(min_windows_counted="training", ranking="training_rows").looks_ahead == ()
+    assert len(PAPER.looks_ahead) == 2
+    assert FitOptions().looks_ahead == ()
+    assert fit(min_windows_counted="training", ranking="training_rows").summary()["looks ahead"] == []
     assert FitOptions(held_out_windows=0).looks_ahead == ()
 
 
@@ -202,6 +207,8 @@ def test_choices_that_look_ahead_are_said():
         ({"slots": 0}, "option slots must be at least 1"),
         ({"smoothing_weight": -1}, "option smoothing_weight must be at least 0"),
         ({"smoothing_weight": float("nan")}, "option smoothing_weight must be at least 0"),
+        ({"recency": 0.0}, "option recency must be above 0 and at most 1, got 0.0"),
+        ({"recency": float("nan")}, "option recency must be above 0 and at most 1"),
         ({"shrinkage_weight": float("inf")}, "must be finite"),
         ({"smoothing": "none"}, "never_left 'smoothed' must have smoothing with a weight above 0"),
         ({"smoothing_weight": 0}, "choose never_left 'stay' or 'uniform'"),

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from models.fitting import FitOptions, fit_priors, read_checkins
+from models.fitting import PAPER, FitOptions, fit_priors, read_checkins
 from models.fitting.checkins import Checkins
 from tests.shared_files import shared
 
@@ -25,9 +27,9 @@ def shape(result) -> tuple[int, int]:
     return len(result.population), result.training.shape[1] + result.held_out.shape[1]
 
 
-def test_the_defaults_keep_the_people_and_windows_of_the_exact_rule(real):
+def test_the_papers_way_keeps_the_people_and_windows_of_the_exact_rule(real):
     name, checkins = real
-    result = fit_priors(checkins)
+    result = fit_priors(checkins, PAPER)
     assert shape(result) == {"foursquare": (423, 27), "gowalla": (129, 32)}[name]
     assert result.population.location_count == 101
     assert result.held_out.shape[1] == 5
@@ -35,15 +37,15 @@ def test_the_defaults_keep_the_people_and_windows_of_the_exact_rule(real):
 
 def test_other_readings_of_the_paper_give_the_other_known_numbers(real):
     name, checkins = real
-    midnight = fit_priors(checkins, FitOptions(origin="midnight"))
+    midnight = fit_priors(checkins, replace(PAPER, origin="midnight"))
     assert len(midnight.population) == {"foursquare": 429, "gowalla": 128}[name]
-    training = fit_priors(checkins, FitOptions(min_windows_counted="training"))
+    training = fit_priors(checkins, replace(PAPER, min_windows_counted="training"))
     assert len(training.population) == {"foursquare": 333, "gowalla": 74}[name]
 
 
 def test_held_out_windows_are_elsewhere_or_unknown_as_often_as_described(real):
     name, checkins = real
-    result = fit_priors(checkins, FitOptions(window_place="last"))
+    result = fit_priors(checkins, replace(PAPER, window_place="last"))
     assert round(result.has_unknown_place().mean(), 2) == {"foursquare": 0.29, "gowalla": 0.60}[name]
     elsewhere = result.population.location_count - 1
     assert round((result.held_out == elsewhere).mean(), 2) == {"foursquare": 0.67, "gowalla": 0.31}[name]

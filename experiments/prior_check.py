@@ -1,0 +1,314 @@
+"""Priors fitted to real check-ins, held against the windows they were not fitted to.
+
+``python -m experiments.prior_check --data FOLDER --results docs/results`` (or ``make prior-check``)
+
+Windows of 20 days, T = 5 held-out windows of which s = 1 may be wrong, nothing released: is the best guess
+from the priors right as often as they say? Beside what the fitted chains predict stands what they predict
+once it is taken into account that they were fitted to few moves: the mean, and each person's 90 % quantile,
+over chains drawn from the posterior (every row from its Dirichlet law).
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accounting.audit.calibration import (
+    CheckSettings,
+    GroupCheck,
+    PriorsCheck,
+    RecordedPeople,
+    check_priors,
+)
+from accounting.exposure import Exposure, baseline
+from experiments.held_out import DATA_SETS, MISTAKES, draw_sensors, find_data, released_from
+from experiments.measure import write_csv
+from models.fitting import (
+    PAPER,
+    FitOptions,
+    FitResult,
+    fit_priors,
+    read_checkins,
+    training_surprise,
+)
+from models.fitting.checkins import Checkins
+from models.mechanisms import parse
+from models.priors import posterior_draws
+from models.releases import Schedule, SensorRegistry, StepSchedule
+from stream_app.analysis.calibration_figure import draw_check
+
+DRAWS = 200
+QUANTILE = 0.9
+RECENCY = 0.7
+EARLIER_WINDOWS = 5
+
+
+@dataclass(frozen=True)
+class Row:
+    """One group of people of one way of fitting, attacked in one way; ``group`` 0 is everybody."""
+
+    data_set: str
+    fitted: str
+    attack: str
+    group: int
+    people: int
+    predicted: float
+    realised: float
+    low: float
+    high: float
+    p_higher: float
+    p_lower: float | None
+    kappa_min: float
+    verdict: str
+
+
+@dataclass(frozen=True)
+class Case:
+    """One data set fitted in one way: the checks, and what the posterior predicts."""
+
+    data_set: str
+    fitted: str
+    check: PriorsCheck
+    raw: PriorsCheck
+    posterior_mean: float
+    posterior_error: float
+    credible: float
+    evidence: float
+
+
+def cases(data_set: str, checkins: Checkins, draws: int) -> list[Case]:
+    """The paper's way; the same one horizon earlier; without looking ahead; recent windows weighted more."""
+    paper = fit_priors(checkins, PAPER)
+    return [
+        case(data_set, "as in the paper", paper, draws),
+        case(data_set, "5 windows earlier", earlier(checkins, paper), draws),
+        case(data_set, "without looking ahead", fit_priors(checkins, FitOptions()), draws),
+        case(data_set, f"recency {RECENCY}", fit_priors(checkins, replace(PAPER, recency=RECENCY)), draws),
+    ]
+
+
+def earlier(checkins: Checkins, paper: FitResult) -> FitResult:
+    """The same people at the same places, fitted and held out five windows earlier."""
+    length = PAPER.window_seconds
+    first = int(checkins.time_seconds.min())
+    windows = (int(checkins.time_seconds.max()) - first) // length + 1
+    people = np.isin(checkins.user_names, paper.population.people)[checkins.user]
+    places = np.isin(checkins.location_names, paper.population.location_names)[checkins.location]
+    before = checkins.time_seconds < first + (windows - EARLIER_WINDOWS) * length
+    kept = people & places & before
+    known = replace(
+        checkins,
+        user=checkins.user[kept],
+        time_seconds=checkins.time_seconds[kept],
+        location=checkins.location[kept],
+    )
+    return fit_priors(known, replace(PAPER, origin=first, min_windows=0))
+
+
+def case(data_set: str, fitted: str, fit: FitResult, draws: int) -> Case:
+    """Check one fit against its held-out windows: nothing released, and a raw sensor a step."""
+    people = np.arange(len(fit.population))
+    recorded = RecordedPeople(people, fit.held_out, fit.held_out_first_slot)
+    registry = SensorRegistry.one_per_location(fit.population.location_names)
+    sensors = released_from(fit, draw_sensors(fit, registry, (0, 0)), parse("raw", {}))
+    settings = CheckSettings(mistakes=MISTAKES)
+    steps = fit.held_out.shape[1]
+    drawn = drawn_guesses(fit, draws)
+    evidence = training_surprise(fit).surprise
+    assert evidence is not None  # the rows are smoothed
+    return Case(
+        data_set,
+        fitted,
+        check_priors(fit.population, recorded, steps, settings),
+        check_priors(fit.population, recorded, sensors, settings),
+        float(drawn.mean()),
+        float(drawn.mean(axis=1).std() / np.sqrt(draws)),
+        float(np.quantile(drawn, QUANTILE, axis=0).mean()),
+        evidence,
+    )
+
+
+def drawn_guesses(fit: FitResult, draws: int) -> NDArray[np.float64]:
+    """The exact success of everybody's best guess (draws, people), under chains of their own posterior."""
+    population, steps = fit.population, fit.held_out.shape[1]
+    empty = Schedule(tuple(map(StepSchedule, range(steps))), fit.held_out_first_slot)
+    found = np.empty((draws, len(population)))
+    for person in range(len(population)):
+        chains = posterior_draws(population, person, fit.evidence, draws, np.random.default_rng(person))
+        for draw in range(draws):
+            exposure = Exposure.of(chains.chain(draw), empty, population.location_count)
+            found[draw, person] = baseline(exposure, MISTAKES).success
+    return found
+
+
+def rows(case: Case) -> list[Row]:
+    """Every figure of one case."""
+    ways = {
+        "best guess": case.check.guess,
+        f"{case.check.attack_name}, nothing released": case.check.attack,
+        f"{case.raw.attack_name}, raw counts": case.raw.attack,
+    }
+    return [
+        _row(case, attack, number, group)
+        for attack, grouped in ways.items()
+        for number, group in enumerate((grouped.everybody, *grouped.groups))
+    ]
+
+
+def _row(case: Case, attack: str, number: int, group: GroupCheck) -> Row:
+    """One line of the CSV."""
+    return Row(
+        case.data_set,
+        case.fitted,
+        attack,
+        number,
+        group.people,
+        group.predicted,
+        group.realised,
+        group.low,
+        group.high,
+        group.p_higher,
+        group.p_lower,
+        group.kappa_min,
+        group.verdict,
+    )
+
+
+def table(found: Sequence[Case]) -> str:
+    """One line a case, as a Markdown table."""
+    head = ["data set", "fitted", "people", "plug-in", "posterior mean", "90 % quantile", "realised", "p"]
+    head += ["by quarter, predicted/realised", "z of surprise", "unknown moves", "κ_min", "verdict"]
+    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    for case in found:
+        everybody, surprise = case.check.guess.everybody, case.check.sharpness
+        quarters = " ".join(f"{q.predicted:.2f}/{q.realised:.2f}" for q in case.check.guess.groups)
+        cells = [case.data_set, case.fitted, str(everybody.people), f"{everybody.predicted:.3f}"]
+        cells += [f"{case.posterior_mean:.3f} ± {case.posterior_error:.3f}", f"{case.credible:.3f}"]
+        cells += [f"{everybody.realised:.3f}", _p_value(everybody), quarters]
+        cells += [f"{surprise.z or 0.0:+.1f} ({surprise.z_by_person or 0.0:+.1f})"]
+        cells += [f"{surprise.unknown / (surprise.moves + surprise.unknown):.0%}"]
+        cells += [f"{everybody.kappa_min:.3f}", case.check.guess.refuted.value]
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def attack_table(found: Sequence[Case]) -> str:
+    """The attack that sees raw counts, against certified ceilings."""
+    head = ["data set", "fitted", "ceiling", "realised", "p", "by quarter, ceiling/realised", "κ_min"]
+    head += ["largest κ_min of a quarter", "surprise, nats a move", "evidence in training"]
+    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    for case in found:
+        everybody, groups = case.raw.attack.everybody, case.raw.attack.groups
+        quarters = " ".join(f"{q.predicted:.2f}/{q.realised:.2f}" for q in groups)
+        cells = [case.data_set, case.fitted, f"{everybody.predicted:.3f}", f"{everybody.realised:.3f}"]
+        cells += [_p_value(everybody), quarters, f"{everybody.kappa_min:.3f}"]
+        cells += [f"{max(group.kappa_min for group in groups):.3f}"]
+        cells += [f"{case.check.sharpness.surprise:.2f}", f"{case.evidence:.2f}"]
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def _p_value(group: GroupCheck) -> str:
+    """The smaller of both directions, and which."""
+    if group.p_lower is not None and group.p_lower < group.p_higher:
+        return f"{group.p_lower:.1g} (fewer)"
+    return f"{group.p_higher:.1g} (more)"
+
+
+_PAGE = """# Priors held against real traces
+
+Made by `make prior-check`; every group of every case is in [prior-check.csv](prior-check.csv). Windows of 20
+days, T = {steps} held-out windows of which s = {mistakes} may be wrong.
+[What follows for an officer](../explanation/prior-quality.md).
+
+## The best guess, with nothing released
+
+{table}
+
+![Foursquare: predicted against realised success by quarter](prior-check-foursquare.png)
+![Gowalla: predicted against realised success by quarter](prior-check-gowalla.png)
+
+- **plug-in**: what the fitted chains predict, exactly. **posterior mean**, **90 % quantile** (each person's,
+  then the mean over people): the same over {draws} chains drawn from what so few moves leave open. They are
+  figures with an error of sampling, no certificates.
+- **realised**: how often that guess was right. **p**: the probability of so many hits or more (or fewer) if
+  the priors were right, exact for independent people. People share seasons, so a small p means that the joint
+  prior is wrong.
+- **by quarter**: people by what is predicted of them, a quarter each.
+- **z of surprise**: of `-ln P(move)` against what the rows expect, in standard deviations; in brackets with
+  the spread between people. **unknown moves** are impossible by the priors; their surprise is infinite, so
+  they are left out of z.
+- **κ_min**: over everybody; the data refute any smaller radius (nats). **verdict**: the worst quarter's, or
+  everybody's where that is worse.
+- **as in the paper**: people and places are chosen by all windows, the held-out ones included, which biases
+  the check. **5 windows earlier**: the same people and places. **without looking ahead**: the defaults.
+
+## An attack that sees raw counts
+
+Likeliest place of every step given one raw sensor a step at a random place, against certified ceilings.
+
+{attacks}
+
+- **surprise**: of held-out moves that are possible. **evidence in training**: surprise of each training move
+  for who knows the moves before it.
+
+## What this says
+
+{findings}
+"""
+
+
+def findings(found: Sequence[Case]) -> str:
+    """What the figures say, as far as sentences can be computed."""
+    lines = []
+    for case in found:
+        grouped, everybody = case.check.guess, case.check.guess.everybody
+        low = grouped.groups[0]
+        lines.append(
+            f"- {case.data_set}, {case.fitted}: {grouped.refuted.value}. Everybody {everybody.predicted:.2f} "
+            f"predicted, {everybody.realised:.2f} realised; those shown as safest {low.predicted:.2f} and "
+            f"{low.realised:.2f}."
+        )
+    return "\n".join(lines)
+
+
+def page(found: Sequence[Case], draws: int) -> str:
+    """The page for ``docs/results``."""
+    return _PAGE.format(
+        steps=found[0].check.steps,
+        mistakes=found[0].check.mistakes,
+        draws=draws,
+        table=table(found),
+        attacks=attack_table(found),
+        findings=findings(found),
+    )
+
+
+def main() -> None:
+    """Print the tables, and write page, figures and pictures to the results folder."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--data", type=Path, help="folder with the Parquet files")
+    parser.add_argument("--results", type=Path, help="folder to write prior-check.md, .csv and .png to")
+    parser.add_argument("--draws", type=int, default=DRAWS, help="chains drawn from the posterior")
+    arguments = parser.parse_args()
+    found: list[Case] = []
+    for data_set, file in DATA_SETS.items():
+        found += cases(data_set, read_checkins(find_data(arguments.data) / file), arguments.draws)
+    print(table(found), attack_table(found), sep="\n\n")
+    if arguments.results:
+        write_csv([row for case in found for row in rows(case)], arguments.results / "prior-check.csv")
+        (arguments.results / "prior-check.md").write_text(page(found, arguments.draws))
+        for case in found:
+            if case.fitted == "as in the paper":
+                draw_check(case.check, arguments.results / f"prior-check-{case.data_set}.png")
+
+
+if __name__ == "__main__":
+    main()

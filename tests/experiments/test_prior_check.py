@@ -1,0 +1,80 @@
+"""The table of priors held against real traces is made of checks; the committed one is what the data say."""
+
+from __future__ import annotations
+
+import csv
+from dataclasses import asdict
+
+import numpy as np
+import pytest
+
+from experiments.held_out import DATA_SETS, find_data
+from experiments.prior_check import Case, case, earlier, page, rows
+from models.fitting import PAPER, FitOptions, fit_priors, read_checkins
+from models.fitting.checkins import Checkins
+from tests import ROOT
+from tests.shared_files import shared
+
+COMMITTED = ROOT / "docs" / "results" / "prior-check.csv"
+
+
+@pytest.fixture(scope="module")
+def found() -> Case:
+    """Thirty people who wander between three places, four of sixteen windows held out."""
+    random = np.random.default_rng(5)
+    visits = [
+        (f"u{user:02d}", 100 * window, "abc"[int(random.integers(3)) if random.random() < 0.4 else user % 3])
+        for user in range(30)
+        for window in range(16)
+    ]
+    options = FitOptions(window_seconds=100, top_places=3, min_windows=4, held_out_windows=4)
+    return case("made up", "here", fit_priors(Checkins.from_rows(visits), options), draws=20)
+
+
+def test_every_group_of_every_attack_is_a_row(found: Case) -> None:
+    """Three attacks, everybody and four groups of each; the guess predicts what the others are bounded by."""
+    made = rows(found)
+    assert len(made) == 3 * 5
+    assert {row.people for row in made if row.group == 0} == {30}
+    assert 0 < found.check.guess.everybody.predicted <= found.raw.attack.everybody.predicted
+    assert found.check.guess.everybody.predicted < found.posterior_mean < found.credible
+    assert 0 < found.posterior_error < 0.05
+    text = page([found], 20)
+    assert "| made up | here | 30 |" in text
+    assert f"- made up, here: {found.check.guess.refuted.value}." in text
+
+
+@pytest.mark.data
+@pytest.mark.parametrize("data_set", DATA_SETS)
+def test_the_committed_table_is_what_the_data_say(data_set: str) -> None:
+    """The paper's way, and the same people five windows earlier: the guess to every digit kept."""
+    shared(f"data/{DATA_SETS[data_set]}")
+    checkins = read_checkins(find_data(None) / DATA_SETS[data_set])
+    paper = fit_priors(checkins, PAPER)
+    with COMMITTED.open() as file:
+        committed = [row for row in csv.DictReader(file) if row["data_set"] == data_set]
+    for fitted, fit in {"as in the paper": paper, "5 windows earlier": earlier(checkins, paper)}.items():
+        assert fit.population.people == paper.population.people
+        made = [row for row in rows(case(data_set, fitted, fit, draws=1)) if row.attack == "best guess"]
+        kept = [row for row in committed if (row["fitted"], row["attack"]) == (fitted, "best guess")]
+        assert len(made) == len(kept) == 5
+        for row, written in zip(made, kept, strict=True):
+            figures = {k: v for k, v in asdict(row).items() if isinstance(v, int | float)}
+            assert figures == {k: pytest.approx(float(written[k]), rel=1e-5) for k in figures}
+            assert row.verdict == written["verdict"]
+
+
+def test_looking_back_leaves_out_what_was_not_known_then() -> None:
+    """Five windows fewer, the same people, and no later check-in."""
+    random = np.random.default_rng(2)
+    length = PAPER.window_seconds
+    visits = [
+        (f"u{user}", length * window, "ab"[int(random.integers(2))])
+        for user in range(4)
+        for window in range(25)
+    ]
+    checkins = Checkins.from_rows(visits)
+    paper = fit_priors(checkins, PAPER)
+    before = earlier(checkins, paper)
+    np.testing.assert_array_equal(before.held_out, paper.training[:, -5:])
+    np.testing.assert_array_equal(before.training, paper.training[:, :-5])
