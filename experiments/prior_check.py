@@ -188,7 +188,7 @@ def table(found: Sequence[Case]) -> str:
         everybody, surprise = case.check.guess.everybody, case.check.sharpness
         quarters = " ".join(f"{q.predicted:.2f}/{q.realised:.2f}" for q in case.check.guess.groups)
         cells = [case.data_set, case.fitted, str(everybody.people), f"{everybody.predicted:.3f}"]
-        cells += [f"{case.posterior_mean:.3f} ± {case.posterior_error:.3f}", f"{case.credible:.3f}"]
+        cells += [f"{case.posterior_mean:.3f} ± {case.posterior_error:.4f}", f"{case.credible:.3f}"]
         cells += [f"{everybody.realised:.3f}", _p_value(everybody), quarters]
         cells += [f"{surprise.z or 0.0:+.1f} ({surprise.z_by_person or 0.0:+.1f})"]
         cells += [f"{surprise.unknown / (surprise.moves + surprise.unknown):.0%}"]

@@ -4,7 +4,7 @@ from models.fitting.checkins import OnBadRow, read_checkins
 from models.fitting.fit import FitResult, fit_priors
 from models.fitting.fit_options import PAPER, FitOptions
 from models.fitting.held_out import predict_held_out
-from models.fitting.training_surprise import TrainingSurprise, training_surprise
+from models.fitting.one_step_ahead import TrainingSurprise, training_surprise
 from models.fitting.windows import Traces, traces_of
 
 __all__ = [
