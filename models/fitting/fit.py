@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,7 +12,7 @@ from models.fitting.checkins import Checkins
 from models.fitting.counting import Blocks, fading, moves_made, own_places
 from models.fitting.fit_options import FitOptions
 from models.fitting.windows import NOWHERE, Traces, traces
-from models.priors import Evidence, Lists, Moves, Population
+from models.priors import Evidence, FittedWindows, Lists, Moves, Population
 
 __all__ = ["NOWHERE", "FitOptions", "FitResult", "fit_priors"]
 
@@ -109,14 +109,27 @@ def _fit(
         blocks = Blocks(np.repeat(places.size, options.slots))
         in_slot = _count(blocks, moves.entry(blocks, moves.block(options.slots)), weight)
         rows = _shrunk(free, blocks, in_slot, rows.probability, options)
-    population = Population.from_moves(
+    packed = Population.from_moves(
         people,
         Lists(places.start, places.locations),
         _written(blocks, rows.probability, options.slots),
         slots=np.full(len(people), options.slots, dtype=np.int32),
         location_names=found.location_names,
     )
+    population = replace(packed, fitted=_windows(found, training.shape[1], options))
     return population, Evidence(tuple(people), Lists(places.start * options.slots, rows.evidence))
+
+
+def _windows(found: Traces, training: int, options: FitOptions) -> FittedWindows:
+    """What the fit looked at, for whoever checks it later."""
+    return FittedWindows(
+        window_seconds=options.window_seconds,
+        origin="epoch" if options.origin == "epoch" else found.origin_seconds,
+        window_place=options.window_place,
+        elsewhere=options.elsewhere,
+        elsewhere_name=options.elsewhere_name,
+        until_seconds=found.origin_seconds + training * options.window_seconds,
+    )
 
 
 def _count(blocks: Blocks, entry: NDArray[np.int64], weight: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 from models.exceptions import PriorFileError
+from models.prior_files.fitted_member import check_fitted
 from models.prior_files.prior_record import add_record, chain_to_record, check_assumed, unknown_member
-from models.priors import Population, PopulationBuilder
+from models.priors import FittedWindows, Population, PopulationBuilder
 from models.text import JsonStream, JsonSyntaxError
 
 
@@ -19,6 +20,7 @@ def read_json(path: Path) -> Population:
     builder = PopulationBuilder()
     locations: tuple[str, ...] | None = None
     assumed: str | None = None
+    fitted: FittedWindows | None = None
     try:
         with path.open(encoding="utf-8") as source:
             stream = JsonStream(source)
@@ -27,19 +29,21 @@ def read_json(path: Path) -> Population:
                     locations = _locations(path, stream.value())
                 elif key == "assumed":
                     assumed = check_assumed(str(path), stream.value())
+                elif key == "fitted":
+                    fitted = check_fitted(str(path), stream.value())
                 elif key == "people":
                     known = _Names(path, locations)
                     for number, record in enumerate(_people(path, stream)):
                         add_record(builder, f"people[{number}] in {path}", record, known.index)
                 else:
                     stream.value()
-                    raise unknown_member(str(path), key, ("assumed", "locations", "people"))
+                    raise unknown_member(str(path), key, ("assumed", "fitted", "locations", "people"))
             stream.finish()
     except JsonSyntaxError as error:
         raise PriorFileError(f"{path} must be JSON", error, "mend the file at that line") from None
     except UnicodeDecodeError as error:
         raise PriorFileError(f"{path} must be UTF-8 text", error.reason, "save it as UTF-8") from None
-    return replace(builder.build(locations), assumed=assumed)
+    return replace(builder.build(locations), assumed=assumed, fitted=fitted)
 
 
 def write_json(population: Population, path: Path) -> None:
@@ -47,6 +51,8 @@ def write_json(population: Population, path: Path) -> None:
     with path.open("w", encoding="utf-8") as out:
         names = json.dumps(population.location_names, ensure_ascii=False)
         label = f'"assumed": {json.dumps(population.assumed)},\n ' if population.assumed is not None else ""
+        if population.fitted is not None:
+            label += f'"fitted": {json.dumps(asdict(population.fitted), ensure_ascii=False)},\n '
         out.write(f'{{{label}"locations": {names},\n "people": [')
         for number, person in enumerate(population.people):
             record = chain_to_record(person, population.chain(number), population.initial(number))

@@ -3,13 +3,14 @@
 Columns: ``person`` (text), ``places`` (int32 list), ``slots`` (int32, optional, 1), ``slot`` (int32 list,
 optional, null with one slot), ``row``, ``col`` (int32 lists of local indices), ``probability`` (double list),
 ``initial`` (double list, optional, null = stationary). The names of the locations are JSON in the file's
-metadata under ``tallyguard.locations``, and what assumed priors rest on under ``tallyguard.assumed``.
+metadata under ``tallyguard.locations``, what assumed priors rest on under ``tallyguard.assumed``, and the
+windows priors were fitted to under ``tallyguard.fitted``.
 """
 
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +21,14 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from models.exceptions import PriorFileError
+from models.prior_files.fitted_member import check_fitted
 from models.prior_files.prior_record import check_assumed
-from models.priors import Lists, Moves, Population, PopulationBuilder, numbered_locations
+from models.priors import FittedWindows, Lists, Moves, Population, PopulationBuilder, numbered_locations
 from models.text import DocumentError, parse_json
 
 _LOCATIONS = b"tallyguard.locations"
 _ASSUMED = b"tallyguard.assumed"
+_FITTED = b"tallyguard.fitted"
 _PEOPLE_A_BATCH = 20_000
 _REQUIRED = ("person", "places", "row", "col", "probability")
 _SCHEMA = pa.schema(
@@ -48,7 +51,7 @@ def read_parquet(path: Path) -> Population:
         with pq.ParquetFile(path) as file:
             _check_columns(path, file.schema_arrow.names)
             names = _location_names(path, file)
-            assumed = _assumed(path, file)
+            assumed, fitted = _assumed(path, file), _fitted(path, file)
             parts = [_packed(path, batch, names) for batch in file.iter_batches(batch_size=_PEOPLE_A_BATCH)]
     except DocumentError as error:
         raise PriorFileError(
@@ -57,14 +60,16 @@ def read_parquet(path: Path) -> Population:
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:  # of what it cannot decode
         raise PriorFileError(f"{path} must be a Parquet file", error, "write it again") from None
     if not parts:
-        return replace(PopulationBuilder().build(names), assumed=assumed)
-    return replace(Population.concatenate(parts), assumed=assumed)
+        return replace(PopulationBuilder().build(names), assumed=assumed, fitted=fitted)
+    return replace(Population.concatenate(parts), assumed=assumed, fitted=fitted)
 
 
 def write_parquet(population: Population, path: Path) -> None:
     """Write everybody; reading the file gives the same population bit for bit."""
     names = json.dumps(population.location_names, ensure_ascii=False)
     label = {} if population.assumed is None else {_ASSUMED: json.dumps(population.assumed)}
+    if population.fitted is not None:
+        label[_FITTED] = json.dumps(asdict(population.fitted), ensure_ascii=False)
     schema = _SCHEMA.with_metadata({_LOCATIONS: names, **label})
     parts = max(1, -(-len(population) // _PEOPLE_A_BATCH))
     with pq.ParquetWriter(path, schema, compression="zstd") as writer:
@@ -138,6 +143,12 @@ def _assumed(path: Path, file: pq.ParquetFile) -> str | None:
     """What the priors rest on, from the metadata, where nobody was measured."""
     metadata = file.schema_arrow.metadata or {}
     return check_assumed(str(path), parse_json(metadata[_ASSUMED])) if _ASSUMED in metadata else None
+
+
+def _fitted(path: Path, file: pq.ParquetFile) -> FittedWindows | None:
+    """Which windows the priors were fitted to, from the metadata, where that is known."""
+    metadata = file.schema_arrow.metadata or {}
+    return check_fitted(str(path), parse_json(metadata[_FITTED])) if _FITTED in metadata else None
 
 
 def _packed(path: Path, batch: pa.RecordBatch, names: tuple[str, ...]) -> Population:

@@ -7,6 +7,7 @@ or simulation passes one checked door, `Population.from_moves`, which takes ever
 
 from models.priors.chain import ChainView, PopulationArrays, chain_view
 from models.priors.evidence import Evidence, posterior_draws
+from models.priors.fitted_windows import FittedWindows
 from models.priors.packing import Lists, Moves
 from models.priors.population import Population, PopulationBuilder, numbered_locations
 from models.priors.prior import MovementPrior, Triplets
@@ -14,6 +15,7 @@ from models.priors.prior import MovementPrior, Triplets
 __all__ = [
     "ChainView",
     "Evidence",
+    "FittedWindows",
     "Lists",
     "MovementPrior",
     "Moves",

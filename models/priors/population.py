@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from models.exceptions import PriorError
 from models.priors.alike_kernel import mix_in, split_unequal
 from models.priors.chain import ChainView, PopulationArrays, chain_view
+from models.priors.fitted_windows import FittedWindows
 from models.priors.packing import Lists, Moves, lay_out, offsets_of, pack, unpack_columns
 from models.priors.prior import MovementPrior, Triplets, moves_of, real, whole
 from models.priors.prior_faults import check_lists, explain
@@ -36,13 +37,14 @@ class Population:
     ``people`` are ids or pseudonyms, ``location_names[m]`` names location ``m``. All numbers are in
     ``arrays`` (:class:`models.priors.chain.PopulationArrays`): each person on its own places and with its own
     cycle. ``assumed`` says what the priors rest on where nobody was measured; None for priors of measured
-    people.
+    people. ``fitted`` says which windows they were fitted to, None where that is not known.
     """
 
     people: tuple[str, ...]
     location_names: tuple[str, ...]
     arrays: PopulationArrays
     assumed: str | None = None
+    fitted: FittedWindows | None = None
 
     @classmethod
     def pack(cls, priors: Iterable[MovementPrior], location_names: Sequence[str] | None = None) -> Population:
@@ -164,7 +166,7 @@ class Population:
         """The people at these positions, in this order, as a population of its own."""
         index = np.asarray(chosen, dtype=np.int64)
         people = tuple(self.people[i] for i in index)
-        return Population(people, self.location_names, _take(self.arrays, index), self.assumed)
+        return Population(people, self.location_names, _take(self.arrays, index), self.assumed, self.fitted)
 
     def split(self, parts: int) -> list[Population]:
         """Partitions of nearly equal numbers of people, consecutive, together everybody."""
@@ -181,7 +183,9 @@ class Population:
         people = tuple(person for part in parts for person in part.people)
         _check_unique(people)
         assumed = next((part.assumed for part in parts if part.assumed is not None), None)
-        return cls(people, names.pop(), _join([part.arrays for part in parts]), assumed)
+        fitted = {part.fitted for part in parts}
+        same = fitted.pop() if len(fitted) == 1 else None
+        return cls(people, names.pop(), _join([part.arrays for part in parts]), assumed, same)
 
     def moves(self) -> Moves:
         """Everybody's moves, from which :meth:`from_moves` gives the same arrays back bit for bit."""

@@ -19,6 +19,7 @@ from accounting.audit.calibration import (
     check_priors,
 )
 from accounting.settings import HORIZON
+from models.exceptions import CheckinError
 from models.fitting import FitOptions, OnBadRow, Traces, read_checkins, traces_of
 from models.priors import Population
 from models.releases import Schedule
@@ -112,34 +113,84 @@ class CheckedPriors:
         ]
 
 
+@dataclass(frozen=True)
+class AskedWindows:
+    """How to cut check-ins into windows, and how many of the last to take; None for as was fitted."""
+
+    window_seconds: int | None = None
+    origin: str | None = None
+    window_place: str | None = None
+    elsewhere: str | None = None
+    elsewhere_name: str | None = None
+    held_out_windows: int | None = None
+
+    def options(self, population: Population) -> FitOptions:
+        """As asked for, else as the priors say they were fitted, else as priors are fitted by default."""
+        fitted = population.fitted
+        own = {} if fitted is None else asdict(fitted)
+        own.pop("until_seconds", None)
+        given = {name: value for name, value in asdict(self).items() if value is not None}
+        if isinstance(origin := given.get("origin"), str) and origin.lstrip("-").isdecimal():
+            given["origin"] = int(origin)
+        if fitted is not None:
+            given.setdefault("held_out_windows", 1)  # at least; the first one is known
+        slots = int(population.arrays.slots.max(initial=1))
+        options: FitOptions = FitOptions(**{**own, **given, "slots": slots})
+        if options.held_out_windows < 1:
+            raise SettingsError(
+                "at least one window must be held out",
+                options.held_out_windows,
+                "say how many of the last windows the priors were not fitted to",
+            )
+        return options
+
+    def first(self, population: Population, traces: Traces, options: FitOptions) -> int:
+        """The first window to hold against the priors: never one that they were fitted to."""
+        windows = int(traces.places.shape[1])
+        unfitted = 0
+        if population.fitted is not None:
+            since_origin = population.fitted.until_seconds - traces.origin_seconds
+            unfitted = max(0, -(-since_origin // options.window_seconds))
+            if unfitted >= windows:
+                raise CheckinError(
+                    "check-ins must reach beyond the windows that the priors were fitted to",
+                    f"{windows:,} windows, of which {min(unfitted, windows):,} were fitted",
+                    "give later check-ins, or hold out windows when fitting",
+                )
+            if self.held_out_windows is None:
+                return unfitted
+        first = windows - options.held_out_windows
+        if first < unfitted:
+            raise SettingsError(
+                f"only the last {windows - unfitted:,} windows may be held against the priors",
+                f"{options.held_out_windows:,}, some of which they were fitted to",
+                "ask for fewer, or leave out --held-out-windows",
+            )
+        return first
+
+
 def check_files(
     population: Population,
     checkins: Path,
-    options: FitOptions,
+    windows: AskedWindows,
     asked: int | Schedule | None,
     settings: CheckSettings,
     *,
     on_bad_row: OnBadRow = "fail",
     progress: Callable[[int], None] | None = None,
 ) -> CheckedPriors:
-    """Hold priors against the last windows of a file of check-ins; ``options`` as priors were fitted with.
+    """Hold priors against the windows of a file of check-ins that they were not fitted to.
 
     ``asked`` is the number of steps, a schedule, or None: all held-out windows, at most the usual horizon.
     """
-    if options.held_out_windows < 1:
-        raise SettingsError(
-            "at least one window must be held out",
-            options.held_out_windows,
-            "say how many of the last windows the priors were not fitted to",
-        )
+    options = windows.options(population)
     traces = traces_of(population, read_checkins(checkins, on_bad_row), options)
-    held_out = options.held_out_windows
-    first = traces.places.shape[1] - held_out
-    slots = int(population.arrays.slots.max())
+    first = windows.first(population, traces, options)
+    held_out = traces.places.shape[1] - first
     recorded = RecordedPeople(
         np.array([population.position(person) for person in traces.people]),
         traces.places[:, first:],
-        (traces.first_slot + first) % slots if slots > 1 else 0,
+        (traces.first_slot + first) % options.slots,
     )
     asked = min(HORIZON, held_out) if asked is None else asked
     check = check_priors(population, recorded, asked, settings, progress)

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from models.releases import Schedule
     from stream_app.analysis.priors_against_traces import CheckedPriors
 
+_AS_FITTED = "as fitted by default"
+
 
 def check(
     priors: PriorsArgument,
@@ -43,19 +45,34 @@ def check(
     ] = "marginal",
     groups: Annotated[int, typer.Option(help="Groups of people, by what is predicted of them.")] = 4,
     held_out_windows: Annotated[
-        int, typer.Option(help="Last windows of the file, which the priors were not fitted to.")
-    ] = 5,
-    window_seconds: Annotated[int, typer.Option(help="Length of a window, as fitted.")] = 1_728_000,
+        int | None,
+        typer.Option(
+            help="Last windows of the file, if not all that were not fitted; 5 where that is not known.",
+            show_default=False,
+        ),
+    ] = None,
+    window_seconds: Annotated[
+        int | None, typer.Option(help=f"Length of a window; {_AS_FITTED}.", show_default=False)
+    ] = None,
     origin: Annotated[
-        str, typer.Option(help="Start of window 0, as fitted: earliest, midnight, epoch or unix seconds.")
-    ] = "earliest",
+        str | None,
+        typer.Option(
+            help=f"Start of window 0: earliest, midnight, epoch or unix seconds; {_AS_FITTED}.",
+            show_default=False,
+        ),
+    ] = None,
     window_place: Annotated[
-        str, typer.Option(help="Check-in that stands for a window, as fitted.")
-    ] = "most_frequent",
+        str | None, typer.Option(help=f"Check-in that stands for a window; {_AS_FITTED}.", show_default=False)
+    ] = None,
     elsewhere: Annotated[
-        str, typer.Option(help="A window without check-in, as fitted: location, bridge or skip.")
-    ] = "location",
-    elsewhere_name: Annotated[str, typer.Option(help="Name of that location.")] = "elsewhere",
+        str | None,
+        typer.Option(
+            help=f"A window without check-in: location, bridge or skip; {_AS_FITTED}.", show_default=False
+        ),
+    ] = None,
+    elsewhere_name: Annotated[
+        str | None, typer.Option(help=f"Name of that location; {_AS_FITTED}.", show_default=False)
+    ] = None,
     seed: Annotated[int, typer.Option(help="Seed of the horizons chosen and of noise.")] = 0,
     reject_bad_rows: Annotated[
         bool, typer.Option("--reject-bad-rows", help="Leave out bad rows and count them.")
@@ -69,29 +86,23 @@ def check(
 
     Holds them against windows they were not fitted to: is the best guess, and one attack, right as often as
     the priors say, for everybody and in groups of people? The verdict is the worst group's. Choose horizon,
-    attack and groups before you look. Exit status 1 if ceilings are too low.
+    attack and groups before you look. Which windows were fitted stands in the priors file; priors from
+    elsewhere need the options. Exit status 1 if ceilings are too low.
 
     \b
     Examples:
       tallyguard priors check priors.json --checkins checkins.parquet
-      tallyguard priors check priors.json --checkins checkins.csv --window-seconds 3600 --origin epoch
-        --held-out-windows 336 --schedule tomorrow.json --attack map --plot check.png
+      tallyguard priors check priors.json --checkins checkins.csv --schedule day.json --attack map
+        --plot check.png
+      tallyguard priors check others.json --checkins checkins.csv --window-seconds 3600 --origin epoch
+        --held-out-windows 336 --horizon 10
     """
     from accounting.audit.calibration import CheckSettings
-    from models.fitting import FitOptions
     from models.prior_files import load_population
-    from stream_app.analysis.priors_against_traces import check_files
+    from stream_app.analysis.priors_against_traces import AskedWindows, check_files
 
     population = load_population(priors)
-    options: FitOptions = FitOptions(
-        window_seconds=window_seconds,
-        origin=int(origin) if origin.lstrip("-").isdecimal() else origin,  # type: ignore[arg-type]
-        window_place=window_place,  # type: ignore[arg-type]
-        elsewhere=elsewhere,  # type: ignore[arg-type]
-        elsewhere_name=elsewhere_name,
-        held_out_windows=held_out_windows,
-        slots=max(1, int(population.arrays.slots.max(initial=1))),
-    )
+    windows = AskedWindows(window_seconds, origin, window_place, elsewhere, elsewhere_name, held_out_windows)
     settings = CheckSettings(mistakes=mistakes, attack=attack, groups=groups, seed=seed)
     asked = horizon if schedule is None else _schedule(schedule, population, horizon)
     on_bad_row = "reject" if reject_bad_rows else "fail"
@@ -100,7 +111,7 @@ def check(
         checked = check_files(
             population,
             checkins,
-            options,
+            windows,
             asked,
             settings,
             on_bad_row=on_bad_row,  # type: ignore[arg-type]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from contextlib import suppress
+from dataclasses import asdict, replace
 
 import numpy as np
 import pyarrow as pa
@@ -13,7 +14,7 @@ from hypothesis import given, settings
 
 from models.exceptions import PriorError, PriorFileError, TallyguardError
 from models.prior_files import add_record, chain_to_record, load_population, save_population
-from models.priors import MovementPrior, Population, PopulationBuilder
+from models.priors import FittedWindows, MovementPrior, Population, PopulationBuilder
 from tests.models.chains import equal, populations
 
 MATRIX = [[0.5, 0.5], [1, 0]]
@@ -200,6 +201,41 @@ BAD_DOCUMENTS = {
     '{"locations": [1], "people": []}': "must be a list of names",
     '{"locations": ["a", "b", "a"], "people": []}': "must be unique, got 'a' twice",
 }
+
+
+FITTED = FittedWindows(3600, "epoch", "last", "location", "elsewhere", 7200)
+
+
+@pytest.mark.parametrize("format_", ["json", "parquet"])
+def test_the_windows_of_a_fit_come_back_and_stay_with_parts(tmp_path, format_):
+    """Parts of a population were fitted to the same windows; joined with others nothing is known of them."""
+    path = tmp_path / f"priors.{format_}"
+    priors = [MovementPrior.from_dense(name, MATRIX) for name in ("ann", "bob")]
+    save_population(replace(Population.pack(priors), fitted=FITTED), path)
+    found = load_population(path)
+    assert found.fitted == FITTED
+    parts = found.split(2)
+    assert Population.concatenate(parts).fitted == FITTED
+    assert Population.concatenate([parts[0], replace(parts[1], fitted=None)]).fitted is None
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"until_seconds": "never"}, "member 'until_seconds' of 'fitted' in"),
+        ({"until_seconds": 10**12}, "must be a whole number of seconds, got 1000000000000"),
+        ({"window_seconds": True}, "must be a whole number of seconds, got True"),
+        ({"origin": None}, "must be whole seconds or a word, got NoneType"),
+        ({"window_place": 3}, "must be a text, got 3"),
+        ({"colour": "red"}, "'fitted' in"),
+    ],
+)
+def test_a_fit_that_is_not_described_as_one_is_refused(tmp_path, changed, words):
+    document = {"fitted": {**asdict(FITTED), **changed}, "people": [{"person": "ann", "transition": [[1]]}]}
+    with pytest.raises(PriorFileError) as caught:
+        written(tmp_path, document)
+    assert words in str(caught.value)
+    assert "priors.json" in str(caught.value)
 
 
 @pytest.mark.parametrize("text", BAD_DOCUMENTS)

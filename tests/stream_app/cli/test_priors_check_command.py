@@ -14,7 +14,7 @@ __all__ = ["tallyguard"]
 
 WINDOW, TRAINING, HELD_OUT, PEOPLE = 100, 40, 4, 60
 FIT = ("--window-seconds", str(WINDOW), "--top-places", "3", "--held-out-windows", str(HELD_OUT))
-CHECK = ("priors", "check", "priors.json", "--checkins", "checkins.csv", "--window-seconds", str(WINDOW))
+CHECK = ("priors", "check", "priors.json", "--checkins", "checkins.csv")
 
 
 def write_checkins(folder: Path, at_home_later: float, name: str = "checkins.csv") -> None:
@@ -40,7 +40,7 @@ def fitted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tallyguard: Tallygua
 
 def test_habits_that_are_kept_do_not_refute_the_priors(tallyguard: Tallyguard, fitted: Path) -> None:
     """Exit status 0, the documented fields, and a verdict that claims no more than it may."""
-    result = tallyguard(*CHECK, "--held-out-windows", str(HELD_OUT), "--json")
+    result = tallyguard(*CHECK, "--json")
     assert result.code == 0
     found = result.document
     assert found["verdict"] == f"not refuted by {PEOPLE} people"
@@ -49,21 +49,44 @@ def test_habits_that_are_kept_do_not_refute_the_priors(tallyguard: Tallyguard, f
     assert {"people", "predicted", "realised", "p_higher", "p_lower", "verdict"} <= set(found["groups"][0])
     assert found["attack"]["groups"][0]["p_lower"] is None
     assert found["sharpness"]["moves"] == PEOPLE * (HELD_OUT - 1)
-    shown = tallyguard(*CHECK, "--held-out-windows", str(HELD_OUT))
+    shown = tallyguard(*CHECK)
     assert "Not refuted by 60 people. That is no proof" in shown.out
     assert max(map(len, shown.out.split("Surprise")[0].splitlines())) <= 80
+
+
+@pytest.mark.parametrize("name", ["priors.json", "priors.parquet"])
+def test_priors_know_which_windows_they_were_fitted_to(
+    tallyguard: Tallyguard, fitted: Path, name: str
+) -> None:
+    """Later check-ins alone are all held against them; whoever does not know says so by options."""
+    lines = (fitted / "checkins.csv").read_text().splitlines()
+    fit = ("priors", "fit", "checkins.csv", "--output", name, *FIT)
+    assert tallyguard(*fit).code == 0
+    later = [line for line in lines[1:] if int(line.split(",")[1]) >= WINDOW * TRAINING]
+    (fitted / "later.csv").write_text("\n".join([lines[0], *later]))
+    check = ("priors", "check", name, "--json", "--checkins")
+    found = tallyguard(*check, "later.csv").document
+    assert found == tallyguard(*check, "checkins.csv").document
+    assert found["windows"] == HELD_OUT
+    assert tallyguard(*check, "checkins.csv", "--held-out-windows", "3").document["windows"] == 3
+    if name == "priors.json":
+        document = json.loads((fitted / name).read_text())
+        assert document.pop("fitted")["until_seconds"] == WINDOW * TRAINING
+        (fitted / name).write_text(json.dumps(document))
+        own = ("--window-seconds", str(WINDOW), "--held-out-windows", str(HELD_OUT))
+        assert tallyguard(*check, "checkins.csv", *own).document == found
 
 
 def test_people_who_have_become_regular_refute_them(tallyguard: Tallyguard, fitted: Path) -> None:
     """Ceilings too low is a problem that was found: exit status 1, worst group and radius in words."""
     write_checkins(fitted, 1.0)
-    result = tallyguard(*CHECK, "--held-out-windows", str(HELD_OUT), "--plot", "check.png")
+    result = tallyguard(*CHECK, "--plot", "check.png")
     assert result.code == 1
     assert "Ceilings too low: people are easier to guess" in result.out
     assert "Worst group:" in result.out
     assert "Radius: the data refute any below" in result.out
     assert (fitted / "check.png").read_bytes().startswith(b"\x89PNG")
-    document = tallyguard(*CHECK, "--held-out-windows", str(HELD_OUT), "--json").document
+    document = tallyguard(*CHECK, "--json").document
     assert document["verdict"] == "ceilings too low"
     assert document["kappa_min"] > 0
 
@@ -71,7 +94,7 @@ def test_people_who_have_become_regular_refute_them(tallyguard: Tallyguard, fitt
 def test_people_who_have_become_erratic_are_no_danger(tallyguard: Tallyguard, fitted: Path) -> None:
     """Ceilings too high: said, with exit status 0."""
     write_checkins(fitted, 0.2)
-    result = tallyguard(*CHECK, "--held-out-windows", str(HELD_OUT))
+    result = tallyguard(*CHECK)
     assert result.code == 0
     assert "Ceilings too high: people are harder to guess" in result.out
 
@@ -80,7 +103,7 @@ def test_the_attack_may_see_a_schedule(tallyguard: Tallyguard, fitted: Path) -> 
     """Its length is the horizon, its ceilings are higher, and the output says what was released."""
     schedule = {"first_slot": 0, "steps": [{"sensors": ["home"], "mechanism": "raw"}] * 3}
     (fitted / "day.json").write_text(json.dumps(schedule))
-    own = (*CHECK, "--held-out-windows", str(HELD_OUT), "--schedule", "day.json", "--attack", "map")
+    own = (*CHECK, "--schedule", "day.json", "--attack", "map")
     found = tallyguard(*own, "--json").document
     assert found["steps"] == 3
     assert found["attack"]["released"] == "schedule"
@@ -101,6 +124,11 @@ def test_the_attack_may_see_a_schedule(tallyguard: Tallyguard, fitted: Path) -> 
         (("--mistakes", "4"), "mistakes must lie in 0..3"),
         (("--horizon", "9"), "the horizon must be at most the 4 recorded steps, got 9; shorten"),
         (("--held-out-windows", "44"), "more windows than the 44 held out, got 44"),
+        (("--held-out-windows", "5"), "only the last 4 windows may be held against the priors, got 5, some"),
+        (
+            ("--checkins", "before.csv"),
+            "beyond the windows that the priors were fitted to, got 40 windows",
+        ),
         (("--held-out-windows", "0"), "at least one window must be held out, got 0"),
         (
             ("--elsewhere-name", "nowhere"),
@@ -115,8 +143,11 @@ def test_errors_say_what_must_hold_what_was_found_and_what_to_do(
     tallyguard: Tallyguard, fitted: Path, arguments: tuple[str, ...], said: str
 ) -> None:
     """In one sentence on stderr, with exit status 1."""
-    (fitted / "others.csv").write_text((fitted / "checkins.csv").read_text().replace("\np", "\nq"))
-    result = tallyguard(*CHECK, "--held-out-windows", str(HELD_OUT), *arguments)
+    lines = (fitted / "checkins.csv").read_text().splitlines()
+    (fitted / "others.csv").write_text("\n".join(lines).replace("\np", "\nq"))
+    fitted_only = [line for line in lines[1:] if int(line.split(",")[1]) < WINDOW * TRAINING]
+    (fitted / "before.csv").write_text("\n".join([lines[0], *fitted_only]))
+    result = tallyguard(*CHECK, *arguments)
     assert result.code == 1
     assert said in result.err
     assert "Traceback" not in result.err
