@@ -20,14 +20,13 @@ from accounting.continuous import membership
 from accounting.continuous.accounts_kernel import (
     HISTORY,
     MEMORY,
-    NEGLIGIBLE,
     UNITS_PER_NAT,
     Accounts,
     Horizon,
     HorizonState,
     Nonstationary,
 )
-from accounting.continuous.cascade import Cascade, Due, SeenHorizon
+from accounting.continuous.cascade import Cascade, SeenHorizon, find_due
 from accounting.continuous.constants_kernel import empty_constants, fill_constants
 from accounting.continuous.horizon_kernel import Transition, advance
 from accounting.continuous.nonstationary_kernel import advance_marginals
@@ -333,31 +332,15 @@ class ContinuousAccountant:
 
     def _refine(self, step: int) -> None:
         """Look again, with the refined bounds, at those whose fast bound is high, as far as the work goes."""
-        state, settings = self._state, self.settings
+        settings = self.settings
         self._is_unreached = np.zeros(len(self.population), dtype=np.bool_)
-        # Where next to nothing was revealed, the fast bound is the guess from the prior: nothing to gain.
-        is_raised = state.risk > np.maximum(state.baseline, state.guess * (1.0 + NEGLIGIBLE))
-        high = np.flatnonzero(is_raised & (state.risk >= settings.refined_from))
-        if settings.refines and high.size:
+        due = find_due(self._accounts, settings)
+        if settings.refines and due.people.size:
             if self._alike is None:
                 self._alike = self._find_alike()
-            due, outcomes = Due(high, self._is_owed()[high]), SeenHorizon(step, self._seen)
-            cascade = Cascade(self._accounts, outcomes, due, self._shares, self._alike)
+            horizon = SeenHorizon(step, self._seen)
+            cascade = Cascade(self._accounts, horizon, due, self._shares, self._alike)
             self._is_unreached[cascade.refine(settings.operations)] = True
-
-    def _is_owed(self) -> NDArray[np.bool_]:
-        """Who is above the limit of decisions by the fast bound, (N,): these may have counted on the refined.
-
-        But for those whom habits alone put above it, whom no bound clears.
-        """
-        state, limit = self._state, self.settings.decided
-        if limit is None:
-            return np.zeros(len(self.population), dtype=np.bool_)
-        most = 1.0 if limit.added is None else limit.added
-        level = np.minimum(1.0 if limit.risk is None else limit.risk, state.baseline + most)
-        is_natural = state.guess * (1.0 + NEGLIGIBLE) >= level
-        apart = state.guess + most if limit.habits_apart else np.inf
-        return state.risk > np.where(is_natural, apart, level) * (1.0 - 1e-9)
 
     def _find_alike(self) -> NDArray[np.int64]:
         """Each one's first person with an equal prior, accounted from the same step on, (N,)."""

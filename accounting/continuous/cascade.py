@@ -21,11 +21,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from accounting.continuous.accounts_kernel import Accounts
+from accounting.continuous.accounts_kernel import NEGLIGIBLE, Accounts, HorizonState
 from accounting.continuous.people_shares import PeopleShares
 from accounting.continuous.refine_kernel import find_operations, refine
 from accounting.exposure.step_information import seen_exactly
 from accounting.exposure.step_information.seen_steps_kernel import SeenSteps
+from accounting.settings import HorizonSettings, RiskBudget
 
 FEW_VECTORS = 4
 
@@ -35,6 +36,30 @@ class Due(NamedTuple):
 
     people: NDArray[np.int64]
     is_owed: NDArray[np.bool_]
+
+
+def find_due(accounts: Accounts, settings: HorizonSettings) -> Due:
+    """Whose fast bound is high enough to look again, and who may have counted on the refined bounds."""
+    state = accounts.state
+    # Where next to nothing was revealed, the fast bound is the guess from the prior: nothing to gain.
+    is_raised = state.risk > np.maximum(state.baseline, state.guess * (1.0 + NEGLIGIBLE))
+    people = np.flatnonzero(is_raised & (state.risk >= settings.refined_from))
+    is_owed = np.zeros(state.risk.size, dtype=np.bool_)
+    if settings.decided is not None:
+        is_owed = _is_above(settings.decided, state)
+    return Due(people, is_owed[people])
+
+
+def _is_above(limit: RiskBudget, state: HorizonState) -> NDArray[np.bool_]:
+    """Who is above the limit of decisions by the fast bound, (N,): the refined ones may have cleared them.
+
+    But for those whom habits alone put above it, whom no bound clears.
+    """
+    most = 1.0 if limit.added is None else limit.added
+    level = np.minimum(1.0 if limit.risk is None else limit.risk, state.baseline + most)
+    is_natural = state.guess * (1.0 + NEGLIGIBLE) >= level
+    apart = state.guess + most if limit.habits_apart else np.inf
+    return state.risk > np.where(is_natural, apart, level) * (1.0 - 1e-9)
 
 
 class SeenHorizon(NamedTuple):

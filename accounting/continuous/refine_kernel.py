@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from accounting.bounds.noised.noised_frontier_kernel import SEQUENCES, noised_frontier
 from accounting.bounds.noised.noised_history_kernel import noised_history_laws
 from accounting.bounds.patterns.outside_kernel import Outside, history_laws
-from accounting.bounds.patterns.raw_frontier_kernel import frontier_effort, raw_frontier
+from accounting.bounds.patterns.raw_frontier_kernel import EXPANSIONS, frontier_effort, raw_frontier
 from accounting.bounds.patterns.raw_success_kernel import (
     BY_BASELINE,
     BY_DIVERGENCE,
@@ -60,10 +60,9 @@ _ROUNDING = 1e-12  # sums of thousands of products, each rounded
 _MOST_LAWS = 8  # hits of the history told apart; more lower the bound by less than a hundredth of it
 _MOST_OPERATIONS = 1 << 40  # of one person: sums over everybody stay exact
 
-# Fitted to the time of chains of 4 to 20 places, T = 5 to 20, s = 0 to 5: half of them within a factor of 2.
-LEAST_OPERATIONS, _PER_HIT, _PER_TARGET, _PER_EXPANSION = 29_000, 2.6, 20.0, 0.5
-_PER_PAIR, _PER_MOVE, _PER_SEARCH = 30.0, 15.0, 40.0  # of noised counts; on the demo's city
-
+# Fitted to the time of chains of 4 to 20 places, T = 4 to 20, s = 0 to 2: most of them within a factor of 2.
+LEAST_OPERATIONS, _PER_HIT, _PER_TARGET, _PER_EXPANSION = 35_000, 4.4, 32.0, 0.14
+_PER_PAIR, _PER_MOVE, _PER_SOURCE, _PER_SEARCH = 1.0, 2.8, 120.0, 3.0  # of noised counts
 
 _LEAST_LAWS = 8  # that cover a noised history, whatever the vectors
 _WORTH_MORE = 0.01  # added, as far as is known, from which the bound through noise is worth its price
@@ -249,18 +248,26 @@ def _count_hits(population: PopulationArrays, person: int, seen: SeenSteps) -> C
 
 
 @jit
+def _expanded(searched: float, vectors: int, mistakes: int, products: float) -> float:
+    """Products of all searches, of which there is an end (``FrontierEffort``)."""
+    return min(searched, float(EXPANSIONS * vectors)) * (mistakes + 1.0) * products
+
+
+@jit
 def _noised_operations(
     counted: CountedHits, horizon: Horizon, vectors: int, places: float, moves: float
 ) -> float:
-    """What :func:`_noised_success` takes: every law and every hit is followed through all sequences."""
+    """What :func:`_noised_success` takes: the history's pairs of laws, then all sequences of levels."""
     if counted.noised + counted.noised_before == 0.0:
         return 0.0
+    steps, mistakes = float(horizon.steps), float(horizon.mistakes)
     laws = float(max(vectors, _LEAST_LAWS))
     sequences = min(float(SEQUENCES * vectors), 2.0 ** min(counted.noised, 20.0))
-    a_sequence = horizon.steps * (_PER_MOVE * moves + _PER_SEARCH * horizon.mistakes**2 * places)
-    at_once = laws + counted.noised_before / HISTORY
-    total = _PER_PAIR * counted.noised_before * at_once**2 * places
-    return total + (laws / 2.0 + counted.noised) * sequences * a_sequence
+    searched = (laws / 2.0 + counted.noised) * sequences * mistakes**2
+    total = _PER_PAIR * counted.noised_before * laws**2 * (places + 5.0)
+    total += _PER_MOVE * sequences * steps * (moves + places * laws / 4.0)
+    total += _PER_SOURCE * sequences * places * counted.noised**2 / steps
+    return total + _PER_SEARCH * _expanded(searched, vectors, horizon.mistakes, moves + 2.0 * places)
 
 
 @jit
@@ -268,8 +275,7 @@ def refine_operations(accounts: Accounts, person: int, vectors: int, seen: SeenS
     """What :func:`refine` takes for one person, in operations: some nanoseconds each, by structure alone.
 
     A person's places, moves and hits say it, with ``T``, ``s``, vectors and laws: a rough mean over chains.
-    Between two hits lie ``L`` steps; each source is followed so far, and ``L`` times the vectors are expanded
-    for each mistake.
+    Between two hits lie ``L`` steps; from each source so many are searched to each target.
     """
     population, horizon = accounts.population, accounts.horizon
     places = float(population.places_start[person + 1] - population.places_start[person])
@@ -281,9 +287,10 @@ def refine_operations(accounts: Accounts, person: int, vectors: int, seen: SeenS
     if mistakes > 0.0:
         sources = counted.exact + places + min(counted.exact_before + 1.0, _MOST_LAWS)
         length = steps * (places + 1.0) / (counted.exact + places + 1.0)
-        expanded = length * vectors * vectors * min(mistakes, length)
+        searched = sources * min(counted.exact + 1.0, 2.0 * places) * length * mistakes / 4.0
+        searched *= min(float(vectors), 5.0**mistakes)
         total += _PER_TARGET * (counted.exact + 1.0) * steps * mistakes * moves
-        total += _PER_EXPANSION * sources * expanded * (mistakes + 1.0) * places
+        total += _PER_EXPANSION * _expanded(searched, vectors, horizon.mistakes, moves + 2.0 * places)
     total += _noised_operations(counted, horizon, vectors, places, moves)
     return int(min(total, _MOST_OPERATIONS))
 

@@ -31,6 +31,8 @@ POLICY = FixedPolicy(REGISTRY, Gaussian(2.0), {"B": Raw()})
 OUTPUTS = ("decisions.jsonl", "releases.jsonl", "risks.jsonl", "rejected.jsonl")
 NOISE_SECRET = "11" * 32
 PSEUDONYM_SECRET = "22" * 32
+LITTLE_WORK = {"sharpen_operations": 60_000_000}
+"""For runs of hundreds of steps: not everybody is reached by the refined bounds."""
 
 
 @cache

@@ -11,15 +11,7 @@ from numpy.typing import NDArray
 
 from accounting.attacks import ATTACKS, RecordedTarget, Target
 from accounting.audit.calibration.chosen_horizons import ChosenHorizon, RecordedPeople, chosen_horizons
-from accounting.audit.calibration.group_check import (
-    CONFIDENCE,
-    GroupCheck,
-    Looks,
-    Verdict,
-    check_group,
-    least_radius,
-    worst,
-)
+from accounting.audit.calibration.group_check import GroupCheck, Looks, Verdict, check_group, worst
 from accounting.audit.calibration.sharpness import Sharpness, sharpness
 from accounting.bounds import Effort, certify, question
 from accounting.exceptions import HorizonError, SettingsError
@@ -104,17 +96,9 @@ class PriorsCheck:
 
     @property
     def kappa_min(self) -> float:
-        """The largest lower bound on the radius of a group, nats; right with 95 % although it was picked.
-
-        So it is smaller than the group's own, which holds for a group that was chosen beforehand.
-        """
-        share = (1.0 - CONFIDENCE) / _VERDICTS_A_CHECK
-        return max(
-            least_radius(row.hits, row.people, row.predicted, share / groups)
-            for check in (self.guess, self.attack)
-            for groups, rows in ((1, (check.everybody,)), (len(check.groups), check.groups))
-            for row in rows
-        )
+        """The largest lower bound on the radius that a group's hits give, nats."""
+        rows = [row for check in (self.guess, self.attack) for row in (check.everybody, *check.groups)]
+        return max(row.kappa_min for row in rows)
 
 
 class _Outcome(NamedTuple):

@@ -8,8 +8,10 @@ person,
     S_a[m] = sum_b sum_levels sum_j (g_(a,levels,b)[j] - g_(a,levels,b)[j - 1]) S_b[m - j],
 
 where the levels between ``a`` and ``b`` weigh the places, and each sequence of levels has its own frontier
-search. Sequences that hardly ever come are charged in full. An exact count has one level, weight 0 where it
-counts; so exact and noised counts mix. Beyond Koga et al.
+search. From each ``b`` the sequences are followed back in time, depth first: what is left to be won behind a
+step is computed once for all ``a`` before it. Sequences that hardly ever come are charged in full: for them
+``g`` is their probability, so that all of them together are one product with the matrix a step. An exact
+count has one level, weight 0 where it counts; so exact and noised counts mix. Beyond Koga et al.
 """
 
 from __future__ import annotations
@@ -24,14 +26,14 @@ from accounting.bounds.patterns.raw_frontier_kernel import (
     Limits,
     add_convolution,
     arrivals,
-    at_end,
     bound_segment,
     departures,
 )
 from accounting.exposure.step_information.seen_steps_kernel import OwnChannels
-from accounting.hmm.frontier.completion_kernel import Recursion, completion_gains, new_recursion
+from accounting.hmm.frontier.completion_kernel import Recursion, gains_of, guess_and_be_shown
 from accounting.hmm.frontier.search_kernel import Room, new_room
 from accounting.hmm.local_chain_kernel import LocalChain, slot_of
+from accounting.hmm.propagation import dot, retreat
 from models.numerics.jit import inline, jit
 
 _ROUNDING = 1e-12  # sums of thousands of products, each rounded
@@ -42,57 +44,99 @@ _SHARE = 0.1  # of a search's tolerance, for each of the many there are
 
 
 class Sight(NamedTuple):
-    """Which sensor sees whom when, and what is won behind each place where somebody is shown."""
+    """Which sensor sees whom when."""
 
     channels: OwnChannels
     sensor: NDArray[np.int64]  # (T, K), number of the channel that counts there; -1 = none
     first: NDArray[np.int64]  # (T + 1,), first channel of each step
     sequences: NDArray[np.int64]  # (T,), combinations of levels in each step
-    won: NDArray[np.float64]  # (T, K, s + 1), S
-    unshown: NDArray[np.float64]  # (s + 1,), ones: what is won behind the horizon
+    unshown: NDArray[np.float64]  # (T, K), probability that nobody is shown there
 
 
-class Path(NamedTuple):
-    """One sequence of levels, as far as it is followed; row ``t`` is before the evidence of step ``t``."""
+class Sources(NamedTuple):
+    """Where segments begin: where somebody was shown the step before; at first, the history's laws."""
 
-    mass: NDArray[np.float64]  # (T + 1, K)
-    likeliest: NDArray[np.float64]  # (T + 1, K), on the likeliest path
+    law: NDArray[np.float64]  # (T, K, K), of the place in step t of who was shown at x in step t - 1
+    share: NDArray[np.float64]  # (T, K), probability of being shown at x in step t
+    success: NDArray[np.float64]  # (T, K, s + 1), S of who is shown there
+    first_law: NDArray[np.float64]  # (R, K)
+    first_success: NDArray[np.float64]  # (R, s + 1)
+
+
+class Target(NamedTuple):
+    """Where segments end."""
+
+    last: int  # step before it
+    shown: float  # probability that whoever is there is shown
+    success: NDArray[np.float64]  # (s + 1,), S behind it
+    expansions: int  # of the searches up to this target's, and once more of what bounds a segment without
+
+
+class Trail(NamedTuple):
+    """One sequence of levels, followed back from a target; row ``t`` is before the evidence of step ``t``."""
+
     weight: NDArray[np.float64]  # (T, K), evidence
-    combination: NDArray[np.int64]  # (T + 1,), of the levels in each step; -1 before the first
-    found: NDArray[np.float64]  # (s + 1,)
-    success: NDArray[np.float64]  # (s + 1,), from the source of the path
+    combination: NDArray[np.int64]  # (T,), of the levels in each step; -1 before the first
+    reach: NDArray[np.float64]  # (T, K), probability of coming to the target
+    genie: NDArray[np.float64]  # (T, s + 1, K), W of the genie (``completion_kernel``)
+    gains: NDArray[np.float64]  # (T, s + 1, K), of one more mistake
+    light: NDArray[np.float64]  # (T + 1, s + 1, K), won from each place on by sequences charged in full
 
 
 class Tools(NamedTuple):
     """Memory of the searches."""
 
     room: Room
-    walk: Recursion
-    gains: NDArray[np.float64]  # (T, s + 1, K)
-    target: NDArray[np.float64]  # (K,)
+    value: NDArray[np.float64]  # (s + 1, K)
+    top: NDArray[np.float64]  # (K,)
+    arriving: NDArray[np.float64]  # (K,)
+    found: NDArray[np.float64]  # (s + 1,)
 
 
 @jit
-def _sight(channels: OwnChannels, steps: int, places: int, mistakes: int) -> Sight:
-    """Channels by step and place; nothing known of what is won."""
+def _sight(channels: OwnChannels, steps: int, places: int) -> Sight:
+    """Channels by step and place."""
     sensor, first = np.full((steps, places), -1), np.zeros(steps + 1, np.int64)
-    sequences = np.ones(steps, np.int64)
+    sequences, unshown = np.ones(steps, np.int64), np.ones((steps, places))
     for g in range(channels.time.size):
-        first[channels.time[g] + 1] += 1
-        sequences[channels.time[g]] *= channels.size[g]
+        t, size = channels.time[g], channels.size[g]
+        first[t + 1] += 1
+        sequences[t] *= size
+        absent, present = channels.absent[g, :size].sum(), channels.present[g, :size].sum()
         for x in range(places):
+            unshown[t, x] *= present if channels.cover[g, x] else absent
             if channels.cover[g, x]:
-                sensor[channels.time[g], x] = g
+                sensor[t, x] = g
     for t in range(steps):
         first[t + 1] += first[t]
-    won = np.zeros((steps, places, mistakes + 1))
-    return Sight(channels, sensor, first, sequences, won, np.ones(mistakes + 1))
+    return Sight(channels, sensor, first, sequences, unshown)
+
+
+@jit
+def _sources(
+    person: LocalChain,
+    sight: Sight,
+    marginal: NDArray[np.float64],
+    first_law: NDArray[np.float64],
+    mistakes: int,
+) -> Sources:
+    """All of them, with nothing won yet."""
+    steps, places = marginal.shape
+    law, share = np.zeros((steps, places, places)), np.zeros((steps, places))
+    for t in range(steps):
+        for x in range(places):
+            if sight.sensor[t, x] >= 0:
+                share[t, x] = marginal[t, x] * sight.channels.shown[sight.sensor[t, x]]
+            if share[t, x] > 0.0 and t + 1 < steps:
+                departures(person, t, x, law[t + 1, x])
+    success = np.zeros((steps, places, mistakes + 1))
+    return Sources(law, share, success, first_law, np.zeros((first_law.shape[0], mistakes + 1)))
 
 
 @inline
-def _weigh(sight: Sight, path: Path, t: int) -> None:
-    """The evidence of step ``t`` if its sensors are at the levels of the path's combination."""
-    weight, code = path.weight, path.combination[t]
+def _weigh(sight: Sight, trail: Trail, t: int) -> None:
+    """The evidence of step ``t`` if its sensors are at the levels of the trail's combination."""
+    weight, code = trail.weight, trail.combination[t]
     absent, present, cover = sight.channels.absent, sight.channels.present, sight.channels.cover
     for x in range(weight.shape[1]):
         weight[t, x] = 1.0
@@ -103,106 +147,116 @@ def _weigh(sight: Sight, path: Path, t: int) -> None:
             weight[t, x] *= present[g, level] if cover[g, x] else absent[g, level]
 
 
-@inline
-def _go_on(person: LocalChain, path: Path, t: int) -> None:
-    """Rows ``t + 1`` of the path from its rows ``t`` and the evidence; nobody moves after the last step."""
-    mass, likeliest, weight, chain = path.mass, path.likeliest, path.weight, person.chain
-    column_start, row, value = chain.column_start, chain.row, chain.value
-    slot = slot_of(person, t)
-    for y in range(weight.shape[1]):
-        total, largest = mass[t, y] * weight[t, y], likeliest[t, y] * weight[t, y]
-        if t + 1 < weight.shape[0]:
-            total, largest = 0.0, 0.0
-            for j in range(np.uint64(column_start[slot, y]), np.uint64(column_start[slot, y + 1])):
-                x = np.uint64(row[j])
-                moved = value[j] * weight[t, x]
-                total += mass[t, x] * moved
-                largest = max(largest, likeliest[t, x] * moved)
-        mass[t + 1, y], likeliest[t + 1, y] = total, largest
+@jit
+def _step_back(person: LocalChain, trail: Trail, t: int, tools: Tools) -> None:
+    """Row ``t - 1`` of the trail from row ``t`` and its evidence."""
+    chain, slot = person.chain, slot_of(person, t - 1)
+    value, arriving = tools.value, tools.arriving
+    for m in range(value.shape[0]):
+        for x in range(arriving.size):
+            value[m, x] = trail.genie[t, m, x] * trail.weight[t, x]
+    guess_and_be_shown(chain, slot, Recursion(value, trail.genie[t - 1], tools.top))
+    gains_of(trail.genie[t - 1], trail.gains[t - 1])
+    retreat(chain, slot, arriving, trail.reach[t - 1])
 
 
 @jit
-def _find(
+def _bound_from(
     person: LocalChain,
-    path: Path,
+    trail: Trail,
     between: tuple[int, int],
-    limits: Limits,
+    source: tuple[NDArray[np.float64], float, NDArray[np.float64]],
+    target: Target,
+    effort: FrontierEffort,
     tools: Tools,
-    won: NDArray[np.float64],
 ) -> None:
-    """``path.found`` of one segment, to the target ``tools.target`` behind its last step."""
-    tolerance = limits.tolerance + _SLACK * limits.mass * limits.share
-    limits = Limits(limits.mass, limits.likeliest, limits.share, tolerance, limits.vectors)
-    if path.found.size > 1 and limits.mass * limits.share > limits.tolerance:
-        completion_gains(person, path.weight, between[1], tools.target, tools.walk, tools.gains)
-    law = path.mass[between[0]]
-    bound_segment(person, path.weight, law, between, tools.gains, limits, tools.room, (path.found, won))
+    """Add what is won from a source, its law, share and ``S``, by way of the trail to the target."""
+    law, share, success = source
+    first, found, arriving = between[0], tools.found, tools.arriving
+    mass, likeliest = 0.0, 0.0
+    for x in range(law.size):
+        mass += law[x] * arriving[x]
+        likeliest = max(likeliest, law[x] * trail.weight[first, x] * trail.genie[first, 0, x])
+    if mass > 0.0:
+        share *= target.shown
+        tolerance = effort.tolerance * _SHARE + _SLACK * mass * share
+        limits = Limits(mass, likeliest, share, tolerance, effort.vectors, target.expansions)
+        bounds = found, target.success
+        bound_segment(person, trail.weight, law, between, trail.gains, limits, tools.room, bounds)
+        for m in range(found.size):
+            found[m] *= target.shown
+        add_convolution(success, found, target.success)
 
 
 @jit
-def _be_shown(
-    person: LocalChain, sight: Sight, path: Path, between: tuple[int, int], effort: Limits, tools: Tools
+def _follow_back(
+    person: LocalChain,
+    sight: Sight,
+    marginal: NDArray[np.float64],
+    trail: Trail,
+    sources: Sources,
+    target: Target,
+    effort: FrontierEffort,
+    tools: Tools,
 ) -> None:
-    """Add what is won where step ``between[1] + 1`` shows the person; ``effort`` has the source's share."""
-    first, last = between
-    t, shown = last + 1, sight.channels.shown
-    for x in range(path.weight.shape[1]):
-        sensor = sight.sensor[t, x]
-        if sensor < 0 or path.mass[t, x] <= 0.0 or shown[sensor] <= 0.0:
+    """Add to every source what is won at one target, whose row of the trail is filled but for the gains."""
+    last, arriving, success = target.last, tools.arriving, target.success
+    gains_of(trail.genie[last], trail.gains[last])
+    trail.combination[last] = -1
+    t = last
+    while t <= last:
+        trail.combination[t] += 1
+        if trail.combination[t] >= sight.sequences[t]:
+            t += 1
             continue
-        if t == first:
-            path.found[:] = path.mass[t, x]
-        else:
-            arrivals(person, last, x, tools.target)
-            share = effort.share * shown[sensor]
-            limits = Limits(path.mass[t, x], path.likeliest[t, x], share, effort.tolerance, effort.vectors)
-            _find(person, path, between, limits, tools, sight.won[t, x])
-        for m in range(path.found.size):
-            path.found[m] *= shown[sensor]
-        add_convolution(path.success, path.found, sight.won[t, x])
-
-
-@jit
-def _end(
-    person: LocalChain, sight: Sight, path: Path, between: tuple[int, int], effort: Limits, tools: Tools
-) -> None:
-    """Add what is won at the end of the horizon."""
-    tools.target[:] = 1.0
-    mass, path_mass = at_end(path.mass[between[1] + 1], path.likeliest[between[1] + 1], tools.target)
-    limits = Limits(mass, path_mass, effort.share, effort.tolerance, effort.vectors)
-    _find(person, path, between, limits, tools, sight.unshown)
-    add_convolution(path.success, path.found, sight.unshown)
-
-
-@jit
-def _follow(person: LocalChain, sight: Sight, path: Path, first: int, effort: Limits, tools: Tools) -> None:
-    """``path.success`` from a source whose mass is in row ``first``: all sequences of levels, depth first."""
-    steps = path.weight.shape[0]
-    path.success[:] = 0.0
-    path.likeliest[first] = path.mass[first]
-    path.combination[first] = -1
-    t = first
-    while t >= first:
-        if path.combination[t] < 0:
-            arriving = path.mass[t].sum()
-            is_light = arriving * effort.share <= _LIGHT
-            if is_light:
-                path.success[:] += arriving
-            elif t == steps:
-                _end(person, sight, path, (first, steps - 1), effort, tools)
-            else:
-                _be_shown(person, sight, path, (first, t - 1), effort, tools)
-            if is_light or t == steps:
-                t -= 1
-                continue
-        path.combination[t] += 1
-        if path.combination[t] >= sight.sequences[t]:
-            t -= 1
+        _weigh(sight, trail, t)
+        comes = 0.0
+        for x in range(arriving.size):
+            arriving[x] = trail.weight[t, x] * trail.reach[t, x]
+            comes += marginal[t, x] * arriving[x]
+        if comes * target.shown <= _LIGHT or tools.room.spent[0] >= 2 * target.expansions:
+            for m in range(success.size):
+                for x in range(arriving.size):
+                    trail.light[t, m, x] += arriving[x] * (target.shown * success[m])
             continue
-        _weigh(sight, path, t)
-        _go_on(person, path, t)
-        t += 1
-        path.combination[t] = -1
+        if t == 0:
+            for r in range(sources.first_law.shape[0]):
+                source = sources.first_law[r], 1.0, sources.first_success[r]
+                _bound_from(person, trail, (t, last), source, target, effort, tools)
+            continue
+        for x in range(arriving.size):
+            if sources.share[t - 1, x] > 0.0:
+                source = sources.law[t, x], sources.share[t - 1, x], sources.success[t - 1, x]
+                _bound_from(person, trail, (t, last), source, target, effort, tools)
+        _step_back(person, trail, t, tools)
+        t -= 1
+        trail.combination[t] = -1
+
+
+@jit
+def _add_light(person: LocalChain, sight: Sight, trail: Trail, sources: Sources, t: int) -> None:
+    """Add to ``S`` of who was shown in step ``t - 1`` what needs no search, and move ``light`` back to there.
+
+    These are the sequences charged in full, and who is shown again in step ``t``.
+    """
+    places, light = trail.reach.shape[1], trail.light
+    won, moved = np.empty(places), np.empty(places)
+    for m in range(light.shape[1]):
+        for x in range(places):
+            sensor = sight.sensor[t, x]
+            again = sight.channels.shown[sensor] * sources.success[t, x, m] if sensor >= 0 else 0.0
+            won[x] = light[t, m, x] + again
+        if t == 0:
+            for r in range(sources.first_law.shape[0]):
+                sources.first_success[r, m] += dot(sources.first_law[r], won)
+            continue
+        retreat(person.chain, slot_of(person, t - 1), won, moved)
+        for x in range(places):
+            success = sources.success[t - 1, x, m] + moved[x]
+            sources.success[t - 1, x, m] = min(1.0, success) if sources.share[t - 1, x] > 0.0 else 1.0
+        retreat(person.chain, slot_of(person, t - 1), light[t, m], moved)
+        for x in range(places):
+            light[t - 1, m, x] += moved[x] * sight.unshown[t - 1, x]
 
 
 @jit
@@ -220,35 +274,41 @@ def noised_frontier(
     Of the person the chain and the first slot are read.
     """
     steps, places = marginal.shape
-    sight = _sight(channels, steps, places, mistakes)
-    path = Path(
-        np.empty((steps + 1, places)),
-        np.empty((steps + 1, places)),
+    sight = _sight(channels, steps, places)
+    sources = _sources(person, sight, marginal, laws, mistakes)
+    trail = Trail(
         np.empty((steps, places)),
-        np.empty(steps + 1, np.int64),
-        np.empty(mistakes + 1),
-        np.empty(mistakes + 1),
+        np.empty(steps, np.int64),
+        np.empty((steps, places)),
+        np.empty((steps, mistakes + 1, places)),
+        np.empty((steps, mistakes + 1, places)),
+        np.zeros((steps, mistakes + 1, places)),
     )
     tools = Tools(
         new_room(steps * effort.vectors, mistakes, places),
-        new_recursion(mistakes, places),
-        np.empty((steps, mistakes + 1, places)),
+        np.empty((mistakes + 1, places)),
         np.empty(places),
+        np.empty(places),
+        np.empty(mistakes + 1),
     )
-    tolerance = effort.tolerance * _SHARE
+    sources.success[steps - 1] = 1.0
+    trail.reach[steps - 1] = 1.0
+    trail.genie[steps - 1] = 1.0
+    targets = 1 + (sight.sensor[1:] >= 0).sum()
+    end = Target(steps - 1, 1.0, np.ones(mistakes + 1), effort.expansions // targets)
+    _follow_back(person, sight, marginal, trail, sources, end, effort, tools)
+    number = 1
     for t in range(steps - 1, -1, -1):
         for x in range(places):
-            sensor = sight.sensor[t, x]
-            share = marginal[t, x] * channels.shown[sensor] if sensor >= 0 else 0.0
-            sight.won[t, x] = 1.0
-            if share > 0.0 and t + 1 < steps:
-                departures(person, t, x, path.mass[t + 1])
-                limits = Limits(1.0, 1.0, share, tolerance, effort.vectors)
-                _follow(person, sight, path, t + 1, limits, tools)
-                sight.won[t, x] = path.success
+            if t > 0 and sight.sensor[t, x] >= 0:
+                arrivals(person, t - 1, x, trail.reach[t - 1])
+                trail.genie[t - 1] = trail.reach[t - 1]
+                number += 1
+                expansions = effort.expansions * number // targets
+                target = Target(t - 1, channels.shown[sight.sensor[t, x]], sources.success[t, x], expansions)
+                _follow_back(person, sight, marginal, trail, sources, target, effort, tools)
+        _add_light(person, sight, trail, sources, t)
     total = 0.0
     for r in range(laws.shape[0]):
-        path.mass[0] = laws[r]
-        _follow(person, sight, path, 0, Limits(1.0, 1.0, 1.0, tolerance, effort.vectors), tools)
-        total += path.success[mistakes]
+        total += sources.first_success[r, mistakes]
     return min(1.0, total * (1.0 + _ROUNDING))

@@ -34,12 +34,27 @@ _FREE = 3e-4  # growth of mass for which two laws are covered together even wher
 
 
 class Laws(NamedTuple):
-    """The laws so far, in the first rows; and the growth of mass if two are covered together."""
+    """The laws so far, in the first rows; what it costs to cover two of them together."""
 
     law: NDArray[np.float64]  # (C, K)
     mass: NDArray[np.float64]  # (C,)
-    growth: NDArray[np.float64]  # (C, C), of i > j
-    ratio: NDArray[np.float64]  # (C, C), the r of it
+    shape: NDArray[np.float64]  # (C, K), the law over its mass
+    growth: NDArray[np.float64]  # (C, C), of mass if i > j are covered with r the ratio of their masses
+    least: NDArray[np.float64]  # (C,), of a row of growth; infinite in the first
+    nearest: NDArray[np.int64]  # (C,), which that is, among those before it
+
+
+@jit
+def _new_laws(count: int, places: int) -> Laws:
+    """Room for so many."""
+    return Laws(
+        np.zeros((count, places)),
+        np.zeros(count),
+        np.zeros((count, places)),
+        np.zeros((count, count)),
+        np.full(count, np.inf),
+        np.zeros(count, np.int64),
+    )
 
 
 @inline
@@ -52,9 +67,9 @@ def _covered_mass(law: NDArray[np.float64], i: int, j: int, ratio: float) -> flo
 
 
 @inline
-def _compare(laws: Laws, i: int, j: int) -> None:
-    """Fill growth and ratio of one pair: the best of three, at two of which one law hides the other."""
-    law, mass = laws.law, laws.mass
+def _best_ratio(laws: Laws, i: int, j: int) -> float:
+    """The ``r`` of three with the least mass: that of the masses, and two where one law hides the other."""
+    law = laws.law
     most, least = 0.0, np.inf  # of f / g
     for x in range(law.shape[1]):
         if law[j, x] > 0.0:
@@ -62,63 +77,97 @@ def _compare(laws: Laws, i: int, j: int) -> None:
             most, least = max(most, quotient), min(least, quotient)
         elif law[i, x] > 0.0:
             most = np.inf
-    ratio = mass[i] / mass[j]
+    ratio = laws.mass[i] / laws.mass[j]
     total = _covered_mass(law, i, j, ratio)
     for other in (most, least):
         if 0.0 < other < np.inf:
             covered = _covered_mass(law, i, j, other)
             if covered < total:
                 total, ratio = covered, other
-    laws.growth[i, j] = total - mass[i] - mass[j]
-    laws.ratio[i, j] = ratio
+    return ratio
+
+
+@inline
+def _weigh(laws: Laws, i: int) -> None:
+    """Fill mass and shape of one law."""
+    law, mass, shape = laws.law, laws.mass, laws.shape
+    mass[i] = 0.0
+    for x in range(law.shape[1]):
+        mass[i] += law[i, x]
+    for x in range(law.shape[1]):
+        shape[i, x] = law[i, x] / mass[i]
+
+
+@inline
+def _compare(laws: Laws, i: int, j: int) -> None:
+    """Fill the growth of one pair, ``i > j``."""
+    shape, total = laws.shape, -1.0
+    for x in range(shape.shape[1]):
+        total += max(shape[i, x], shape[j, x])
+    laws.growth[i, j] = total * (laws.mass[i] + laws.mass[j])
+
+
+@inline
+def _find_nearest(laws: Laws, i: int) -> None:
+    """The cheapest before ``i`` to be covered with."""
+    growth, least, nearest = laws.growth, laws.least, laws.nearest
+    least[i], nearest[i] = np.inf, -1
+    for j in range(i):
+        if growth[i, j] < least[i]:
+            least[i], nearest[i] = growth[i, j], j
 
 
 @inline
 def _cover(laws: Laws, count: int, i: int, j: int) -> None:
     """Put ``h`` of the laws ``i > j`` in the place of ``j``, and the last of ``count`` laws in ``i``'s."""
-    law, mass, growth, ratio = laws.law, laws.mass, laws.growth, laws.ratio
-    first, second = 1.0 + 1.0 / ratio[i, j], 1.0 + ratio[i, j]
-    mass[j] = 0.0
+    law, mass, shape, growth = laws.law, laws.mass, laws.shape, laws.growth
+    least, nearest, last = laws.least, laws.nearest, count - 1
+    ratio = _best_ratio(laws, i, j)
+    first, second = 1.0 + 1.0 / ratio, 1.0 + ratio
     for x in range(law.shape[1]):
         law[j, x] = max(law[i, x] * first, law[j, x] * second)
-        mass[j] += law[j, x]
-    last = count - 1
+        law[i, x], shape[i, x] = law[last, x], shape[last, x]
     mass[i] = mass[last]
-    for x in range(law.shape[1]):
-        law[i, x] = law[last, x]
+    _weigh(laws, j)
     for k in range(last):
         if k < i:
-            growth[i, k], ratio[i, k] = growth[last, k], ratio[last, k]
+            growth[i, k] = growth[last, k]
         elif k > i:
-            growth[k, i], ratio[k, i] = growth[last, k], 1.0 / ratio[last, k]
+            growth[k, i] = growth[last, k]
     for k in range(last):
         if k != j:
             _compare(laws, max(j, k), min(j, k))
+    for k in range(last):
+        if k in (i, j) or nearest[k] in (i, j):
+            _find_nearest(laws, k)
+            continue
+        for changed in (i, j):
+            if k > changed and growth[k, changed] < least[k]:
+                least[k], nearest[k] = growth[k, changed], changed
 
 
 @jit
 def _thin_out(laws: Laws, count: int, most: int) -> int:
     """Cover laws together until ``most`` are left, and those that cost nothing; how many there are then."""
-    law, mass = laws.law, laws.mass
+    law, least = laws.law, laws.least
     kept = 0
     for i in range(count):
-        mass[kept] = law[i].sum()
-        if mass[kept] > 0.0:
+        if law[i].sum() > 0.0:
             law[kept] = law[i]
+            _weigh(laws, kept)
+            for j in range(kept):
+                _compare(laws, kept, j)
+            _find_nearest(laws, kept)
             kept += 1
     count = kept
-    for i in range(count):
-        for j in range(i):
-            _compare(laws, i, j)
     while count > 1:
-        best, first, second = np.inf, 0, 0
-        for i in range(count):
-            for j in range(i):
-                if laws.growth[i, j] < best:
-                    best, first, second = laws.growth[i, j], i, j
-        if count <= most and best > _FREE:
+        first = 1
+        for i in range(2, count):
+            if least[i] < least[first]:
+                first = i
+        if count <= most and least[first] > _FREE:
             break
-        _cover(laws, count, first, second)
+        _cover(laws, count, first, laws.nearest[first])
         count -= 1
     return count
 
@@ -146,7 +195,7 @@ def noised_history_laws(
     """
     places = person.start.size
     room = _AT_ONCE * most + places
-    laws = Laws(np.zeros((room, places)), np.zeros(room), np.zeros((room, room)), np.ones((room, room)))
+    laws = _new_laws(room, places)
     laws.law[0], count, g = person.start - first, 1, 0
     shown, moved = np.empty(places), np.empty(places)
     for t in range(steps):

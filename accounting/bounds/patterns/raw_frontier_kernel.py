@@ -31,6 +31,7 @@ from accounting.hmm.propagation import predict
 from models.numerics.jit import inline, jit
 
 _TOLERANCE = 2.5e-3  # of success, over the square of the vectors: with 16 a segment may be off by 1e-5
+EXPANSIONS = 4096  # of one person's searches, for each vector: some ten milliseconds with 16
 
 _ROUNDING = 1e-12  # sums of thousands of products, each rounded
 
@@ -40,12 +41,13 @@ class FrontierEffort(NamedTuple):
 
     vectors: int  # prefixes expanded for each step of the segment, at least 1
     tolerance: float  # a search ends once its slack matters less than this
+    expansions: int  # of all searches together; then only what a genie leaves bounds a segment
 
 
 @jit
 def frontier_effort(vectors: int) -> FrontierEffort:
     """So many vectors, and a tolerance that is worth them."""
-    return FrontierEffort(vectors, _TOLERANCE / vectors**2)
+    return FrontierEffort(vectors, _TOLERANCE / vectors**2, EXPANSIONS * vectors)
 
 
 class Targets(NamedTuple):
@@ -148,6 +150,7 @@ class Limits(NamedTuple):
     share: float  # probability with which the horizon comes to the source
     tolerance: float  # as FrontierEffort
     vectors: int
+    expansions: int  # of all searches, this and those before
 
 
 @inline
@@ -175,6 +178,8 @@ def bound_segment(
             found[m] = limits.likeliest
         else:
             slack = limits.tolerance / max(matters, limits.tolerance)
+            if room.spent[0] >= limits.expansions:
+                slack = np.inf
             asked = Asked(m, steps * limits.vectors, slack)
             found[m] = search(person, weight, law, between, gains, asked, room).bound
         if m < found.size - 1:
@@ -241,8 +246,9 @@ def raw_frontier(
     hit_count = time.size - ends.shape[0]
     mass, likeliest = np.empty((steps + 1, places)), np.empty((steps + 1, places))
     found, success = np.empty(mistakes + 1), np.empty(mistakes + 1)
-    total = 0.0
-    for number in range(hit_count + places + outside.laws.shape[0]):
+    total, sources = 0.0, hit_count + places + outside.laws.shape[0]
+    for number in range(sources):
+        expansions = effort.expansions * (number + 1) // sources
         first, share = _depart(person, targets, marginal, outside, number, mass)
         success[:] = 1.0 if first == steps else 0.0
         if first < steps and share > 0.0:
@@ -254,7 +260,7 @@ def raw_frontier(
                     reached, path = mass[time[b], place[b]], likeliest[time[b], place[b]]
                 else:
                     reached, path = at_end(mass[steps], likeliest[steps], ends[b - hit_count])
-                limits = Limits(reached, path, share, effort.tolerance, effort.vectors)
+                limits = Limits(reached, path, share, effort.tolerance, effort.vectors, expansions)
                 between = (first, time[b] - 1)
                 bound_segment(person, weight, mass[first], between, gains[b], limits, room, (found, won[b]))
                 add_convolution(success, found, won[b])

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accounting.hmm.local_chain_kernel import LocalChain
-from models.numerics.jit import jit
+from models.numerics.jit import inline, jit
 from models.priors.chain import ChainView
 
 _1 = np.uint64(1)
@@ -63,6 +63,15 @@ def guess_and_be_shown(chain: ChainView, slot: int, walk: Recursion) -> None:
             walk.before[m, x] += walk.top[x]
 
 
+@inline
+def gains_of(won: NDArray[np.float64], gains: NDArray[np.float64]) -> None:
+    """What each mistake adds to ``won`` (s + 1, K), the ``W`` of one step."""
+    for m in range(won.shape[0]):
+        for x in range(won.shape[1]):
+            less = won[m - 1, x] if m > 0 else 0.0
+            gains[m, x] = max(0.0, won[m, x] - less)
+
+
 @jit
 def completion_gains(
     person: LocalChain,
@@ -81,10 +90,9 @@ def completion_gains(
     for m in range(before.shape[0]):
         before[m] = won
     for t in range(last, -1, -1):
+        gains_of(before, gains[t])
         for m in range(before.shape[0]):
             for x in range(won.size):
-                less = before[m - 1, x] if m > 0 else 0.0
-                gains[t, m, x] = max(0.0, before[m, x] - less)
                 value[m, x] = before[m, x] * weight[t, x]
         if t > 0:
             guess_and_be_shown(chain, (first_slot + t - 1) % slots, walk)

@@ -64,6 +64,7 @@ class Room(NamedTuple):
     parent: NDArray[np.int64]  # (expansions * K,) by number of expansion
     guess: NDArray[np.int64]  # (expansions * K,) that follows the parent's
     child: NDArray[np.float64]  # (expansions, K), completions of each one's children
+    spent: NDArray[np.int64]  # (1,), expansions of all searches so far
 
 
 @jit
@@ -78,6 +79,7 @@ def new_room(expansions: int, mistakes: int, places: int) -> Room:
         np.empty(expansions * places, np.int64),
         np.empty(expansions * places, np.int64),
         np.empty((expansions, places)),
+        np.zeros(1, np.int64),
     )
 
 
@@ -228,6 +230,7 @@ def search(
             guess = _complete(room, expanded, gains, step, asked.mistakes)
             completion = room.child[expanded, guess]
             if expanded == 0 and completion <= asked.slack:
+                room.spent[0] += 1
                 return Found(completion, 0.0, -1, -1)
             if step == last and completion > attained:
                 attained, best_parent, best_guess = completion, expanded, guess
@@ -248,6 +251,7 @@ def search(
         _take(room, open_count)
         open_count -= 1
         _lengthen(room, expanded, parent, guess, asked.mistakes)
+    room.spent[0] += expanded
     bound = max(attained, room.completion[0]) if open_count > 0 else attained
     return Found(bound, attained, best_parent, best_guess)
 

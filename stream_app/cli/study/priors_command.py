@@ -182,6 +182,5 @@ def _prediction_in_words(prediction: dict[str, Any] | None) -> str:
         verdict = "That agrees, as far as this number of people can show."
     return (
         f"Held-out windows of {prediction['people']:,} people: by habit alone the likeliest place should be "
-        f"right in {in_a_hundred(expected)}, and is right in {in_a_hundred(actual)}. {verdict} "
-        "For whom: tallyguard priors check."
+        f"right in {in_a_hundred(expected)}, and is right in {in_a_hundred(actual)}. {verdict}"
     )

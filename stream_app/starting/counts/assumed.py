@@ -24,6 +24,7 @@ _SEED = 1
 PEOPLE, _LEAST_PEOPLE = 100, 10
 _MATRICES = 28_800  # of everybody together: 100 people at steps of 5 minutes
 TABLE_STEPS = 24
+OPERATIONS = 200_000_000  # of recomputing in a step: some tenths of a second, enough for invented people
 HORIZON, MISTAKES = 10, 0
 DEPENDS = (
     "These people are invented. A ceiling holds if habits are as assumed; nobody's were measured. Where the "
@@ -98,7 +99,8 @@ def dependence(
     """The guess and ceiling under each alternative; ``progress`` is called for each step of each."""
     rows = []
     for habits in ALTERNATIVES:
-        accountant = ContinuousAccountant(assumed_population(habits, places, step_seconds), horizon)
+        population = assumed_population(habits, places, step_seconds)
+        accountant = ContinuousAccountant(population, replace(horizon, operations=OPERATIONS))
         figures = []
         for step in steps:
             accountant.apply(step)

@@ -16,7 +16,15 @@ from models.prior_files import save_population
 from models.priors import Population
 from models.releases import Sensor, SensorRelease, StepSchedule
 from stream_app.exceptions import InputError, OutputError
-from stream_app.starting.counts.assumed import DEPENDS, ELSEWHERE, HORIZON, MISTAKES, TABLE_STEPS, Dependence
+from stream_app.starting.counts.assumed import (
+    DEPENDS,
+    ELSEWHERE,
+    HORIZON,
+    MISTAKES,
+    OPERATIONS,
+    TABLE_STEPS,
+    Dependence,
+)
 from stream_app.starting.counts.sensor_places import SensorPlace
 from stream_app.starting.counts.step_counts import NOT_COUNTED, Counts
 from stream_app.watching.wording import in_a_hundred, in_points
@@ -175,6 +183,8 @@ def _settings(deployment: Deployment) -> str:
             "# Slots count steps, not hours on the clock: after the clocks change, habits are an hour off.",
             f"horizon = {HORIZON}  # steps of which an observer tries to tell where a person was",
             f"mistakes = {MISTAKES}  # how many of them may be wrong; with 0 the ceiling is sharpest",
+            f"sharpen_operations = {OPERATIONS}  # work for ceilings in a step, of about a nanosecond",
+            "# Raise it with the people you have priors of; page, report and check say whether it suffices.",
             'sensors = "sensors.json"',
             'locations = "locations.txt"',
             "",

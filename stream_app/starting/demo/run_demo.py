@@ -34,7 +34,7 @@ from stream_app.wire import RiskSummary
 
 MOST_EXPOSED = 5
 COMPARED_PEOPLE = 100  # enough for shares of 100, and quick; people are in random order
-COMPARED_OPERATIONS = 120_000_000  # an hour: refines nearly all of them through the noise, with few vectors
+COMPARED_OPERATIONS = 40_000_000  # an hour: refines nearly all of them through the noise, with few vectors
 COMPARED_DRAWS = 100  # an hour, for a mean over all hours
 HIGH_RISK = 0.5
 HIGH_ADDED = 0.1

@@ -19,6 +19,7 @@ from accounting.hmm.propagation import marginals
 from tests.accounting.chains import Case, random_case
 from tests.accounting.enumeration import all_paths, optimum_success, within
 
+UNLIMITED = 1 << 40
 seeds = st.integers(0, 2**32 - 1)
 
 
@@ -104,10 +105,12 @@ def check(rng: np.random.Generator, largest: int, longest: int) -> float:
     seen = case.labels if is_hindsight else case.labels[: last + 1]
     best = optimum_success(case.start, case.matrices, seen, (first, last), mistakes, case.first_slot)
     most, tolerance = int(rng.choice([0, 1, 2, 100])), float(rng.choice([0.0, 1e-4]))
-    effort = FrontierEffort(int(rng.choice([1, 2, 8])), tolerance)
+    expansions = int(rng.choice([0, 5, 50])) if rng.random() < 0.2 else UNLIMITED
+    effort = FrontierEffort(int(rng.choice([1, 2, 8])), tolerance, expansions)
     found = horizon_bound(case, (first, last), mistakes, is_hindsight, most, effort)
     assert best * (1 - 1e-11) <= found <= 1.0
-    return found / best if most == 100 and effort.vectors == 8 else 1.0
+    is_whole = most == 100 and effort.vectors == 8 and effort.expansions == UNLIMITED
+    return found / best if is_whole else 1.0
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -134,7 +137,7 @@ def test_more_effort_never_raises_it(seed: int) -> None:
     window, mistakes = (2, 6), 1
     if len(case.labels) == 7:
         values = [
-            horizon_bound(case, window, mistakes, False, 100, FrontierEffort(vectors, 0.0))
+            horizon_bound(case, window, mistakes, False, 100, FrontierEffort(vectors, 0.0, UNLIMITED))
             for vectors in (1, 2, 4, 16)
         ]
         assert all(later <= earlier * (1 + 1e-12) for earlier, later in pairwise(values))

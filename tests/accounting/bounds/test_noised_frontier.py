@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -29,6 +31,7 @@ from tests.accounting.chains import Case, random_case
 from tests.accounting.enumeration import all_paths, window_optimum
 from tests.accounting.exposures import RAW, gaussian
 
+UNLIMITED = 1 << 40
 MECHANISMS = (RAW, gaussian(0.3), gaussian(0.5), gaussian(0.8), Tiered((("public", 1.0),)))
 
 
@@ -101,21 +104,28 @@ class Log:
         return StepSchedule(0, tuple(releases)), channel[:, channel.any(axis=0)]
 
 
-def bound_of(
-    case: Case, seen: SeenSteps, window: tuple[int, int], mistakes: int, effort: tuple[int, int, int]
-) -> float:
-    """The noised frontier bound of a window; ``effort`` are vectors, laws of the history, and leaves."""
+class Hard(NamedTuple):
+    """How hard a bound is searched."""
+
+    vectors: int
+    laws: int  # of the history
+    leaves: int
+    expansions: int = UNLIMITED
+
+
+def bound_of(case: Case, seen: SeenSteps, window: tuple[int, int], mistakes: int, effort: Hard) -> float:
+    """The noised frontier bound of a window."""
     first, last = window
-    vectors, most, leaves = effort
     marginal = marginals(case.view, case.start, case.first_slot, len(case.labels))
     hits = (seen.labels[:, case.view.places] > 0) & (marginal > 0.0)
     person = LocalChain(case.view, case.start, case.first_slot)
     before = own_channels(case.view, hits[:first], marginal[:first], seen, 0, 0)
-    laws = noised_history_laws(person, before, first, np.zeros(len(case.start)), most)
+    laws = noised_history_laws(person, before, first, np.zeros(len(case.start)), effort.laws)
     start = LocalChain(case.view, marginal[first], (case.first_slot + first) % case.matrices.shape[0])
     inside = slice(first, last + 1)
-    channels = own_channels(case.view, hits[inside], marginal[inside], seen, first, leaves)
-    return noised_frontier(start, channels, marginal[inside], laws, mistakes, FrontierEffort(vectors, 1e-6))
+    channels = own_channels(case.view, hits[inside], marginal[inside], seen, first, effort.leaves)
+    searched = FrontierEffort(effort.vectors, 1e-6, effort.expansions)
+    return noised_frontier(start, channels, marginal[inside], laws, mistakes, searched)
 
 
 def check(rng: np.random.Generator) -> float:
@@ -127,10 +137,12 @@ def check(rng: np.random.Generator) -> float:
     mistakes = int(rng.integers(last - first + 1))
     everything = all_paths(log.case.start, log.case.matrices, last + 1, log.case.first_slot)
     best = window_optimum(everything, log.channels[: last + 1], (first, last), mistakes)
-    effort = (int(rng.choice([1, 4, 16])), int(rng.choice([1, 2, 8])), int(rng.choice([1, 4, 100])))
+    effort = Hard(int(rng.choice([1, 4, 16])), int(rng.choice([1, 2, 8])), int(rng.choice([1, 4, 100])))
+    if rng.random() < 0.2:
+        effort = effort._replace(expansions=int(rng.choice([0, 3, 30])))
     found = bound_of(log.case, log.seen, (first, last), mistakes, effort)
     assert best * (1 - 1e-8) <= found <= 1.0
-    return found / best if effort == (16, 8, 100) else 1.0
+    return found / best if effort == Hard(16, 8, 100) else 1.0
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -163,7 +175,7 @@ def test_exact_counts_have_the_bound_of_exact_counts() -> None:
         exact = [np.eye(row.max() + 1)[row] for row in case.labels]
         mistakes = int(rng.integers(len(case.labels)))
         best = window_optimum(everything, exact, window, mistakes)
-        found = bound_of(case, seen, window, mistakes, (64, 16, 1))
+        found = bound_of(case, seen, window, mistakes, Hard(64, 16, 1))
         assert best * (1 - 1e-10) <= found <= best * 1.2
 
 

@@ -77,7 +77,7 @@ def test_partitions_refine_together_whom_one_process_refines(operations, parts):
     pieces = [accounted(piece, operations) for piece in held]
     assert by_name(*pieces) == by_name(whole)
     assert sum(piece.summary().not_reached for piece in pieces) == whole.summary().not_reached
-    assert (whole.summary().not_reached > 0) == (operations == SOME)
+    assert whole.summary().not_reached > 0
     assert by_name(whole) != by_name(accounted(population, None))
 
 
@@ -123,7 +123,7 @@ def test_between_few_vectors_and_many_the_bound_falls():
     population = deciding.people(np.random.default_rng(8), 60, LOCATIONS, cycles=(1,))
     few = accounted(population, None, replace(horizon, vectors=cascade.FEW_VECTORS))
     many = accounted(population, None, horizon)
-    some = accounted(population, 4 * SOME, horizon)
+    some = accounted(population, 3 * SOME, horizon)
     assert some.summary().not_reached == 0
     lower = few.risk() > many.risk() * (1 + 1e-9)
     got_many = some.risk()[lower] < few.risk()[lower] * (1 - 1e-9)

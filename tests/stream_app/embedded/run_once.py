@@ -11,14 +11,17 @@ from pathlib import Path
 
 from stream_app.embedded import RunOptions, run
 from stream_app.setup.settings import Settings
-from tests.stream_app.engine_support import population, settings
+from tests.stream_app.engine_support import LITTLE_WORK, population, settings
 
 STEP_SECONDS, GRACE_SECONDS = 2, 1.5
 
 KINDS: dict[str, dict[str, object]] = {
-    "plain": {},
-    "tiers": {"release": {"mechanism": "tiered", "tiers": {"public": 0.2, "partner": 1.0}}},
-    "budget": {"release": {"mechanism": "budget", "budget": {"share": 0.5, "added": 0.6, "hindsight": True}}},
+    "plain": LITTLE_WORK,
+    "tiers": {**LITTLE_WORK, "release": {"mechanism": "tiered", "tiers": {"public": 0.2, "partner": 1.0}}},
+    "budget": {
+        **LITTLE_WORK,
+        "release": {"mechanism": "budget", "budget": {"share": 0.5, "added": 0.6, "hindsight": True}},
+    },
 }
 
 

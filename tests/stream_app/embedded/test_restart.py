@@ -19,6 +19,7 @@ from tests.copies import Copy
 from tests.stream_app.embedded.run_once import KINDS
 from tests.stream_app.embedded.test_journal import Crash, Disk
 from tests.stream_app.engine_support import (
+    LITTLE_WORK,
     REGISTRY,
     json_lines,
     lines_of,
@@ -101,7 +102,7 @@ def test_a_run_killed_at_many_random_moments_ends_with_the_same_files(
 
 def test_sigterm_finishes_the_step_and_loses_nothing(tmp_path: Path, source: Path) -> None:
     """Exit status 0, a commit at the line that was reached, and the same files in the end."""
-    run_on(tmp_path / "whole", [source.read_bytes()], input=source)
+    run_on(tmp_path / "whole", [source.read_bytes()], input=source, settings=LITTLE_WORK)
     output = tmp_path / "stopped"
     process = start(output, source)
     wait_for_steps(process, output, STEPS // 3)
