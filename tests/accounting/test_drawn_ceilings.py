@@ -11,7 +11,7 @@ from accounting.audit.drawn_ceilings import summary_of
 from accounting.bounds import Effort
 from accounting.exceptions import EffortError, HorizonError
 from accounting.exposure import Exposure, baseline
-from models.fitting import FitOptions, fit_priors, read_checkins
+from models.fitting import PAPER, fit_priors, read_checkins
 from models.priors import Evidence, Lists, MovementPrior, Population, posterior_draws
 from models.releases import Schedule
 from tests.accounting.enumeration import all_paths, joint_law, optimum, raw_channels
@@ -102,7 +102,7 @@ def test_what_cannot_be_asked_is_refused() -> None:
 @pytest.mark.slow
 def test_half_of_what_foursquares_priors_miss_is_few_data() -> None:
     """The documented figures: the guess by the fitted priors, and averaged over what the data leave open."""
-    result = fit_priors(read_checkins(shared("data/foursquare_us_tist2015_5k.parquet")), FitOptions())
+    result = fit_priors(read_checkins(shared("data/foursquare_us_tist2015_5k.parquet")), PAPER)
     nothing = Schedule.raw([[]] * 5, first_slot=result.held_out_first_slot)
 
     def guess(population: Population, person: int) -> float:

@@ -80,7 +80,7 @@ class Trail(NamedTuple):
     reach: NDArray[np.float64]  # (T, K), probability of coming to the target
     genie: NDArray[np.float64]  # (T, s + 1, K), W of the genie (``completion_kernel``)
     gains: NDArray[np.float64]  # (T, s + 1, K), of one more mistake
-    light: NDArray[np.float64]  # (T + 1, s + 1, K), won from each place on by sequences charged in full
+    light: NDArray[np.float64]  # (T, s + 1, K), won from each place on by sequences charged in full
 
 
 class Tools(NamedTuple):
