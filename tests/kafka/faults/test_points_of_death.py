@@ -34,7 +34,12 @@ def test_both_kinds_of_workers_die_at_every_point_while_people_come_and_go(
     population, sensors, messages = small_city(40)
     stay = population.subset(np.arange(20))
     lines = messages(STEPS)
-    whole = {"release": release, "risk_every": 1}  # so that there are several records to die between
+    whole = {
+        "release": release,
+        "risk_every": 1,  # so that there are several records to die between
+        "sharpen_operations": 10
+        ** 9,  # for everybody: those who come and go take none of it from those who stay
+    }
     with OnKafka(tmp_path / "death", kafka.address, stay, sensors, **whole) as deployment:
         deployment.load_people()
         for turn, point in enumerate(POINTS):
