@@ -135,3 +135,17 @@ def test_the_licence_is_apache_2() -> None:
     assert "Apache License" in text
     assert "Version 2.0, January 2004" in text
     assert tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["license"] == "Apache-2.0"
+
+
+def test_no_error_tells_an_operator_to_begin_anew() -> None:
+    """A new folder or prefix forgets what was published, and every risk would be too low."""
+    anew = re.compile(
+        r"(start|begin|continue|go on|run|choose|use|take|with)\b[^.;]{0,30} "
+        r"(new|another|other|fresh) (output folder|folder|prefix|deployment)\b"
+    )
+    assert anew.search("start with a new output folder")
+    assert anew.search("or choose another prefix")
+    for path in [*(ROOT / "stream_app").rglob("*.py"), *(ROOT / "accounting").rglob("*.py")]:
+        joined = re.sub(r"\"\s*\n\s*f?\"", "", path.read_text())  # sentences go over several lines
+        found = anew.search(joined)
+        assert found is None, f"{path}: {found[0]}"

@@ -101,13 +101,14 @@ def _csv_rows(path: Path) -> Iterator[_Batch]:
     """The rows of a CSV file, numbered by their lines."""
     with path.open(encoding="utf-8-sig", errors="replace", newline="") as source:
         reader = csv.reader(source)
-        header = [name.strip() for name in next(reader, [])]
+        records = _records(path, reader)
+        header = [name.strip() for name in next(records, [])]
         at = _positions(path, header)
         users: list[str] = []
         times: list[int] = []
         locations: list[str] = []
         rejected: list[RejectedRow] = []
-        for fields in _records(path, reader):
+        for fields in records:
             reason = _fault(fields, len(header), at)
             if reason:
                 rejected.append(RejectedRow(reader.line_num, reason))
@@ -163,8 +164,12 @@ def _parquet_rows(path: Path) -> Iterator[_Batch]:
                 columns = [batch.column(name) for name in _COLUMNS]
                 yield _parquet_batch(path, first, columns)
                 first += batch.num_rows
-    except pa.ArrowInvalid as error:
-        raise CheckinError(f"{path} must be a Parquet file", error, "write it again") from None
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:  # of what it cannot decode
+        raise CheckinError(
+            f"{path} must be a Parquet file with names in user and loc, seconds in time",
+            type(error).__name__,
+            "write it again",
+        ) from None
 
 
 def _parquet_batch(path: Path, first: int, columns: list[Any]) -> _Batch:
@@ -213,6 +218,9 @@ def _positions(path: Path, header: Sequence[str]) -> tuple[int, int, int]:
             f"{len(header)} columns without {missing[0]!r}" if header else "an empty file",
             f"add a header line that names the column {missing[0]!r}",
         )
+    repeated = [name for name in _COLUMNS if list(header).count(name) > 1]
+    if repeated:
+        raise CheckinError(f"{path} must have each column once", f"{repeated[0]!r} twice", "rename one")
     user, time, location = (list(header).index(name) for name in _COLUMNS)
     return user, time, location
 
@@ -236,6 +244,8 @@ def _codes(values: Sequence[str]) -> tuple[NDArray[np.int32], tuple[str, ...]]:
     return np.fromiter((code[value] for value in values), dtype=np.int32, count=len(values)), tuple(names)
 
 
-def _by_number(name: str) -> tuple[int, int, str]:
-    """Sort key: whole numbers by value, then everything else as text."""
-    return (0, int(name), name) if name.isascii() and name.isdigit() else (1, 0, name)
+def _by_number(name: str) -> tuple[bool, int, str, str]:
+    """Sort key: whole numbers by value, of whatever length, then everything else as text."""
+    is_number = name.isascii() and name.isdigit()
+    digits = name.lstrip("0") if is_number else ""
+    return not is_number, len(digits), digits, name

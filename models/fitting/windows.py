@@ -13,6 +13,8 @@ from models.fitting.fit_options import FitOptions
 from models.priors import Population
 
 _DAY_SECONDS = 86_400
+_MOST_WINDOWS = 1_000_000  # 114 years of hours
+_MOST_CELLS = 1_000_000_000  # of windows and people: 4 GB
 NOWHERE = -1  # a window without a check-in at a kept place, when that is not a location of its own
 
 
@@ -156,6 +158,12 @@ def _window_count(checkins: Checkins, options: FitOptions, origin: int) -> int:
             f"there must be more windows than the {options.held_out_windows} held out",
             f"{count} of {options.window_seconds} s",
             "choose shorter windows or hold out fewer",
+        )
+    if count > _MOST_WINDOWS or count * len(checkins.user_names) > _MOST_CELLS:
+        raise CheckinError(
+            f"there must be at most {_MOST_WINDOWS:,} windows, and {_MOST_CELLS:,} of all people together",
+            f"{count:,} windows of {options.window_seconds} s",
+            "look for a check-in of another century, choose longer windows or a later origin",
         )
     return count
 

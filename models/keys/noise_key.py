@@ -29,6 +29,7 @@ from models.keys.secret_files import (
 )
 
 _WHAT = "noise key"
+_MOST_EPOCH_DIGITS = 18
 _WORDS_BYTES = 16  # 128 bits a draw
 # What a hash is taken for is its first field, so that no two uses of a key can meet.
 _NOISE = text_bytes("tallyguard noise 1")
@@ -75,8 +76,12 @@ class NoiseKey:
         if not first.startswith("epoch "):
             return cls(parse_secret(text, _WHAT, NoiseKeyError))
         number = first.removeprefix("epoch ").strip()
-        if not number.isdecimal():
-            raise NoiseKeyError("the noise key's epoch must be a number", repr(number), 'write "epoch 0"')
+        if not number.isdecimal() or len(number) > _MOST_EPOCH_DIGITS:  # the key may stand in this line
+            raise NoiseKeyError(
+                "the noise key's epoch must be a number in a line of its own",
+                "something else",
+                'write "epoch 0", and the key in the next line',
+            )
         return cls(parse_secret(rest, _WHAT, NoiseKeyError), int(number))
 
     def at_epoch(self, epoch: int) -> NoiseKey:

@@ -12,6 +12,8 @@ import math
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from tokenize import TokenError
+from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
@@ -67,7 +69,7 @@ class CorrelatedNoise:
         """The covariance in a file of numpy's (``noise design --covariance``)."""
         try:
             matrix = np.load(path, allow_pickle=False)
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, EOFError, SyntaxError, TokenError, BadZipFile, MemoryError) as error:
             raise MechanismError(
                 f"{path} must be a numpy file with a covariance",
                 error,

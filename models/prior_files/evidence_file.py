@@ -41,7 +41,8 @@ def load_evidence(path: str | Path) -> Evidence:
             "the file of evidence must exist", str(path), "write it with priors fit --evidence"
         )
     try:
-        table = pq.read_table(path).combine_chunks()
+        with pq.ParquetFile(path) as file:
+            table = file.read().combine_chunks()
         if table.column_names != _SCHEMA.names:
             raise pa.ArrowInvalid(f"columns {', '.join(table.column_names)}")
         table = table.cast(_SCHEMA)
@@ -50,11 +51,18 @@ def load_evidence(path: str | Path) -> Evidence:
         if values.null_count or lists.null_count or people.null_count:
             raise pa.ArrowInvalid("a column with nulls")
         lengths = pc.list_value_length(lists).to_numpy()
-    except (pa.ArrowException, OSError, TypeError) as error:
+        names = tuple(map(str, people.to_pylist()))
+    except (pa.ArrowException, OSError, TypeError, UnicodeDecodeError) as error:  # of what it cannot decode
         raise PriorFileError(
             f"{path} must be evidence of priors: Parquet with columns person and evidence",
             error,
             "write it with priors fit --evidence",
         ) from None
+    if len(set(names)) < len(names):
+        raise PriorFileError(
+            f"{path} must name each person once",
+            "a person twice",
+            "write it again with priors fit --evidence",
+        )
     start = np.concatenate(([0], np.cumsum(lengths, dtype=np.int64)))
-    return Evidence(tuple(map(str, people.to_pylist())), Lists(start, values.to_numpy()))
+    return Evidence(names, Lists(start, values.to_numpy()))

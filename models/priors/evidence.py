@@ -19,6 +19,8 @@ from models.numerics.elementwise import exp, log
 from models.priors.packing import Lists, Moves
 from models.priors.population import Population
 
+_LEAST = 1e-300  # below it no gamma variable of a row might be above zero
+
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
@@ -41,7 +43,7 @@ class Evidence:
         found = self._positions.get(name)
         start = self.rows.start
         own = np.empty(0) if found is None else self.rows.values[start[found] : start[found + 1]]
-        if own.size != chain.start.size or not (own > 0.0).all():
+        if own.size != chain.start.size or not (own >= _LEAST).all():
             raise PriorError(
                 f"evidence must have a number above 0 for each of {chain.start.size} rows of a person",
                 f"{own.size} rows" if found is not None else "a person who is not in it",
@@ -92,7 +94,8 @@ def _dirichlet(
 
     Their logarithms, as those of small shapes underflow: ``Gamma(a) = Gamma(a + 1) U^(1 / a)``.
     """
-    gamma = log(random.standard_gamma(shape + 1.0)) + log(1.0 - random.random(shape.size)) / shape
+    with np.errstate(over="ignore"):  # a share of next to nothing of a row
+        gamma = log(random.standard_gamma(shape + 1.0)) + log(1.0 - random.random(shape.size)) / shape
     largest = np.full(group.max() + 1, -np.inf)
     np.maximum.at(largest, group, gamma)
     found = exp(gamma - largest[group])

@@ -15,6 +15,7 @@ from accounting.settings import HorizonSettings
 from models.mechanisms import Mechanism
 from models.priors import Population
 from models.releases import SensorRegistry, SensorRelease, StepSchedule
+from stream_app.analysis.run_lines import complete_lines, record_of
 from stream_app.watching.prior_notes import habits_warning
 from stream_app.wire import StepDecision, schedule_of
 
@@ -50,8 +51,8 @@ class Account:
 
 def read_decisions(path: Path, registry: SensorRegistry) -> list[StepSchedule]:
     """The accounted schedule of a run from its decisions log."""
-    lines = path.read_bytes().splitlines()
-    return [schedule_of(StepDecision.model_validate_json(line), registry) for line in lines]
+    lines = complete_lines(path)
+    return [schedule_of(record_of(StepDecision, path, line), registry) for line in lines]
 
 
 def released_with(steps: Iterable[StepSchedule], mechanism: Mechanism) -> Iterator[StepSchedule]:

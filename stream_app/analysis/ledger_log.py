@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
-
-from pydantic import ValidationError
 
 from accounting.ledgers import ReleaseLog
 from models.releases import SensorRegistry
+from stream_app.analysis.run_lines import complete_lines, record_of
 from stream_app.exceptions import OutputError
 from stream_app.setup.schedule_files import load_schedule
 from stream_app.setup.settings import Settings
@@ -28,34 +26,11 @@ def load_log(path: Path, registry: SensorRegistry) -> ReleaseLog:
         raise OutputError(
             f"{path} must be the output folder of a run", "no decisions.jsonl", "give a folder or a schedule"
         )
-    published = _complete_lines(path / "releases.jsonl")
-    lines = zip(_lines(decisions), range(published), strict=False)
-    return ReleaseLog.of(schedule_of(_decision(decisions, line), registry) for line, _ in lines)
+    published = sum(1 for _ in complete_lines(path / "releases.jsonl"))
+    lines = zip(complete_lines(decisions), range(published), strict=False)
+    return ReleaseLog.of(schedule_of(record_of(StepDecision, decisions, line), registry) for line, _ in lines)
 
 
 def first_slot_of_log(path: Path, registry: SensorRegistry, settings: Settings) -> int:
     """The slot of the log's first step: a run's settings have it, for a schedule file they or the file."""
     return settings.first_slot if path.is_dir() else first_slot_of(settings, load_schedule(path, registry))
-
-
-def _lines(path: Path) -> Iterator[bytes]:
-    """Complete lines of a file; a torn last one is still being written."""
-    with path.open("rb") as content:
-        for line in content:
-            if line.endswith(b"\n"):
-                yield line
-
-
-def _complete_lines(path: Path) -> int:
-    return sum(1 for _ in _lines(path)) if path.exists() else 0
-
-
-def _decision(path: Path, line: bytes) -> StepDecision:
-    try:
-        return StepDecision.model_validate_json(line)
-    except ValidationError as error:
-        raise OutputError(
-            f"each line of {path} must be as it was written",
-            error.errors(include_url=False, include_input=False)[0]["msg"],
-            "restore the file",
-        ) from error

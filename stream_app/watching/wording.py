@@ -59,7 +59,10 @@ def step_in_words(step: int, origin_seconds: int, step_seconds: int) -> str:
     """When a step begins: "2026-03-02 17:00 UTC (step 17)", or its number where no origin is set."""
     if origin_seconds == 0:
         return f"step {step:,}"
-    begin = datetime.fromtimestamp(origin_seconds + step * step_seconds, UTC)
+    try:
+        begin = datetime.fromtimestamp(origin_seconds + step * step_seconds, UTC)
+    except (ValueError, OverflowError, OSError):  # beyond the calendar
+        return f"step {step:,}"
     return f"{begin:%Y-%m-%d %H:%M} UTC (step {step:,})"
 
 

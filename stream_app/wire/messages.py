@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from accounting.decisions import BudgetReason
 from models.mechanisms import MECHANISMS
@@ -58,12 +58,21 @@ class Outcome(StrEnum):
 MAX_INDEX = 2**31 - 1
 """The largest index of a location."""
 
+
+def _a_share(text: str) -> str:
+    """A threshold or a quantile as JSON names it, "0.05"."""
+    if not 0.0 <= float(text) <= 1.0:
+        raise ValueError("must be a number from 0 to 1")
+    return text
+
+
 Version = Annotated[int, Field(ge=1, le=1)]
 Step = Annotated[int, Field(ge=0, le=MAX_STEP)]
 Name = Annotated[str, Field(min_length=1, max_length=256)]
 Probability = Annotated[float, Field(ge=0.0, le=1.0)]
 _FIRST_FAULT = Field(fail_fast=True)  # of a long list: a million faults would take a gigabyte to tell
 Finite = Annotated[float, Field(allow_inf_nan=False)]
+Level = Annotated[str, Field(pattern=r"^[0-9][0-9.e-]{0,30}$"), AfterValidator(_a_share)]
 Index = Annotated[int, Field(ge=0, le=MAX_INDEX)]
 Names = Annotated[tuple[Name, ...], _FIRST_FAULT]
 Numbers = Annotated[tuple[Finite, ...], _FIRST_FAULT]
@@ -333,18 +342,18 @@ class RiskSummary(BaseMessage):
     type: Literal["risk_summary"] = "risk_summary"
     step: Step
     partition: int = 0
-    people: int
-    at_risk: Mapping[str, int]
-    at_added_risk: Mapping[str, int]
-    risk: Mapping[str, float]
-    added: Mapping[str, float]
-    baseline: Mapping[str, float]
-    mean_risk: float
-    mean_added: float
-    mean_baseline: float
-    at_baseline: Mapping[str, int] = Field(default_factory=dict)
-    most_risk: float | None = None
-    most_added: float | None = None
+    people: Annotated[int, Field(ge=0)]
+    at_risk: Mapping[Level, int]
+    at_added_risk: Mapping[Level, int]
+    risk: Mapping[Level, Finite]
+    added: Mapping[Level, Finite]
+    baseline: Mapping[Level, Finite]
+    mean_risk: Finite
+    mean_added: Finite
+    mean_baseline: Finite
+    at_baseline: Mapping[Level, int] = Field(default_factory=dict)
+    most_risk: Finite | None = None
+    most_added: Finite | None = None
     worst: tuple[WorstMoment, ...] = ()
     assumed: Name | None = None
     attack: Attack | None = None

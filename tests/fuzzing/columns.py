@@ -1,19 +1,24 @@
-"""A door for priors whose file is sound Parquet: other columns, kinds and values, not other bytes."""
+"""Doors for files that are sound Parquet: other columns, kinds and values, not other bytes."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from random import Random
-from tempfile import TemporaryDirectory
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from models.prior_files import load_population, save_population
-from tests.fuzzing.check import Target
+from models.fitting import FitOptions, fit_priors, read_checkins
+from models.prior_files import load_evidence, load_population, save_evidence, save_population
+from models.priors import Evidence, FittedWindows, Lists, posterior_draws
+from stream_app.starting.counts import CountsQuestions, read_counts
+from tests.fuzzing.check import COUNT, PERSON, Target
+from tests.fuzzing.files import memory_folder
 from tests.stream_app.engine_support import population
 
 _VALUES: tuple[Any, ...] = (
@@ -26,15 +31,11 @@ _KINDS = (
     *(pa.large_list(pa.int32()), pa.list_(pa.string()), pa.list_(pa.list_(pa.int32()))),
     *(pa.dictionary(pa.int32(), pa.string()), pa.timestamp("us"), pa.decimal128(10, 2)),
 )
-_LOCATIONS = (b"{}", b"[1]", b"[", b"", b"\xff", b'["A"]', b'["A","A","B","C"]', b"[" * 3000)
-
-
-@cache
-def _table() -> pa.Table:
-    with TemporaryDirectory() as folder:
-        path = Path(folder) / "seed.parquet"
-        save_population(population(3), path)
-        return pq.read_table(path)
+_TEXTS = (
+    *(b"{}", b"[1]", b"[", b"", b"\xff", b'["A"]', b'["A","A","B","C"]', b"[" * 3000, b'""', b'"counts"'),
+    b'{"window_seconds":60,"origin":"epoch","window_place":"last","elsewhere":"skip","elsewhere_name":"x",'
+    b'"until_seconds":7}',
+)
 
 
 def _changed(table: pa.Table, random: Random) -> pa.Table:
@@ -96,30 +97,95 @@ def _other_columns(table: pa.Table, random: Random) -> pa.Table:
         return table.slice(random.randrange(4), random.randrange(4))
     if kind == 4:
         return pa.concat_tables([table, table])
-    return table.replace_schema_metadata({b"tallyguard.locations": random.choice(_LOCATIONS)})
+    kept = {**(table.schema.metadata or {})}
+    kept[random.choice((*kept, b"tallyguard.assumed"))] = random.choice(_TEXTS)
+    return table.replace_schema_metadata(kept)
 
 
-def _priors(data: bytes) -> None:
+def _read_by(make: Callable[[], pa.Table], read: Callable[[Path], object]) -> Callable[[bytes], None]:
     """Bytes choose one to four changes of a sound table, which is then read as a file."""
-    random = Random(data)
-    table = _table()
-    for _ in range(random.randint(1, 4)):
-        table = _changed(table, random) if table.num_columns and table.num_rows else table
-    path = _folder() / "priors.parquet"
-    pq.write_table(table, path, compression=None, write_statistics=False)
-    load_population(path)
+
+    def call(data: bytes) -> None:
+        random = Random(data)
+        table = make()
+        for _ in range(random.randint(1, 4)):
+            table = _changed(table, random) if table.num_columns and table.num_rows else table
+        path = memory_folder() / "columns.parquet"
+        pq.write_table(table, path, compression=None, write_statistics=False)
+        read(path)
+
+    return call
+
+
+def _door(
+    make: Callable[[], pa.Table], read: Callable[[Path], object], secrets: tuple[str, ...] = ()
+) -> Callable[[str], Target]:
+    return lambda name: Target(
+        name, (b"0123456789",), _read_by(make, read), secrets=secrets, quick_inputs=300
+    )
 
 
 @cache
-def _kept() -> TemporaryDirectory[str]:
-    memory = Path("/dev/shm")
-    return TemporaryDirectory(prefix="fuzzing-", dir=memory if memory.is_dir() else None)
+def _priors() -> pa.Table:
+    path = memory_folder() / "seed.parquet"
+    fitted = FittedWindows(60, "earliest", "most_frequent", "location", "A", 1_000_000)
+    save_population(replace(population(3), fitted=fitted), path)
+    return pq.read_table(path)
 
 
-def _folder() -> Path:
-    return Path(_kept().name)
+def evidence() -> Evidence:
+    """That of a few people, two of whose rows are taken as they are."""
+    people = population(3).people
+    values = np.linspace(0.5, 6.0, 4 * len(people))
+    values[3:5] = np.inf
+    return Evidence(people, Lists(4 * np.arange(len(people) + 1), values))
+
+
+@cache
+def _evidence() -> pa.Table:
+    path = memory_folder() / "seed.parquet"
+    save_evidence(evidence(), path)
+    return pq.read_table(path)
+
+
+def use_evidence(path: Path) -> None:
+    """Evidence as an audit draws from it; its errors name nobody."""
+    found = load_evidence(path)
+    for person in range(3):
+        posterior_draws(population(3), person, found, 1, np.random.default_rng(1))
+
+
+@cache
+def checkins() -> pa.Table:
+    """Three people at a few places."""
+    users, times = [PERSON, "b", "9"] * 4, [1_000_000 + 40 * number for number in range(12)]
+    return pa.table({"user": users, "time": times, "loc": ["A", "B", "A", "7"] * 3})
+
+
+def use_checkins(path: Path) -> None:
+    """Check-ins as priors are fitted to them."""
+    checkins = read_checkins(path, "reject")
+    fit_priors(checkins, FitOptions(window_seconds=60, min_windows=1, held_out_windows=1))
+
+
+@cache
+def counts() -> pa.Table:
+    """Two sensors, hour by hour."""
+    times = [f"2026-01-01 {hour:02}:00" for hour in range(6)]
+    return pa.table({"time": times, "A": [int(COUNT), 3, 0, None, 5, 6], "B": [1, 2, 3, 4, 5, 6]})
+
+
+def use_counts(path: Path) -> None:
+    """Counts as a deployment is made from them, by columns and by rows."""
+    counts = read_counts(path, CountsQuestions(timezone="Europe/Vienna", drop_repeated=True))
+    assert counts.slots >= 1
+    assert counts.first_slot >= 0
+    counts.last_days(1)
 
 
 COLUMNS: dict[str, Callable[[str], Target]] = {
-    "priors, columns": lambda name: Target(name, (b"0123456789",), _priors, secrets=(), quick_inputs=300),
+    "priors, columns": _door(_priors, load_population),
+    "evidence, columns": _door(_evidence, use_evidence),
+    "check-ins, columns": _door(checkins, use_checkins, (PERSON,)),
+    "counts, columns": _door(counts, use_counts, (COUNT,)),
 }

@@ -10,6 +10,7 @@ import importlib
 import json
 import logging
 import os
+import resource
 import sys
 import tempfile
 import time
@@ -23,6 +24,7 @@ from typing import Any
 from tests import ROOT
 
 SEED = 20_260_101
+MOST_MEMORY_BYTES = 8 << 30  # an input that fills the memory is a finding, not the end of the machine
 OURS = ("models", "accounting", "stream_app")
 
 
@@ -125,6 +127,7 @@ def unguided(trial: Trial) -> None:
 def main(name: str, inputs: str, seconds: str, path: str) -> None:
     """Never returns."""
     atheris = atheris_if_any()
+    resource.setrlimit(resource.RLIMIT_DATA, (MOST_MEMORY_BYTES, MOST_MEMORY_BYTES))
     if atheris is None:
         unguided(Trial(name, int(inputs), int(seconds), Path(path), is_guided=False))
         return

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import tempfile
 from collections.abc import Callable
 from functools import cache
 from http import HTTPStatus
@@ -34,7 +33,9 @@ from stream_app.wire.messages import Reading, Rejected
 from stream_app.wire.parsing import parse, parse_any
 from tests.fuzzing.check import COUNT, PERSON, TOKEN, Target, door
 from tests.fuzzing.columns import COLUMNS
+from tests.fuzzing.files import as_file, memory_folder, remove_folder
 from tests.fuzzing.sockets import SOCKET
+from tests.fuzzing.studies import STUDIES
 from tests.fuzzing.topics import TOPICS
 from tests.stream_app.engine_support import (
     NAMES,
@@ -48,29 +49,11 @@ from tests.stream_app.engine_support import (
 )
 
 
-@cache
-def _folder() -> Path:
-    """A folder in memory for what is read as a file."""
-    memory = Path("/dev/shm")
-    return Path(tempfile.mkdtemp(prefix="fuzzing-", dir=memory if memory.is_dir() else None))
-
-
 def clean_up() -> None:
     """Remove what targets wrote."""
-    shutil.rmtree(_folder(), ignore_errors=True)
-    for made in (_folder, _run, _manifest):
+    remove_folder()
+    for made in (_run, _manifest):
         made.cache_clear()
-
-
-def _as_file(name: str, read: Callable[[Path], object]) -> Callable[[bytes], object]:
-    """A reader of files as one of bytes."""
-
-    def call(data: bytes) -> object:
-        path = _folder() / name
-        path.write_bytes(data)
-        return read(path)
-
-    return call
 
 
 def _csv(data: bytes) -> list[object]:
@@ -121,7 +104,7 @@ def _folder_with(name: str) -> Callable[[bytes], object]:
     """A restart on an output folder in which one file has other content."""
 
     def call(data: bytes) -> None:
-        folder = _folder() / "run"
+        folder = memory_folder() / "run"
         if not folder.exists():
             shutil.copytree(_run(), folder)
         before = {path: path.read_bytes() for path in folder.iterdir() if path.is_file()}
@@ -138,7 +121,7 @@ def _folder_with(name: str) -> Callable[[bytes], object]:
 @cache
 def _run() -> Path:
     """An output folder to begin with."""
-    folder = _folder() / "seed"
+    folder = memory_folder() / "seed"
     run_on(folder, [lines_of(messages_of_a_day(6, 1, faults=True))], keep_open=True)
     return folder
 
@@ -170,7 +153,7 @@ def _snapshot() -> bytes:
 
 def _stored_snapshot() -> bytes:
     """A snapshot as a folder keeps it."""
-    folder = _folder() / "kept"
+    folder = memory_folder() / "kept"
     folder.mkdir(exist_ok=True)
     (folder / "decisions.jsonl").write_bytes(b"one\n")
     ahead = accountant()
@@ -205,7 +188,7 @@ def _restored() -> ContinuousAccountant:
 
 def _cached_state(data: bytes) -> None:
     """A snapshot as a restart finds it: used or not, never an error."""
-    folder = _folder() / "cache"
+    folder = memory_folder() / "cache"
     folder.mkdir(exist_ok=True)
     (folder / "decisions.jsonl").write_bytes(b"one\n")
     (folder / FILE).write_bytes(data)
@@ -213,7 +196,7 @@ def _cached_state(data: bytes) -> None:
 
 
 def _priors(suffix: str) -> tuple[bytes, ...]:
-    path = _folder() / f"seed{suffix}"
+    path = memory_folder() / f"seed{suffix}"
     save_population(population(2), path)
     return (path.read_bytes(),)
 
@@ -306,30 +289,28 @@ DOORS: dict[str, Callable[[str], Target]] = {
         _csv, f"step,sensor,count\n1,A,{COUNT}\n2,B,4".encode(), b"count,step,sensor\n1,2,A"
     ),
     "CSV of activations": door(
-        _as_file("activations.csv", lambda path: load_activations(path, REGISTRY)),
+        as_file("activations.csv", lambda path: load_activations(path, REGISTRY)),
         b"step,sensor\n0,A\n0,B\n1,A\n",
         b"sensor,step,note\nA,1,x\n",
     ),
-    "schedule": door(
-        _as_file("schedule.json", lambda path: load_schedule(path, REGISTRY)), *_json(_SCHEDULE)
-    ),
+    "schedule": door(as_file("schedule.json", lambda path: load_schedule(path, REGISTRY)), *_json(_SCHEDULE)),
     "sensors, JSON": door(
-        _as_file("sensors.json", lambda path: load_registry(path, NAMES)), *_json(_SENSORS, _SENSORS_ON_MAP)
+        as_file("sensors.json", lambda path: load_registry(path, NAMES)), *_json(_SENSORS, _SENSORS_ON_MAP)
     ),
     "sensors, CSV": door(
-        _as_file("sensors.csv", lambda path: load_registry(path, NAMES)),
+        as_file("sensors.csv", lambda path: load_registry(path, NAMES)),
         b"name,locations,group,x,y\ns1,0;B,g,0.4,1.9\ns2,2,,,\n",
         b"name,locations,lat,lon\ns,C,48.1,11.5\n",
     ),
-    "recipients": door(_as_file("recipients.toml", load_recipients), _RECIPIENTS),
-    "settings": door(_as_file("tallyguard.toml", load_settings), _SETTINGS),
+    "recipients": door(as_file("recipients.toml", load_recipients), _RECIPIENTS),
+    "settings": door(as_file("tallyguard.toml", load_settings), _SETTINGS),
     "priors, JSON": door(
-        _as_file("priors.json", load_population),
+        as_file("priors.json", load_population),
         *_json({"people": [_PERSON]}, {"locations": list(NAMES), "people": [_LOCAL]}),
         **_NAMES_PEOPLE,
     ),
     "priors, Parquet": lambda name: Target(
-        name, _priors(".parquet"), _as_file("priors.parquet", load_population), **_NAMES_PEOPLE
+        name, _priors(".parquet"), as_file("priors.parquet", load_population), **_NAMES_PEOPLE
     ),
     **COLUMNS,
     **TOPICS,
@@ -343,5 +324,6 @@ DOORS: dict[str, Callable[[str], Target]] = {
     "run.json": _in_folder("run.json"),
     "decisions.jsonl": _in_folder("decisions.jsonl"),
     "releases.jsonl": _in_folder("releases.jsonl"),
+    **STUDIES,
 }
 """The table: how to make each target by the name of its door, since some seeds are files first."""

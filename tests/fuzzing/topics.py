@@ -247,6 +247,11 @@ def _people() -> tuple[bytes, ...]:
     return tuple(value for _, value in records)
 
 
+def _assumed() -> bytes:
+    """Somebody whose habits nobody measured."""
+    return _people()[0].replace(b"{", b'{"assumed":"counts",', 1)
+
+
 _DECISION = {
     "v": 1,
     "type": "decision",
@@ -283,7 +288,9 @@ TOPICS: dict[str, Callable[[str], Target]] = {
     "topic steps": door(_step, *_keyed("1", json.dumps(_DECISION).encode()), known=(LogError,)),
     "topic persons": lambda name: Target(
         name,
-        _keyed(_NAME, *_people(), json.dumps({"v": 1, "type": "person", "person": PERSON}).encode()),
+        _keyed(
+            _NAME, *_people(), _assumed(), json.dumps({"v": 1, "type": "person", "person": PERSON}).encode()
+        ),
         _person,
         quick_inputs=500,
     ),

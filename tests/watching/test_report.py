@@ -207,3 +207,40 @@ def test_the_report_fits_a_phone_and_a_desk(run: Path, tmp_path: Path, width: in
         watched = WatchedPage(browser, (tmp_path / "report.html").as_uri(), viewport=viewport)
         assert watched.page.evaluate("document.documentElement.scrollWidth") == width
         watched.close()
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "[" * 50_000,
+        "[1]",
+        '[{"certified": "much"}]',
+        '[{"steps": 4, "mistakes": 1, "baseline": 0.1, "certified": 7.0, "certified_by": "moment"}]',
+        '[{"steps": 4, "mistakes": 1, "baseline": NaN, "certified": 0.5, "certified_by": "moment"}]',
+    ],
+)
+def test_a_damaged_audit_is_an_error_with_a_remedy(tmp_path: Path, content: str) -> None:
+    (tmp_path / "audit.json").write_text(content)
+    with pytest.raises(OutputError, match="audit --json"):
+        write_report(tmp_path / "audit.json", tmp_path / "report.html")
+
+
+@pytest.mark.parametrize(
+    ("name", "before", "after"),
+    [
+        ("run.json", '"horizon": 10', '"horizon": "4810397"'),
+        ("run.json", '"origin": "2026', '"origin": "soon'),
+        ("run.json", '"step_seconds": 3600', '"step_seconds": null'),
+        ("decisions.jsonl", '"step":3', '"step":"4810397"'),
+        ("risks.jsonl", '"step":3', '"step":"4810397"'),
+        ("risks.jsonl", '"0.9":', '"0.8":'),
+        ("risks.jsonl", '"mean_risk":', '"mean_risk":NaN,"x":'),
+    ],
+)
+def test_a_damaged_log_is_an_error_that_quotes_nothing(run: Path, name: str, before: str, after: str) -> None:
+    text = (run / name).read_text()
+    assert before in text
+    (run / name).write_text(text.replace(before, after))
+    with pytest.raises(OutputError, match=rf"{name}.*(as it was written|quantiles).*restore") as raised:
+        write_report(run, run / "report.html")
+    assert "4810397" not in str(raised.value)

@@ -7,6 +7,7 @@ from html import escape
 from math import isfinite
 from typing import Any
 
+from stream_app.analysis.audit_file import AuditedPerson
 from stream_app.analysis.report.charts import Line, line_chart
 from stream_app.analysis.report.hindsight_section import in_hindsight
 from stream_app.analysis.report.html import Rows, paragraph, section, table
@@ -74,31 +75,31 @@ def _without_people(log: RunLog, made: str) -> str:
     )
 
 
-def audit_report(audits: Sequence[Mapping[str, Any]], made: str) -> str:
+def audit_report(audits: Sequence[AuditedPerson], made: str) -> str:
     """The report of ``tallyguard audit --json``; people are numbered, most exposed first, never named."""
-    ranked = sorted(audits, key=lambda audit: -float(audit["certified"]))
-    steps, mistakes = ranked[0]["steps"], ranked[0]["mistakes"]
-    radius, sure = ranked[0].get("radius"), ranked[0].get("posterior")
+    ranked = sorted(audits, key=lambda audit: -audit.certified)
+    steps, mistakes = ranked[0].steps, ranked[0].mistakes
+    radius, sure = ranked[0].radius, ranked[0].posterior
     rows = [
         (
             f"person {number}",
-            in_a_hundred(audit["baseline"]),
+            in_a_hundred(audit.baseline),
             _best_attack(audit),
-            in_a_hundred(audit["certified"]),
-            f"{audit['certified_by']}",
-            *([in_a_hundred(audit["certified_radius"])] if radius else []),
-            *([in_a_hundred(audit["posterior"][name]) for name in ("mean", "credible")] if sure else []),
+            in_a_hundred(audit.certified),
+            audit.certified_by,
+            *([] if audit.certified_radius is None else [in_a_hundred(audit.certified_radius)]),
+            *([] if (own := audit.posterior) is None else map(in_a_hundred, (own.mean, own.credible))),
         )
         for number, audit in enumerate(ranked[:50], start=1)
     ]
     head = ["Person", "Guess by habit", "Best attack tried", CEILING, "Ceiling by"]
     notes = [paragraph(CONDITION)]
-    if radius:
-        head.append(f"Within {radius['nats']:g} nats")
-        notes.append(paragraph(f"{head[-1]}: {radius['condition']}."))
-    if sure:
+    if radius is not None:
+        head.append(f"Within {radius.nats:g} nats")
+        notes.append(paragraph(f"{head[-1]}: {radius.condition}."))
+    if sure is not None:
         head += ["Mean ceiling", "Credible, 90 %"]
-        notes.append(paragraph(f"{sure['condition']}."))
+        notes.append(paragraph(f"{sure.condition}."))
     return document(
         "Reconstruction risk: an audit",
         made,
@@ -292,9 +293,9 @@ def _spent(epsilon: float) -> str:
     return f"{epsilon:.2g}" if isfinite(epsilon) else "no limit"
 
 
-def _best_attack(audit: Mapping[str, Any]) -> str:
-    attacks = (audit["attacks"] or {}).values()
-    best = max((attack["success"] for attack in attacks if attack), default=None)
+def _best_attack(audit: AuditedPerson) -> str:
+    attacks = (audit.attacks or {}).values()
+    best = max((attack.success for attack in attacks if attack is not None), default=None)
     return "not tried" if best is None else in_a_hundred(best)
 
 

@@ -13,6 +13,7 @@ from accounting.ledgers import PrivacyAccount, ZcdpSpend
 from accounting.settings import HorizonSettings, RiskBudget
 from models.mechanisms import NO_DESIGNS, Designs, Mechanism, parse
 from models.releases import Sensor, SensorRelease
+from stream_app.analysis.run_lines import complete_lines, record_of
 from stream_app.exceptions import OutputError
 from stream_app.setup.release_settings import BudgetSettings
 from stream_app.setup.run_folder.run_settings import load_account, load_run
@@ -20,6 +21,7 @@ from stream_app.watching.prior_notes import basis_note
 from stream_app.watching.wording import step_in_words
 from stream_app.wire import DecisionReason, RiskSummary, StepDecision, WorstMoment
 
+_QUANTILES = ("0.5", "0.9", "1.0")  # that the report draws
 _DELTA = 1e-6  # of runs that recorded none
 
 
@@ -93,9 +95,9 @@ class RunLog:
         return HorizonSettings(
             stored["horizon"],
             stored["mistakes"],
-            tuple(stored["thresholds"]),
+            tuple(stored.get("thresholds", ())),
             stored.get("first_slot", 0),
-            sharpen=stored["sharpen"] is not False and stored.get("sharpen_operations") != 0,
+            sharpen=stored.get("sharpen") is not False and stored.get("sharpen_operations") != 0,
             sharpen_above=stored.get("sharpen_above"),
         )
 
@@ -114,7 +116,7 @@ def read_run(folder: Path, most_exposed: int = 10, designs: Designs = NO_DESIGNS
     log = folder / "decisions.jsonl"
     sensors, releases = _sensors(_decisions(log), settings.get("delta", _DELTA), designs)
     reasons = {decision.step: decision.why for decision in _decisions(log) if decision.why is not None}
-    rejected = sum(1 for _ in _lines(folder / "rejected.jsonl"))
+    rejected = sum(1 for _ in complete_lines(folder / "rejected.jsonl"))
     account = load_account(folder)
     return RunLog(settings, summaries, exposed, sensors, releases, rejected, reasons, account)
 
@@ -127,14 +129,21 @@ def _own_design(settings: Mapping[str, Any]) -> Designs:
 
 def _summaries(path: Path) -> Iterator[RiskSummary]:
     """The summary of each step."""
-    for line in _lines(path):
+    for line in complete_lines(path):
         if line.startswith(b'{"v":1,"type":"risk_summary"'):
-            yield RiskSummary.model_validate_json(line)
+            summary = record_of(RiskSummary, path, line)
+            if not {*_QUANTILES} <= summary.risk.keys() & summary.added.keys():
+                raise OutputError(
+                    f"each summary in {path} must have the quantiles {', '.join(_QUANTILES)}",
+                    "others",
+                    "restore the file",
+                )
+            yield summary
 
 
 def _decisions(path: Path) -> Iterator[StepDecision]:
     """The decision of each step."""
-    return map(StepDecision.model_validate_json, _lines(path))
+    return (record_of(StepDecision, path, line) for line in complete_lines(path))
 
 
 def _sensors(
@@ -163,13 +172,3 @@ def _sensors(
         for name, kind in last.items()
     )
     return tuple(sorted(logs, key=lambda log: (-log.releases, log.sensor))), mechanisms
-
-
-def _lines(path: Path) -> Iterator[bytes]:
-    """Complete lines; a last one that is still being written is left out."""
-    if not path.exists():
-        return
-    with path.open("rb") as content:
-        for line in content:
-            if line.endswith(b"\n"):
-                yield line

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from models.mechanisms import NO_DESIGNS, Designs
 from stream_app.analysis.accounted_again import read_decisions
+from stream_app.analysis.audit_file import read_audit
 from stream_app.analysis.report.hindsight_section import exposed_in_hindsight
 from stream_app.analysis.report.lowering import Priors, lowering
 from stream_app.analysis.report.page import audit_report, run_report
 from stream_app.analysis.report.pdf import SUFFIX, pdf_of
 from stream_app.analysis.report.run_log import read_run
-from stream_app.exceptions import OutputError
 from stream_app.setup.own_version import own_version
 
 
@@ -51,7 +48,7 @@ def make_report(
             return run_report(log, made)
         steps = read_decisions(source / "decisions.jsonl", priors.registry)
         return run_report(log, made, lowering(log, priors, steps), exposed_in_hindsight(log, priors, steps))
-    return audit_report(_read_audit(source), made)
+    return audit_report(read_audit(source), made)
 
 
 def save_report(html: str, output: Path) -> int:
@@ -62,19 +59,3 @@ def save_report(html: str, output: Path) -> int:
 def is_pdf(output: Path) -> bool:
     """Whether this file is to be a PDF."""
     return output.suffix.lower() == SUFFIX
-
-
-def _read_audit(path: Path) -> Sequence[Mapping[str, Any]]:
-    try:
-        loaded = json.loads(path.read_bytes())
-    except ValueError as error:
-        raise OutputError(
-            f"{path} must be the JSON of `tallyguard audit --json`", error, "or name the folder of a run"
-        ) from error
-    is_audit = isinstance(loaded, list) and loaded and all("certified" in entry for entry in loaded)
-    if not is_audit:
-        raise OutputError(
-            f"{path} must list at least one audited person", "none", "make it with audit --json"
-        )
-    audits: Sequence[Mapping[str, Any]] = loaded
-    return audits

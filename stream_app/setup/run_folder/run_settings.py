@@ -7,12 +7,15 @@ import json
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from accounting.ledgers import PrivacyAccount
 from models.priors import Population
 from models.releases import SensorRegistry
-from stream_app.exceptions import OutputError, RunChangedError
+from stream_app.exceptions import OutputError, RunChangedError, restoring
+from stream_app.setup.release_settings import BudgetSettings
 from stream_app.setup.run_folder.manifest import UNSAID, load_document, load_sealed
 from stream_app.setup.settings import Settings
 
@@ -20,7 +23,43 @@ _ACCOUNTED_WITH = (
     *("deployment", "step_seconds", "origin", "first_slot"),
     *("horizon", "mistakes", "thresholds", "sharpen", "sharpen_above", "sharpen_operations", "delta"),
 )
+_MOST_STEP_SECONDS = 10**10  # 317 years
 _FORMS: dict[str, Callable[[Any], Any]] = {"origin": datetime.fromisoformat, "thresholds": tuple}
+
+
+def _time(text: str) -> str:
+    if datetime.fromisoformat(text).tzinfo is None:
+        raise ValueError("a time without a time zone")
+    return text
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(strict=True, frozen=True)
+
+
+class _RecordedRelease(_Part):
+    mechanism: str = "gaussian"
+    covariance: str | None = None
+    budget: BudgetSettings = BudgetSettings()
+
+
+class _Recorded(_Part):
+    """What every reader of a run needs of ``run.json``."""
+
+    deployment: Annotated[str, Field(min_length=1)]
+    step_seconds: Annotated[int, Field(ge=1, le=_MOST_STEP_SECONDS)]
+    origin: Annotated[str, AfterValidator(_time)]
+    horizon: Annotated[int, Field(ge=1)]
+    mistakes: Annotated[int, Field(ge=0)]
+    thresholds: list[Annotated[float, Field(ge=0.0, le=1.0)]] = []
+    release: _RecordedRelease = _RecordedRelease()
+    first_slot: Annotated[int, Field(ge=0)] = 0
+    delta: Annotated[float, Field(gt=0.0, lt=1.0)] = 0.5
+    people: Annotated[int, Field(ge=0)] = 1
+    assumed_habits: str | None = None
+    sharpen: bool | None = None
+    sharpen_above: float | None = None
+    sharpen_operations: int | None = None
 
 
 def load_run(folder: Path) -> dict[str, Any]:
@@ -29,7 +68,18 @@ def load_run(folder: Path) -> dict[str, Any]:
         raise OutputError(
             f"{folder} must be the output folder of a run", "no run.json in it", "name the folder of --output"
         )
-    return load_document(folder / "run.json")
+    run = load_document(folder / "run.json")
+    try:
+        _Recorded.model_validate(run)
+    except ValidationError as error:
+        fault = error.errors(include_url=False, include_input=False)[0]
+        member = ".".join(map(str, fault["loc"][:3]))
+        raise OutputError(
+            f"{member!r} in {folder / 'run.json'} must be as it was written",
+            fault["msg"],
+            restoring("run.json"),
+        ) from None
+    return run
 
 
 def load_account(folder: Path) -> PrivacyAccount | None:

@@ -15,10 +15,17 @@ from numpy.typing import NDArray
 
 from stream_app.exceptions import InputError
 from stream_app.starting.counts.step_counts import NOT_COUNTED, Counts, interval_seconds
-from stream_app.starting.counts.tables import read_table
+from stream_app.starting.counts.tables import (
+    column_in_words,
+    columns_in_words,
+    named_columns,
+    read_table,
+    text_column,
+)
 from stream_app.starting.counts.times import check_zone, exists, parse_times, to_instants
 from stream_app.wire import MAX_COUNT
 
+_CELLS, _CELLS_A_ROW = 10_000_000, 1000  # steps times sensors: one wrong year would fill the memory
 _WALL_CLOCK = "if they show the clock on the wall, add --wall-clock"
 _TIME_NAMES = ("time", "date", "datetime", "date_time", "timestamp", "time_local", "date & time")
 _SENSOR_NAMES = ("sensor", "sensor_id", "sensor id", "sensor_name", "site", "counter", "location")
@@ -61,12 +68,13 @@ def read_counts(path: Path, asked: CountsQuestions) -> Counts:
     time = _named(table, asked.time_column, _TIME_NAMES, "--time-column")
     if time is None:
         raise InputError(
-            "the column of times must be known", ", ".join(table.column_names), "name it with --time-column"
+            "the column of times must be known", columns_in_words(table), "name it with --time-column"
         )
-    seconds, is_local, are_numbers = parse_times(table[time], time, asked.time_format, asked.wall_clock)
+    seconds, is_local, are_numbers = parse_times(table, time, asked.time_format, asked.wall_clock)
     if is_local and asked.timezone is None:
         raise InputError(
-            f"the time zone of column {time!r} must be known, as its times are those of a clock on the wall",
+            f"the time zone of {column_in_words(table, time)} must be known, as its times are those of a "
+            "clock on the wall",
             "nothing",
             "name it with --timezone, e.g. Australia/Melbourne; UTC if that is what they are",
         )
@@ -78,18 +86,20 @@ def read_counts(path: Path, asked: CountsQuestions) -> Counts:
         cells, left_out = _wide(table, time), set()
     remarks = [f"Columns left out: {', '.join(sorted(left_out))}."] if left_out else []
     if are_numbers and not is_local:
-        remarks.append(f"Numbers of column {time!r} are taken as unix seconds; {_WALL_CLOCK}.")
+        remarks.append(f"Numbers of {column_in_words(table, time)} are taken as unix seconds; {_WALL_CLOCK}.")
     if asked.timezone is None:
         remarks.append("Hours of the day are those of UTC, as no --timezone was given.")
     return _counts(cells, seconds, is_local, asked, remarks)
 
 
 def _long(table: pa.Table, sensor: str, count: str) -> _Cells:
-    names = pc.cast(table[sensor], pa.string())
+    names = text_column(table, sensor)
     if names.null_count:
-        raise InputError(f"column {sensor!r} must name a sensor in each row", "an empty cell", "fill it")
+        raise InputError(
+            f"{column_in_words(table, sensor)} must name a sensor in each row", "an empty cell", "fill it"
+        )
     found, index = np.unique(np.asarray(names.to_pylist(), dtype=str), return_inverse=True)
-    values = _whole(table[count], count)
+    values = _whole(table, count)
     row = np.flatnonzero(values != NOT_COUNTED)
     return _Cells(row, index[row], values[row], tuple(found.tolist()))
 
@@ -98,7 +108,7 @@ def _wide(table: pa.Table, time: str) -> _Cells:
     names = tuple(name for name in table.column_names if name != time)
     if not names:
         raise InputError("the file must have a column for each sensor", "none", "give a file with counts")
-    values = np.stack([_whole(table[name], name) for name in names], axis=1)
+    values = np.stack([_whole(table, name) for name in names], axis=1)
     for index, name in enumerate(names):
         others = np.delete(values, index, axis=1)
         if (
@@ -108,28 +118,31 @@ def _wide(table: pa.Table, time: str) -> _Cells:
         ):
             raise InputError(
                 "each person must be counted in one column",
-                f"{name!r}, the sum of all others",
-                f"leave it out with --ignore '{name}'",
+                f"{column_in_words(table, name)}, the sum of all others",
+                "leave it out with --ignore and its name",
             )
     row, sensor = np.nonzero(values != NOT_COUNTED)
     return _Cells(row, sensor, values[row, sensor], names)
 
 
-def _whole(column: pa.ChunkedArray[Any], name: str) -> NDArray[np.int64]:
+def _whole(table: pa.Table, name: str) -> NDArray[np.int64]:
     """Counts of a column, :data:`NOT_COUNTED` where a cell is empty."""
-    text: Any = pc.utf8_trim_whitespace(pc.cast(column, pa.string()))
+    text: Any = pc.utf8_trim_whitespace(text_column(table, name))
     text = pc.if_else(pc.is_in(text, value_set=pa.array(["", "NA", "NaN", "nan", "null"])), None, text)
     good: Any = pc.fill_null(pc.match_substring_regex(text, r"^[0-9]{1,13}(\.0+)?$"), True)
     if not pc.all(good).as_py():
         row = pc.index(good, False).as_py()
         raise InputError(
-            f"column {name!r} must hold whole counts of 0 or more, or nothing where nobody counted",
+            f"{column_in_words(table, name)} must hold whole counts of 0 or more, or nothing where nobody "
+            "counted",
             f"something else in row {row + 1}",
             "correct the file, name the columns, or leave this one out with --ignore",
         )
     values = np.asarray(pc.fill_null(pc.cast(pc.cast(text, pa.float64()), pa.int64()), NOT_COUNTED))
     if values.size and values.max() > MAX_COUNT:
-        raise InputError(f"column {name!r} must hold counts up to {MAX_COUNT}", "a larger one", "correct it")
+        raise InputError(
+            f"{column_in_words(table, name)} must hold counts up to {MAX_COUNT}", "a larger one", "correct it"
+        )
     return values
 
 
@@ -173,7 +186,15 @@ def _counts(
         remarks.append(f"Repeated counts taken as not counted: {int(bad.sum()):,}.")
     step_seconds = interval_seconds(times)
     first, last = int(times.min()), int(times.max())
-    table = np.full(((last - first) // step_seconds + 1, len(cells.names)), NOT_COUNTED, dtype=np.int64)
+    steps = (last - first) // step_seconds + 1
+    if steps * len(cells.names) > max(_CELLS, _CELLS_A_ROW * seconds.size):
+        raise InputError(
+            "counts must lie close together in time",
+            f"{steps:,} steps of {step_seconds} s from {datetime.fromtimestamp(first, UTC):%Y-%m-%d} on, "
+            "few of them with counts",
+            "look for a time of another year or century in the file, or name --time-format",
+        )
+    table = np.full((steps, len(cells.names)), NOT_COUNTED, dtype=np.int64)
     table[(times - first) // step_seconds, sensor] = count
     origin = datetime.fromtimestamp(first, UTC)
     return Counts(cells.names, table, origin, step_seconds, zone, tuple(remarks))
@@ -194,6 +215,6 @@ def _named(table: pa.Table, asked: str | None, usual: tuple[str, ...], option: s
 def _column(table: pa.Table, name: str, option: str) -> str:
     if name in table.column_names:
         return name
-    close = get_close_matches(name, table.column_names, n=1)
-    hint = f"did you mean {close[0]!r}?" if close else f"it has {', '.join(table.column_names[:20])}"
+    close = get_close_matches(name, named_columns(table), n=1)
+    hint = f"did you mean {close[0]!r}?" if close else f"it has {columns_in_words(table)}"
     raise InputError(f"{option} must name a column of the file", repr(name), hint)

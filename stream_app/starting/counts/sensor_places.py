@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from stream_app.exceptions import InputError
-from stream_app.starting.counts.tables import read_table
+from stream_app.starting.counts.tables import read_table, text_column
 
 _LATITUDES, _LONGITUDES = ("lat", "latitude"), ("lon", "lng", "long", "longitude")
 
@@ -53,8 +53,8 @@ def sensor_places(path: Path | None, sensors: tuple[str, ...]) -> tuple[SensorPl
 
 def _texts(table: pa.Table, name: str) -> list[str]:
     try:
-        return [str(text).strip() for text in pc.cast(table[name], pa.string()).to_pylist()]
-    except pa.ArrowException:
+        return [str(text).strip() for text in text_column(table, name).to_pylist()]
+    except (InputError, UnicodeDecodeError):
         return []
 
 

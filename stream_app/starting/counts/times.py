@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from stream_app.exceptions import InputError
+from stream_app.starting.counts.tables import column_in_words, text_column
 
 _FORMATS = (
     *("%Y-%m-%d %H:%M", "%Y/%m/%d %H:%M:%S", "%Y/%m/%d %H:%M", "%d.%m.%Y %H:%M", "%d.%m.%Y %H:%M:%S"),
@@ -42,14 +43,17 @@ def check_zone(name: str) -> None:
         raise InputError("--timezone must be a name of the IANA database", repr(name), hint) from None
 
 
-def parse_times(column: pa.ChunkedArray[Any], name: str, form: str | None, wall_clock: bool) -> Times:
+def parse_times(table: pa.Table, name: str, form: str | None, wall_clock: bool) -> Times:
     """The times of a column; :class:`InputError` where they are none we know."""
+    column = table[name]
     if column.null_count:
-        raise InputError(f"column {name!r} must have a time in each row", "an empty cell", "fill or drop it")
+        raise InputError(
+            f"{column_in_words(table, name)} must have a time in each row", "an empty cell", "fill or drop it"
+        )
     if pa.types.is_timestamp(column.type):
         return Times(_seconds(column), column.type.tz is None)
     if not pa.types.is_string(column.type):
-        column = pc.cast(column, pa.string())
+        column = text_column(table, name)
     if pc.all(pc.match_substring_regex(column, "^[0-9]{9,11}$")).as_py():
         return Times(np.asarray(pc.cast(column, pa.int64())), wall_clock, True)
     if form is None:
@@ -63,7 +67,7 @@ def parse_times(column: pa.ChunkedArray[Any], name: str, form: str | None, wall_
     read = [times for times in found if not times.null_count]
     if not read or any(not times.equals(read[0]) for times in read):
         raise InputError(
-            f"column {name!r} must hold times that can be read in one way",
+            f"{column_in_words(table, name)} must hold times that can be read in one way",
             "several ways" if read else "none",
             "say how with --time-format, e.g. '%d/%m/%Y %H:%M'",
         )

@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from models.exceptions import CheckinError
-from models.fitting import read_checkins
+from models.fitting import FitOptions, fit_priors, read_checkins
 from models.fitting.checkins import Checkins
 
 GOOD = [("10", 1000, "cafe"), ("9", 2000, "gym"), ("10", 2000, "cafe")]
@@ -129,3 +129,25 @@ def test_files_that_are_no_checkins_are_refused(tmp_path):
         read_checkins(torn)
     with pytest.raises(CheckinError, match="on_bad_row must be 'fail' or 'reject'"):
         read_checkins(csv_file(tmp_path, "user,time,loc\n"), on_bad_row="ignore")
+
+
+def test_names_that_are_numbers_of_any_length_are_sorted_by_value(tmp_path):
+    """The interpreter refuses to read more than 4,300 digits as a number; a name may have them."""
+    long = "3" * 5000
+    path = csv_file(tmp_path, f"user,time,loc\n{long},1,x\n10,2,x\n9,3,x\n009,4,x\na,5,x\n")
+    assert read_checkins(path).user_names == ("009", "9", "10", long, "a")
+
+
+def test_a_file_that_reads_in_two_ways_or_none_is_refused(tmp_path):
+    with pytest.raises(CheckinError, match="each column once, got 'loc' twice"):
+        read_checkins(csv_file(tmp_path, "user,time,loc,loc\nu,1,x,y\n"))
+    for columns in ({"user": [["u"]]}, {"user": pa.array([b"\xff"], pa.binary())}, {"loc": [{"x": 1}]}):
+        with pytest.raises(CheckinError, match="must be a Parquet file with names"):
+            read_checkins(parquet_file(tmp_path, **{"user": ["u"], "time": [1], "loc": ["x"], **columns}))
+
+
+@pytest.mark.parametrize(("window_seconds", "time"), [(1, 5_000_000), (60, 90_000_000_000)])
+def test_one_check_in_of_another_century_does_not_fill_the_memory(window_seconds, time):
+    checkins = Checkins.from_rows([("u", 1, "x"), ("v", time, "y")])
+    with pytest.raises(CheckinError, match="at most 1,000,000 windows"):
+        fit_priors(checkins, FitOptions(window_seconds=window_seconds, held_out_windows=1))

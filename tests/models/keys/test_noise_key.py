@@ -175,3 +175,11 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
         NoiseKey.load(tmp_path / "binary.key")
     with pytest.raises(NoiseKeyError, match="must be writable"):
         NoiseKey.create(tmp_path / "no-folder" / "noise.key")
+
+
+@pytest.mark.parametrize("text", [f"epoch 3 {'ab' * 32}", f"epoch {'7' * 64}", f"epoch {'ab' * 32}\n"])
+def test_a_key_in_the_line_of_its_epoch_is_not_told(text: str) -> None:
+    """The line break that was lost must not put the secret into an error and a log."""
+    with pytest.raises(NoiseKeyError, match="in a line of its own") as raised:
+        NoiseKey.parse(text)
+    assert not any(part in str(raised.value) for part in ("abab", "7777"))

@@ -205,3 +205,12 @@ def test_parameters_that_cannot_be_are_refused(tmp_path: Path) -> None:
     (tmp_path / "bad.npy").write_text("no array")
     with pytest.raises(MechanismError, match="numpy file"):
         CorrelatedNoise.load(tmp_path / "bad.npy")
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"\x93NUMPY\x01\x00v\x00{'descr': '<f8', 'shape': (2, 2", b"PK\x03\x04"]
+)
+def test_a_file_cut_short_is_no_covariance(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "cut.npy").write_bytes(content)
+    with pytest.raises(MechanismError, match="numpy file with a covariance"):
+        CorrelatedNoise.load(tmp_path / "cut.npy")

@@ -98,3 +98,10 @@ def test_what_is_no_evidence_is_an_error_with_a_remedy(tmp_path: Path) -> None:
             load_evidence(tmp_path / f"{name}.parquet")
     with pytest.raises(PriorFileError, match="must exist"):
         load_evidence(tmp_path / "none.parquet")
+
+
+def test_a_file_that_names_a_person_twice_is_no_evidence(tmp_path: Path) -> None:
+    """One of the two rows would have been taken without a word."""
+    pq.write_table(pa.table({"person": ["a", "a"], "evidence": [[1.0], [2.0]]}), tmp_path / "twice.parquet")
+    with pytest.raises(PriorFileError, match="each person once"):
+        load_evidence(tmp_path / "twice.parquet")

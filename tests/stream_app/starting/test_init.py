@@ -7,6 +7,8 @@ import re
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
@@ -208,3 +210,31 @@ def test_the_table_of_habits_begins_in_the_morning() -> None:
     assert table_steps(30, 9, 3600) == range(6, 30)  # no whole day is left
     with pytest.raises(InputError, match="steps that fill a day"):
         table_steps(100, 0, 7000)
+
+
+def test_a_file_without_a_header_prints_no_count(tmp_path: Path) -> None:
+    """Its first row is taken for names: what looks like a number is told by its place alone."""
+    bare = written(tmp_path, "2026-01-01 00:00,4810397,2\n2026-01-01 01:00,3,4\n")
+    for asked in (CountsQuestions(), CountsQuestions(time_column="4810396"), CountsQuestions(ignore=("48",))):
+        with pytest.raises(InputError) as raised:
+            read_counts(bare, asked)
+        assert "3 columns" in str(raised.value)
+        assert "4810397" not in str(raised.value)
+    torn = written(tmp_path, "time,4810397\n2026-01-01 00:00,many\n")
+    with pytest.raises(InputError, match="column 2 must hold whole counts"):
+        read_counts(torn, CountsQuestions(timezone="UTC"))
+
+
+def test_one_wrong_year_does_not_fill_the_memory(tmp_path: Path) -> None:
+    minutes = "".join(f"2026-01-01 00:{minute:02d},1\n" for minute in range(9))
+    odd = written(tmp_path, f"time,north\n1826-01-01 00:00,1\n{minutes}")
+    with pytest.raises(InputError, match=r"close together in time.*of another year"):
+        read_counts(odd, CountsQuestions(timezone="UTC"))
+
+
+def test_columns_that_are_neither_text_nor_number_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "counts.parquet"
+    for columns in ({"A": [[1]], "time": ["2026-01-01 00:00"]}, {"A": [1], "time": [["now"]]}):
+        pq.write_table(pa.table(columns), path)
+        with pytest.raises(InputError, match="must hold texts or numbers"):
+            read_counts(path, CountsQuestions(timezone="UTC"))
