@@ -225,6 +225,7 @@ _REQUESTS = (
     b"/why.json?person=%61bc\nBearer canary-token",
     b"/metrics\n",
     b"http://localhost/state.json\n",
+    b"http://[\n",
     b"/people.json\nBearer other",
 )
 _SCHEDULE = {
