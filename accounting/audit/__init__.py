@@ -2,16 +2,24 @@
 
 from accounting.audit.audit import AttackSettings, Audit, audit_exposure, audit_population
 from accounting.audit.drawn_ceilings import PosteriorCeiling, posterior_ceiling
-from accounting.audit.explanation import Explanation, ReleaseShare, explain
+from accounting.audit.explanation import (
+    Explanation,
+    InformationShare,
+    ReleaseShare,
+    explain,
+    information_shares,
+)
 
 __all__ = [
     "AttackSettings",
     "Audit",
     "Explanation",
+    "InformationShare",
     "PosteriorCeiling",
     "ReleaseShare",
     "audit_exposure",
     "audit_population",
     "explain",
+    "information_shares",
     "posterior_ceiling",
 ]

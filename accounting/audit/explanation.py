@@ -2,37 +2,48 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 
 from accounting.audit.audit import audit_exposure
 from accounting.bounds import Effort
-from accounting.exposure import Exposure
+from accounting.exposure import Exposure, released_information
 from accounting.exposure.step_information import observe
 from models.releases import SensorRelease, StepSchedule
 
 
 @dataclass(frozen=True, slots=True)
-class ReleaseShare:
-    """What one release of one sensor contributed.
+class InformationShare:
+    """What one release of one sensor reveals about a horizon.
 
     ``information_nats`` is its share of the information by the chain rule over the steps (within a step in
-    proportion to what each sensor tells on its own); the shares of an explanation add up to its total.
-    ``certified_drop`` is the certified bound with all releases less the one without this release. It can be
-    negative: a bound may get sharper when more is seen, although the true risk does not fall.
+    proportion to what each sensor tells on its own).
     """
 
     step: int
     sensor: str
     mechanism: str
     information_nats: float
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseShare(InformationShare):
+    """What one release reveals, and what the ceiling would be without it.
+
+    ``certified_drop`` is the certified bound with all releases less the one without this release. It can be
+    negative: a bound may get sharper when more is seen, although the true risk does not fall.
+    """
+
     certified_drop: float
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """The risk of one horizon taken apart; ``shares`` are sorted by information, largest first."""
+    """The risk of one horizon taken apart.
+
+    ``shares``, of :func:`information_shares`, add up to ``information_nats``.
+    """
 
     certified: float
     baseline: float
@@ -44,6 +55,23 @@ class Explanation:
         return self.certified - share.certified_drop
 
 
+def information_shares(exposure: Exposure, steps: tuple[StepSchedule, ...]) -> tuple[InformationShare, ...]:
+    """What each release of ``steps`` reveals about the person, the most first.
+
+    ``steps`` are the schedule the exposure was made from. Releases that cannot concern the person are left
+    out.
+    """
+    per_step = released_information(exposure).per_step
+    shares = []
+    for t, step in enumerate(steps):
+        weights = [_alone(exposure, t, release) for release in step.releases]
+        for release, weight in zip(step.releases, weights, strict=True):
+            if weight > 0.0:
+                nats = per_step[t] * weight / sum(weights)
+                shares.append(InformationShare(step.step, release.sensor.name, release.mechanism.name, nats))
+    return tuple(sorted(shares, key=lambda share: (-share.information_nats, share.step, share.sensor)))
+
+
 def explain(
     exposure: Exposure,
     steps: tuple[StepSchedule, ...],
@@ -51,29 +79,13 @@ def explain(
     *,
     effort: Effort | None = None,
 ) -> Explanation:
-    """Take one person's exposure to ``steps`` apart; releases that cannot concern the person are left out.
-
-    ``steps`` are the schedule the exposure was made from. One audit a release that concerns the person.
-    """
+    """Take one person's exposure to ``steps`` apart: one audit a release of :func:`information_shares`."""
     whole = audit_exposure(exposure, mistakes, effort=effort)
-    per_step = whole.information.per_step
     shares = []
-    for t, step in enumerate(steps):
-        weights = [_alone(exposure, t, release) for release in step.releases]
-        for k, release in enumerate(step.releases):
-            if weights[k] > 0.0:
-                without = audit_exposure(_without(exposure, t, step, k), mistakes, effort=effort)
-                shares.append(
-                    ReleaseShare(
-                        step=step.step,
-                        sensor=release.sensor.name,
-                        mechanism=release.mechanism.name,
-                        information_nats=per_step[t] * weights[k] / sum(weights),
-                        certified_drop=whole.certified - without.certified,
-                    )
-                )
-    shares.sort(key=lambda share: (-share.information_nats, share.step, share.sensor))
-    return Explanation(whole.certified, whole.baseline, sum(per_step), tuple(shares))
+    for share in information_shares(exposure, steps):
+        without = audit_exposure(_without(exposure, steps, share), mistakes, effort=effort)
+        shares.append(ReleaseShare(**asdict(share), certified_drop=whole.certified - without.certified))
+    return Explanation(whole.certified, whole.baseline, sum(whole.information.per_step), tuple(shares))
 
 
 def _alone(exposure: Exposure, step: int, release: SensorRelease) -> float:
@@ -85,10 +97,11 @@ def _alone(exposure: Exposure, step: int, release: SensorRelease) -> float:
     return float(release.mechanism.information(np.array(probability)))
 
 
-def _without(exposure: Exposure, t: int, step: StepSchedule, left_out: int) -> Exposure:
-    """The exposure had one release of step ``t`` not been made."""
-    kept = tuple(release for k, release in enumerate(step.releases) if k != left_out)
+def _without(exposure: Exposure, steps: tuple[StepSchedule, ...], left_out: InformationShare) -> Exposure:
+    """The exposure had one release not been made."""
+    t = next(t for t, step in enumerate(steps) if step.step == left_out.step)
+    kept = tuple(release for release in steps[t].releases if release.sensor.name != left_out.sensor)
     location_count = exposure.observations[t].labels.size
-    changed = observe(replace(step, releases=kept), location_count)
+    changed = observe(replace(steps[t], releases=kept), location_count)
     observations = (*exposure.observations[:t], changed, *exposure.observations[t + 1 :])
     return exposure.under(observations)

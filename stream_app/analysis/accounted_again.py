@@ -9,14 +9,13 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from accounting.continuous import ContinuousAccountant, PeopleShares, WorstMoments
+from accounting.continuous import ContinuousAccountant, WorstMoments
 from accounting.continuous.shadow import Shadow, drawn_parts
 from accounting.settings import HorizonSettings
 from models.mechanisms import Mechanism
 from models.priors import Population
 from models.releases import SensorRegistry, SensorRelease, StepSchedule
 from stream_app.analysis.run_lines import complete_lines, record_of
-from stream_app.watching.prior_notes import habits_warning
 from stream_app.wire import StepDecision, schedule_of
 
 
@@ -27,7 +26,6 @@ class Account:
     worst: WorstMoments
     risk_by_step: NDArray[np.float64]  # (T,) mean over people
     baseline_by_step: NDArray[np.float64]  # (T,) mean over people
-    warning: str | None = None  # where habits alone give most people away
     mean_attack: float | None = None  # mean over people and steps, where an attack was tried at each step
 
     @property
@@ -66,14 +64,12 @@ def account(
     steps: Iterable[StepSchedule],
     settings: HorizonSettings,
     draws: int = 0,
-    shares: PeopleShares | None = None,
 ) -> Account:
     """Account the steps, keeping each person's worst moment; needs no count, so it releases nothing.
 
-    With ``draws`` an attack is tried so often after every step. ``shares`` are those of a run whose figures
-    are to come again where its work did not reach everybody.
+    With ``draws`` an attack is tried so often after every step.
     """
-    accountant = ContinuousAccountant(population, settings, shares=shares)
+    accountant = ContinuousAccountant(population, settings)
     shadow = Shadow(accountant, drawn_parts(accountant.people_shares, draws)) if draws else None
     risk_by_step, baseline_by_step, attacks = [], [], []
     for step in steps:
@@ -86,7 +82,7 @@ def account(
     means = np.array(risk_by_step), np.array(baseline_by_step)
     tried = [attack.success for attack in attacks if attack is not None]
     mean_attack = float(np.mean(tried)) if tried and len(tried) == len(risk_by_step) else None
-    return Account(accountant.worst(), *means, habits_warning(accountant), mean_attack)
+    return Account(accountant.worst(), *means, mean_attack)
 
 
 def mean_error(steps: Sequence[StepSchedule]) -> float | None:

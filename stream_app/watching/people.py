@@ -20,7 +20,7 @@ from accounting.exposure.step_information import SensorInformation
 from accounting.settings import HorizonSettings
 from models.priors import Population
 from models.releases import Schedule, StepSchedule
-from stream_app.watching.prior_notes import basis_note
+from stream_app.watching.prior_notes import basis_note, habits_warning
 
 if TYPE_CHECKING:
     from accounting.audit import Explanation
@@ -88,6 +88,11 @@ class PeopleView:
     def note(self) -> str | None:
         """What every output must say of the priors; None for measured habits of people."""
         return basis_note(len(self._population), self.assumed)
+
+    @property
+    def warning(self) -> str | None:
+        """What to say where habits alone give most people away; None where they do not."""
+        return habits_warning(self._accountant)
 
     def sensor_information_bits(self, step: StepSchedule) -> dict[str, float]:
         """Mean information each release of the step reveals about a person, bits, by sensor."""

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from accounting.audit import ReleaseShare, explain
+from accounting.audit import InformationShare, information_shares
 from accounting.exposure import Exposure
 from accounting.settings import HorizonSettings
 from models.mechanisms import NO_DESIGNS, Designs, Gaussian, Mechanism, Suppressed
@@ -98,7 +98,6 @@ class _Window:
     person: int
     steps: tuple[StepSchedule, ...]
     first_slot: int
-    mistakes: int
 
     def exposure(self, steps: Sequence[StepSchedule]) -> Exposure:
         """The person's exposure to these steps, from the habitual start."""
@@ -134,7 +133,7 @@ def lowering(
     revealed = [
         (number, share)
         for number, window in enumerate(windows)
-        for share in explain(window.exposure(window.steps), window.steps, window.mistakes).shares
+        for share in information_shares(window.exposure(window.steps), window.steps)
     ]
     shares = _by_sensor(revealed)
     again = _Again(priors.population.subset(index), steps, log.horizon())
@@ -161,13 +160,12 @@ def _window(
     """One person's horizon that ends at the worst step."""
     first = max(0, record.step - int(log.settings["horizon"]) + 1)
     own = tuple(steps[first : record.step + 1])
-    mistakes = min(int(log.settings["mistakes"]), len(own) - 1)
-    return _Window(priors.population, person, own, int(log.settings.get("first_slot", 0)) + first, mistakes)
+    return _Window(priors.population, person, own, int(log.settings.get("first_slot", 0)) + first)
 
 
-def _by_sensor(revealed: Sequence[tuple[int, ReleaseShare]]) -> tuple[RevealedBySensor, ...]:
+def _by_sensor(revealed: Sequence[tuple[int, InformationShare]]) -> tuple[RevealedBySensor, ...]:
     """What each sensor revealed in all windows; ``revealed`` are pairs of a window's number and a release."""
-    of_sensor: dict[str, list[tuple[int, ReleaseShare]]] = defaultdict(list)
+    of_sensor: dict[str, list[tuple[int, InformationShare]]] = defaultdict(list)
     for number, share in revealed:
         of_sensor[share.sensor].append((number, share))
     whole = _whole(revealed)
@@ -185,7 +183,7 @@ def _by_sensor(revealed: Sequence[tuple[int, ReleaseShare]]) -> tuple[RevealedBy
     return tuple(sorted(rows, key=lambda row: (-row.share, row.sensor)))
 
 
-def _by_release(revealed: Sequence[tuple[int, ReleaseShare]]) -> tuple[RevealedByRelease, ...]:
+def _by_release(revealed: Sequence[tuple[int, InformationShare]]) -> tuple[RevealedByRelease, ...]:
     """What each single release revealed in all windows it belongs to."""
     nats: dict[tuple[str, int], float] = defaultdict(float)
     for _, share in revealed:
@@ -195,7 +193,7 @@ def _by_release(revealed: Sequence[tuple[int, ReleaseShare]]) -> tuple[RevealedB
     return tuple(sorted(rows, key=lambda row: (-row.share, row.step, row.sensor)))
 
 
-def _whole(revealed: Sequence[tuple[int, ReleaseShare]]) -> float:
+def _whole(revealed: Sequence[tuple[int, InformationShare]]) -> float:
     return sum(share.information_nats for _, share in revealed) or 1.0
 
 

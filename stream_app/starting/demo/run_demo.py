@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from accounting.continuous import PeopleShares
+from accounting.continuous import WorstMoments
 from accounting.settings import HorizonSettings
 from models.mechanisms import parse
 from models.priors import Population
@@ -27,8 +27,8 @@ from stream_app.setup.keys import load_keys
 from stream_app.setup.settings import Settings
 from stream_app.setup.settings_sources import load_settings
 from stream_app.starting.demo.scenario import Scenario, paced_messages, prepare, write_audit_schedule
-from stream_app.steps.policy.people_shards import people_shares
-from stream_app.watching.events import Observer
+from stream_app.watching.events import Observer, RunStarted
+from stream_app.watching.people import PeopleView
 from stream_app.watching.web import watching
 from stream_app.wire import RiskSummary
 
@@ -161,12 +161,12 @@ def run_demo(
     write_audit_schedule(scenario, city, options.steps)
     demo = PreparedDemo(city, scenario, settings)
     chunks = paced_messages(scenario, city, options.steps, pace(options.seconds_per_step, sleep))
-    report = _run_engine(demo, chunks, announce, observer)
+    report, people = _run_engine(demo, chunks, announce, observer)
     announce("writing the report")
     priors = load_priors(scenario.output, settings, city.population)
     write_report(scenario.output, scenario.report, priors=priors)
-    announce("accounting the same hours again, as they were and under other noise")
-    return _sum_up(demo, report)
+    announce("accounting the same hours for some of them, as they were and under other noise")
+    return _sum_up(demo, report, people)
 
 
 def pace(
@@ -189,55 +189,60 @@ def _run_engine(
     chunks: Iterable[bytes],
     announce: Callable[[str], None],
     observer: Observer | None,
-) -> RunReport:
-    """The embedded engine on the city's messages, watched."""
-    city, settings = demo.city, demo.settings
+) -> tuple[RunReport, PeopleView]:
+    """The embedded engine on the city's messages, watched; and the people as it leaves them."""
+    city, settings, kept = demo.city, demo.settings, _KeptView()
     options = embedded.RunOptions(output=demo.scenario.output)
-    with watching(settings, city.registry.sensors, [observer] if observer else []) as watch:
+    with watching(settings, city.registry.sensors, [kept, *([observer] if observer else [])]) as watch:
         if watch.address:
             announce(f"page {watch.address}   metrics {watch.address}metrics")
             announce(f"access token for single people on the page: {_token(settings)}")
             announce("both end with the demo; --seconds-per-step 2 (make demo PAUSE=2) leaves time to look")
-        return embedded.run(settings, options, city.population, observer=watch.observer, chunks=chunks)
+        report = embedded.run(settings, options, city.population, observer=watch.observer, chunks=chunks)
+    assert kept.view is not None, "a run that ended has begun"
+    return report, kept.view
+
+
+class _KeptView(Observer):
+    """Keeps the view of the people, which outlives the run."""
+
+    view: PeopleView | None = None
+
+    def started(self, event: RunStarted) -> None:
+        self.view = event.view
 
 
 def _token(settings: Settings) -> str:
     return settings.page_token.get_secret_value() if settings.page_token else "none"
 
 
-def _sum_up(demo: PreparedDemo, report: RunReport) -> DemoReport:
-    """Everything at the end comes from the run's own log, read back."""
+def _sum_up(demo: PreparedDemo, report: RunReport, people: PeopleView) -> DemoReport:
+    """What the run itself says of its people, and its log once more under other noise."""
     city, scenario, settings = demo.city, demo.scenario, demo.settings
     steps = read_decisions(scenario.output / "decisions.jsonl", city.registry)
+    summaries = read_run(scenario.output).summaries
+    worst = people.standing().worst
+    ranked = np.argsort(-worst.added, kind="stable")
     horizon = settings.horizon_settings(settings.first_slot)
-    released = account(city.population, steps, horizon, shares=_shares(demo))
-    ranked = np.argsort(-released.worst.added, kind="stable")
     return DemoReport(
         people=len(city.population),
         steps=len(steps),
         origin=settings.origin,
         releases=sum(len(step.releases) for step in steps),
         compared_people=min(COMPARED_PEOPLE, len(city.population)),
-        mean_baseline=released.mean_baseline,
-        mean_attack=_attack(read_run(scenario.output).summaries),
-        mean_risk=released.mean_risk,
+        mean_baseline=float(np.mean([summary.mean_baseline for summary in summaries])),
+        mean_attack=_attack(summaries),
+        mean_risk=float(np.mean([summary.mean_risk for summary in summaries])),
         horizon_steps=settings.horizon,
         mistakes=settings.mistakes,
-        exposed=tuple(_exposed(demo, released, ranked[:MOST_EXPOSED])),
-        ways_of_life=tuple(_ways_of_life(city, released)),
+        exposed=tuple(_exposed(demo, worst, ranked[:MOST_EXPOSED])),
+        ways_of_life=tuple(_ways_of_life(city, worst)),
         alternatives=tuple(_alternatives(city.population, steps, horizon)),
         example_person=city.population.people[ranked[0]],
-        warning=released.warning,
+        warning=people.warning,
         scenario=scenario,
         run=report,
     )
-
-
-def _shares(demo: PreparedDemo) -> PeopleShares:
-    """How the run split its work among people."""
-    pseudonyms = load_keys(demo.settings, demo.scenario.output).pseudonyms
-    names = [pseudonyms.pseudonym(person) for person in demo.city.population.people]
-    return people_shares(names, demo.settings.kafka.partitions)
 
 
 def _attack(summaries: Sequence[RiskSummary]) -> MeanOfRun | None:
@@ -249,10 +254,9 @@ def _attack(summaries: Sequence[RiskSummary]) -> MeanOfRun | None:
     return MeanOfRun(*means.tolist())
 
 
-def _exposed(demo: PreparedDemo, released: Account, chosen: NDArray[np.int64]) -> list[ExposedPerson]:
+def _exposed(demo: PreparedDemo, worst: WorstMoments, chosen: NDArray[np.int64]) -> list[ExposedPerson]:
     city = demo.city
     pseudonyms = load_keys(demo.settings, demo.scenario.output).pseudonyms
-    worst = released.worst
     return [
         ExposedPerson(
             pseudonyms.pseudonym(city.population.people[person]),
@@ -266,9 +270,8 @@ def _exposed(demo: PreparedDemo, released: Account, chosen: NDArray[np.int64]) -
     ]
 
 
-def _ways_of_life(city: City, released: Account) -> list[WayOfLife]:
+def _ways_of_life(city: City, worst: WorstMoments) -> list[WayOfLife]:
     """Most added risk first; a way of life that nobody has is left out."""
-    worst = released.worst
     rows = []
     for index, habit in enumerate(HABITS):
         own = city.habits == index

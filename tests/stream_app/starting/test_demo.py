@@ -11,9 +11,12 @@ from pathlib import Path
 
 import pytest
 
+from stream_app.analysis.accounted_again import account, read_decisions
+from stream_app.city import CityOptions, build_city
 from stream_app.cli.shared.output import stdout
 from stream_app.cli.start.demo_command import print_report, report_json
 from stream_app.exceptions import OutputError
+from stream_app.setup.settings_sources import load_settings
 from stream_app.starting.demo import DemoOptions, DemoReport, run_demo
 from stream_app.starting.demo.run_demo import pace
 from stream_app.watching.events import Observer, StepClosed
@@ -104,8 +107,15 @@ def test_the_same_seed_gives_the_same_demo(visit: Visit, tmp_path: Path) -> None
 
 
 def test_accounting_the_log_again_gives_the_risks_the_engine_showed(visit: Visit) -> None:
-    """The mean over the steps of the live summaries is that of the whole city."""
+    """Means over the steps of the live summaries, and everybody's worst moment."""
     report, visitor, _ = visit
+    city = build_city(CityOptions(people=150, seed=DemoOptions().seed))
+    settings = load_settings(report.scenario.settings, {})
+    steps = read_decisions(report.scenario.output / "decisions.jsonl", city.registry)
+    again = account(city.population, steps, settings.horizon_settings(settings.first_slot))
+    assert again.mean_risk == pytest.approx(report.mean_risk, rel=1e-12)
+    assert again.mean_baseline == pytest.approx(report.mean_baseline, rel=1e-12)
+    assert sorted(again.worst.added)[-5:] == sorted(person.added for person in report.exposed)
     means = [event.summary.mean_risk for event in visitor.events if event.summary is not None]
     assert report.mean_risk == pytest.approx(sum(means) / len(means), rel=1e-12)
     assert report.run.rejected == {}
