@@ -1,8 +1,12 @@
-"""How tests are shared out to processes."""
+"""How tests are shared out to processes, and that none of them is timed."""
 
 from __future__ import annotations
 
 import pytest
+from hypothesis import settings
+
+settings.register_profile("any machine")  # a loaded one is slow, which is no fault
+settings.load_profile("any machine")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -29,6 +29,12 @@ def tell_when_compiling() -> None:
     event.register("numba:compile", _Notice())  # type: ignore[no-untyped-call]
 
 
+@cache
+def tell_waiting() -> None:
+    """Tell, once, that another process compiles what this one needs."""
+    _say("another process compiles what this one needs too: waiting for it (up to some minutes, once)")
+
+
 class _Notice(event.Listener):
     """Counts kernels; kernels that others call are compiled inside those."""
 

@@ -11,6 +11,8 @@ again what can depend on it and nothing else.
 
 from __future__ import annotations
 
+import fcntl
+import functools
 import hashlib
 import os
 import platform
@@ -18,18 +20,19 @@ import re
 import shutil
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from functools import cache
 from pathlib import Path
-from typing import Any, Concatenate, ParamSpec, TypeVar, cast
+from typing import IO, Any, Concatenate, ParamSpec, TypeVar, cast
 
 import llvmlite.binding as llvm  # type: ignore[import-untyped]
 import numba
 from numba.core.caching import CacheImpl, UserProvidedCacheLocator
+from numba.core.compiler_lock import global_compiler_lock
 from numba.core.config import reload_config
 
 from models.exceptions import MachineError
-from models.numerics.compiling import tell_when_compiling
+from models.numerics.compiling import tell_waiting, tell_when_compiling
 from models.numerics.threads import in_threads
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -145,7 +148,40 @@ tell_when_compiling()
 
 def jit(function: F) -> F:
     """Compile a kernel for one thread."""
-    return cast(F, numba.njit(cache=True, nogil=True)(function))
+    kernel: Any = numba.njit(cache=True, nogil=True)(function)
+    kernel.compile = _compiled_once(kernel)
+    return cast(F, kernel)
+
+
+def _compiled_once(kernel: Any) -> Callable[[Any], Any]:
+    """The kernel's ``compile`` while no other process compiles the same one, which this then loads.
+
+    Kernels call each other without circles, and a process holds numba's own lock first, so nobody waits for
+    somebody who waits for them. The lock goes with the process. Where the cache cannot be written to there is
+    nothing to share.
+    """
+    compile_or_load = kernel.compile
+
+    @functools.wraps(compile_or_load)
+    def compile_once(signature: Any) -> Any:
+        with global_compiler_lock, ExitStack() as until_kept:
+            with suppress(OSError):
+                folder = Path(kernel._cache.cache_path)
+                folder.mkdir(parents=True, exist_ok=True)
+                lock = until_kept.enter_context((folder / f"{kernel.py_func.__qualname__}.lock").open("w"))
+                _wait_for(lock)
+            return compile_or_load(signature)
+
+    return compile_once
+
+
+def _wait_for(lock: IO[str]) -> None:
+    """Hold the lock; said, if another process does."""
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        tell_waiting()
+        fcntl.flock(lock, fcntl.LOCK_EX)
 
 
 def pjit(

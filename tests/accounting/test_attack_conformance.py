@@ -50,7 +50,7 @@ def test_it_has_every_verb_and_is_registered_under_its_name(attack: Attack) -> N
 
 
 @given(seeds)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_on_raw_counts_it_stays_below_the_exact_optimum(attack: Attack, seed: int) -> None:
     """Of all adversaries that see the counts, by enumeration; a blind one below the best blind guess."""
     case = random_case(np.random.default_rng(seed))
@@ -67,7 +67,7 @@ def test_on_raw_counts_it_stays_below_the_exact_optimum(attack: Attack, seed: in
 
 
 @given(seeds)
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 def test_noise_does_not_help_it(attack: Attack, seed: int) -> None:
     """Sampled under noise, it stays below the optimum for the same counts without noise."""
     case = random_case(np.random.default_rng(seed), largest=3, longest=3)

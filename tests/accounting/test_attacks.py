@@ -93,7 +93,7 @@ def has_near_ties(values: NDArray[np.float64]) -> bool:
 
 
 @given(seeds)
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 def test_exact_laws_on_raw_counts_equal_enumeration_and_stay_below_the_optimum(seed: int) -> None:
     case = random_case(np.random.default_rng(seed))
     everything = paths_of(case)
@@ -124,7 +124,7 @@ def test_exact_laws_on_raw_counts_equal_enumeration_and_stay_below_the_optimum(s
 
 
 @given(seeds)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_prior_and_constant_guesses_are_exact_and_below_the_prior_optimum(seed: int) -> None:
     case = random_case(np.random.default_rng(seed))
     everything = paths_of(case)
@@ -172,7 +172,7 @@ def noised_observations(seed: int) -> tuple[Case, Exposure, NDArray[np.float64]]
 
 
 @given(seeds)
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 def test_decoding_on_the_graph_of_hits_finds_the_posteriors_maxima(seed: int) -> None:
     """Best path, likelihood and most likely places of one noised trace, against all trajectories."""
     case, exposure, seen = noised_observations(seed)
@@ -238,7 +238,7 @@ def test_noise_between_raw_and_nothing_gives_an_attack_between_raw_and_prior() -
 
 
 @given(seeds)
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 def test_noised_attacks_stay_below_the_optimum_of_the_raw_schedule(seed: int) -> None:
     case = random_case(np.random.default_rng(seed), largest=3, longest=3)
     exposure = exposure_of(case, lambda _: Gaussian(0.8))

@@ -71,7 +71,7 @@ def random_population(rng: np.random.Generator, people: int, places: int, densit
 
 
 @given(seeds)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_likelihood_and_best_path_equal_enumeration_scaled_and_in_logarithms(seed: int) -> None:
     rng = np.random.default_rng(seed)
     case = random_case(rng)
@@ -98,7 +98,7 @@ def test_likelihood_and_best_path_equal_enumeration_scaled_and_in_logarithms(see
 
 
 @given(seeds)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_impossible_observation_is_reported_at_the_first_step_that_is_impossible(seed: int) -> None:
     rng = np.random.default_rng(seed)
     case = random_case(rng)

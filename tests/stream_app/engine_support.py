@@ -31,8 +31,8 @@ POLICY = FixedPolicy(REGISTRY, Gaussian(2.0), {"B": Raw()})
 OUTPUTS = ("decisions.jsonl", "releases.jsonl", "risks.jsonl", "rejected.jsonl")
 NOISE_SECRET = "11" * 32
 PSEUDONYM_SECRET = "22" * 32
-LITTLE_WORK = {"sharpen_operations": 60_000_000}
-"""For runs of hundreds of steps: not everybody is reached by the refined bounds."""
+LITTLE_WORK = {"sharpen_operations": 3_000_000, "attack_draws": 64}
+"""For runs of hundreds of steps, by the hundred: not everybody is reached by the refined bounds."""
 
 
 @cache

@@ -67,7 +67,7 @@ def test_every_registered_bound_is_tested_under_a_name_of_its_own() -> None:
 
 @each_bound
 @given(seeds)
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_it_is_not_below_the_optimum_of_raw_counts(bound: Bound, seed: int) -> None:
     """All trajectories and guesses written down; what is not below the optimum is not below any guess."""
     case = random_case(np.random.default_rng(seed))
@@ -82,7 +82,7 @@ def test_it_is_not_below_the_optimum_of_raw_counts(bound: Bound, seed: int) -> N
 
 @each_bound
 @given(seeds, st.lists(st.sampled_from([0.3, 0.5, 1.5, None]), min_size=3, max_size=3))
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=8)
 def test_it_is_not_below_the_optimum_of_noised_counts(
     bound: Bound, seed: int, sigmas: list[float | None]
 ) -> None:

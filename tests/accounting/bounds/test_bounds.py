@@ -72,7 +72,7 @@ def assert_sandwich(case: Case) -> list[float]:
     return certified
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(seeds)
 def test_no_bound_is_below_the_optimum(seed: int) -> None:
     assert_sandwich(random_case(np.random.default_rng(seed)))
@@ -124,7 +124,7 @@ def moment_truth(case: Case, mistakes: int, order: int) -> MomentTruth:
     return MomentTruth(by_pattern, by_hits)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(seeds, st.integers(1, 4))
 def test_moment_bound_equals_its_definition_over_all_patterns(seed: int, order: int) -> None:
     case = random_case(np.random.default_rng(seed))
@@ -200,7 +200,7 @@ def binary_divergence_nats(p: float, q: float) -> float:
     return inside + outside
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(st.floats(1e-12, 1 - 1e-9), st.one_of(st.floats(0, 5), st.floats(-40, 0).map(exp)))
 @example(0.37890625, 2.220446049250313e-16)
 def test_divergence_root_is_on_the_safe_side_and_never_above_the_papers(guess: float, nats: float) -> None:

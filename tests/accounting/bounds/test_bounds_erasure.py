@@ -37,7 +37,7 @@ def test_erasure_bound_gives_the_reference_by_enumeration() -> None:
         assert audit.certified <= row["erasure_bound"] * (1 + 1e-8)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(seeds, st.lists(st.sampled_from([0.3, 0.5, 0.8, 1.5, None]), min_size=3, max_size=3))
 def test_no_bound_is_below_the_optimum_under_discrete_noise(seed: int, sigmas: list[float | None]) -> None:
     """All published values are enumerated; None is a raw step. Every bound holds, erasure included."""

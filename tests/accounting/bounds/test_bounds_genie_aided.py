@@ -46,7 +46,7 @@ def genie_aided(
 
 
 @given(seeds, st.integers(0, 3))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_the_genie_aided_adversary_wins_what_the_definition_says(seed: int, mistakes: int) -> None:
     case = random_case(np.random.default_rng(seed))
     mistakes = min(mistakes, len(case.labels) - 1)

@@ -50,7 +50,7 @@ def masses_won(case: Case, evidence: NDArray[np.float64], mistakes: int) -> dict
 
 
 @given(seeds)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_the_search_brackets_the_best_guess_and_finds_it_in_the_end(seed: int) -> None:
     """Any evidence, any number of mistakes; what it says it attains is what its guess wins."""
     rng = np.random.default_rng(seed)
@@ -130,7 +130,7 @@ def test_no_adversary_beats_the_bound_on_ten_thousand_logs() -> None:
 
 
 @given(seeds)
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_more_effort_never_raises_it(seed: int) -> None:
     rng = np.random.default_rng(seed)
     case = random_case(rng, largest=4, longest=7)

@@ -42,7 +42,7 @@ def steps(count: int, seed: int) -> list[StepSchedule]:
     ]
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(seed=st.integers(0, 2**32 - 1), came=st.integers(0, 9))
 def test_people_who_join_late_are_accounted_as_if_they_had_always_been_known(seed: int, came: int) -> None:
     first, second = people(4, seed, "a"), people(3, seed + 1, "b")
@@ -62,7 +62,7 @@ def test_people_who_join_late_are_accounted_as_if_they_had_always_been_known(see
     assert joined.snapshot() == whole.snapshot()
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(seed=st.integers(0, 2**32 - 1), stay=st.sets(st.integers(0, 5)))
 def test_people_who_leave_change_nothing_for_those_who_stay(seed: int, stay: set[int]) -> None:
     everybody = people(6, seed, "a")

@@ -37,7 +37,7 @@ class Forgetful(RepeatedSteps):
         return NOTHING
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.integers(0, 2**32 - 1))
 def test_looking_up_changes_no_bit(seed):
     rng = np.random.default_rng(seed)

@@ -44,7 +44,7 @@ def check_run(seed: int, *, in_hindsight: bool, steps: int, look_ahead: int = 0)
     return settled
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=8)
 @given(SEEDS, st.booleans(), st.integers(0, 4))
 def test_no_run_exceeds_its_budget_nor_does_the_silence_after_it(seed, in_hindsight, look_ahead):
     check_run(seed, in_hindsight=in_hindsight, steps=15, look_ahead=look_ahead)

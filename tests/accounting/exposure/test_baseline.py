@@ -17,7 +17,7 @@ from tests.accounting.exposures import case_exposure, raw_exposure
 seeds = st.integers(0, 2**32 - 1)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(seeds)
 def test_baseline_is_the_best_guess_and_no_other_is_better(seed: int) -> None:
     case = random_case(np.random.default_rng(seed))
@@ -36,7 +36,7 @@ def test_baseline_is_the_best_guess_and_no_other_is_better(seed: int) -> None:
     assert abs(baseline(exposure, 0).success - everything.probability.max()) < 1e-12
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(seeds)
 def test_two_ways_to_the_success_of_a_constant_agree(seed: int) -> None:
     """The recursion over (mistakes, place) and the laws of first visit and return."""

@@ -22,7 +22,7 @@ from tests.accounting.exposures import RAW, case_exposure, exposure_to, gaussian
 seeds = st.integers(0, 2**32 - 1)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(seeds)
 def test_exact_information_and_entropy_equal_enumeration(seed: int) -> None:
     case = random_case(np.random.default_rng(seed))
@@ -38,7 +38,7 @@ def test_exact_information_and_entropy_equal_enumeration(seed: int) -> None:
         assert truth <= released.koga + 1e-11
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(seeds, st.sampled_from([0.4, 0.7, 1.0, 2.0]))
 def test_information_of_noised_releases_is_bounded(seed: int, sigma: float) -> None:
     """The true information of discrete Gaussian releases, by enumeration of outcomes, stays below."""

@@ -20,7 +20,7 @@ from tests.accounting.exposures import case_exposure, koga_chain, raw_exposure
 seeds = st.integers(0, 2**32 - 1)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(seeds)
 def test_prior_guess_is_close_to_the_optimum_and_never_above_a_formula(seed: int) -> None:
     case = random_case(np.random.default_rng(seed))

@@ -108,7 +108,7 @@ def test_a_time_between_releases_is_accounted_too() -> None:
 
 
 @given(st.integers(0, 2**32 - 1))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_coordinates_add_up_as_their_radius_says(seed: int) -> None:
     """Euclidean: the joint release of both coordinates; the paper's corollary is never below it."""
     random = np.random.default_rng(seed)
@@ -154,7 +154,7 @@ def test_the_misspecification_formula_is_the_theorems() -> None:
     st.sampled_from([(2,), (2, 3)]),
     st.floats(0.2, 2.0),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_a_wrong_prior_stays_below_the_theorems_bound(
     scale: float, factor: float, order: float, secret: tuple[int, ...], sigma2: float
 ) -> None:

@@ -39,7 +39,7 @@ def drawn_noise(seed: int) -> np.ndarray:
 
 
 @given(priors, seeds, secrets, orders, seeds)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_no_two_secrets_are_told_apart_better_than_the_loss(
     prior: np.ndarray, seed: int, secret: list[int], order: float, direction: int
 ) -> None:
@@ -53,7 +53,7 @@ def test_no_two_secrets_are_told_apart_better_than_the_loss(
 
 
 @given(priors, seeds, secrets, orders)
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_the_loss_is_reached(prior: np.ndarray, seed: int, secret: list[int], order: float) -> None:
     """The worst corner attains the exact loss, the worst direction of the ball the bound."""
     noise = drawn_noise(seed)

@@ -92,7 +92,7 @@ def test_at_one_fixed_known_set_even_independent_tuples_do_not_add_up() -> None:
 
 
 @given(SEEDS, st.integers(1, 3))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_with_independent_tuples_the_sum_holds(random: np.random.Generator, tuples: int) -> None:
     """Random product laws and channels of the whole database: never a violation."""
     law = np.ones(())
@@ -106,7 +106,7 @@ def test_with_independent_tuples_the_sum_holds(random: np.random.Generator, tupl
 
 
 @given(SEEDS)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_with_independent_tuples_the_maximum_holds_for_disjoint_people(random: np.random.Generator) -> None:
     database = FiniteDatabase(np.multiply.outer(random.dirichlet(np.ones(3)), random.dirichlet(np.ones(2))))
     first = np.repeat(random.dirichlet(np.ones(3), size=3)[:, None, :], 2, axis=1)
@@ -116,7 +116,7 @@ def test_with_independent_tuples_the_maximum_holds_for_disjoint_people(random: n
 
 
 @given(SEEDS)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_post_processing_never_adds(random: np.random.Generator) -> None:
     """Any random function of the output leaks at most as much, correlated tuples included."""
     database = random_database(random, 2)
@@ -127,7 +127,7 @@ def test_post_processing_never_adds(random: np.random.Generator) -> None:
 
 
 @given(SEEDS, st.integers(1, 3))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_the_leakage_is_the_definition_written_out(random: np.random.Generator, tuples: int) -> None:
     """Loops over targets, known sets, values and outputs, with zeros in the law."""
     database = random_database(random, tuples)
@@ -201,7 +201,7 @@ def as_database(release: ChainRelease) -> tuple[FiniteDatabase, NDArray[np.float
 
 
 @given(SEEDS, st.integers(2, 3), st.integers(1, 3))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_a_chains_leakage_by_the_forward_recursion_is_that_of_its_table(
     random: np.random.Generator, places: int, steps: int
 ) -> None:

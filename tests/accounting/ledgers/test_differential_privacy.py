@@ -52,7 +52,7 @@ def test_the_papers_formula_is_shown_beside_the_exact_value_it_misses() -> None:
 
 
 @given(st.floats(1e-3, 30.0), st.floats(-12.0, -0.5))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_epsilon_and_delta_of_the_exact_curve_belong_together(mu: float, log10_delta: float) -> None:
     """The epsilon found has at most this delta, a slightly smaller one more."""
     delta = 10.0**log10_delta
@@ -62,7 +62,7 @@ def test_epsilon_and_delta_of_the_exact_curve_belong_together(mu: float, log10_d
 
 
 @given(st.floats(0.05, 5.0), st.floats(0.0, 6.0))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_the_exact_curve_is_the_hockey_stick_of_two_normal_laws(mu: float, epsilon: float) -> None:
     """delta = integral of (f - e^eps g)+ for N(mu, 1) and N(0, 1), by the trapezoidal rule."""
     x = np.linspace(-14.0, 14.0 + mu, 200_001)

@@ -76,7 +76,7 @@ def test_words_are_the_first_half_of_hmac_sha256() -> None:
     st.tuples(st.text(max_size=4), st.text(max_size=4), st.text(max_size=4)),
     st.tuples(st.text(max_size=4), st.text(max_size=4), st.text(max_size=4)),
 )
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_no_two_readings_share_a_message(left: tuple[str, str, str], right: tuple[str, str, str]) -> None:
     """Moving letters between neighbouring fields changes the bytes: lengths are part of them."""
 

@@ -46,7 +46,7 @@ def test_raw_is_the_count_and_nothing_is_nothing() -> None:
 
 
 @given(st.lists(st.tuples(MECHANISMS, st.none() | st.integers(0, 10**6)), max_size=12), st.randoms())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_a_value_does_not_depend_on_what_else_is_published(batch: list[tuple], random: object) -> None:
     """Any order, any company, any number of replays: the same sensor's reading has the same value."""
     items = [CountToPublish(f"s{index}", *pair) for index, pair in enumerate(batch)]

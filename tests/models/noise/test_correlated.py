@@ -53,7 +53,7 @@ def published(
 
 
 @given(covariances())
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 def test_the_factor_is_lower_triangular_and_gives_the_covariance_back(
     covariance: NDArray[np.float64],
 ) -> None:
@@ -103,7 +103,7 @@ def test_the_share_does_not_depend_on_the_count() -> None:
 
 
 @given(covariances())
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 def test_the_independent_part_can_be_taken_off_the_covariance(covariance: NDArray[np.float64]) -> None:
     """G - D has no negative eigenvalue: the release is one with noise D, with more noise added."""
     noise = CorrelatedNoise.of_covariance(covariance)
@@ -113,7 +113,7 @@ def test_the_independent_part_can_be_taken_off_the_covariance(covariance: NDArra
 
 
 @given(covariances(4))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_what_accountants_are_told_covers_any_trace_through_the_window(
     covariance: NDArray[np.float64],
 ) -> None:

@@ -74,7 +74,7 @@ def test_the_table_is_the_ideal_law_up_to_the_truncated_mass_it_reports(sigma: f
 
 
 @given(st.floats(MIN_SIGMA, 40.0))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_every_table_has_all_the_mass_and_falls_from_zero(sigma: float) -> None:
     """Units total 2^128 exactly, never rise away from 0, and thresholds rise."""
     table = discrete_gaussian_table(sigma)

@@ -53,7 +53,7 @@ def test_the_exact_sum_is_the_enumeration_of_all_outputs(sigma: float, probabili
 
 @given(st.sampled_from([0.05, 0.3, 0.62, 1.0, 5.0, 50.0, 64.5, 900.0]), PROBABILITIES)
 @example(0.05, 0.7411107870275885)  # its entropy rounds otherwise than that of the complement
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 def test_the_table_errs_upwards_and_little(sigma: float, probability: float) -> None:
     """Never below the exact sum, never above the entropy, within 1e-4; both look-ups agree."""
     mechanism = Gaussian(sigma)
@@ -76,7 +76,7 @@ def test_nothing_is_learnt_about_what_was_certain(sigma: float) -> None:
 
 
 @given(st.sampled_from([0.1, 0.7, 4.0]), PROBABILITIES)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_information_stays_below_what_erasure_and_the_papers_bound_allow(sigma: float, p: float) -> None:
     """I <= reveal * h(p), and I <= the pairwise form of Koga, Meehan and Chaudhuri, equation 4."""
     mechanism = Gaussian(sigma)

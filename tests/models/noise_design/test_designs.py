@@ -50,7 +50,7 @@ def random_covariance(seed: int, points: int, trace: float) -> np.ndarray:
 
 @pytest.mark.parametrize("method", METHODS)
 @given(case=problems())
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 def test_a_design_is_a_covariance_that_spends_the_budget(method: str, case: DesignProblem) -> None:
     """Symmetric, positive semidefinite, of the trace asked for, for every method."""
     noise = design_noise(case, method).covariance
@@ -61,7 +61,7 @@ def test_a_design_is_a_covariance_that_spends_the_budget(method: str, case: Desi
 
 @pytest.mark.parametrize("method", METHODS)
 @given(case=problems(), factor=st.floats(0.01, 100.0))
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 def test_a_design_does_not_depend_on_the_unit(method: str, case: DesignProblem, factor: float) -> None:
     """Values in other units: covariances scale, the information per squared unit scales back."""
     other = DesignProblem(case.prior * factor, case.secret, case.noise_budget * factor)
@@ -72,7 +72,7 @@ def test_a_design_does_not_depend_on_the_unit(method: str, case: DesignProblem, 
 
 
 @given(case=problems(), seed=st.integers(0, 2**32 - 1))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_no_covariance_of_the_same_trace_beats_the_unrestricted_design(
     case: DesignProblem, seed: int
 ) -> None:
@@ -85,7 +85,7 @@ def test_no_covariance_of_the_same_trace_beats_the_unrestricted_design(
 
 
 @given(case=problems(), seed=st.integers(0, 2**32 - 1), at_secret=st.floats(0.01, 0.99))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_no_noise_independent_at_the_secret_beats_the_exact_design(
     case: DesignProblem, seed: int, at_secret: float
 ) -> None:
@@ -100,7 +100,7 @@ def test_no_noise_independent_at_the_secret_beats_the_exact_design(
 
 
 @given(case=problems())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_designs_are_ordered_by_what_they_may_choose(case: DesignProblem) -> None:
     """unrestricted <= exact <= SDP_A, uniform in the true loss, at any stabilisation."""
     loss = {method: worst_information(case, design_noise(case, method).covariance) for method in ONE_SECRET}
@@ -110,7 +110,7 @@ def test_designs_are_ordered_by_what_they_may_choose(case: DesignProblem) -> Non
 
 
 @given(case=problems(max_secret=3), seed=st.integers(0, 2**32 - 1), more=st.floats(0.01, 2.0))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_more_noise_never_tells_more(case: DesignProblem, seed: int, more: float) -> None:
     """ "More PSD, more private" (corollary 7.2.2), here for covariances with cross terms too."""
     noise = random_covariance(seed, case.points, case.noise_budget)
@@ -119,7 +119,7 @@ def test_more_noise_never_tells_more(case: DesignProblem, seed: int, more: float
 
 
 @given(case=problems())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_the_short_form_is_right_for_independent_noise_at_the_secret(case: DesignProblem) -> None:
     """`1/sigma_s^2 + alpha` for the exact design; a lower bound at best for others."""
     noise = design_noise(case, "exact").covariance
@@ -138,7 +138,7 @@ def test_the_short_form_misses_part_of_the_loss_of_multiple_secrets() -> None:
 
 
 @given(seed=st.integers(0, 2**32 - 1), members=st.integers(1, 5))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_sdp_b_covers_its_family_and_proves_how_tightly(seed: int, members: int) -> None:
     """Above every member, no dearer than their sum, within 1e-4 of what any cover costs."""
     family = [random_covariance(seed + index, 5, 1.0 + index) for index in range(members)]
@@ -152,7 +152,7 @@ def test_sdp_b_covers_its_family_and_proves_how_tightly(seed: int, members: int)
 
 
 @given(case=problems(max_secret=3), stabilisation=st.sampled_from([1.0, 10.0, 1000.0]))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_sdp_a_meets_its_own_optimality_conditions(case: DesignProblem, stabilisation: float) -> None:
     """Budget spent, and no other covariance of that trace has a larger surrogate."""
     best = surrogate_optimum(case, stabilisation) * stabilisation

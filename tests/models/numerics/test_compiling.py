@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import subprocess
 import sys
@@ -49,3 +50,19 @@ def stderr_of(before: str, cache: Path, **more: str) -> str:
     command = [sys.executable, "-c", CODE.format(before=before)]
     run = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, check=True)
     return run.stderr
+
+
+def test_what_another_process_compiles_is_waited_for_and_loaded(tmp_path: Path) -> None:
+    """The file of the lock is open in this process, as if it compiled."""
+    stderr_of("", tmp_path)
+    (lock,) = tmp_path.glob("*/_below.lock")
+    with lock.open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
+        command = [sys.executable, "-c", CODE.format(before="")]
+        waiting = subprocess.Popen(command, env=environment, cwd=ROOT, stderr=subprocess.PIPE, text=True)
+        assert waiting.stderr is not None
+        assert "another process compiles what this one needs" in waiting.stderr.readline()
+        assert waiting.poll() is None
+    assert waiting.communicate(timeout=60) == (None, "")
+    assert waiting.returncode == 0

@@ -33,7 +33,7 @@ def ring(people: int, size: int, entries: int) -> dict[str, Any]:
     }
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.tuples(priors("a"), priors("b")))
 def test_a_packed_person_is_the_prior_it_came_from(pair):
     population = Population.pack(pair)
@@ -51,7 +51,7 @@ def test_a_packed_person_is_the_prior_it_came_from(pair):
             np.testing.assert_array_equal(back.initial, prior.initial)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(populations())
 def test_moves_and_partitions_give_the_same_population_back(population):
     arrays = population.arrays

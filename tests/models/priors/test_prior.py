@@ -19,7 +19,7 @@ def dense_of(prior: MovementPrior) -> np.ndarray:
     return np.stack([matrix.toarray() for matrix in prior.transitions])
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(cycles())
 def test_dense_sparse_and_triplets_give_the_same_prior(transitions):
     dense = MovementPrior.from_dense("p", transitions)
@@ -37,7 +37,7 @@ def test_dense_sparse_and_triplets_give_the_same_prior(transitions):
         assert (prior.slots, prior.size) == transitions.shape[:2]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(cycles())
 def test_the_chain_holds_every_slot_by_columns_with_increasing_rows(transitions):
     view = MovementPrior.from_dense("p", transitions).chain()

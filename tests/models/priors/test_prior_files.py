@@ -50,7 +50,7 @@ def test_a_wrong_number_of_a_location_does_not_fill_the_memory(tmp_path, format_
 
 
 @pytest.mark.parametrize("format_", ["json", "parquet"])
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(population=populations())
 def test_a_population_comes_back_bit_for_bit(tmp_path_factory, format_, population):
     path = tmp_path_factory.mktemp("priors") / f"priors.{format_}"

@@ -45,7 +45,7 @@ def exact_stationary(matrix: list[list[Fraction]]) -> list[Fraction]:
     return [row[-1] for row in rows]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(cycles())
 def test_the_distribution_is_carried_from_slot_to_slot_and_back_to_itself(transitions):
     start = settled(transitions)
@@ -56,13 +56,13 @@ def test_the_distribution_is_carried_from_slot_to_slot_and_back_to_itself(transi
     assert (start >= 0).all()
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(cycles())
 def test_it_is_the_cesaro_limit_from_the_uniform_start_for_chains_of_every_kind(transitions):
     np.testing.assert_allclose(settled(transitions)[0], cesaro_limit(cycle_matrix(transitions)), atol=1e-9)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(cycles())
 def test_classes_are_closed_connected_weighted_and_what_is_outside_has_probability_zero(transitions):
     prior = MovementPrior.from_dense("p", transitions)
@@ -169,7 +169,7 @@ def test_distributions_are_the_same_bit_for_bit_for_any_number_of_threads():
     assert found[0] == found[1]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(cycles())
 def test_the_spectral_gap_is_one_less_the_second_modulus(transitions):
     moduli = np.sort(np.abs(np.linalg.eigvals(cycle_matrix(transitions))))

@@ -95,7 +95,7 @@ def density_below(low: float, high: float, x: float) -> float:
 
 
 @given(st.floats(0.1, 3.0), st.floats(0.1, 3.0), st.floats(-4, 4))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_a_tier_plus_its_increment_is_the_noisier_tier_by_density(
     first: float, second: float, x: float
 ) -> None:
@@ -105,7 +105,7 @@ def test_a_tier_plus_its_increment_is_the_noisier_tier_by_density(
 
 
 @given(st.lists(st.floats(0.1, 1.9), min_size=2, max_size=2, unique=True), st.floats(-3, 3), st.floats(-3, 3))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_a_coalition_learns_no_more_than_its_best_member(
     levels: list[float], one: float, other: float
 ) -> None:

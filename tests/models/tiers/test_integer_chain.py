@@ -44,7 +44,7 @@ def cell_p_value(noise: NDArray[np.int64], table: IntegerTable) -> float:
 
 
 @given(st.floats(MIN_EPSILON * 10, MAX_EPSILON))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_the_table_is_the_two_sided_geometric_law(epsilon: float) -> None:
     """All mass there, each probability the definition's, and less than 2^-100 cut off."""
     table = geometric_table(epsilon)
@@ -54,7 +54,7 @@ def test_the_table_is_the_two_sided_geometric_law(epsilon: float) -> None:
 
 
 @given(st.floats(0.05, 6.0), st.floats(0.05, 6.0))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_a_tier_plus_its_increment_is_the_noisier_tier_exactly(first: float, second: float) -> None:
     """The convolution of noise and increment is the lower level's noise, to 1e-15."""
     lower, higher = sorted((first, second))
@@ -95,7 +95,7 @@ def test_increments_do_not_depend_on_the_tier_they_are_added_to() -> None:
 
 
 @given(LEVELS, st.integers(-6, 6), st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_a_coalition_learns_no_more_than_its_best_member(
     levels: list[float], own: int, data: st.DataObject
 ) -> None:
@@ -125,7 +125,7 @@ three_levels = st.lists(st.floats(0.1, 5.0), min_size=3, max_size=3, unique_by=l
 
 
 @given(three_levels, st.integers(0, 2))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_a_level_read_later_has_the_law_it_would_have_had_from_the_start(
     levels: list[float], late: int
 ) -> None:

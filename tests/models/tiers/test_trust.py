@@ -41,7 +41,7 @@ def test_resistance_counts_the_ways_as_well() -> None:
 
 
 @given(st.integers(2, 7), st.randoms(use_true_random=False))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_resistance_agrees_with_the_pseudo_inverse_and_never_exceeds_the_shortest_path(
     size: int, random: st.DataObject
 ) -> None:

@@ -12,7 +12,7 @@ from stream_app.embedded.journal import Commit, Journal
 from stream_app.exceptions import OutputError, OutputLockedError, RunChangedError
 from stream_app.setup.run_folder import durable
 from stream_app.wire.messages import StepDecision, StepRelease
-from tests.stream_app.engine_support import lines_of, messages_of_a_day, outputs_of, run_on
+from tests.stream_app.engine_support import LITTLE_WORK, lines_of, messages_of_a_day, outputs_of, run_on
 
 
 def published(journal: Journal, steps: int) -> None:
@@ -139,15 +139,15 @@ def test_a_crash_at_any_write_leads_to_the_same_files(
     """Every operation on the disk in turn is the last one of a run; a second run finishes the work."""
     day = lines_of(messages_of_a_day(7, 5, faults=True)) + b"no message\n"
     disk = Disk(monkeypatch)
-    run_on(tmp_path / "whole", [day])
+    run_on(tmp_path / "whole", [day], settings=LITTLE_WORK)
     expected, operations = outputs_of(tmp_path / "whole"), disk.operations
     assert operations > 50
     for crash_at in range(1, operations):
         folder = tmp_path / str(crash_at)
         disk.operations, disk.crash_at = 0, crash_at
         with pytest.raises(Crash):
-            run_on(folder, [day])
+            run_on(folder, [day], settings=LITTLE_WORK)
         disk.crash_at = -1
-        run_on(folder, [day])
+        run_on(folder, [day], settings=LITTLE_WORK)
         assert outputs_of(folder) == expected, f"crash at operation {crash_at}"
     assert len(json.loads((tmp_path / "whole" / "progress.json").read_text())["window"]) == 4

@@ -54,7 +54,7 @@ def arrived(topic: str, timestamp: float, offset: int, value: bytes = b"") -> Ar
     return Arrived(topic, timestamp, offset, value, None)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     times=st.lists(st.tuples(st.sampled_from([A, R]), st.integers(0, 20)), max_size=40),
     most=st.integers(1, 9),
@@ -116,7 +116,7 @@ def latest(*transactions: Transaction) -> dict[bytes | None, bytes | None]:
     return found
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(seed=st.integers(0, 1000), cuts=st.lists(st.integers(0, 80), max_size=6))
 def test_what_comes_of_records_does_not_depend_on_batches_nor_on_repetition(
     seed: int, cuts: list[int]

@@ -110,7 +110,7 @@ def test_no_poison_raises_and_what_is_said_of_it_is_short(topic: str) -> None:
             people_of([found], ("A",))  # refuses, or takes what is a prior
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(
     topic=st.sampled_from(sorted(KINDS)),
     value=st.one_of(

@@ -17,12 +17,12 @@ from stream_app.exceptions import DiskFullError, OutputLockedError
 from stream_app.setup.run_folder import durable
 from stream_app.setup.run_folder.durable import AppendFile, make_folder, replace_file
 from stream_app.watching.events import Observer, StepClosed
-from tests.stream_app.engine_support import lines_of, messages_of_a_day, outputs_of, run_on
+from tests.stream_app.engine_support import LITTLE_WORK, lines_of, messages_of_a_day, outputs_of, run_on
 from tests.stream_app.setup.power import ForgetfulDisk, PowerLoss
 from tests.stream_app.steps.test_tiers import TIERED
 
 DAY = lines_of(messages_of_a_day(7, 5, faults=True)) + b"no message\n"
-SETTINGS: dict[str, dict[str, object]] = {"plain": {}, "tiers": TIERED}
+SETTINGS: dict[str, dict[str, object]] = {"plain": LITTLE_WORK, "tiers": {**LITTLE_WORK, **TIERED}}
 
 
 class Listener(Observer):

@@ -78,7 +78,7 @@ def test_at_the_end_of_the_input_one_sensor_far_ahead_closes_no_step_of_a_schedu
     assert window.next_step == 2
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.lists(st.tuples(st.integers(0, 30), st.sampled_from("ABCD")), unique=True), st.integers(0, 40))
 def test_a_window_saved_and_loaded_closes_the_same_steps(sent: list[tuple[int, str]], cut: int) -> None:
     whole, first, second = StepWindow(1), StepWindow(1), StepWindow(1)

@@ -123,7 +123,7 @@ def test_a_request_that_cannot_be_served_is_refused_in_words(
     assert status(rest(connect(web, LAST))) == 200
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.one_of(st.binary(max_size=300), st.lists(st.sampled_from(HEALTHY.split(b" ")), max_size=12)))
 def test_whatever_bytes_come_the_server_answers_or_hangs_up(
     web: WebServer, sent: bytes | list[bytes]

@@ -88,7 +88,7 @@ KEYS = st.sampled_from(["v", "type", "step", "sensor", "sensors", "count", "extr
 NEARLY = st.dictionaries(KEYS, st.sampled_from([1, 2, -1, "reading", "activation", "A", ["A"], 0.5]) | JSON)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.binary(max_size=60) | st.builds(line, JSON) | st.builds(line, NEARLY))
 def test_whatever_comes_is_a_message_or_a_dead_letter_that_can_be_written(payload: bytes) -> None:
     """Never an exception, and the dead letter itself is a message of the contract."""
