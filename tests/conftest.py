@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import settings
 
-settings.register_profile("any machine")  # a loaded one is slow, which is no fault
+settings.register_profile("any machine", deadline=None)  # a loaded one is slow, which is no fault
 settings.load_profile("any machine")
 
 

@@ -30,6 +30,7 @@ CONSTANT_GUESS = 2
 FRONTIER_GUESS = 3
 
 _VECTORS = 16  # expansions a step of the frontier search: the optimum for a dozen places and few mistakes
+_LEAST_EXPANSIONS = 128  # however few the steps: with most of them allowed to be wrong, nearly all are needed
 _ROUNDING = 1e-12  # sums of thousands of products, each rounded
 
 _ROUNDED = 1e-9  # more than rounding can take from a sum over the steps
@@ -235,7 +236,8 @@ def constants_from_gaps(
     else:
         bounds = GuessBounds(np.inf, np.inf, markov_guess(marginal, mistakes), np.inf)
     known = best_baseline(chain, start, first_slot, marginal, mistakes, gaps)
-    vectors = affordable_vectors(chain, steps, mistakes, _VECTORS)
+    wanted = max(_VECTORS, _LEAST_EXPANSIONS // steps)
+    vectors = affordable_vectors(chain, steps, mistakes, wanted)
     if vectors == 0:
         return PriorConstants(bounds, known)
     guess = np.empty(steps, np.int64)

@@ -275,6 +275,7 @@ def _toml(servers: str, prefix: str, settings: dict[str, Any]) -> str:
         "mistakes": 2,
         "risk_every": 10,
         "sharpen_operations": 6_000_000,  # not enough for everybody
+        "attack_draws": 100,
         "listen": "",
         **settings,
     }

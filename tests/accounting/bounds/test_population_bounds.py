@@ -111,6 +111,7 @@ def test_a_thousand_steps_give_probabilities_above_the_baseline(mistakes: int) -
     assert audit.baseline == 1.0  # the ring is known beforehand
 
 
+@pytest.mark.slow
 def test_five_thousand_sparse_places_are_bounded() -> None:
     """Someone who may be at any of 5 000 places, three exits each."""
     places = 5000

@@ -139,7 +139,7 @@ def hours(count: int, mechanism: Mechanism) -> list[StepSchedule]:
 
 
 TOWN, SINCE = town(), np.arange(24) % 5
-SETTINGS = HorizonSettings(4, 1)
+SETTINGS = HorizonSettings(4, 1, sharpen=False)  # the attack needs no ceilings
 
 
 def shares_of(people: Sequence[int], parts: Sequence[Sequence[int]]) -> PeopleShares:

@@ -6,7 +6,7 @@ from math import comb
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from accounting.exposure import prior_guess
@@ -22,7 +22,8 @@ seeds = st.integers(0, 2**32 - 1)
 
 @settings(max_examples=40)
 @given(seeds)
-def test_prior_guess_is_close_to_the_optimum_and_never_above_a_formula(seed: int) -> None:
+@example(66951)  # four steps, three of them wrong: all guesses have to be looked at
+def test_prior_guess_of_a_short_horizon_is_the_optimum_and_never_above_a_formula(seed: int) -> None:
     case = random_case(np.random.default_rng(seed))
     steps = len(case.labels)
     everything = all_paths(case.start, case.matrices, steps, case.first_slot)
@@ -36,7 +37,7 @@ def test_prior_guess_is_close_to_the_optimum_and_never_above_a_formula(seed: int
         assert abs(guess.koga - min(1.0, koga)) < 1e-11
         optimum = prior_optimum(everything, mistakes)
         assert guess.best <= min(1.0, koga, comb(steps, mistakes) * maxima[mistakes], markov) + 1e-11
-        assert optimum * (1 - 1e-12) <= guess.best <= 1.05 * optimum
+        assert optimum * (1 - 1e-12) <= guess.best <= optimum * (1 + 1e-11)
 
 
 def test_one_table_serves_every_start() -> None:

@@ -37,8 +37,7 @@ def test_both_kinds_of_workers_die_at_every_point_while_people_come_and_go(
     whole = {
         "release": release,
         "risk_every": 1,  # so that there are several records to die between
-        "sharpen_operations": 10
-        ** 9,  # for everybody: those who come and go take none of it from those who stay
+        "sharpen_operations": 1_000_000_000,  # for all: who comes and goes takes none from those who stay
     }
     with OnKafka(tmp_path / "death", kafka.address, stay, sensors, **whole) as deployment:
         deployment.load_people()

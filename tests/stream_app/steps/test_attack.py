@@ -17,6 +17,7 @@ from stream_app.steps.policy.people_shards import partition_of
 from stream_app.watching.events import Observer, StepClosed
 from stream_app.wire import Reading, RiskSummary
 from tests.stream_app.engine_support import (
+    LITTLE_WORK,
     NAMES,
     PSEUDONYM_SECRET,
     REGISTRY,
@@ -118,11 +119,12 @@ def test_no_count_reaches_the_attack(tmp_path: Path) -> None:
 def test_a_run_that_goes_on_attacks_as_if_it_had_not_stopped(tmp_path: Path) -> None:
     """Whether from a snapshot or from the log alone."""
     lines = [line + b"\n" for line in lines_of(messages_of_a_day(80, 3)).splitlines()]
-    whole = summaries_of(tmp_path / "whole", lines)
+    whole = summaries_of(tmp_path / "whole", lines, **LITTLE_WORK)
     for every in (0.0, 1e-9):
         folder = tmp_path / f"halves {every}"
-        run_on(folder, lines[: len(lines) * 3 // 4], keep_open=True, settings={"snapshot_seconds": every})
-        assert summaries_of(folder, lines[len(lines) * 3 // 4 :]) == whole
+        begun = {**LITTLE_WORK, "snapshot_seconds": every}
+        run_on(folder, lines[: len(lines) * 3 // 4], keep_open=True, settings=begun)
+        assert summaries_of(folder, lines[len(lines) * 3 // 4 :], **LITTLE_WORK) == whole
 
 
 def test_nothing_is_attacked_where_it_is_switched_off(tmp_path: Path) -> None:

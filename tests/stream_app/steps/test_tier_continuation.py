@@ -33,7 +33,7 @@ PRESS = FIRST | {"press": 0.5}
 
 def tiers(levels: dict[str, float], **changed: object) -> dict[str, object]:
     release = {"mechanism": "tiered", "tiers": levels, "sensors": {"B": {"mechanism": "raw"}}}
-    return {"release": release | changed}
+    return {"sharpen": False, "attack_draws": 0, "release": release | changed}
 
 
 def add(folder: Path, day: bytes, levels: dict[str, float], **changed: object) -> None:

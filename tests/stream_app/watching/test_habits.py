@@ -14,7 +14,6 @@ from accounting.continuous import ContinuousAccountant
 from accounting.settings import HORIZON, MISTAKES, HorizonSettings
 from models.prior_files import save_population
 from models.priors import MovementPrior, Population
-from stream_app.analysis.accounted_again import account
 from stream_app.analysis.planning import plan_releases
 from stream_app.analysis.preflight import check_files
 from stream_app.city import CityOptions, build_city
@@ -23,6 +22,7 @@ from stream_app.embedded import RunOptions, run
 from stream_app.setup.settings import Settings
 from stream_app.setup.settings_sources import load_settings
 from stream_app.starting.demo.scenario import prepare
+from stream_app.watching.people import PeopleView
 from stream_app.watching.prior_notes import habits_warning
 from stream_app.watching.wording import in_a_hundred
 from tests import ROOT
@@ -67,7 +67,8 @@ def test_a_warning_says_that_habits_alone_decide(tmp_path: Path, caplog: pytest.
     assert plan_releases(settings(), tmp_path / "schedule.json", people).warning == warning
     findings = check_files(config=tmp_path / "t.toml", priors=tmp_path / "priors.json")
     assert [f"{each.sentence}; {each.remedy}" for each in findings if each.subject == "mistakes"] == [warning]
-    assert account(people, [], HorizonSettings(4, 1)).warning == warning
+    view = PeopleView(people, accountant, accountant.settings, list(people.people))
+    assert view.warning == warning
 
 
 def test_where_habits_leave_a_doubt_nothing_is_said() -> None:
