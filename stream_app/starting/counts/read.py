@@ -68,7 +68,9 @@ def read_counts(path: Path, asked: CountsQuestions) -> Counts:
     time = _named(table, asked.time_column, _TIME_NAMES, "--time-column")
     if time is None:
         raise InputError(
-            "the column of times must be known", columns_in_words(table), "name it with --time-column"
+            "the column of times must be known",
+            columns_in_words(table),
+            "name it with --time-column, or add a header line",
         )
     seconds, is_local, are_numbers = parse_times(table, time, asked.time_format, asked.wall_clock)
     if is_local and asked.timezone is None:
