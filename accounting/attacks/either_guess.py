@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from accounting.attacks.simulation.exact_law_kernel import better_law
+from accounting.attacks.simulation.exact_law_kernel import WonByPattern, won_by_better
 from accounting.attacks.targets import AttackResult, RecordedTarget, Target
 
 MOST_PATTERNS = 1 << 16
@@ -21,9 +21,15 @@ class EitherGuess:
         """The expected success of the likelier guess, over all hit patterns."""
         if not target.has_exact_laws or target.exposure.pattern_count > MOST_PATTERNS:
             return None
-        laws = target.path_laws, target.place_laws
-        return AttackResult.exact(float(better_law(*laws, target.tables.nodes, target.exposure.steps)))
+        return AttackResult.exact(float(won_by_pattern(target).success.sum()))
 
     def replay(self, recorded: RecordedTarget) -> None:
         """On one recorded trace there is nothing to choose by."""
         return
+
+
+def won_by_pattern(target: Target) -> WonByPattern:
+    """What the likelier guess wins for each hit pattern, of which there are ``MOST_PATTERNS`` at most."""
+    laws = target.path_laws, target.place_laws
+    patterns = int(target.exposure.pattern_count)
+    return won_by_better(*laws, target.tables.nodes, target.exposure.steps, patterns)

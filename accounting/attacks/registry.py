@@ -9,6 +9,7 @@ from accounting.attacks.either_guess import EitherGuess
 from accounting.attacks.likeliest_path import LikeliestPath
 from accounting.attacks.likeliest_places import LikeliestPlaces
 from accounting.attacks.prior_path import PriorPath
+from accounting.attacks.searched_guess import SearchedGuess
 from accounting.attacks.targets import Attack
 
 _ATTACKS: tuple[Attack, ...] = (
@@ -17,5 +18,6 @@ _ATTACKS: tuple[Attack, ...] = (
     ConstantPlace(),
     LikeliestPlaces(),
     EitherGuess(),
+    SearchedGuess(),
 )
 ATTACKS: Mapping[str, Attack] = {attack.name: attack for attack in _ATTACKS}

@@ -15,6 +15,7 @@ from accounting.attacks.either_guess import EitherGuess
 from accounting.attacks.likeliest_path import LikeliestPath
 from accounting.attacks.likeliest_places import LikeliestPlaces
 from accounting.attacks.prior_path import PriorPath
+from accounting.attacks.searched_guess import SearchedGuess
 from accounting.exposure import Exposure
 from models.mechanisms import Gaussian, Mechanism, Raw, Suppressed
 from tests.accounting.chains import Case, random_case
@@ -27,6 +28,7 @@ ATTACKS_TO_TEST: list[Attack] = [
     ConstantPlace(),
     LikeliestPlaces(),
     EitherGuess(),
+    SearchedGuess(),
 ]
 SURE = 1.0 - 1e-9
 seeds = st.integers(0, 2**32 - 1)

@@ -123,9 +123,18 @@ def attack_law(laws: NDArray[np.float64]) -> NDArray[np.float64]:
     return reached[count - 1]
 
 
+class WonByPattern(NamedTuple):
+    """The hit patterns of a horizon, and what is won in each."""
+
+    success: NDArray[np.float64]  # (P,), together with the pattern's probability
+    pattern: NDArray[np.int64]  # (P, T + 2), nodes from the start to the end; -1 behind it
+
+
 @jit
-def better_law(first: NDArray[np.float64], second: NDArray[np.float64], nodes: Nodes, steps: int) -> float:
-    """Success of the attack that makes, for each hit pattern, the likelier to succeed of two guesses.
+def won_by_better(
+    first: NDArray[np.float64], second: NDArray[np.float64], nodes: Nodes, steps: int, patterns: int
+) -> WonByPattern:
+    """What is won by the likelier to succeed of two guesses, pattern by pattern; up to ``patterns`` of them.
 
     ``first`` and ``second`` (n, n, s + 1) are the laws of the two between hits. All patterns are walked.
     """
@@ -133,7 +142,8 @@ def better_law(first: NDArray[np.float64], second: NDArray[np.float64], nodes: N
     laws = np.zeros((2, steps + 2, first.shape[2]))
     laws[:, 0, 0] = 1.0
     walk = walk_onwards(nodes.time, steps + 2)
-    total = 0.0
+    won = WonByPattern(np.zeros(patterns), np.full((patterns, steps + 2), -1))
+    count = 0
     depth, b = next_node(walk, 0)
     while b >= 0:
         a = walk.at[depth]
@@ -142,8 +152,11 @@ def better_law(first: NDArray[np.float64], second: NDArray[np.float64], nodes: N
         multiply_into(laws[1, depth + 1], laws[1, depth], second[b, a])
         best = max(laws[0, depth + 1].sum(), laws[1, depth + 1].sum())
         if b == end:
-            total += best
+            won.success[count] = best
+            won.pattern[count, : depth + 1] = walk.at[: depth + 1]
+            won.pattern[count, depth + 1] = b
+            count += 1
         elif best > 0.0:
             depth = enter(walk, depth, b)
         depth, b = next_node(walk, depth)
-    return total
+    return WonByPattern(won.success[:count], won.pattern[:count])

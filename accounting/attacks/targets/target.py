@@ -94,7 +94,7 @@ class Target:
         """Whether counts are raw, reveal the place, and leave an exact law affordable."""
         if not (self._shows_places and self._has_room_for_tables):
             return False
-        return bool(law_work(self.tables, self._entries, self.mistakes) <= MOST_LAW_WORK)
+        return bool(law_work(self.tables, self.entries, self.mistakes) <= MOST_LAW_WORK)
 
     def sampled(self, attack: int) -> AttackResult:
         """The simulated success of MAP or marginals, as the kernels number them."""
@@ -116,7 +116,7 @@ class Target:
         return int(self.exposure.hits.sum()) + 2
 
     @property
-    def _entries(self) -> int:
+    def entries(self) -> int:
         """Stored entries of one slot's matrix."""
         return self.exposure.chain.value.size // self.exposure.chain.start.shape[0]
 
@@ -130,7 +130,7 @@ class Target:
         """Whether a draw costs less on the graph (n^2 and T n K) than in the chain (four visits to P)."""
         nodes, steps = self._nodes, self.exposure.steps
         on_graph = nodes * nodes * 2 + steps * nodes * self.exposure.place_count
-        return self._has_room_for_tables and bool(on_graph <= 4 * steps * self._entries)
+        return self._has_room_for_tables and bool(on_graph <= 4 * steps * self.entries)
 
 
 def check_draws(draws: int, seed: int) -> None:

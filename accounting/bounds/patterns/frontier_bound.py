@@ -8,7 +8,8 @@ from accounting.bounds.patterns.raw_frontier_kernel import frontier_effort, raw_
 from accounting.bounds.protocol import Bound, Question, Scope
 from accounting.exposure import Exposure
 
-_MOST_OPERATIONS = 5e8  # at most; a second or so of one core
+_MOST_OPERATIONS = 1e9  # at most; a second or so of one core
+_MOST_COMPLETION_OPERATIONS = 2e9  # at most; as long
 
 
 def affordable_vectors(size: Size, mistakes: int, wanted: int, most: float = _MOST_OPERATIONS) -> int:
@@ -23,14 +24,35 @@ def affordable_vectors(size: Size, mistakes: int, wanted: int, most: float = _MO
     return int(min(wanted, most / a_vector, MOST_ENTRIES // entries))
 
 
-def frontier_success(
-    exposure: Exposure, mistakes: int, outside: Outside, wanted: int, most: float = _MOST_OPERATIONS
-) -> float | None:
+def affordable_completions(size: Size, mistakes: int, wanted: int) -> int:
+    """Expansions of each search that lowers a completion, up to ``wanted``; -1 where none can be lowered.
+
+    A segment of ``L`` steps has a completion at each place of each step but its last, which looks at the
+    ``l < L`` steps behind it: a search for each number of mistakes below ``l``.
+    """
+    lengths = [size.hits / size.steps] * (size.steps - 1) + [size.hits / size.steps + 1.0]
+    looked_at, searched = 0.0, 0.0
+    for length, segments in enumerate(lengths, start=1):
+        for behind in range(1, length):
+            most_wrong = min(mistakes, behind - 1)
+            looked_at += segments * behind
+            searched += segments * most_wrong * (most_wrong + 3) / 2
+    without_search = size.places * looked_at * (size.moves + (mistakes + 1) * size.places)
+    left = _MOST_COMPLETION_OPERATIONS - without_search
+    if left < 0.0:
+        return -1
+    an_expansion = size.places * searched * (size.moves + 2 * size.places)
+    return int(min(wanted, left / (an_expansion + 1.0)))
+
+
+def frontier_success(exposure: Exposure, mistakes: int, outside: Outside, wanted: int) -> float | None:
     """Success of any adversary of the raw schedule, who knows the outside too; None where too expensive."""
-    vectors = affordable_vectors(Size.of(exposure), mistakes, wanted, most)
+    size = Size.of(exposure)
+    vectors = affordable_vectors(size, mistakes, wanted)
     if vectors == 0:
         return None
-    effort = frontier_effort(vectors)
+    shown_once = affordable_completions(size, mistakes, 2 * wanted)
+    effort = frontier_effort(vectors, shown_once)
     return float(raw_frontier(exposure.person, exposure.hits, exposure.marginal, mistakes, outside, effort))
 
 

@@ -26,6 +26,7 @@ from accounting.bounds.patterns.outside_kernel import Outside
 from accounting.bounds.patterns.segments_kernel import Nodes, find_nodes, no_hit_weight
 from accounting.hmm.frontier.completion_kernel import completion_gains, new_recursion
 from accounting.hmm.frontier.search_kernel import Asked, Room, new_room, search
+from accounting.hmm.frontier.shown_once_kernel import first_right_bound, lower_completions
 from accounting.hmm.local_chain_kernel import LocalChain, slot_of
 from accounting.hmm.propagation import predict
 from models.numerics.jit import inline, jit
@@ -42,12 +43,13 @@ class FrontierEffort(NamedTuple):
     vectors: int  # prefixes expanded for each step of the segment, at least 1
     tolerance: float  # a search ends once its slack matters less than this
     expansions: int  # of all searches together; then only what a genie leaves bounds a segment
+    shown_once: int  # expansions of each search that lowers a completion, 0 for none; -1 lowers none
 
 
 @jit
-def frontier_effort(vectors: int) -> FrontierEffort:
+def frontier_effort(vectors: int, shown_once: int = -1) -> FrontierEffort:
     """So many vectors, and a tolerance that is worth them."""
-    return FrontierEffort(vectors, _TOLERANCE / vectors**2, EXPANSIONS * vectors)
+    return FrontierEffort(vectors, _TOLERANCE / vectors**2, EXPANSIONS * vectors, shown_once)
 
 
 class Targets(NamedTuple):
@@ -187,6 +189,18 @@ def bound_segment(
 
 
 @jit
+def _lower(
+    person: LocalChain, weight: NDArray[np.float64], targets: Targets, effort: FrontierEffort, room: Room
+) -> None:
+    """The completions before each target as if the place were shown once, if the effort says so."""
+    if effort.shown_once >= 0:
+        for b in range(targets.time.size):
+            last = targets.time[b] - 1
+            lower_completions(person, weight, last, targets.gains[b], effort.shown_once, room)
+        room.spent[0] = 0  # the end of searches is that of segments
+
+
+@jit
 def _depart(
     person: LocalChain,
     targets: Targets,
@@ -241,7 +255,8 @@ def raw_frontier(
     steps, places = hits.shape
     weight = no_hit_weight(hits)
     targets = _targets(person, weight, find_nodes(hits), outside.ends, mistakes)
-    room = new_room(steps * effort.vectors, mistakes, places)
+    room = new_room(max(steps * effort.vectors, effort.shown_once), mistakes, places)
+    _lower(person, weight, targets, effort, room)
     time, place, gains, won, ends = targets.time, targets.place, targets.gains, targets.won, outside.ends
     hit_count = time.size - ends.shape[0]
     mass, likeliest = np.empty((steps + 1, places)), np.empty((steps + 1, places))
@@ -263,6 +278,8 @@ def raw_frontier(
                 limits = Limits(reached, path, share, effort.tolerance, effort.vectors, expansions)
                 between = (first, time[b] - 1)
                 bound_segment(person, weight, mass[first], between, gains[b], limits, room, (found, won[b]))
+                if effort.shown_once >= 0:
+                    first_right_bound(person, weight, mass[first], between, gains[b], found)
                 add_convolution(success, found, won[b])
         if number < hit_count:
             won[hit_count - 1 - number] = success

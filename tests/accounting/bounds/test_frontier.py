@@ -106,7 +106,8 @@ def check(rng: np.random.Generator, largest: int, longest: int) -> float:
     best = optimum_success(case.start, case.matrices, seen, (first, last), mistakes, case.first_slot)
     most, tolerance = int(rng.choice([0, 1, 2, 100])), float(rng.choice([0.0, 1e-4]))
     expansions = int(rng.choice([0, 5, 50])) if rng.random() < 0.2 else UNLIMITED
-    effort = FrontierEffort(int(rng.choice([1, 2, 8])), tolerance, expansions)
+    shown_once = int(rng.choice([-1, 0, 1, 20]))
+    effort = FrontierEffort(int(rng.choice([1, 2, 8])), tolerance, expansions, shown_once)
     found = horizon_bound(case, (first, last), mistakes, is_hindsight, most, effort)
     assert best * (1 - 1e-11) <= found <= 1.0
     is_whole = most == 100 and effort.vectors == 8 and effort.expansions == UNLIMITED
@@ -134,10 +135,12 @@ def test_no_adversary_beats_the_bound_on_ten_thousand_logs() -> None:
 def test_more_effort_never_raises_it(seed: int) -> None:
     rng = np.random.default_rng(seed)
     case = random_case(rng, largest=4, longest=7)
-    window, mistakes = (2, 6), 1
+    window, mistakes, shown_once = (2, 6), 1, int(rng.choice([-1, 0, 8]))
     if len(case.labels) == 7:
         values = [
-            horizon_bound(case, window, mistakes, False, 100, FrontierEffort(vectors, 0.0, UNLIMITED))
+            horizon_bound(
+                case, window, mistakes, False, 100, FrontierEffort(vectors, 0.0, UNLIMITED, shown_once)
+            )
             for vectors in (1, 2, 4, 16)
         ]
         assert all(later <= earlier * (1 + 1e-12) for earlier, later in pairwise(values))

@@ -124,7 +124,7 @@ def bound_of(case: Case, seen: SeenSteps, window: tuple[int, int], mistakes: int
     start = LocalChain(case.view, marginal[first], (case.first_slot + first) % case.matrices.shape[0])
     inside = slice(first, last + 1)
     channels = own_channels(case.view, hits[inside], marginal[inside], seen, first, effort.leaves)
-    searched = FrontierEffort(effort.vectors, 1e-6, effort.expansions)
+    searched = FrontierEffort(effort.vectors, 1e-6, effort.expansions, -1)
     return noised_frontier(start, channels, marginal[inside], laws, mistakes, searched)
 
 

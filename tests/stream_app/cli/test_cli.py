@@ -139,7 +139,14 @@ def test_audit_prints_one_object_a_person_with_the_documented_fields(
     assert list(result.document[0]) == AUDIT_FIELDS
     bounds = {"loose", "tight", "divergence", "moment", "exact", "erasure", "genie_aided"}
     assert set(result.document[0]["bounds"]) >= bounds
-    assert set(result.document[0]["attacks"]) == {"map", "prior", "constant", "marginal", "either"}
+    assert set(result.document[0]["attacks"]) == {
+        "map",
+        "prior",
+        "constant",
+        "marginal",
+        "either",
+        "searched",
+    }
     assert result.document[1]["certified"] == 1.0
     only = tallyguard(
         "audit", "priors.json", "--schedule", "schedule.json", "--mistakes", "1", "--person", "bob", "--json"

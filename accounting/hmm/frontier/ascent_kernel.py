@@ -1,0 +1,116 @@
+"""A whole guess made better step by step: each step's place is the best one, given all the others.
+
+A guess ``g`` of a horizon that may be wrong in ``s`` steps wins what is linear in each of its places. With
+``w[m, x]`` the mass at ``x`` in step ``t``, evidence included, that made ``m`` mistakes before it, and
+``B[m, x]`` what is won from ``x`` behind step ``t`` with ``m`` mistakes left, naming ``x`` wins
+
+    sum_m w[m, x] (B[s - m, x] - B[s - m - 1, x])        (B = 0 below no mistakes)
+
+more than naming nowhere. From the first step to the last the largest of these is taken, again until nothing
+is won by it. For example two places and two steps, each place likely as the other and never left, one mistake
+allowed: the guess (0, 0) wins 1/2; naming 1 in the second step wins everything.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accounting.hmm.local_chain_kernel import LocalChain, slot_of
+from accounting.hmm.propagation import predict, retreat
+from models.numerics.jit import jit
+
+_MOST_SWEEPS = 16
+_LEAST = 1e-9  # of what is won: a sweep that wins less is the last
+
+
+class AscentRoom(NamedTuple):
+    """Memory of one ascent."""
+
+    behind: NDArray[np.float64]  # (T, s + 1, K), B
+    mass: NDArray[np.float64]  # (s + 1, K), w
+    moved: NDArray[np.float64]  # (s + 1, K)
+    gain: NDArray[np.float64]  # (K,)
+
+
+@jit
+def new_ascent_room(steps: int, mistakes: int, places: int) -> AscentRoom:
+    """Memory for horizons of this size."""
+    rows = mistakes + 1
+    return AscentRoom(
+        np.empty((steps, rows, places)),
+        np.empty((rows, places)),
+        np.empty((rows, places)),
+        np.empty(places),
+    )
+
+
+@jit
+def _look_behind(
+    person: LocalChain, weight: NDArray[np.float64], guess: NDArray[np.int64], room: AscentRoom
+) -> None:
+    """Fill ``B`` of every step."""
+    behind, value = room.behind, room.gain
+    steps, rows, places = behind.shape
+    behind[steps - 1] = 1.0
+    for t in range(steps - 1, 0, -1):
+        for m in range(rows):
+            for x in range(places):
+                value[x] = behind[t, m - 1, x] * weight[t, x] if m > 0 else 0.0
+            value[guess[t]] = behind[t, m, guess[t]] * weight[t, guess[t]]
+            retreat(person.chain, slot_of(person, t - 1), value, behind[t - 1, m])
+
+
+@jit
+def _choose(room: AscentRoom, t: int) -> int:
+    """The best place of one step; ties at the lowest index."""
+    gain, behind, mass = room.gain, room.behind, room.mass
+    mistakes = mass.shape[0] - 1
+    gain[:] = 0.0
+    for m in range(mistakes + 1):
+        for x in range(gain.size):
+            less = behind[t, mistakes - m - 1, x] if m < mistakes else 0.0
+            gain[x] += mass[m, x] * (behind[t, mistakes - m, x] - less)
+    return int(gain.argmax())
+
+
+@jit
+def _sweep(
+    person: LocalChain, weight: NDArray[np.float64], guess: NDArray[np.int64], room: AscentRoom
+) -> float:
+    """One round of choices; what the guess wins then."""
+    mass, moved = room.mass, room.moved
+    rows, places = mass.shape
+    _look_behind(person, weight, guess, room)
+    mass[:] = 0.0
+    mass[0] = person.start
+    for t in range(guess.size):
+        for m in range(rows):
+            for x in range(places):
+                mass[m, x] *= weight[t, x]
+        guess[t] = _choose(room, t)
+        right = guess[t]
+        for m in range(rows - 1, -1, -1):
+            for x in range(places):
+                if x != right:
+                    mass[m, x] = mass[m - 1, x] if m > 0 else 0.0
+        if t + 1 < guess.size:
+            for m in range(rows):
+                predict(person.chain, slot_of(person, t), mass[m], moved[m])
+            mass[:] = moved
+    return mass.sum()
+
+
+@jit
+def ascend(
+    person: LocalChain, weight: NDArray[np.float64], guess: NDArray[np.int64], room: AscentRoom
+) -> float:
+    """Improve ``guess`` (T,) of a horizon with evidence ``weight`` (T, K); the mass it wins then."""
+    won = _sweep(person, weight, guess, room)
+    for _ in range(_MOST_SWEEPS - 1):
+        before, won = won, _sweep(person, weight, guess, room)
+        if won <= before * (1.0 + _LEAST):
+            break
+    return won

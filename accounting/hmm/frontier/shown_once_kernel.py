@@ -1,0 +1,108 @@
+"""Tighter completions: what is left to win for whoever is shown the place once, and never again.
+
+The genie of ``completion_kernel`` shows the place after every guess, which is worth a lot where many guesses
+may be wrong. One who shows it once bounds everybody's success too. Let ``V(t, m, x)`` bound what is won after
+step ``t`` from place ``x`` with ``m`` mistakes left, by guesses that see nothing more. Then a law ``f`` of
+the place in step ``u`` wins, with fewer mistakes ``m`` than there are steps from there on, at most
+
+- ``sum_x f(x) V(u, m, x)``, if the place is shown now; or
+- ``sum_t max_x f_t(x) V(t, m - (t - u), x)``, if it is shown at the first guess that is right: one has to be,
+  the first is right in one step ``t`` only, after ``t - u`` wrong ones, and the place is then the guess.
+  ``f_t`` is the law of step ``t`` with all evidence up to there.
+
+From the last step to the first, each ``V(t, ., x)`` is the least of the genie's, the second line of the law
+after a move from ``x``, and a search of that law whose completions are the ``V`` of later steps. Beyond Koga
+et al.
+
+For example two steps, each spent at place 0 with probability 1/4 and else elsewhere, one mistake allowed. The
+first guess is the first right one with 1/4, and all is won; so is the second: 1/2 for a success of 7/16. Who
+is at 0 in both steps is counted twice.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accounting.hmm.frontier.search_kernel import Asked, Room, search
+from accounting.hmm.local_chain_kernel import LocalChain, slot_of
+from accounting.hmm.propagation import predict
+from models.numerics.jit import jit
+
+_SLACK = 1e-3  # of what is left to win: a search may end so early
+
+
+@jit
+def first_right_bound(
+    person: LocalChain,
+    weight: NDArray[np.float64],
+    law: NDArray[np.float64],
+    between: tuple[int, int],
+    gains: NDArray[np.float64],
+    bound: NDArray[np.float64],
+) -> None:
+    """Lower ``bound[m]`` on what ``law`` wins with ``m`` mistakes to what is won by who is shown when right.
+
+    ``law`` (K,) is that of the first step of ``between`` before its evidence; ``gains`` (T, s + 1, K) what
+    each mistake allowed adds to ``V``. Bounds for as many mistakes as there are steps stay.
+    """
+    first, last = between
+    here, ahead, best = law.copy(), np.empty(law.size), np.empty(bound.size)
+    total = np.zeros(bound.size)
+    for t in range(first, last + 1):
+        best[:] = 0.0
+        for x in range(law.size):
+            here[x] *= weight[t, x]
+            value = 0.0
+            for m in range(bound.size):
+                value += gains[t, m, x]
+                best[m] = max(best[m], here[x] * value)
+        wrong = t - first
+        for m in range(wrong, bound.size):
+            total[m] += best[m - wrong]
+        if t < last:
+            predict(person.chain, slot_of(person, t), here, ahead)
+            here, ahead = ahead, here
+    for m in range(min(bound.size, last - first + 1)):
+        bound[m] = min(bound[m], total[m])
+
+
+@jit
+def lower_completions(
+    person: LocalChain,
+    weight: NDArray[np.float64],
+    last: int,
+    gains: NDArray[np.float64],
+    expansions: int,
+    room: Room,
+) -> None:
+    """Replace the genie's ``gains`` (T, s + 1, K) of the steps up to ``last`` by those of ``V``.
+
+    ``expansions`` of each search, and at least one a step; 0 for none.
+    """
+    mistakes, places = gains.shape[1] - 1, gains.shape[2]
+    law, here, value = np.empty(places), np.zeros(places), np.empty(mistakes + 1)
+    for t in range(last - 1, -1, -1):
+        steps = last - t
+        for x in range(places):
+            if weight[t, x] == 0.0:
+                continue
+            here[x] = 1.0
+            predict(person.chain, slot_of(person, t), here, law)
+            here[x] = 0.0
+            won = 0.0
+            for m in range(mistakes + 1):
+                won += gains[t, m, x]
+                value[m] = won
+            first_right_bound(person, weight, law, (t + 1, last), gains, value)
+            for m in range(min(mistakes, steps - 1), 0, -1):
+                if expansions > 0:
+                    asked = Asked(m, max(steps, expansions), _SLACK * value[m])
+                    found = search(person, weight, law, (t + 1, last), gains, asked, room)
+                    value[m] = min(value[m], found.bound)
+                if m < mistakes:
+                    value[m] = min(value[m], value[m + 1])
+            won = 0.0
+            for m in range(mistakes + 1):
+                gains[t, m, x] = max(0.0, value[m] - won)
+                won = max(won, value[m])
