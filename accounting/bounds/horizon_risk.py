@@ -5,7 +5,9 @@ What was released before and after the horizon enters every bound in a way that 
 - the information of :mod:`accounting.exposure.history` under the binary divergence;
 - the bounds of the horizon on its own plus ``sqrt(I / 2)``, ``I`` what the outside says about the ends: the
   law of the trace moves by no more in total variation on average (Pinsker, Jensen), and with it any success;
-- the frontier bound, into which raw history and future enter exactly;
+- the frontier bound, into which raw history and future enter exactly, noise as if it were none;
+- the frontier bound through noise, with the levels of evidence of history and horizon, and of the future what
+  exact counts would show;
 - with draws, the sampled bound, into which history and future of any kind enter exactly.
 """
 
@@ -14,8 +16,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from math import sqrt
 
+import numpy as np
+from numpy.typing import NDArray
+
 from accounting.bounds.certified import certify
-from accounting.bounds.noised import SAMPLED, sampled_success
+from accounting.bounds.noised import LEVELS, SAMPLED, levels_success, sampled_success
 from accounting.bounds.patterns import FRONTIER, frontier_success
 from accounting.bounds.patterns.outside_kernel import Outside, future_ends, history_laws
 from accounting.bounds.protocol import Effort
@@ -73,9 +78,12 @@ def horizon_risk(
         "shifted": min(1.0, within.value + sqrt(0.5 * (before + after))),
     }
     seen = exposure.steps if in_hindsight else last + 1
-    frontier = _frontier(exposure, window, (first, last), seen, mistakes, effort)
-    if frontier is not None:
-        bounds[FRONTIER.name] = frontier
+    ends = _future_ends(exposure, last, seen)
+    searched = {
+        FRONTIER.name: _frontier(exposure, window, first, ends, mistakes, effort),
+        LEVELS.name: levels_success(exposure, (first, last), mistakes, ends, effort.vectors),
+    }
+    bounds |= {name: value for name, value in searched.items() if value is not None}
     shown = exposure.under(exposure.observations[:seen])
     sampled = sampled_success(shown, (first, last), mistakes, effort)
     if sampled is not None:
@@ -94,12 +102,20 @@ def horizon_risk(
     )
 
 
+def _future_ends(exposure: Exposure, last: int, seen: int) -> NDArray[np.float64]:
+    """What the raw log after ``last``, up to its first ``seen`` steps, says of the place in that step."""
+    after = exposure.hits[last + 1 : seen]
+    return future_ends(exposure.person, last, after, exposure.marginal[last], _MOST_LAWS)
+
+
 def _frontier(
-    exposure: Exposure, window: Exposure, ends: tuple[int, int], seen: int, mistakes: int, effort: Effort
+    exposure: Exposure,
+    window: Exposure,
+    first: int,
+    ends: NDArray[np.float64],
+    mistakes: int,
+    effort: Effort,
 ) -> float | None:
-    """The window ``ends[0]..ends[1]`` of the raw log, of which the first ``seen`` steps are seen."""
-    first, last = ends
-    hits, marginal, person = exposure.hits, exposure.marginal, exposure.person
-    laws, shown = history_laws(person, hits[:first], marginal[:first], _MOST_LAWS)
-    future = future_ends(person, last, hits[last + 1 : seen], marginal[last], _MOST_LAWS)
-    return frontier_success(window, mistakes, Outside(laws, shown, future), effort.vectors)
+    """The window of the raw log that begins with step ``first``."""
+    laws, shown = history_laws(exposure.person, exposure.hits[:first], exposure.marginal[:first], _MOST_LAWS)
+    return frontier_success(window, mistakes, Outside(laws, shown, ends), effort.vectors)

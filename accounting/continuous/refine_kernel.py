@@ -169,7 +169,8 @@ def _noised_success(raw: RawHorizon, seen: SeenSteps, horizon: Horizon) -> float
     laws = noised_history_laws(raw.before, before, known.shape[0], shown, most)
     channels = own_channels(chain, raw.hits, raw.marginal, seen, raw.first_row, SEQUENCES * horizon.vectors)
     effort = frontier_effort(horizon.vectors)
-    return noised_frontier(raw.person, channels, raw.marginal, laws, horizon.mistakes, effort)
+    ends = np.ones((1, places))
+    return noised_frontier(raw.person, channels, raw.marginal, laws, ends, horizon.mistakes, effort)
 
 
 @jit

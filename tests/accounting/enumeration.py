@@ -119,13 +119,20 @@ def window_optimum(
     everything: Paths, channels: Sequence[Floats], window: tuple[int, int], mistakes: int
 ) -> float:
     """The same of whoever saw the outputs of any channels."""
+    return window_optima(everything, channels, window, [mistakes])[0]
+
+
+def window_optima(
+    everything: Paths, channels: Sequence[Floats], window: tuple[int, int], mistakes: Sequence[int]
+) -> list[float]:
+    """The same for several numbers of mistakes."""
     first, last = window
     joint = joint_law(everything, channels)
     inside = everything.paths[:, first : last + 1]
     traces, which = np.unique(inside, axis=0, return_inverse=True)
     collapsed = np.zeros((len(traces), joint.shape[1]))
     np.add.at(collapsed, which.ravel(), joint)
-    return float((within(traces, traces, mistakes) @ collapsed).max(0).sum())
+    return [float((within(traces, traces, s) @ collapsed).max(0).sum()) for s in mistakes]
 
 
 def information_about_window(

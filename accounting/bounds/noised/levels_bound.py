@@ -5,34 +5,60 @@ from __future__ import annotations
 from functools import reduce
 from math import sqrt
 
+import numpy as np
+from numpy.typing import NDArray
+
 from accounting.bounds.noised.noised_frontier_kernel import SEQUENCES, noised_frontier
+from accounting.bounds.noised.noised_history_kernel import noised_history_laws
 from accounting.bounds.patterns import Size, affordable_vectors
 from accounting.bounds.patterns.raw_frontier_kernel import frontier_effort
 from accounting.bounds.protocol import Bound, Question, Scope
-from accounting.exposure import Exposure
+from accounting.exposure import Exposure, window_of
 from accounting.exposure.step_information import followed_by, nothing_seen_for, seen_step
 from accounting.exposure.step_information.seen_steps_kernel import SeenSteps, own_channels
+from accounting.hmm.local_chain_kernel import LocalChain
 
 _MOST_OPERATIONS = 2e9  # some seconds of one core
+_LEAST_LAWS = 8  # that cover a history, whatever the vectors
+
+
+def levels_success(
+    exposure: Exposure, window: tuple[int, int], mistakes: int, ends: NDArray[np.float64], wanted: int
+) -> float | None:
+    """Success of any adversary who sees the log and guesses the steps of ``window`` (inclusive).
+
+    Of what comes after the window only ``ends`` (E, K) is seen, of ``future_ends`` as if every count were
+    exact; one row of ones for nothing. That bounds whoever sees later counts with their noise: the levels of
+    the steps, each independent of the others given the trajectory, reveal at least as much as the log does,
+    and a step's exact counts reveal at least as much as its levels. None where no count until the window's
+    end is noised, and where it is too expensive.
+    """
+    first, last = window
+    seen = exposure.under(exposure.observations[: last + 1])
+    vectors = min(wanted, _affordable(Size.of(window_of(exposure, first, last)), mistakes, len(ends)))
+    if seen.is_raw or vectors == 0:
+        return None
+    chain, hits, marginal, steps = exposure.chain, seen.hits, seen.marginal, _seen(seen)
+    before = own_channels(chain, hits[:first], marginal[:first], steps, 0, 0)
+    nobody = np.zeros(exposure.place_count)
+    laws = noised_history_laws(exposure.person, before, first, nobody, max(vectors, _LEAST_LAWS))
+    channels = own_channels(chain, hits[first:], marginal[first:], steps, first, SEQUENCES * vectors)
+    person = LocalChain(chain, marginal[first], exposure.slot(first))
+    effort = frontier_effort(vectors)
+    return float(noised_frontier(person, channels, marginal[first:], laws, ends, mistakes, effort))
 
 
 def levels_bound(asked: Question) -> float | None:
     """Of the horizon on its own; None where every count is exact, or where it is too expensive."""
     exposure = asked.exposure
-    vectors = min(asked.effort.vectors, _affordable(exposure, asked.mistakes))
-    if exposure.is_raw or vectors == 0:
-        return None
-    chain, hits, marginal = exposure.person.chain, exposure.hits, exposure.marginal
-    channels = own_channels(chain, hits, marginal, _seen(exposure), 0, SEQUENCES * vectors)
-    laws, effort = exposure.start.reshape(1, -1), frontier_effort(vectors)
-    return float(noised_frontier(exposure.person, channels, marginal, laws, asked.mistakes, effort))
+    window, ends = (0, exposure.steps - 1), np.ones((1, exposure.place_count))
+    return levels_success(exposure, window, asked.mistakes, ends, asked.effort.vectors)
 
 
-def _affordable(exposure: Exposure, mistakes: int) -> int:
-    """Vectors whose searches, one for each hit and sequence of levels, stay within the work."""
-    size = Size.of(exposure)
+def _affordable(size: Size, mistakes: int, ends: int) -> int:
+    """Vectors whose searches, one for each hit or end and sequence of levels, stay within the work."""
     a_search = size.steps * (mistakes + 1) ** 2 * (size.moves + 2 * size.places)
-    vectors = int(sqrt(_MOST_OPERATIONS / (SEQUENCES * (size.hits + 1) * a_search)))
+    vectors = int(sqrt(_MOST_OPERATIONS / (SEQUENCES * (size.hits + ends) * a_search)))
     return min(vectors, affordable_vectors(size, mistakes, max(vectors, 1)))
 
 

@@ -265,13 +265,15 @@ def noised_frontier(
     channels: OwnChannels,
     marginal: NDArray[np.float64],
     laws: NDArray[np.float64],
+    ends: NDArray[np.float64],
     mistakes: int,
     effort: FrontierEffort,
 ) -> float:
     """Bound on the success of any adversary who sees ``channels`` over the steps of ``marginal`` (T, K).
 
-    ``marginal`` is ``Pr[X_t = x]``; ``laws`` (R, K) those of the first place, as of ``noised_history_laws``.
-    Of the person the chain and the first slot are read.
+    ``marginal`` is ``Pr[X_t = x]``; ``laws`` (R, K) those of the first place, as of ``noised_history_laws``;
+    ``ends`` (E, K) the likelihood of what is seen after the last one, as of ``future_ends``. Of the person
+    the chain and the first slot are read.
     """
     steps, places = marginal.shape
     sight = _sight(channels, steps, places)
@@ -292,12 +294,14 @@ def noised_frontier(
         np.empty(mistakes + 1),
     )
     sources.success[steps - 1] = 1.0
-    trail.reach[steps - 1] = 1.0
-    trail.genie[steps - 1] = 1.0
-    targets = 1 + (sight.sensor[1:] >= 0).sum()
-    end = Target(steps - 1, 1.0, np.ones(mistakes + 1), effort.expansions // targets)
-    _follow_back(person, sight, marginal, trail, sources, end, effort, tools)
-    number = 1
+    targets = ends.shape[0] + (sight.sensor[1:] >= 0).sum()
+    number = 0
+    for e in range(ends.shape[0]):
+        trail.reach[steps - 1] = ends[e]
+        trail.genie[steps - 1] = ends[e]
+        number += 1
+        end = Target(steps - 1, 1.0, np.ones(mistakes + 1), effort.expansions * number // targets)
+        _follow_back(person, sight, marginal, trail, sources, end, effort, tools)
     for t in range(steps - 1, -1, -1):
         for x in range(places):
             if t > 0 and sight.sensor[t, x] >= 0:
