@@ -52,7 +52,7 @@ from accounting.exposure.step_information.seen_steps_kernel import (
 from accounting.hmm.local_chain_kernel import LocalChain
 from accounting.hmm.propagation import marginals
 from accounting.numerics.divergence_root_kernel import divergence_root
-from models.numerics.jit import jit, pjit
+from models.numerics.jit import bare_jit, jit, pjit
 from models.priors.chain import ChainView, PopulationArrays, chain_view
 
 _MOST_ENTRIES = 1 << 22  # 32 MiB a table
@@ -232,7 +232,7 @@ class CountedHits(NamedTuple):
     noised_before: float
 
 
-@jit
+@bare_jit
 def _count_hits(population: PopulationArrays, person: int, seen: SeenSteps) -> CountedHits:
     """In the horizon, the last rows of ``seen``, and in the ``HISTORY`` before."""
     hits, hits_before, noised, noised_before = 0.0, 0.0, 0.0, 0.0
@@ -271,7 +271,7 @@ def _noised_operations(
     return total + _PER_SEARCH * _expanded(searched, vectors, horizon.mistakes, moves + 2.0 * places)
 
 
-@jit
+@bare_jit
 def refine_operations(accounts: Accounts, person: int, vectors: int, seen: SeenSteps) -> int:
     """What :func:`refine` takes for one person, in operations: some nanoseconds each, by structure alone.
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from models.numerics.jit import jit
+from models.numerics.jit import bare_jit
 from models.priors.chain import ChainView
 
 
@@ -19,7 +19,7 @@ class LocalChain(NamedTuple):
     first_slot: int
 
 
-@jit
+@bare_jit
 def slot_of(person: LocalChain, step: int) -> int:
     """The slot of a step of the horizon in the chain's cycle; its matrix moves on to the next step."""
     return (person.first_slot + step) % person.chain.start.shape[0]

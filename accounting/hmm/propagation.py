@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from models.numerics.jit import inline, jit
+from models.numerics.jit import bare_jit, inline, jit
 from models.priors.chain import ChainView
 
 _0, _1, _2, _3, _4 = np.uint64(0), np.uint64(1), np.uint64(2), np.uint64(3), np.uint64(4)
@@ -34,7 +34,7 @@ def _dot_from(left: NDArray[np.float64], right: NDArray[np.float64], first: np.u
     return (a + b) + (c + d)
 
 
-@jit
+@bare_jit
 def dot(left: NDArray[np.float64], right: NDArray[np.float64]) -> float:
     """Inner product with four running sums: fast without leaving the order of additions to the compiler."""
     return _dot_from(left, right, _0)
@@ -59,13 +59,13 @@ def _largest_from(left: NDArray[np.float64], right: NDArray[np.float64], first: 
     return max(a, b, c, d)
 
 
-@jit
+@bare_jit
 def largest_product(left: NDArray[np.float64], right: NDArray[np.float64]) -> float:
     """``max_i left[i] right[i]`` of non-negative vectors."""
     return _largest_from(left, right, _0)
 
 
-@jit
+@bare_jit
 def predict(chain: ChainView, slot: int, before: NDArray[np.float64], after: NDArray[np.float64]) -> None:
     """``after[y] = sum_x before[x] P[x, y]``; a full column is read without its indices."""
     size, column = np.uint64(before.size), chain.column_start[slot]
@@ -80,7 +80,7 @@ def predict(chain: ChainView, slot: int, before: NDArray[np.float64], after: NDA
             after[y] = total
 
 
-@jit
+@bare_jit
 def predict_rows(
     chain: ChainView, slot: int, before: NDArray[np.float64], after: NDArray[np.float64], rows: int
 ) -> None:
@@ -108,7 +108,7 @@ def predict_rows(
             after[m, y] = (a + b) + (c + d)
 
 
-@jit
+@bare_jit
 def predict_largest(
     chain: ChainView, slot: int, before: NDArray[np.float64], after: NDArray[np.float64]
 ) -> None:
@@ -125,7 +125,7 @@ def predict_largest(
             after[y] = best
 
 
-@jit
+@bare_jit
 def retreat(chain: ChainView, slot: int, after: NDArray[np.float64], before: NDArray[np.float64]) -> None:
     """``before[x] = sum_y P[x, y] after[y]``: a test vector pulled back one step."""
     size, column = np.uint64(after.size), chain.column_start[slot]
@@ -192,7 +192,7 @@ def add_rows(
                 total[x] += weight[i] * only[x]
 
 
-@jit
+@bare_jit
 def transposed(chain: ChainView, slot: int, result: NDArray[np.float64]) -> None:
     """``result[y, x] = P[x, y]``."""
     result[:] = 0.0
@@ -201,7 +201,7 @@ def transposed(chain: ChainView, slot: int, result: NDArray[np.float64]) -> None
             result[y, chain.row[j]] = chain.value[j]
 
 
-@jit
+@bare_jit
 def full_product(left: NDArray[np.float64], right: NDArray[np.float64], result: NDArray[np.float64]) -> None:
     """``left @ right`` in a fixed order of additions; two rows and four terms at a time stay in registers."""
     size = left.shape[0]

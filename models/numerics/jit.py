@@ -148,9 +148,24 @@ tell_when_compiling()
 
 def jit(function: F) -> F:
     """Compile a kernel for one thread."""
-    kernel: Any = numba.njit(cache=True, nogil=True)(function)
+    return cast(F, _shared(numba.njit(cache=True, nogil=True)(function)))
+
+
+def bare_jit(function: F) -> F:
+    """Compile a kernel that neither makes nor returns an array, for inner loops.
+
+    It counts no references. Otherwise numba counts one to every array of every argument at each call, with
+    an atomic instruction: on a person's few places that took longer than the arithmetic. Making an array in
+    such a kernel, by a method like ``sum`` too, or copying one slice to another is an error of the compiler.
+    """
+    njit: Any = numba.njit  # whose stubs do not know the option
+    return cast(F, _shared(njit(cache=True, nogil=True, _nrt=False)(function)))
+
+
+def _shared(kernel: Any) -> Any:
+    """A kernel that one process compiles and others load."""
     kernel.compile = _compiled_once(kernel)
-    return cast(F, kernel)
+    return kernel
 
 
 def _compiled_once(kernel: Any) -> Callable[[Any], Any]:

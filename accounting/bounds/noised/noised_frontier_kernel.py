@@ -34,7 +34,7 @@ from accounting.hmm.frontier.completion_kernel import Recursion, gains_of, guess
 from accounting.hmm.frontier.search_kernel import Room, new_room
 from accounting.hmm.local_chain_kernel import LocalChain, slot_of
 from accounting.hmm.propagation import dot, retreat
-from models.numerics.jit import inline, jit
+from models.numerics.jit import bare_jit, inline, jit
 
 _ROUNDING = 1e-12  # sums of thousands of products, each rounded
 SEQUENCES = 8  # of levels that are told apart, for each vector of the searches
@@ -147,7 +147,7 @@ def _weigh(sight: Sight, trail: Trail, t: int) -> None:
             weight[t, x] *= present[g, level] if cover[g, x] else absent[g, level]
 
 
-@jit
+@bare_jit
 def _step_back(person: LocalChain, trail: Trail, t: int, tools: Tools) -> None:
     """Row ``t - 1`` of the trail from row ``t`` and its evidence."""
     chain, slot = person.chain, slot_of(person, t - 1)
@@ -160,7 +160,7 @@ def _step_back(person: LocalChain, trail: Trail, t: int, tools: Tools) -> None:
     retreat(chain, slot, arriving, trail.reach[t - 1])
 
 
-@jit
+@bare_jit
 def _bound_from(
     person: LocalChain,
     trail: Trail,
@@ -188,7 +188,7 @@ def _bound_from(
         add_convolution(success, found, target.success)
 
 
-@jit
+@bare_jit
 def _follow_back(
     person: LocalChain,
     sight: Sight,

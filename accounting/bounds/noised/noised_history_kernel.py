@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from accounting.exposure.step_information.seen_steps_kernel import OwnChannels
 from accounting.hmm.local_chain_kernel import LocalChain, slot_of
 from accounting.hmm.propagation import predict
-from models.numerics.jit import inline, jit
+from models.numerics.jit import bare_jit, inline, jit
 
 _AT_ONCE = 4  # laws before they are covered together, for each that stays
 _FREE = 3e-4  # growth of mass for which two laws are covered together even where there is room
@@ -146,14 +146,17 @@ def _cover(laws: Laws, count: int, i: int, j: int) -> None:
                 least[k], nearest[k] = growth[k, changed], changed
 
 
-@jit
+@bare_jit
 def _thin_out(laws: Laws, count: int, most: int) -> int:
     """Cover laws together until ``most`` are left, and those that cost nothing; how many there are then."""
     law, least = laws.law, laws.least
     kept = 0
     for i in range(count):
-        if law[i].sum() > 0.0:
-            law[kept] = law[i]
+        mass = 0.0
+        for x in range(law.shape[1]):
+            law[kept, x] = law[i, x]
+            mass += law[i, x]
+        if mass > 0.0:
             _weigh(laws, kept)
             for j in range(kept):
                 _compare(laws, kept, j)
@@ -172,7 +175,7 @@ def _thin_out(laws: Laws, count: int, most: int) -> int:
     return count
 
 
-@jit
+@bare_jit
 def _split(laws: Laws, count: int, channels: OwnChannels, g: int) -> int:
     """The laws behind each level of one sensor; how many there are then."""
     law = laws.law

@@ -28,8 +28,7 @@ from accounting.hmm.frontier.completion_kernel import completion_gains, new_recu
 from accounting.hmm.frontier.search_kernel import Asked, Room, new_room, search
 from accounting.hmm.frontier.shown_once_kernel import first_right_bound, lower_completions
 from accounting.hmm.local_chain_kernel import LocalChain, slot_of
-from accounting.hmm.propagation import predict
-from models.numerics.jit import inline, jit
+from models.numerics.jit import bare_jit, inline, jit
 
 _TOLERANCE = 2.5e-3  # of success, over the square of the vectors: with 16 a segment may be off by 1e-5
 EXPANSIONS = 4096  # of one person's searches, for each vector: some ten milliseconds with 16
@@ -85,7 +84,7 @@ def _targets(
     return Targets(time, place, gains, np.ones((size, mistakes + 1)))
 
 
-@jit
+@bare_jit
 def arrivals(person: LocalChain, last: int, place: int, won: NDArray[np.float64]) -> None:
     """``won[x] = P[x, place]`` of the move after step ``last``."""
     chain, slot = person.chain, slot_of(person, last)
@@ -94,15 +93,19 @@ def arrivals(person: LocalChain, last: int, place: int, won: NDArray[np.float64]
         won[chain.row[j]] = chain.value[j]
 
 
-@jit
+@bare_jit
 def departures(person: LocalChain, time: int, place: int, law: NDArray[np.float64]) -> None:
     """``law[y] = P[place, y]`` of the move after step ``time``."""
-    here = np.zeros(law.size)
-    here[place] = 1.0
-    predict(person.chain, slot_of(person, time), here, law)
+    chain, slot = person.chain, slot_of(person, time)
+    column_start, row, value = chain.column_start, chain.row, chain.value
+    for y in range(law.size):
+        law[y] = 0.0
+        for j in range(np.uint64(column_start[slot, y]), np.uint64(column_start[slot, y + 1])):
+            if row[j] == place:
+                law[y] = value[j]
 
 
-@jit
+@bare_jit
 def _spread(
     person: LocalChain,
     weight: NDArray[np.float64],
@@ -117,7 +120,8 @@ def _spread(
     steps, places = weight.shape
     chain = person.chain
     column_start, row, value = chain.column_start, chain.row, chain.value
-    likeliest[first] = mass[first]
+    for y in range(places):
+        likeliest[first, y] = mass[first, y]
     for t in range(first, steps):
         slot = slot_of(person, t)
         for y in range(places):
@@ -132,7 +136,7 @@ def _spread(
             mass[t + 1, y], likeliest[t + 1, y] = total, largest
 
 
-@jit
+@bare_jit
 def at_end(
     mass: NDArray[np.float64], likeliest: NDArray[np.float64], end: NDArray[np.float64]
 ) -> tuple[float, float]:
@@ -200,7 +204,7 @@ def _lower(
         room.spent[0] = 0  # the end of searches is that of segments
 
 
-@jit
+@bare_jit
 def _depart(
     person: LocalChain,
     targets: Targets,
@@ -215,7 +219,8 @@ def _depart(
     """
     hits, places = targets.time.size - outside.ends.shape[0], mass.shape[1]
     if number >= hits + places:
-        mass[0] = outside.laws[number - hits - places]
+        for x in range(places):
+            mass[0, x] = outside.laws[number - hits - places, x]
         return 0, 1.0
     time, place, share = 0, number - hits, 0.0
     if number < hits:
@@ -227,7 +232,7 @@ def _depart(
     return time + 1, share
 
 
-@jit
+@bare_jit
 def add_convolution(
     success: NDArray[np.float64], found: NDArray[np.float64], won: NDArray[np.float64]
 ) -> None:
@@ -239,28 +244,31 @@ def add_convolution(
         before = found[j]
 
 
-@jit
-def raw_frontier(
+class Scratch(NamedTuple):
+    """Memory of one source after the other."""
+
+    mass: NDArray[np.float64]  # (T + 1, K)
+    likeliest: NDArray[np.float64]  # (T + 1, K)
+    found: NDArray[np.float64]  # (s + 1,)
+    success: NDArray[np.float64]  # (s + 1,)
+
+
+@bare_jit
+def _add_sources(
     person: LocalChain,
-    hits: NDArray[np.bool_],
+    weight: NDArray[np.float64],
     marginal: NDArray[np.float64],
-    mistakes: int,
+    targets: Targets,
     outside: Outside,
     effort: FrontierEffort,
+    room: Room,
+    scratch: Scratch,
 ) -> float:
-    """Bound on the success of any adversary who sees the ``hits`` (T, K) of a raw schedule, and the outside.
-
-    ``marginal`` (T, K) is ``Pr[X_t = x]``; of the person the chain and the first slot are read.
-    """
-    steps, places = hits.shape
-    weight = no_hit_weight(hits)
-    targets = _targets(person, weight, find_nodes(hits), outside.ends, mistakes)
-    room = new_room(max(steps * effort.vectors, effort.shown_once), mistakes, places)
-    _lower(person, weight, targets, effort, room)
+    """What is won from the horizon's beginning; fills what is won behind each hit, from the last on."""
+    steps, places = weight.shape
     time, place, gains, won, ends = targets.time, targets.place, targets.gains, targets.won, outside.ends
-    hit_count = time.size - ends.shape[0]
-    mass, likeliest = np.empty((steps + 1, places)), np.empty((steps + 1, places))
-    found, success = np.empty(mistakes + 1), np.empty(mistakes + 1)
+    mass, likeliest, found, success = scratch.mass, scratch.likeliest, scratch.found, scratch.success
+    hit_count, last = time.size - ends.shape[0], success.size - 1
     total, sources = 0.0, hit_count + places + outside.laws.shape[0]
     for number in range(sources):
         expansions = effort.expansions * (number + 1) // sources
@@ -282,7 +290,36 @@ def raw_frontier(
                     first_right_bound(person, weight, mass[first], between, gains[b], found)
                 add_convolution(success, found, won[b])
         if number < hit_count:
-            won[hit_count - 1 - number] = success
+            for m in range(success.size):
+                won[hit_count - 1 - number, m] = success[m]
         else:
-            total += share * success[mistakes]
+            total += share * success[last]
+    return total
+
+
+@jit
+def raw_frontier(
+    person: LocalChain,
+    hits: NDArray[np.bool_],
+    marginal: NDArray[np.float64],
+    mistakes: int,
+    outside: Outside,
+    effort: FrontierEffort,
+) -> float:
+    """Bound on the success of any adversary who sees the ``hits`` (T, K) of a raw schedule, and the outside.
+
+    ``marginal`` (T, K) is ``Pr[X_t = x]``; of the person the chain and the first slot are read.
+    """
+    steps, places = hits.shape
+    weight = no_hit_weight(hits)
+    targets = _targets(person, weight, find_nodes(hits), outside.ends, mistakes)
+    room = new_room(max(steps * effort.vectors, effort.shown_once), mistakes, places)
+    _lower(person, weight, targets, effort, room)
+    scratch = Scratch(
+        np.empty((steps + 1, places)),
+        np.empty((steps + 1, places)),
+        np.empty(mistakes + 1),
+        np.empty(mistakes + 1),
+    )
+    total = _add_sources(person, weight, marginal, targets, outside, effort, room, scratch)
     return min(1.0, total * (1.0 + _ROUNDING))

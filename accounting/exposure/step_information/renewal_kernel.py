@@ -11,17 +11,17 @@ from numpy.typing import NDArray
 
 from accounting.hmm.log_sum_kernel import log_sum
 from accounting.hmm.propagation import predict, predict_largest
-from models.numerics.jit import jit
+from models.numerics.jit import bare_jit, jit
 from models.priors.chain import ChainView
 
 
-@jit
+@bare_jit
 def surprise(probability: float) -> float:
     """``-p ln p`` with ``0 ln 0 = 0``, and 0 for a sum of shares that rounds to just above one."""
     return -probability * np.log(probability) if 0.0 < probability < 1.0 else 0.0
 
 
-@jit
+@bare_jit
 def reveal(vector: NDArray[np.float64], hits: NDArray[np.bool_]) -> float:
     """``F H(f_c / F for each hit c, rest / F)`` of a vector of mass ``F``; what was hit is then zeroed."""
     rest = 0.0

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accounting.hmm.local_chain_kernel import LocalChain
-from models.numerics.jit import inline, jit
+from models.numerics.jit import bare_jit, inline, jit
 from models.priors.chain import ChainView
 
 _1 = np.uint64(1)
@@ -35,7 +35,7 @@ def new_recursion(mistakes: int, places: int) -> Recursion:
     return Recursion(np.empty((mistakes + 1, places)), np.empty((mistakes + 1, places)), np.empty(places))
 
 
-@jit
+@bare_jit
 def guess_and_be_shown(chain: ChainView, slot: int, walk: Recursion) -> None:
     """``walk.before`` from ``walk.value``: one guess, one answer of the genie.
 
@@ -72,7 +72,7 @@ def gains_of(won: NDArray[np.float64], gains: NDArray[np.float64]) -> None:
             gains[m, x] = max(0.0, won[m, x] - less)
 
 
-@jit
+@bare_jit
 def completion_gains(
     person: LocalChain,
     weight: NDArray[np.float64],
@@ -88,7 +88,8 @@ def completion_gains(
     value, before = walk.value, walk.before
     chain, first_slot, slots = person.chain, person.first_slot, person.chain.start.shape[0]
     for m in range(before.shape[0]):
-        before[m] = won
+        for x in range(won.size):
+            before[m, x] = won[x]
     for t in range(last, -1, -1):
         gains_of(before, gains[t])
         for m in range(before.shape[0]):

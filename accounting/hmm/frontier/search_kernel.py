@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from accounting.hmm.frontier.completion_kernel import completion_gains, new_recursion
 from accounting.hmm.local_chain_kernel import LocalChain
-from models.numerics.jit import inline, jit
+from models.numerics.jit import bare_jit, inline, jit
 from models.priors.chain import ChainView
 
 _MOST_ENTRIES = 1 << 22  # 32 MiB a table
@@ -197,7 +197,7 @@ def _complete(room: Room, expanded: int, gains: NDArray[np.float64], step: int, 
     return best
 
 
-@jit
+@bare_jit
 def search(
     person: LocalChain,
     weight: NDArray[np.float64],

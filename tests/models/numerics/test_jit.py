@@ -11,10 +11,12 @@ import time
 from pathlib import Path
 
 import numba
+import numpy as np
 import pytest
+from numba.core.errors import NumbaError
 
 from models.exceptions import MachineError
-from models.numerics.jit import CPU, check_cpu, forget_unused, source_stamp
+from models.numerics.jit import CPU, bare_jit, check_cpu, forget_unused, source_stamp
 from tests import ROOT
 
 NOT_COMPILED = {
@@ -133,3 +135,14 @@ def test_kernels_take_nothing_compiled_from_modules_the_stamp_does_not_see() -> 
         if isinstance(node, ast.ImportFrom) and node.module in sources
     }
     assert imported - stamped <= NOT_COMPILED | {"models.numerics.jit"}
+
+
+def test_a_bare_kernel_cannot_make_an_array() -> None:
+    """It counts no references, so nobody would give the memory back."""
+
+    @bare_jit
+    def made(size: int) -> float:
+        return float(np.empty(size).sum())
+
+    with pytest.raises(NumbaError, match=r"np\.empty"):
+        made(3)
