@@ -16,6 +16,7 @@ from itertools import count
 import numpy as np
 
 from accounting.continuous import ContinuousAccountant
+from accounting.hmm.frontier.search_kernel import new_room
 from accounting.settings import OPERATIONS, HorizonSettings
 from benchmarks.forward_viterbi import LOCATIONS, random_population
 from benchmarks.harness import Contestant, measure, rate, show
@@ -67,9 +68,11 @@ def walk(
     return run
 
 
-def refined(population: Population, sensors: int, mistakes: int, vectors: int) -> Callable[[], float]:
+def refined(
+    population: Population, sensors: int, mistakes: int, vectors: int, horizon: int = HORIZON
+) -> Callable[[], float]:
     """One step more after a history, everybody refined; the fast bound takes next to nothing of it."""
-    settings = HorizonSettings(HORIZON, mistakes, sharpen_above=0.0, vectors=vectors)
+    settings = HorizonSettings(horizon, mistakes, sharpen_above=0.0, vectors=vectors)
     accountant = ContinuousAccountant(population, replace(settings, sharpen=False))
     before = [
         replace(step, step=number)
@@ -108,6 +111,31 @@ def refined_table() -> None:
     found = measure(contestants)
     note = f"T = {HORIZON}, {HISTORY_STEPS} steps before, 10 places, 3 exits, 20 raw of {LOCATIONS} locations"
     show("Refined bound", ["what", "people/s"], [[name, rate(value)] for name, value in found.items()], note)
+
+
+def growth_table(people: int = 200) -> None:
+    """How the refined bound of a person grows with each size alone, and the memory of a thread's search."""
+    base = {"places": 10, "steps": HORIZON, "mistakes": 1, "raw sensors": 20, "vectors": 16}
+    sizes = {
+        "places": (5, 10, 20, 40),
+        "steps": (5, 10, 20),
+        "mistakes": (0, 1, 2, 3),
+        "raw sensors": (5, 10, 20, 40),
+        "vectors": (1, 4, 16, 64),
+    }
+    rows = []
+    for name, values in sizes.items():
+        for value in values:
+            places, steps, mistakes, sensors, vectors = (base | {name: value}).values()
+            population = stationary(random_population(people, places, 3))
+            run = refined(population, sensors, mistakes, vectors, steps)
+            seconds = statistics.median(run() for _ in range(3))
+            memory = sum(array.nbytes for array in new_room(steps * vectors, mistakes, places))
+            rows.append([name, str(value), f"{1e3 * seconds / people:.3f}", f"{memory / 1024:,.0f}"])
+    note = (
+        "base: " + ", ".join(f"{value} {name}" for name, value in base.items()) + f", {LOCATIONS} locations"
+    )
+    show("Refined bound as it grows", ["what grows", "to", "ms a person", "kB a thread"], rows, note)
 
 
 def as_a_run(
@@ -173,7 +201,7 @@ def _start(population: Population, settings: HorizonSettings) -> None:
 
 
 def main() -> None:
-    """Print both tables."""
+    """Print all tables."""
     sparse = stationary(random_population(100_000, 10, 3))
     dense = stationary(random_population(2_000, 100, 100))
     cases = {
@@ -195,6 +223,7 @@ def main() -> None:
     rows = [[name, rate(value)] for name, value in found.items()]
     show("Continuous accounting", ["people and step", "person-steps/s"], rows, note)
     refined_table()
+    growth_table()
     cascade_table()
 
 
