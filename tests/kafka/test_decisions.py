@@ -18,7 +18,7 @@ STEPS = 30
 
 def budget(**more: Any) -> dict[str, Any]:
     """A budget tight enough that noise, silence and raw counts all occur."""
-    return {"mechanism": "budget", "budget.share": 0.5, "budget.added": 0.3, **more}
+    return {"mechanism": "budget", "budget.share": 0.5, "budget.added": 0.2, **more}
 
 
 @pytest.mark.parametrize(("workers", "hindsight"), [(1, False), (2, False), (2, True)])

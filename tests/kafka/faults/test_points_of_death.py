@@ -24,7 +24,7 @@ HALF = STEPS_EACH // 2 * LINES_A_STEP
 STEPS = STEPS_EACH * (len(POINTS) + 1)
 NOISE: dict[str, Any] = {"mechanism": "gaussian", "sigma": 2.0}
 TIERS: dict[str, Any] = {"mechanism": "tiered", "tiers.partner": 1.0, "tiers.public": 0.2}
-BUDGET: dict[str, Any] = {"mechanism": "budget", "budget.share": 0.5, "budget.added": 0.3}
+BUDGET: dict[str, Any] = {"mechanism": "budget", "budget.share": 0.5, "budget.added": 0.2}
 
 
 @pytest.mark.parametrize("release", [NOISE, TIERS], ids=["noise", "tiers"])
