@@ -40,6 +40,10 @@ class PriorFileError(TallyguardError):
     """A priors file cannot be read as one."""
 
 
+class PersonaError(TallyguardError):
+    """Aggregates do not fit each other, or no personas can be made from them."""
+
+
 class CheckinError(TallyguardError):
     """A check-in file cannot be read, or cannot be fitted with the chosen options."""
 

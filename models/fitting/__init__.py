@@ -1,4 +1,4 @@
-"""From check-ins to priors."""
+"""From check-ins, or from aggregates of all people, to priors."""
 
 from models.fitting.checkins import OnBadRow, read_checkins
 from models.fitting.fit import FitResult, fit_priors

@@ -56,6 +56,8 @@ def write_json(population: Population, path: Path) -> None:
         out.write(f'{{{label}"locations": {names},\n "people": [')
         for number, person in enumerate(population.people):
             record = chain_to_record(person, population.chain(number), population.initial(number))
+            if population.weights is not None:
+                record["weight"] = float(population.weights[number])
             out.write(",\n  " if number else "\n  ")
             out.write(json.dumps(record, ensure_ascii=False))
         out.write("\n ]}\n")

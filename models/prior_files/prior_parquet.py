@@ -2,7 +2,8 @@
 
 Columns: ``person`` (text), ``places`` (int32 list), ``slots`` (int32, optional, 1), ``slot`` (int32 list,
 optional, null with one slot), ``row``, ``col`` (int32 lists of local indices), ``probability`` (double list),
-``initial`` (double list, optional, null = stationary). The names of the locations are JSON in the file's
+``initial`` (double list, optional, null = stationary), ``weight`` (double, optional, people who behave so).
+The names of the locations are JSON in the file's
 metadata under ``tallyguard.locations``, what assumed priors rest on under ``tallyguard.assumed``, and the
 windows priors were fitted to under ``tallyguard.fitted``.
 """
@@ -43,6 +44,7 @@ _SCHEMA = pa.schema(
         ("initial", pa.list_(pa.float64())),
     ]
 )
+_WEIGHT = pa.field("weight", pa.float64())
 
 
 def read_parquet(path: Path) -> Population:
@@ -70,7 +72,8 @@ def write_parquet(population: Population, path: Path) -> None:
     label = {} if population.assumed is None else {_ASSUMED: json.dumps(population.assumed)}
     if population.fitted is not None:
         label[_FITTED] = json.dumps(asdict(population.fitted), ensure_ascii=False)
-    schema = _SCHEMA.with_metadata({_LOCATIONS: names, **label})
+    schema = _SCHEMA if population.weights is None else _SCHEMA.append(_WEIGHT)
+    schema = schema.with_metadata({_LOCATIONS: names, **label})
     parts = max(1, -(-len(population) // _PEOPLE_A_BATCH))
     with pq.ParquetWriter(path, schema, compression="zstd") as writer:
         for part in population.split(parts):
@@ -91,6 +94,8 @@ def _table(population: Population, schema: pa.Schema) -> pa.Table:
         _lists(moves.start, moves.probability),
         _lists(arrays.initial_start, arrays.initial, null=np.diff(arrays.initial_start) == 0),
     ]
+    if population.weights is not None:
+        columns.append(pa.array(population.weights, pa.float64()))
     return pa.Table.from_arrays(columns, schema=schema)
 
 
@@ -105,11 +110,12 @@ def _lists(
 def _check_columns(path: Path, found: list[str]) -> None:
     """Refuse missing, unknown and repeated columns."""
     missing = [name for name in _REQUIRED if name not in found]
-    unknown = [name for name in found if name not in _SCHEMA.names]
+    known = [*_SCHEMA.names, _WEIGHT.name]
+    unknown = [name for name in found if name not in known]
     repeated = sorted({name for name in found if found.count(name) > 1})
     if missing or unknown or repeated:
         raise PriorFileError(
-            f"columns of {path} must be {', '.join(_SCHEMA.names)} (slots, slot and initial may be missing)",
+            f"columns of {path} must be {', '.join(known)} (slots, slot, initial and weight may be missing)",
             f"missing {missing}, unknown {unknown}, repeated {repeated}",
             "rename or drop columns; the layout is in docs/reference/priors.md",
         )
@@ -167,13 +173,24 @@ def _packed(path: Path, batch: pa.RecordBatch, names: tuple[str, ...]) -> Popula
         slots, moves = _moves(path, columns)
         initial = Lists(*_column(columns["initial"], pa.float64())) if "initial" in columns else None
         places = Lists(*_column(columns["places"], pa.int32()))
-        return Population.from_moves(
+        packed = Population.from_moves(
             people, places, moves, slots=slots, initial=initial, location_names=names
         )
+        return replace(packed, weights=_weights(columns))
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise PriorFileError(
             f"columns of {path} must have the documented types", error, "cast them"
         ) from None
+
+
+def _weights(columns: dict[str, pa.Array[Any]]) -> NDArray[np.float64] | None:
+    """How many people behave as each; one where it is not said, None where it is said of nobody."""
+    if "weight" not in columns:
+        return None
+    weight = columns["weight"].cast(pa.float64())
+    if weight.null_count == len(weight):
+        return None
+    return np.array(weight.fill_null(1.0).to_numpy(zero_copy_only=False))
 
 
 def _moves(path: Path, columns: dict[str, pa.Array[Any]]) -> tuple[NDArray[np.int32], Moves]:

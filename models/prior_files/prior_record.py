@@ -13,7 +13,8 @@ from models.exceptions import PriorFileError
 from models.priors import ChainView, PopulationBuilder, Triplets
 
 _ASSUMED_CHARACTERS = 256
-_MEMBERS = ("person", "places", "initial", "transition", "transitions")
+_MOST_PEOPLE = 1e12  # behind one persona: more than there are, and far from where a float ends
+_MEMBERS = ("person", "weight", "places", "initial", "transition", "transitions")
 
 
 def chain_to_record(
@@ -110,7 +111,18 @@ class _Reading:
             ),
             slots=len(matrices),
             initial=self._initial(places, order, local is not None),
+            weight=self._weight(),
         )
+
+    def _weight(self) -> float | None:
+        """How many people behave so; None where it is not said."""
+        weight = self.record.get("weight")
+        if weight is None:
+            return None
+        is_number = isinstance(weight, int | float) and not isinstance(weight, bool)
+        if not is_number or not 0.0 < weight < _MOST_PEOPLE:
+            raise self._error("weight", "a positive number of people", weight)
+        return float(weight)
 
     def _matrices(self) -> list[_Matrix]:
         """The matrix of each slot."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import Any, TypeVar
@@ -37,7 +37,8 @@ class Population:
     ``people`` are ids or pseudonyms, ``location_names[m]`` names location ``m``. All numbers are in
     ``arrays`` (:class:`models.priors.chain.PopulationArrays`): each person on its own places and with its own
     cycle. ``assumed`` says what the priors rest on where nobody was measured; None for priors of measured
-    people. ``fitted`` says which windows they were fitted to, None where that is not known.
+    people. ``fitted`` says which windows they were fitted to, None where that is not known. ``weights`` (N,)
+    say how many people behave as each persona; None where everybody stands for themselves.
     """
 
     people: tuple[str, ...]
@@ -45,6 +46,21 @@ class Population:
     arrays: PopulationArrays
     assumed: str | None = None
     fitted: FittedWindows | None = None
+    weights: NDArray[np.float64] | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse weights that are no numbers of people."""
+        if self.weights is None:
+            return
+        wrong = np.flatnonzero(~((self.weights > 0.0) & (self.weights < np.inf)))
+        if self.weights.shape != (len(self),) or wrong.size:
+            raise PriorError(
+                "weights must be one positive number of people for each persona",
+                f"{self.weights[wrong[0]]} for {self.people[wrong[0]]!r}"
+                if wrong.size
+                else self.weights.shape,
+                "leave out personas that stand for nobody",
+            )
 
     @classmethod
     def pack(cls, priors: Iterable[MovementPrior], location_names: Sequence[str] | None = None) -> Population:
@@ -106,6 +122,8 @@ class Population:
             digest.update(json.dumps(names).encode())
         for array in self.arrays:
             digest.update(array.tobytes())
+        if self.weights is not None:
+            digest.update(self.weights.tobytes())
         return digest.hexdigest()
 
     @cached_property
@@ -166,7 +184,9 @@ class Population:
         """The people at these positions, in this order, as a population of its own."""
         index = np.asarray(chosen, dtype=np.int64)
         people = tuple(self.people[i] for i in index)
-        return Population(people, self.location_names, _take(self.arrays, index), self.assumed, self.fitted)
+        arrays = _take(self.arrays, index)
+        weights = None if self.weights is None else self.weights[index]
+        return Population(people, self.location_names, arrays, self.assumed, self.fitted, weights)
 
     def split(self, parts: int) -> list[Population]:
         """Partitions of nearly equal numbers of people, consecutive, together everybody."""
@@ -185,7 +205,10 @@ class Population:
         assumed = next((part.assumed for part in parts if part.assumed is not None), None)
         fitted = {part.fitted for part in parts}
         same = fitted.pop() if len(fitted) == 1 else None
-        return cls(people, names.pop(), _join([part.arrays for part in parts]), assumed, same)
+        weights = None
+        if any(part.weights is not None for part in parts):
+            weights = np.concatenate([np.ones(len(p)) if p.weights is None else p.weights for p in parts])
+        return cls(people, names.pop(), _join([part.arrays for part in parts]), assumed, same, weights)
 
     def moves(self) -> Moves:
         """Everybody's moves, from which :meth:`from_moves` gives the same arrays back bit for bit."""
@@ -198,7 +221,7 @@ class Population:
 class PopulationBuilder:
     """Collects people one at a time, as yet unchecked; :meth:`build` packs and checks them all at once."""
 
-    __slots__ = ("_initial", "_moves", "_places", "_slots", "people")
+    __slots__ = ("_initial", "_moves", "_places", "_slots", "_weights", "people")
 
     def __init__(self) -> None:
         self.people: list[str] = []
@@ -206,6 +229,7 @@ class PopulationBuilder:
         self._places: list[NDArray[np.int32]] = []
         self._moves: list[Moves] = []
         self._initial: list[NDArray[np.float64]] = []
+        self._weights: list[float | None] = []
 
     def add(
         self,
@@ -215,8 +239,9 @@ class PopulationBuilder:
         *,
         slots: int = 1,
         initial: ArrayLike | None = None,
+        weight: float | None = None,
     ) -> None:
-        """Add one person by triplets.
+        """Add one person by triplets, or a persona that so many people (``weight``) behave as.
 
         :class:`~models.exceptions.PriorError` where the lists do not fit each other, and the builder is as
         before; whether they are a chain is checked by :meth:`build`.
@@ -230,6 +255,7 @@ class PopulationBuilder:
         self._places.append(own)
         self._moves.append(moves)
         self._initial.append(start)
+        self._weights.append(weight)
 
     def add_prior(self, prior: MovementPrior) -> None:
         """Add one prior that already exists."""
@@ -248,8 +274,8 @@ class PopulationBuilder:
             getattr(self, name).extend(getattr(other, name))
 
     def build(self, location_names: Sequence[str] | None = None) -> Population:
-        """Pack everybody added so far."""
-        return Population.from_moves(
+        """Pack everybody added so far; who has no weight among personas stands for one."""
+        packed = Population.from_moves(
             self.people,
             _one_after_the_other(self._places, np.int32),
             _joined_moves(self._moves),
@@ -257,6 +283,10 @@ class PopulationBuilder:
             initial=_one_after_the_other(self._initial, np.float64),
             location_names=location_names,
         )
+        if all(weight is None for weight in self._weights):
+            return packed
+        weights = [1.0 if weight is None else weight for weight in self._weights]
+        return replace(packed, weights=np.array(weights, dtype=np.float64))
 
 
 def _joined_moves(parts: Sequence[Moves]) -> Moves:

@@ -59,6 +59,40 @@ def test_a_population_comes_back_bit_for_bit(tmp_path_factory, format_, populati
     assert [entry.name for entry in path.parent.iterdir()] == [path.name]
 
 
+@pytest.mark.parametrize("format_", ["json", "parquet"])
+def test_how_many_people_a_persona_stands_for_comes_back_bit_for_bit(tmp_path, format_):
+    """Weights go through files, subsets and joins, and make another fingerprint."""
+    path = tmp_path / f"priors.{format_}"
+    people = Population.pack([MovementPrior.from_dense(name, MATRIX) for name in ("a", "b", "c")])
+    personas = replace(people, weights=np.array([0.1, 1e5 / 3, 7.0]))
+    save_population(personas, path)
+    found = load_population(path)
+    assert found.weights.tolist() == personas.weights.tolist()
+    assert found.fingerprint == personas.fingerprint != people.fingerprint
+    assert personas.subset([2, 0]).weights.tolist() == [7.0, 0.1]
+    joined = Population.concatenate([personas.subset([0]), people.subset([1])])
+    assert joined.weights.tolist() == [0.1, 1.0]
+    save_population(people, path)
+    assert load_population(path).weights is None
+
+
+@pytest.mark.parametrize("weight", [0, -1.0, True, "many", 1e300])
+def test_a_weight_that_is_no_number_of_people_is_refused(tmp_path, weight):
+    with pytest.raises(PriorFileError, match=r"'weight' of .* must be a positive number of people"):
+        one(tmp_path, weight=weight, transition=MATRIX)
+
+
+def test_weights_of_parquet_are_checked(tmp_path):
+    path = tmp_path / "priors.parquet"
+    people = Population.pack([MovementPrior.from_dense("ann", MATRIX)])
+    save_population(replace(people, weights=np.array([2.0])), path)
+    table = pq.read_table(path)
+    wrong = table.set_column(table.schema.get_field_index("weight"), "weight", pa.array([-2.0]))
+    pq.write_table(wrong, path)
+    with pytest.raises(PriorFileError, match=r"weights must be one positive number .* got -2\.0 for 'ann'"):
+        load_population(path)
+
+
 def test_several_batches_of_people_are_one_population(tmp_path, monkeypatch):
     monkeypatch.setattr("models.prior_files.prior_parquet._PEOPLE_A_BATCH", 3)
     people = [MovementPrior.from_dense(f"p{i}", [[1.0]], [i]) for i in range(8)]

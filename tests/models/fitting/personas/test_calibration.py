@@ -1,0 +1,232 @@
+"""Calibration to flows: against a convex solver, on its own terms, and where tables cannot be met."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from models.exceptions import PersonaError
+from models.fitting.personas import Flows, MeanCounts, calibrate, expected_flows
+from models.priors import MovementPrior, Population
+from tests.models.fitting.personas.small_cities import path_law, paths, random_personas, table
+
+cvxpy = pytest.importorskip("cvxpy", reason="the extra 'design' is not installed")
+SLOTS = 3
+
+
+def divergence(after: Population, before: Population) -> float:
+    """Relative entropy of everybody's day to what it was before, weighted."""
+    total = 0.0
+    for person, weight in enumerate(after.weights / after.weights.sum()):
+        law, prior = path_law(after, person, SLOTS), path_law(before, person, SLOTS)
+        seen = law > 0.0
+        total += weight * float((law[seen] * np.log(law[seen] / prior[seen])).sum())
+    return total
+
+
+def solved(
+    personas: Population, flows: np.ndarray, listed: np.ndarray, penalty: float | None = None
+) -> float:
+    """The least objective by a convex solver, over the laws of whole paths: nothing here is a chain."""
+    places, every = personas.location_count, paths(personas.location_count, SLOTS)
+    weights = personas.weights / personas.weights.sum()
+    laws = [cvxpy.Variable(len(every), nonneg=True) for _ in weights]
+    limits, cost = [], 0.0
+    for person, (law, weight) in enumerate(zip(laws, weights, strict=True)):
+        prior = path_law(personas, person, SLOTS)
+        limits.append(cvxpy.sum(law) == 1.0)
+        limits += [
+            law @ (every[:, 0] == z).astype(float) == law @ (every[:, -1] == z).astype(float)
+            for z in range(places)
+        ]
+        cost += weight * cvxpy.sum(cvxpy.rel_entr(law, prior))
+    for slot in range(SLOTS):
+        cells, wanted = [], []
+        for i, j in zip(*np.nonzero(listed[slot]), strict=True):
+            there = ((every[:, slot] == i) & (every[:, slot + 1] == j)).astype(float)
+            cells.append(sum(weight * (law @ there) for law, weight in zip(laws, weights, strict=True)))
+            wanted.append(flows[slot, i, j])
+        if not listed[slot].all():
+            cells.append(1.0 - sum(cells))
+            wanted.append(1.0 - sum(wanted))
+        if penalty is None:
+            limits += [cell == mass for cell, mass in zip(cells[:-1], wanted[:-1], strict=True)]
+        else:
+            cost += penalty * sum(
+                cvxpy.rel_entr(cell, mass) for cell, mass in zip(cells, wanted, strict=True)
+            )
+    problem = cvxpy.Problem(cvxpy.Minimize(cost), limits)
+    problem.solve(solver="CLARABEL", tol_gap_abs=1e-10, tol_gap_rel=1e-10, tol_feas=1e-10)
+    return float(problem.value)
+
+
+@pytest.mark.parametrize("stays", [True, False], ids=["full tables", "trips only"])
+@pytest.mark.parametrize("seed", range(4))
+def test_the_calibrated_day_is_the_one_a_convex_solver_finds(seed: int, stays: bool) -> None:
+    """Least relative entropy over all laws of paths; flows are met to 1e-9 and the day ends as it began."""
+    before, world = random_personas(seed), random_personas(seed + 100)
+    flows = expected_flows(replace(world, weights=before.weights), SLOTS)
+    found = calibrate(before, [table(flows, stays=stays)])
+    assert found.is_met
+    shares = flows / before.weights.sum()
+    listed = (
+        np.ones_like(flows, dtype=bool) if stays else np.repeat(~np.eye(3, dtype=bool)[None], SLOTS, axis=0)
+    )
+    after = expected_flows(found.population, SLOTS) / before.weights.sum()
+    assert np.abs(after - shares)[listed].max() < 1e-9
+    assert found.missed_people < 1e-9 * before.weights.sum()
+    assert divergence(found.population, before) == pytest.approx(solved(before, shares, listed), abs=1e-7)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_tables_that_contradict_each_other_are_met_as_well_as_the_penalty_asks(seed: int) -> None:
+    """The penalised objective is the solver's, where the flows of slots do not follow from each other."""
+    before, random = random_personas(seed), np.random.default_rng(seed)
+    shares = random.dirichlet(np.ones(9), size=SLOTS).reshape(SLOTS, 3, 3)
+    found = calibrate(before, [table(shares * before.weights.sum())], penalty=2.0)
+    assert found.is_met
+    after = expected_flows(found.population, SLOTS) / before.weights.sum()
+    objective = divergence(found.population, before) + 2.0 * float((after * np.log(after / shares)).sum())
+    assert objective == pytest.approx(solved(before, shares, np.ones_like(shares, dtype=bool), 2.0), abs=1e-7)
+    assert found.missed_people == pytest.approx(
+        np.abs(after - shares).sum(axis=(1, 2)).max() * before.weights.sum()
+    )
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 10_000), st.integers(1, 5), st.integers(2, 4), st.integers(1, 4), st.booleans())
+def test_what_the_personas_themselves_make_is_met_and_closed(
+    seed: int, people: int, places: int, slots: int, stays: bool
+) -> None:
+    """Rows sum to one, weights are kept, and the cycle's own long run makes the flows: the closure holds."""
+    before = random_personas(seed, people, places, slots)
+    world = replace(random_personas(seed + 1, people, places, slots), weights=before.weights)
+    flows = expected_flows(world, slots)
+    found = calibrate(before, [table(flows, stays=stays)], most_sweeps=20_000)
+    after = found.population
+    assert after.weights.tolist() == before.weights.tolist()
+    assert after.people == before.people
+    for prior in after.priors():
+        for matrix in prior.transitions:
+            np.testing.assert_allclose(matrix.toarray().sum(axis=1), 1.0, rtol=0, atol=1e-12)
+    made = expected_flows(after, slots)
+    if found.is_met:
+        off = np.abs(made - flows) if stays else np.abs(made - flows) * ~np.eye(places, dtype=bool)
+        assert off.max() < 1e-9 * before.weights.sum()
+    arriving, leaving = made.sum(axis=1), np.roll(made.sum(axis=2), -1, axis=0)
+    np.testing.assert_allclose(arriving, leaving, rtol=0, atol=1e-10 * before.weights.sum())
+
+
+def test_one_persona_becomes_whoever_forgets() -> None:
+    """With a single class the moves are F / N, whatever it was before: memory comes from many classes."""
+    before = random_personas(3, people=1)
+    flows = expected_flows(replace(random_personas(4, people=1), weights=before.weights), SLOTS)
+    after = calibrate(before, [table(flows)]).population
+    for slot, matrix in enumerate(after.prior(0).transitions):
+        np.testing.assert_allclose(
+            matrix.toarray(), flows[slot] / flows[slot].sum(axis=1)[:, None], atol=1e-9
+        )
+
+
+def test_mean_counts_are_met_beside_flows() -> None:
+    """A sensor's mean counts constrain who is there; flows of another slot are met as well."""
+    before = random_personas(5)
+    world = replace(random_personas(6), weights=before.weights)
+    flows = expected_flows(world, SLOTS)
+    at = flows[1].sum(axis=1)
+    counts = MeanCounts(np.array([1, 1]), np.array([0, 2]), at[[0, 2]])
+    listed = table(np.where(np.arange(SLOTS)[:, None, None] == 2, flows, 0.0))
+    found = calibrate(before, [counts, listed])
+    assert found.is_met
+    after = expected_flows(found.population, SLOTS)
+    np.testing.assert_allclose(after[1].sum(axis=1), at, rtol=1e-9)
+    np.testing.assert_allclose(after[2], flows[2], rtol=0, atol=1e-9 * before.weights.sum())
+
+
+def two_who_stay() -> Population:
+    """Two personas, each between home and a place of its own; nobody goes from zone 1 to zone 2."""
+    rows = np.array([[[0.5, 0.5], [0.5, 0.5]]] * 2)
+    people = [MovementPrior.from_dense(f"p{i}", rows, [0, 1 + i]) for i in range(2)]
+    return replace(Population.pack(people, ("home", "north", "south")), weights=np.array([60.0, 40.0]))
+
+
+def test_a_cell_nobody_can_meet_is_named() -> None:
+    """North to south is impossible for both: it is reported with its people, and the rest is met."""
+    flows = Flows(np.array([0, 0]), np.array([1, 0]), np.array([2, 1]), np.array([10.0, 25.0]))
+    found = calibrate(two_who_stay(), [flows])
+    assert [(cell.slot, cell.name, cell.found) for cell in found.impossible] == [(0, "north to south", 0.0)]
+    assert found.impossible[0].wanted == pytest.approx(10.0)
+    assert found.is_met
+    assert expected_flows(found.population, 2)[0, 0, 1] == pytest.approx(25.0)
+    assert found.missed[0].name in ("north to south", "all other moves")
+    assert found.missed_people == pytest.approx(20.0)
+
+
+def test_tables_that_contradict_each_other_are_not_said_to_be_met() -> None:
+    """50 go north, where 20 are counted: the misfit is told with slot and cells, and a penalty settles it."""
+    goes = Flows(np.array([0]), np.array([0]), np.array([1]), np.array([50.0]))
+    are_there = MeanCounts(np.array([1]), np.array([1]), np.array([20.0]))
+    found = calibrate(two_who_stay(), [goes, are_there], most_sweeps=60)
+    assert not found.is_met
+    assert found.missed_people > 20.0
+    assert {cell.name for cell in found.missed} <= {
+        "home to north",
+        "at north",
+        "all other moves",
+        "elsewhere",
+    }
+    assert not found.impossible
+    between = calibrate(two_who_stay(), [goes, are_there], penalty=5.0)
+    assert between.is_met
+    north = expected_flows(between.population, 2)[1, 1].sum()
+    assert 20.0 < north < 50.0
+
+
+def test_personas_without_a_way_through_the_day_are_named() -> None:
+    """Everybody must come from north, and one of the two never is there."""
+    everybody = Flows(np.array([0]), np.array([1]), np.array([0]), np.array([100.0]))
+    with pytest.raises(PersonaError, match=r"a way through the day .* none for 1 personas, such as 'p1'"):
+        calibrate(two_who_stay(), [everybody])
+
+
+@pytest.mark.parametrize(
+    ("columns", "says"),
+    [
+        (([0], [0], [1], [200.0]), "at most as many as personas stand for, got 2 times as many"),
+        (([0, 0], [0, 0], [1, 1], [2.0, 2.0]), "list each move of a slot once"),
+        (([5], [0], [1], [2.0]), r"each slot of flows must be in 0\.\.1, got 5"),
+        (([0], [3], [1], [2.0]), r"each location of flows must be in 0\.\.2, got 3"),
+        (([0], [0], [1], [-2.0]), "numbers of 0 or more, got -2"),
+        (([0], [0], [1], [float("nan")]), "numbers of 0 or more, got nan"),
+    ],
+)
+def test_a_table_that_is_none_is_refused(columns: tuple[list[float], ...], says: str) -> None:
+    slot, origin, destination, people = columns
+    flows = Flows(np.array(slot), np.array(origin), np.array(destination), np.array(people))
+    with pytest.raises(PersonaError, match=says):
+        calibrate(two_who_stay(), [flows])
+
+
+def test_people_without_weights_are_no_personas() -> None:
+    with pytest.raises(PersonaError, match="must have weights"):
+        calibrate(replace(two_who_stay(), weights=None), [])
+
+
+def test_threads_and_order_of_work_change_no_bit() -> None:
+    """Blocks are fixed: the same calibration with one thread has the same bits."""
+    import numba
+
+    before = random_personas(8, people=150)
+    flows = table(expected_flows(replace(random_personas(9, people=150), weights=before.weights), SLOTS))
+    several = calibrate(before, [flows], most_sweeps=5).population
+    threads = numba.get_num_threads()
+    try:
+        numba.set_num_threads(1)
+        one = calibrate(before, [flows], most_sweeps=5).population
+    finally:
+        numba.set_num_threads(threads)
+    assert one.fingerprint == several.fingerprint
