@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from math import inf
 
 from accounting.exceptions import SettingsError
 
@@ -31,6 +32,10 @@ class HorizonSettings:
     go (None: any number; see :mod:`accounting.continuous.cascade`). Who is not reached keeps the fast bound,
     which is valid and larger. Whoever is above the ``decided`` limit by the fast bound is refined in any
     case: decisions under a risk budget count on it.
+
+    ``within_nats`` raises every certified risk that is shown, or held against a threshold or a limit, to one
+    for everybody whose law of places, over all steps of the log, is so near to the prior's: relative entropy.
+    What releases added stays what they add under the prior.
     """
 
     horizon: int = HORIZON
@@ -43,6 +48,7 @@ class HorizonSettings:
     vectors: int = 16
     operations: int | None = None
     decided: RiskBudget | None = None
+    within_nats: float = 0.0
 
     def __post_init__(self) -> None:
         """:class:`~accounting.exceptions.SettingsError` names the setting that is out of range."""
@@ -63,6 +69,8 @@ class HorizonSettings:
             raise SettingsError("vectors must be at least 1", self.vectors, "use 16 for a good start")
         if self.operations is not None and self.operations < 0:
             raise SettingsError("operations must be at least 0", self.operations, "use None for no limit")
+        if not 0.0 <= self.within_nats < inf:
+            raise SettingsError("a radius must be 0 or more nats", self.within_nats, "use 0 for the prior")
 
     def starting_at(self, step: int) -> HorizonSettings:
         """The same for an accountant whose first step is another."""

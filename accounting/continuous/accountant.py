@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accounting.bounds import deciding_bound
+from accounting.bounds.radius import bound_for, ceilings_within
 from accounting.continuous import membership
 from accounting.continuous.accounts_kernel import (
     HISTORY,
@@ -164,15 +165,18 @@ class ContinuousAccountant:
         return found
 
     def risk(self) -> NDArray[np.float64]:
-        """Certified risk of each person over the horizon that ends with the last step, shape (N,)."""
-        return self._state.risk.copy()
+        """Certified risk of each person over the horizon that ends with the last step, shape (N,).
+
+        Like every risk that is shown, within the radius of the settings.
+        """
+        return ceilings_within(self.settings.within_nats, self._state.risk).copy()
 
     def baseline(self) -> NDArray[np.float64]:
         """Exact success of the best known guess from the prior alone on the same horizon, shape (N,)."""
         return self._state.baseline.copy()
 
     def added(self) -> NDArray[np.float64]:
-        """Upper bound on what the releases added: risk less baseline, shape (N,)."""
+        """Upper bound on what the releases added under the prior: its risk less baseline, shape (N,)."""
         return self._state.risk - self._state.baseline
 
     def median_guess(self) -> float:
@@ -188,8 +192,9 @@ class ContinuousAccountant:
         return self._state.information / UNITS_PER_NAT
 
     def worst(self) -> WorstMoments:
-        """Everybody's worst moments since the first step."""
-        return self._worst.copy()
+        """Everybody's worst moments since the first step; the highest risk is within the radius."""
+        worst = self._worst.copy()
+        return worst._replace(highest_risk=ceilings_within(self.settings.within_nats, worst.highest_risk))
 
     def decided_by(self, person: int) -> str:
         """Which bound gave a person's risk."""
@@ -201,11 +206,9 @@ class ContinuousAccountant:
 
     def summary(self) -> RiskSummary:
         """The last step in a few numbers."""
-        state = self._state
-        found = summarise(
-            self._next_step - 1, state.risk, state.baseline, self.settings.thresholds, self._worst
-        )
-        return replace(found, not_reached=self.not_reached)
+        figures = self.risk(), self._state.baseline, self.added()
+        found = summarise(self._next_step - 1, *figures, self.settings.thresholds, self.worst())
+        return replace(found, not_reached=self.not_reached, within_nats=self.settings.within_nats)
 
     def view(self) -> AccountantView:
         """The state after the last step, for what-if questions; read only."""
@@ -362,7 +365,7 @@ class ContinuousAccountant:
         self._reached = self._reached_before = self._threshold_index()
 
     def _threshold_index(self) -> NDArray[np.int64]:
-        return np.searchsorted(np.array(self.settings.thresholds), self._state.risk, side="right")
+        return np.searchsorted(np.array(self.settings.thresholds), self.risk(), side="right")
 
 
 def _kernel_horizon(settings: HorizonSettings) -> Horizon:
@@ -370,7 +373,7 @@ def _kernel_horizon(settings: HorizonSettings) -> Horizon:
         settings.horizon,
         settings.mistakes,
         settings.vectors,
-        float(settings.refined_from),
+        bound_for(settings.within_nats, float(settings.refined_from)),
         settings.first_slot,
     )
 

@@ -21,6 +21,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from accounting.bounds.radius import budget_within
 from accounting.continuous.accounts_kernel import NEGLIGIBLE, Accounts, HorizonState
 from accounting.continuous.people_shares import PeopleShares
 from accounting.continuous.refine_kernel import find_operations, refine
@@ -43,10 +44,10 @@ def find_due(accounts: Accounts, settings: HorizonSettings) -> Due:
     state = accounts.state
     # Where next to nothing was revealed, the fast bound is the guess from the prior: nothing to gain.
     is_raised = state.risk > np.maximum(state.baseline, state.guess * (1.0 + NEGLIGIBLE))
-    people = np.flatnonzero(is_raised & (state.risk >= settings.refined_from))
+    people = np.flatnonzero(is_raised & (state.risk >= accounts.horizon.refined_from))
     is_owed = np.zeros(state.risk.size, dtype=np.bool_)
     if settings.decided is not None:
-        is_owed = _is_above(settings.decided, state)
+        is_owed = _is_above(budget_within(settings.within_nats, settings.decided), state)
     return Due(people, is_owed[people])
 
 

@@ -18,7 +18,8 @@ class RiskSummary:
     """Counts at or above each threshold, quantiles and means of risk, added risk and baseline.
 
     ``most_risk`` and ``most_added`` are the highest of anybody at any step so far. ``not_reached`` are people
-    whom the refined bounds could have lowered, and the work of the step did not suffice for.
+    whom the refined bounds could have lowered, and the work of the step did not suffice for. Risks are those
+    of everybody ``within_nats`` of the prior; what was added, and baselines, are the prior's.
     """
 
     step: int
@@ -35,17 +36,21 @@ class RiskSummary:
     most_risk: float
     most_added: float
     not_reached: int = 0
+    within_nats: float = 0.0
 
 
 def summarise(
     step: int,
     risk: NDArray[np.float64],
     baseline: NDArray[np.float64],
+    added: NDArray[np.float64],
     thresholds: Sequence[float],
     worst: WorstMoments,
 ) -> RiskSummary:
-    """The summary of one step; ``risk`` and ``baseline`` have shape (N,), ``worst`` includes the step."""
-    added = risk - baseline
+    """The summary of one step, of figures (N,); ``worst`` includes the step.
+
+    ``added`` is risk less baseline unless risks are those within a radius.
+    """
     return RiskSummary(
         step=step,
         people=risk.size,

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 class WorstMoments(NamedTuple):
     """For each person (N,): ``highest_risk`` and its step, and risk and baseline where releases added most.
 
-    Of equal moments the first counts; a step is -1 before the person's first.
+    Of equal moments the first counts; a step is -1 before the person's first. Where risks are shown within a
+    radius, ``highest_risk`` is; ``risk`` is the prior's, so that what releases added is its difference.
     """
 
     highest_risk: NDArray[np.float64]

@@ -39,6 +39,12 @@ class AuditedPosterior(_Part):
     condition: str
 
 
+class AuditedCheck(_Part):
+    """What real traces said of the priors."""
+
+    condition: str
+
+
 class AuditedPerson(_Part):
     """What a report says of one person of an audit."""
 
@@ -51,6 +57,7 @@ class AuditedPerson(_Part):
     certified_radius: Probability | None = None
     radius: AuditedRadius | None = None
     posterior: AuditedPosterior | None = None
+    priors_check: AuditedCheck | None = None
 
 
 _AUDIT = TypeAdapter(Annotated[list[AuditedPerson], Field(min_length=1, fail_fast=True)])

@@ -24,6 +24,7 @@ from accounting.settings import HorizonSettings
 from models.exceptions import TallyguardError
 from models.priors import Population
 from stream_app.exceptions import SettingsError
+from stream_app.setup.priors_verdict import PriorsVerdict
 from stream_app.watching.prior_notes import basis_note
 
 Document = dict[str, object]
@@ -39,6 +40,7 @@ class LedgerQuestions:
     independent_people: bool = False
     secret: SecretQuestion | None = None
     oracle: bool = False
+    priors_check: PriorsVerdict | None = None
 
 
 def ledger_document(
@@ -56,7 +58,7 @@ def ledger_document(
             group: _differential(log.of_group(group), questions.delta, Neighbours.ADD_REMOVE)
             for group in log.groups()
         },
-        "note": basis_note(len(population), population.assumed),
+        "note": basis_note(len(population), population.assumed, questions.priors_check),
         "bayesian": _answer(lambda: _bayesian(log, questions)),
         "reconstruction": _answer(lambda: _reconstruction(log, population, questions.horizon, progress)),
     }

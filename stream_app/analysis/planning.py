@@ -144,6 +144,8 @@ def _decided(
     population: Population,
     progress: Callable[[int, int], None] = lambda done, steps: None,
 ) -> ReleasePlan:
+    if settings.priors_check is not None:
+        settings.priors_check.require(population)
     decides = isinstance(plan.policy, BudgetPolicy)
     names, as_run = _split_names(settings, population, is_needed=decides)
     accountant = new_accountant(settings, plan, population, names)
@@ -163,7 +165,7 @@ def _decided(
         progress(step + 1, last + 1)
     is_whole = not isinstance(plan.policy, BudgetPolicy) and not any(s.risks.not_reached for s in steps)
     as_run = as_run or not accountant.settings.refines or is_whole
-    note = basis_note(len(population), population.assumed)
+    note = basis_note(len(population), population.assumed, settings.priors_check)
     return ReleasePlan(len(population), tuple(steps), as_run, habits_warning(accountant), note)
 
 

@@ -88,7 +88,7 @@ def check_files(
         return preflight.findings
     if priors is not None:
         preflight.findings += _about_population(str(priors), population)
-    if (note := basis_note(len(population), population.assumed)) is not None:
+    if (note := _note(settings, population)) is not None:
         remedy = "fit priors to check-ins for more (docs/how-to/get-a-prior.md), or know what you leave open"
         preflight.findings.append(Finding("warning", str(priors or "priors"), note, remedy))
     path = sensors or (settings.sensors if settings else None)
@@ -108,10 +108,19 @@ def check_files(
     return preflight.findings
 
 
+def _note(settings: Settings | None, population: Population) -> str | None:
+    """What every output of a run will say of the priors."""
+    check = None if settings is None else settings.priors_check
+    return basis_note(len(population), population.assumed, check)
+
+
 def _people(settings: Settings | None, priors: Path | None) -> Population | None:
     """The people to check with: of the file, or nobody where the settings can do without."""
     if priors is not None:
-        return load_population(priors)
+        population = load_population(priors)
+        if settings is not None and settings.priors_check is not None:
+            settings.priors_check.require(population)
+        return population
     if settings is None or settings.locations is None:
         return None
     return population_of(settings, None)

@@ -43,12 +43,16 @@ _OPEN = (
 
 @dataclass(frozen=True)
 class CheckedPriors:
-    """A check with where its traces came from; ``is_released`` says whether a schedule was given."""
+    """A check with where its traces came from; ``is_released`` says whether a schedule was given.
+
+    ``priors`` is the fingerprint of what was checked.
+    """
 
     check: PriorsCheck
     traces: Traces
     windows: int
     is_released: bool
+    priors: str
 
     @property
     def is_too_low(self) -> bool:
@@ -60,6 +64,7 @@ class CheckedPriors:
         check = self.check
         guess = _grouped(check.guess)
         return {
+            "priors": self.priors,
             "steps": check.steps,
             "mistakes": check.mistakes,
             "windows": self.windows,
@@ -194,7 +199,7 @@ def check_files(
     )
     asked = min(HORIZON, held_out) if asked is None else asked
     check = check_priors(population, recorded, asked, settings, progress)
-    return CheckedPriors(check, traces, held_out, isinstance(asked, Schedule))
+    return CheckedPriors(check, traces, held_out, isinstance(asked, Schedule), population.fingerprint)
 
 
 def _grouped(grouped: GroupedCheck) -> dict[str, Any]:

@@ -48,7 +48,7 @@ from stream_app.steps.policy import BudgetPolicy
 from stream_app.steps.policy.people_shards import new_shadow
 from stream_app.watching.events import Observer
 from stream_app.watching.people import PeopleView
-from stream_app.watching.prior_notes import basis_note, habits_warning
+from stream_app.watching.prior_notes import basis_note, habits_warning, rule_warning
 from stream_app.wire import (
     Chunks,
     Clock,
@@ -133,7 +133,8 @@ def run(
         if isinstance(plan.policy, BudgetPolicy):
             plan.policy.bind(accountant)
         shadow = new_shadow(settings, accountant)
-        for warning in (basis_note(len(population), population.assumed), habits_warning(accountant)):
+        refuted = rule_warning(settings.priors_check, settings.release.budget.limit)
+        for warning in (_note(settings, population), refuted, habits_warning(accountant)):
             if warning is not None:
                 logger.warning("%s", warning)
         observer = observer or Observer()
@@ -144,7 +145,7 @@ def run(
             journal,
             _risk_writer(options, keys, population),
             account,
-            _people_view(population, accountant, keys),
+            _people_view(population, accountant, keys, settings),
             most_exposed=settings.most_exposed,
             snapshot=lambda now: snapshots.save_sometimes(accountant, now),
         )
@@ -182,11 +183,17 @@ def _needs_every_step(plan: Plan) -> bool:
     return isinstance(plan.policy, BudgetPolicy) and plan.policy.limit.in_hindsight
 
 
-def _people_view(population: Population, accountant: ContinuousAccountant, keys: Keys) -> PeopleView:
+def _people_view(
+    population: Population, accountant: ContinuousAccountant, keys: Keys, settings: Settings
+) -> PeopleView:
     """What observers may ask about people."""
-    return PeopleView(
-        population, accountant, accountant.settings, keys.pseudonyms.pseudonyms(population.people)
-    )
+    names = keys.pseudonyms.pseudonyms(population.people)
+    return PeopleView(population, accountant, accountant.settings, names, _note(settings, population))
+
+
+def _note(settings: Settings, population: Population) -> str | None:
+    """What every output must say of the priors."""
+    return basis_note(len(population), population.assumed, settings.priors_check)
 
 
 def restore_engine(
@@ -239,6 +246,7 @@ def make_manifest(
             "sharpen_operations",
             "release",
             "delta",
+            "priors_check",
         },
     )
     schedule = None if options.schedule is None else schedule_fingerprint(options.schedule)

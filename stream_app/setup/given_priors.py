@@ -20,6 +20,8 @@ def population_of(settings: Settings, priors: Path | None) -> Population:
     if priors is not None:
         population = load_population(priors)
         require_people(settings, len(population))
+        if settings.priors_check is not None:
+            settings.priors_check.require(population)
         return population
     require_people(settings, 0)
     remedy = "name a file of location names, one a line (`tallyguard init` writes it), or give --priors"

@@ -14,6 +14,7 @@ from pydantic import Field, SecretStr, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from accounting.settings import HORIZON, MISTAKES, OPERATIONS, HorizonSettings
+from stream_app.setup.priors_verdict import PriorsCheckSetting
 from stream_app.setup.release_settings import ReleaseSettings
 from stream_app.setup.settings_section import NameList, NumberList, Section, take_secret
 
@@ -191,6 +192,11 @@ class Settings(BaseSettings):
         description="file with the names of the locations in order, one a line; workers on Kafka need it, "
         "as they do not read the priors",
     )
+    priors_check: PriorsCheckSetting = Field(
+        default=None,
+        description="file of `tallyguard priors check --json`: if real traces refuted the priors as too low, "
+        "ceilings and the risk budget hold within the radius that they leave, and every output says so",
+    )
     release: ReleaseSettings = Field(default=ReleaseSettings(), description="release policy")
     listen: str = Field(
         default="127.0.0.1:9464", description="address of metrics, health and page; empty = none"
@@ -254,6 +260,7 @@ class Settings(BaseSettings):
             sharpen_above=self.sharpen_above,
             operations=self.sharpen_operations,
             decided=limit,
+            within_nats=0.0 if self.priors_check is None else self.priors_check.within_nats,
         )
 
     def masked(self) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
 
+from accounting.bounds.radius import ceiling_within
 from stream_app.setup.run_folder.durable import SECRET_MODE, replace_file
 from stream_app.steps.engine import RiskRecords
 from stream_app.wire import Attack, AttackedPart, RiskSummary, WorstMoment
@@ -68,6 +69,7 @@ def summary_message(
         assumed=assumed,
         attack=None if attack is None else _attack(attack),
         not_reached=summary.not_reached,
+        within_nats=summary.within_nats,
     )
 
 
@@ -92,7 +94,7 @@ def with_worst(summary: RiskSummary, worst: WorstMoments, people: Sequence[str],
         WorstMoment(
             person=people[person],
             step=int(worst.step[person]),
-            risk=float(worst.risk[person]),
+            risk=ceiling_within(summary.within_nats, float(worst.risk[person])),
             baseline=float(worst.baseline[person]),
             added=float(added[person]),
         )

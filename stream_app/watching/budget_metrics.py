@@ -104,8 +104,8 @@ class BudgetMetrics:
 def people_over(standing: Standing, limit: RiskBudget) -> PeopleOver:
     """Who is over the limit by certified risk, baseline and what was added; the budget's ``habits`` apart."""
     most_risk, most_added = _or_unlimited(limit.risk), _or_unlimited(limit.added)
-    is_added_to = standing.risk - standing.baseline > most_added
-    is_habitual = standing.baseline > most_risk
+    is_added_to = standing.added > most_added
+    is_habitual = standing.habits > most_risk
     by_releases = is_added_to | (~is_habitual & (standing.risk > most_risk))
     by_habits = is_habitual & ~by_releases & (not limit.habits_apart)
     return PeopleOver(int(np.count_nonzero(by_releases)), int(np.count_nonzero(by_habits)))

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from accounting import bounds
+from accounting.bounds.radius import ceiling_within
 from accounting.exposure import Exposure
 from accounting.exposure.step_information import StepObservation, observe
 from models.mechanisms import Raw
@@ -57,6 +58,10 @@ class Hindsight:
     now: float
     now_by: str
     confidence: float
+
+    def within(self, nats: float) -> Hindsight:
+        """The same with both ceilings raised to everybody so near to the prior."""
+        return replace(self, then=ceiling_within(nats, self.then), now=ceiling_within(nats, self.now))
 
 
 def hindsight(

@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from accounting.bounds.radius import ceilings_within
 from accounting.continuous import ContinuousAccountant, WorstMoments
 from accounting.exposure import Exposure
 from accounting.exposure.step_information import SensorInformation
 from accounting.settings import HorizonSettings
 from models.priors import Population
 from models.releases import Schedule, StepSchedule
-from stream_app.watching.prior_notes import basis_note, habits_warning
+from stream_app.watching.prior_notes import habits_warning
 
 if TYPE_CHECKING:
     from accounting.audit import Explanation
@@ -35,21 +36,38 @@ FORGOTTEN = (
 
 @dataclass(frozen=True)
 class Standing:
-    """Everybody's certified risk and baseline after a step, (N,) each, and worst moments until then.
+    """Everybody's certified risk, baseline and added risk after a step, (N,) each, and worst moments.
 
-    ``pseudonyms`` are in the same order.
+    ``pseudonyms`` are in the same order. ``habits`` are the risks with nothing released: the baselines, or
+    what they are raised to where risks are those within a radius.
     """
 
     step: int
     pseudonyms: Sequence[str]
     risk: NDArray[np.float64]
     baseline: NDArray[np.float64]
+    added: NDArray[np.float64]
+    habits: NDArray[np.float64]
     worst: WorstMoments
+
+    @classmethod
+    def of(cls, accountant: ContinuousAccountant, pseudonyms: Sequence[str]) -> Standing:
+        """What an accountant says after its last step."""
+        baseline = accountant.baseline()
+        return cls(
+            accountant.next_step - 1,
+            pseudonyms,
+            accountant.risk(),
+            baseline,
+            accountant.added(),
+            ceilings_within(accountant.settings.within_nats, baseline),
+            accountant.worst(),
+        )
 
     def most_exposed(self, threshold: float, at_most: int) -> NDArray[np.int64]:
         """Positions of the people whose risk is at or above the threshold, the most added first."""
         reached = np.flatnonzero(self.risk >= threshold)
-        added = (self.risk - self.baseline)[reached]
+        added = self.added[reached]
         return reached[np.lexsort((reached, -self.risk[reached], -added))][:at_most]
 
 
@@ -62,8 +80,11 @@ class PeopleView:
         accountant: ContinuousAccountant,
         settings: HorizonSettings,
         pseudonyms: Sequence[str],
+        note: str | None = None,
     ) -> None:
+        """``note`` is what every output must say of the priors; None for measured, unrefuted habits."""
         self._population = population
+        self._note = note
         self._accountant = accountant
         self._settings = settings
         self._pseudonyms = tuple(pseudonyms)
@@ -80,14 +101,19 @@ class PeopleView:
         return self._settings.horizon
 
     @property
+    def within_nats(self) -> float:
+        """The radius that every ceiling is raised to; 0 where it is the prior's."""
+        return self._settings.within_nats
+
+    @property
     def assumed(self) -> str | None:
         """What habits rest on where nobody was measured; None for measured people."""
         return self._population.assumed
 
     @property
     def note(self) -> str | None:
-        """What every output must say of the priors; None for measured habits of people."""
-        return basis_note(len(self._population), self.assumed)
+        """What every output must say of the priors."""
+        return self._note
 
     @property
     def warning(self) -> str | None:
@@ -100,9 +126,7 @@ class PeopleView:
 
     def standing(self) -> Standing:
         """Copies of everybody's figures after the last accounted step."""
-        accountant = self._accountant
-        figures = accountant.risk(), accountant.baseline(), accountant.worst()
-        return Standing(accountant.next_step - 1, self._pseudonyms, *figures)
+        return Standing.of(self._accountant, self._pseudonyms)
 
     def hindsight(self, person: int, log: Sequence[StepSchedule], last_step: int) -> Hindsight | str:
         """The risk of the horizon that ended at ``last_step``, given the whole ``log``; or why there is none.
@@ -114,7 +138,8 @@ class PeopleView:
         past = PastHorizon.ending_at(last_step, self._settings.horizon, self._settings.mistakes)
         if not covers(log, past):
             return FORGOTTEN
-        return hindsight(self._population, person, log, self._settings.first_slot, past) or SHARED_NOISE
+        found = hindsight(self._population, person, log, self._settings.first_slot, past)
+        return SHARED_NOISE if found is None else found.within(self.within_nats)
 
     def explain(self, person: int, steps: Sequence[StepSchedule]) -> Explanation:
         """One person's risk over these steps taken apart by release; safe on any thread.

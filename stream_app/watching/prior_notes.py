@@ -6,6 +6,8 @@ from math import inf
 
 from accounting.bounds.radius import Radius
 from accounting.continuous import ContinuousAccountant
+from accounting.settings import RiskBudget
+from stream_app.setup.priors_verdict import PriorsVerdict
 from stream_app.watching.wording import in_a_hundred
 
 HABITS_DECIDE = 0.8
@@ -18,19 +20,54 @@ NO_PEOPLE = (
 )
 
 
-def basis_note(people: int, assumed: str | None) -> str | None:
-    """What every output of a run must say of its priors; None for measured habits of people."""
+def basis_note(people: int, assumed: str | None, check: PriorsVerdict | None = None) -> str | None:
+    """What every output of a run must say of its priors; None for measured habits that nobody checked."""
     if people == 0:
         return NO_PEOPLE
+    found = [] if check is None else [check_note(check)]
     if assumed is not None:
-        return f"habits are assumed, not measured ({assumed}): every guess and ceiling holds for them only"
-    return None
+        found.append(
+            f"habits are assumed, not measured ({assumed}): every guess and ceiling holds for them only"
+        )
+    return "; ".join(found) or None
+
+
+def check_note(check: PriorsVerdict) -> str:
+    """What real traces said of the priors, and what that means for every figure beside it."""
+    if not check.is_too_low:
+        return f"held against later traces of {check.people:,} people, " + (
+            "ceilings were too high, which errs to the safe side"
+            if check.is_too_high
+            else "the priors were not refuted, which is no proof"
+        )
+    raised = (
+        f"ceilings are raised to hold {within_in_words(check)}, the least radius that their traces leave, "
+        "and it may be larger"
+        if check.within_nats
+        else "by how much, their traces do not say"
+    )
+    return (
+        f"the priors were refuted on {check.people:,} people, ceilings too low: {raised}; guess, attack and "
+        "added are what the refuted priors say"
+    )
+
+
+def within_in_words(check: PriorsVerdict) -> str:
+    """For whom ceilings hold where the priors were refuted as too low."""
+    return f"within {check.within_nats:.3g} nats of the priors (over all steps together)"
+
+
+def ceiling_condition(check: PriorsVerdict | None) -> str:
+    """When ceilings hold, in short: what stands beside each of them."""
+    if check is None or not check.is_too_low:
+        return "if habits are as assumed"
+    return f"within {check.within_nats:.3g} nats of priors refuted on {check.people:,} people"
 
 
 def radius_note(radius: Radius) -> str:
     """For whom a ceiling within a declared radius holds: its condition, which stands beside the number."""
     steps = radius.last - radius.first + 1
-    known = [f"{radius.kl:g} nats of the prior's (relative entropy)"] if radius.kl < inf else []
+    known = [f"{radius.kl:.3g} nats of the prior's (relative entropy)"] if radius.kl < inf else []
     if radius.tv < 1.0:
         known.append(f"{radius.tv:g} of the prior's (total variation)")
     near = " and ".join(known) or "the given distances of the prior's"
@@ -47,6 +84,16 @@ def posterior_note() -> str:
         "adversary who knows the person's own chain succeeds no more often, averaged over what the data "
         "leave open; in brackets the 95 % interval of drawing. Credible: with 90 % the person's own ceiling "
         "is not above it. Figures, not certificates"
+    )
+
+
+def rule_warning(check: PriorsVerdict | None, limit: RiskBudget | None) -> str | None:
+    """What to say of a limit on added risk under refuted priors; None where it may stand."""
+    if check is None or not check.is_too_low or limit is None or limit.added is None:
+        return None
+    return (
+        "release.budget.added limits what releases add by priors that were refuted; for people who differ "
+        "from them nothing bounds it; limit the ceiling with release.budget.risk"
     )
 
 

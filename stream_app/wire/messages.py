@@ -336,7 +336,8 @@ class RiskSummary(BaseMessage):
     to whom most was added so far, where they are to be named. ``assumed`` says what habits rest on where
     nobody was measured: the figures hold for those habits only. Without an ``attack`` none was measured.
     ``not_reached`` people have the fast bound,
-    because the work of the step did not suffice for the tighter one.
+    because the work of the step did not suffice for the tighter one. Risks hold for everybody ``within_nats``
+    of the prior (over all steps together); baseline, attack and what was added are the prior's.
     """
 
     type: Literal["risk_summary"] = "risk_summary"
@@ -358,6 +359,7 @@ class RiskSummary(BaseMessage):
     assumed: Name | None = None
     attack: Attack | None = None
     not_reached: int = 0
+    within_nats: Annotated[float, Field(ge=0.0, allow_inf_nan=False)] = 0.0
 
 
 class Rejected(BaseMessage):

@@ -16,7 +16,7 @@ from accounting.decisions import BudgetReason
 from accounting.settings import HorizonSettings, RiskBudget
 from stream_app.analysis.accounted_again import read_decisions
 from stream_app.analysis.report import pdf, read_run, write_report
-from stream_app.analysis.report.verdict import Answer, people_over, verdict_on
+from stream_app.analysis.verdict import Answer, people_over, verdict_on
 from stream_app.exceptions import OutputError
 from stream_app.watching.wording import in_a_hundred
 from stream_app.wire.messages import DecisionReason

@@ -9,9 +9,11 @@ upper end.
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from accounting.bounds.radius.path_divergence_kernel import relative_entropy_term
-from models.numerics.jit import jit
+from accounting.numerics.divergence_root_kernel import divergence_root
+from models.numerics.jit import jit, pjit
 
 _MARGIN = 1e-9  # what rounding may take from a root, relative
 _HALVINGS = 100
@@ -65,3 +67,12 @@ def raised_by_renyi(bound: float, divergence: float, order: float) -> float:
         else:
             high = middle
     return min(1.0, high * (1.0 + _MARGIN))
+
+
+@pjit(lambda _, bounds, __: bounds.size)
+def raise_each(
+    begin: int, end: int, relative_entropy: float, bounds: NDArray[np.float64], raised: NDArray[np.float64]
+) -> None:
+    """``sup {u : d(u || B) <= KL(Q || P)}`` of each bound; who cannot succeed at all stays so."""
+    for k in range(begin, end):
+        raised[k] = divergence_root(relative_entropy, bounds[k]) if bounds[k] > 0.0 else 0.0

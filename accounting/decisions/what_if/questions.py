@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from accounting.bounds.radius import budget_within
 from accounting.continuous import ContinuousAccountant
 from accounting.continuous.accounts_kernel import Accounts
 from accounting.continuous.horizon_kernel import Transition
@@ -61,6 +62,7 @@ class WhatIf:
 
     Limits follow from the priors and are computed once. With a limit in hindsight, whoever was over once
     stays over, since later releases reach back; every step must go to :meth:`note` before it is accounted.
+    Where the accountant raises risks to a radius, the limit is on those.
     """
 
     def __init__(self, accountant: ContinuousAccountant, limit: RiskBudget) -> None:
@@ -70,7 +72,7 @@ class WhatIf:
         refines = settings.refines and is_owed and settings.horizon > 1
         self.limit = limit
         accounts = accountant.view().accounts
-        limits = find_limits(accounts, limit)
+        limits = find_limits(accounts, budget_within(settings.within_nats, limit))
         self._basis = Basis(
             accountant,
             limits,

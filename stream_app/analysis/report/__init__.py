@@ -2,8 +2,8 @@
 
 from stream_app.analysis.report.lowering import Priors, load_priors
 from stream_app.analysis.report.pdf import check_can_print
-from stream_app.analysis.report.run_log import RunLog, read_run
 from stream_app.analysis.report.write import is_pdf, make_report, save_report, write_report
+from stream_app.analysis.run_log import RunLog, read_run
 
 __all__ = [
     "Priors",

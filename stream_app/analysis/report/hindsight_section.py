@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from models.releases import StepSchedule
 from stream_app.analysis.report.html import paragraph, table
 from stream_app.analysis.report.lowering import Priors, positions
-from stream_app.analysis.report.run_log import RunLog
+from stream_app.analysis.run_log import RunLog
 from stream_app.watching.hindsight import SHARED_NOISE, Hindsight, PastHorizon, hindsight
 from stream_app.watching.wording import in_a_hundred
 
@@ -19,7 +19,7 @@ NEEDS_PRIORS = (
 WHAT_IT_SAYS = (
     "What is released later can give earlier steps away, too. For the people above, the same steps up to "
     "their worst moments: the ceiling when the last of them was released, and the ceiling given everything "
-    "released until {until}. If habits are as assumed, no method was or is right more often. Both come from "
+    "released until {until}. {condition}, no method was or is right more often. Both come from "
     "slower, mostly tighter bounds than the running ceiling above: compare them with each other, not with it."
 )
 
@@ -30,12 +30,14 @@ def exposed_in_hindsight(
     """The worst moment of each exposed person of the log; None where it cannot be computed."""
     horizon, mistakes = int(log.settings["horizon"]), int(log.settings["mistakes"])
     first_slot = int(log.settings.get("first_slot", 0))
-    return tuple(
+    found = (
         hindsight(
             priors.population, person, steps, first_slot, PastHorizon.ending_at(each.step, horizon, mistakes)
         )
         for each, person in zip(log.exposed, positions(priors, log.exposed), strict=True)
     )
+    nats = log.horizon().within_nats
+    return tuple(None if each is None else each.within(nats) for each in found)
 
 
 def in_hindsight(log: RunLog, found: Sequence[Hindsight | None] | None) -> Iterable[str]:
@@ -47,7 +49,8 @@ def in_hindsight(log: RunLog, found: Sequence[Hindsight | None] | None) -> Itera
     if len(known) < len(found):
         yield paragraph(f"{SHARED_NOISE.capitalize()}.")
         return
-    yield paragraph(WHAT_IT_SAYS.format(until=log.when(known[0].until_step)))
+    condition = log.condition[:1].upper() + log.condition[1:]
+    yield paragraph(WHAT_IT_SAYS.format(until=log.when(known[0].until_step), condition=condition))
     rows = [
         (
             record.person[:12],

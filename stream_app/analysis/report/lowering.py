@@ -12,13 +12,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from accounting.audit import InformationShare, information_shares
+from accounting.bounds.radius import ceilings_within
 from accounting.exposure import Exposure
 from accounting.settings import HorizonSettings
 from models.mechanisms import NO_DESIGNS, Designs, Gaussian, Mechanism, Suppressed
 from models.priors import Population
 from models.releases import Schedule, SensorRegistry, SensorRelease, StepSchedule
 from stream_app.analysis.accounted_again import account
-from stream_app.analysis.report.run_log import RunLog
+from stream_app.analysis.run_log import RunLog
 from stream_app.exceptions import RunChangedError
 from stream_app.setup.keys import load_keys
 from stream_app.setup.run_folder.run_settings import check_belongs
@@ -235,4 +236,5 @@ class _Again:
         mechanism = others or next(iter(chosen.values()), None)
         is_noised = mechanism is not None and mechanism.is_released
         error = mechanism.expected_absolute_error() if mechanism is not None and is_noised else None
-        return Change(name, float(worst.risk.mean()), float(worst.added.mean()), worst.most_added, error)
+        ceiling = ceilings_within(self.horizon.within_nats, worst.risk).mean()
+        return Change(name, float(ceiling), float(worst.added.mean()), worst.most_added, error)

@@ -13,12 +13,14 @@ from stream_app.analysis.report.hindsight_section import in_hindsight
 from stream_app.analysis.report.html import Rows, paragraph, section, table
 from stream_app.analysis.report.lowering import Lowering
 from stream_app.analysis.report.lowering_section import what_would_lower_it
+from stream_app.analysis.report.priors_section import what_habits_rest_on
 from stream_app.analysis.report.published import NOT_COVERED, setting_of, what_is_promised
-from stream_app.analysis.report.run_log import RunLog
-from stream_app.analysis.report.texts import CEILING, CONDITION, LIMITS, LOWERING, ROUNDED, STYLE
+from stream_app.analysis.report.texts import CONDITION, LIMITS, LOWERING, ROUNDED, STYLE
 from stream_app.analysis.report.verdict_section import may_i_publish
+from stream_app.analysis.run_log import RunLog
 from stream_app.watching.glossary import REPORT_WORDS, for_report
 from stream_app.watching.hindsight import Hindsight
+from stream_app.watching.prior_notes import ceiling_condition
 from stream_app.watching.wording import (
     DISTANCE,
     attack_in_words,
@@ -41,7 +43,8 @@ def run_report(
     """
     if not log.summaries:
         return _without_people(log, made)
-    basis = [] if log.note is None else [section("What the habits rest on", paragraph(f"Note: {log.note}."))]
+    basis = [] if log.note is None else [section("What the habits rest on", *what_habits_rest_on(log))]
+    condition = CONDITION.format(condition=log.condition)
     return document(
         f"Reconstruction risk: {log.settings['deployment']}",
         made,
@@ -50,7 +53,7 @@ def run_report(
             section("May I publish this?", *may_i_publish(log)),
             section("The question", paragraph(_question(log.settings))),
             section("The answer in short", *map(paragraph, _answer(log)), levels_table(log)),
-            section("The setting", table(("", ""), _setting(log)), paragraph(CONDITION)),
+            section("The setting", table(("", ""), _setting(log)), paragraph(condition)),
             section("How the risk moved", *_figures(log)),
             section("The most exposed people", *_exposed(log)),
             *([section("What was released later", *in_hindsight(log, later))] if log.exposed else []),
@@ -79,7 +82,7 @@ def audit_report(audits: Sequence[AuditedPerson], made: str) -> str:
     """The report of ``tallyguard audit --json``; people are numbered, most exposed first, never named."""
     ranked = sorted(audits, key=lambda audit: -audit.certified)
     steps, mistakes = ranked[0].steps, ranked[0].mistakes
-    radius, sure = ranked[0].radius, ranked[0].posterior
+    radius, sure, check = ranked[0].radius, ranked[0].posterior, ranked[0].priors_check
     rows = [
         (
             f"person {number}",
@@ -92,10 +95,13 @@ def audit_report(audits: Sequence[AuditedPerson], made: str) -> str:
         )
         for number, audit in enumerate(ranked[:50], start=1)
     ]
-    head = ["Person", "Guess by habit", "Best attack tried", CEILING, "Ceiling by"]
-    notes = [paragraph(CONDITION)]
+    condition = ceiling_condition(None)  # of the plain ceiling; the raised one has a column of its own
+    head = ["Person", "Guess by habit", "Best attack tried", f"Ceiling, {condition}", "Ceiling by"]
+    notes = [paragraph(CONDITION.format(condition=condition))]
+    if check is not None:
+        notes.insert(0, paragraph(f"Note: {check.condition}."))
     if radius is not None:
-        head.append(f"Within {radius.nats:g} nats")
+        head.append(f"Within {radius.nats:.3g} nats")
         notes.append(paragraph(f"{head[-1]}: {radius.condition}."))
     if sure is not None:
         head += ["Mean ceiling", "Credible, 90 %"]
@@ -151,19 +157,32 @@ def levels_table(log: RunLog) -> str:
             f"{in_a_hundred(float(level))} or more",
             f"{count:,}",
             f"{worst.at_baseline[level]:,}" if level in worst.at_baseline else "not recorded",
-            f"{count - worst.at_baseline[level]:,}" if level in worst.at_baseline else "not recorded",
+            _put_there(log, level, count),
             f"{worst.at_added_risk.get(level, 0):,}",
         )
         for level, count in worst.at_risk.items()
     ]
     head = (
         "Chance",
-        "Ceiling there",
+        f"Ceiling there, {log.condition}",
         "Guess there, by habit alone",
         "Put there by releases",
-        "Added that much",
+        f"Added that much{log.by_priors}",
     )
     return paragraph(f"People, of {worst.people:,}, at that step:") + table(head, rows)
+
+
+def _begin(words: str) -> str:
+    """Words as they begin a sentence."""
+    return words[:1].upper() + words[1:]
+
+
+def _put_there(log: RunLog, level: str, count: int) -> str:
+    """How many people reach a level by releases; raised ceilings do not say."""
+    if log.worst.within_nats:
+        return "not known"
+    habits = log.worst.at_baseline
+    return f"{count - habits[level]:,}" if level in habits else "not recorded"
 
 
 def _question(settings: Mapping[str, Any]) -> str:
@@ -178,23 +197,29 @@ def _question(settings: Mapping[str, Any]) -> str:
 def _answer(log: RunLog) -> Iterable[str]:
     worst, when = log.worst, log.when(log.worst.step)
     guess, ceiling, added = map(in_a_hundred, (worst.mean_baseline, worst.mean_risk, worst.mean_added))
+    so = (
+        "By how much the releases raised that, nobody knows for people who differ from the priors; by the "
+        f"refuted priors it is at most {added}."
+        if log.is_raised
+        else f"So the releases added at most {added}."
+    )
     yield (
         f"{when[:1].upper()}{when[1:]}, when the releases added most on average over {worst.people:,} "
-        f"people, habits alone let somebody guess right in {guess} cases. With everything published, if "
-        f"habits are as assumed, no method is right in more than {ceiling}. So the releases added at most "
-        f"{added}."
+        f"people, habits alone let somebody guess right in {guess} cases. With everything published, "
+        f"{log.condition}, no method is right in more than {ceiling}. {so}"
     )
     yield _attack(worst.attack)
     if log.exposed:
         most = log.exposed[0]
         yield (
             f"To the most affected person they added at most {in_a_hundred(most.added)}, "
-            f"at {log.when(most.step)}."
+            f"at {log.when(most.step)}{log.by_priors}."
         )
     missed = max(log.summaries, key=lambda summary: summary.not_reached)
     if (note := not_reached_in_words(missed.not_reached)) is not None:
         yield f"At {log.when(missed.step)}, {note}. No other step left more."
-    yield ROUNDED
+    if not log.is_raised:
+        yield ROUNDED
 
 
 def _attack(attack: Attack | None) -> str:
@@ -234,10 +259,15 @@ def _figures(log: RunLog) -> Iterable[str]:
         *([attack] if len(attacks) == len(summaries) else []),
         Line("guess by habit", "guess", [summary.mean_baseline for summary in summaries]),
     )
+    distance = (
+        "Guess and attack are as the refuted priors say: its distance from them is not what releases added."
+        if log.is_raised
+        else "Its distance from the guess is the most that the releases added."
+    )
     yield _figure(
         line_chart(means, ends, "in 100", 100.0, "Mean ceiling, attack and guess by step"),
-        "Mean over all people. If habits are as assumed, no method is right more often than the ceiling. Its "
-        f"distance from the guess is the most that the releases added. {DISTANCE}",
+        f"Mean over all people. {_begin(log.condition)}, no method is right more often than the ceiling. "
+        f"{distance} {DISTANCE}",
     )
     added = (
         Line("most affected", "ceiling", [summary.added["1.0"] for summary in summaries]),
@@ -247,7 +277,8 @@ def _figures(log: RunLog) -> Iterable[str]:
     yield _figure(
         line_chart(added, ends, "in 100", 100.0, "Added risk of the most affected, the upper tenth and half"),
         "Most that the releases added, step by step: to the most affected person, what 1 person in 10 "
-        f"exceeds, and what half of the people exceed. The highest point is {in_a_hundred(log.most_added)}.",
+        f"exceeds, and what half of the people exceed{log.by_priors}. The highest point is "
+        f"{in_a_hundred(log.most_added)}.",
     )
 
 
@@ -266,8 +297,10 @@ def _exposed(log: RunLog) -> Iterable[str]:
         )
         for record in log.exposed
     ]
-    yield table(("Pseudonym", "Last step", "Guess by habit", CEILING, "Added at most"), rows)
-    yield paragraph(ROUNDED)
+    ceiling = f"Ceiling, {log.condition}"
+    yield table(("Pseudonym", "Last step", "Guess by habit", ceiling, f"Added at most{log.by_priors}"), rows)
+    if not log.is_raised:
+        yield paragraph(ROUNDED)
 
 
 def _published(log: RunLog) -> Iterable[str]:

@@ -7,7 +7,7 @@ from math import exp, isfinite
 
 from accounting.ledgers import EVERY_GROUP, PrivacyAccount
 from stream_app.analysis.report.html import Rows, paragraph, table
-from stream_app.analysis.report.run_log import RunLog
+from stream_app.analysis.run_log import RunLog
 from stream_app.watching.wording import duration
 
 NOT_COVERED = (

@@ -10,9 +10,8 @@ CHOOSING_A_RULE = (
     "released with the least noise that keeps the rule; under any other mechanism the report only compares "
     "the run with it. tallyguard plan tries a rule in advance."
 )
-CEILING = "Ceiling, if habits are as assumed"
 CONDITION = (
-    "Every ceiling holds if habits are as assumed, and only then. On real Foursquare check-ins the ceilings "
+    "Every ceiling holds {condition}, and only then. On real Foursquare check-ins the ceilings "
     "were 29 in 100 on average, and an attack was right on 46 in 100 of the real traces: people were more "
     "regular than the fitted priors said. tallyguard priors fit says how well priors predict."
 )

@@ -7,21 +7,21 @@ from html import escape
 
 from accounting.settings import RiskBudget
 from stream_app.analysis.report.html import Rows, paragraph, table
-from stream_app.analysis.report.run_log import RunLog
 from stream_app.analysis.report.texts import CHOOSING_A_RULE
-from stream_app.analysis.report.verdict import Answer, PeopleOver, Verdict, verdict_on
+from stream_app.analysis.run_log import RunLog
+from stream_app.analysis.verdict import Answer, PeopleOver, Verdict, verdict_on
 from stream_app.setup.release_settings import BUDGET
 from stream_app.watching.wording import in_a_hundred, in_points
 
 
 def may_i_publish(log: RunLog) -> Iterable[str]:
     """The verdict, its figures, and how a rule is chosen where there is none."""
-    verdict = verdict_on(log.summaries, log.reasons, log.limit)
+    verdict = verdict_on(log.summaries, log.reasons, log.limit, is_refuted=log.is_raised)
     yield f'<p class="verdict">{escape(sentence(verdict, log))}</p>'
     yield table(("", ""), _figures(verdict, log))
     if verdict.answer is Answer.NO_RULE:
         yield paragraph(CHOOSING_A_RULE)
-    elif verdict.answer is Answer.OPEN:
+    elif verdict.answer is Answer.OPEN and not verdict.is_unbounded:
         yield paragraph(
             'Add the limit to thresholds, so that people above it are counted, or set mechanism = "budget" '
             "under [release], so that every step is decided by the rule; then run again."
@@ -30,24 +30,30 @@ def may_i_publish(log: RunLog) -> Iterable[str]:
 
 def sentence(verdict: Verdict, log: RunLog) -> str:
     """Yes or no in one sentence, with the condition it holds under."""
+    by = "by priors that were refuted" if log.is_raised else log.condition
     if verdict.at is None:
         return (
-            "No rule was chosen for this run, so this report says neither yes nor no: if habits are as "
-            f"assumed, the releases added at most {in_a_hundred(log.most_added)} to the most affected of "
+            f"No rule was chosen for this run, so this report says neither yes nor no: {by}, the releases "
+            f"added at most {in_a_hundred(log.most_added)} to the most affected of "
             f"{log.summaries[-1].people:,} people."
         )
     when, may = log.when(verdict.at.step), f"{verdict.at.allowed:,} of {verdict.at.people:,} people may be"
     if verdict.answer is Answer.YES:
         over = f"at most {verdict.at.most:,} were over the limit" if verdict.at.most else "nobody was over it"
-        return f"Yes, if habits are as assumed: {may} over the limit, and at every step {over}."
+        return f"Yes, {log.condition}: {may} over the limit, and at every step {over}."
     steps = f"{verdict.steps:,} of {verdict.of_steps:,} steps"
     if verdict.answer is Answer.NO:
         return (
-            f"No: even if habits are as assumed, at {when} at least {verdict.at.least:,} people were over "
+            f"No: even {log.condition}, at {when} at least {verdict.at.least:,} people were over "
             f"the limit, and {may}; the rule is broken at {steps}."
         )
+    if verdict.is_unbounded:
+        return (
+            "Not shown: the priors were refuted, and for people who differ from them nothing bounds what "
+            "releases add. A rule on the ceiling itself (risk) can be answered."
+        )
     return (
-        f"Not by what was recorded: even if habits are as assumed, at {when} between {verdict.at.least:,} "
+        f"Not by what was recorded: even {log.condition}, at {when} between {verdict.at.least:,} "
         f"and {verdict.at.most:,} people were over the limit, and {may}; {steps} are open."
     )
 
@@ -66,7 +72,7 @@ def _figures(verdict: Verdict, log: RunLog) -> Rows:
             else "no step: another release.mechanism decided, and the run is only compared with the rule",
         )
         yield "Most people over the limit", _most(verdict.at, log.when)
-    yield "Most that releases added to anybody", in_a_hundred(log.most_added)
+    yield f"Most that releases added to anybody{log.by_priors}", in_a_hundred(log.most_added)
     yield "Highest ceiling of anybody", in_a_hundred(log.most_risk)
     first, last = log.summaries[0].step, log.summaries[-1].step
     yield "Steps the answer covers", f"{log.when(first)} to {log.when(last)}"

@@ -12,7 +12,7 @@ from stream_app.analysis.report.hindsight_section import exposed_in_hindsight
 from stream_app.analysis.report.lowering import Priors, lowering
 from stream_app.analysis.report.page import audit_report, run_report
 from stream_app.analysis.report.pdf import SUFFIX, pdf_of
-from stream_app.analysis.report.run_log import read_run
+from stream_app.analysis.run_log import read_run
 from stream_app.setup.own_version import own_version
 
 

@@ -21,6 +21,8 @@ from stream_app.cli.study.audit_posterior import (
 from stream_app.cli.study.audit_radius import (
     add_to_audit,
     add_to_hindsight,
+    check_document,
+    given_check,
     heading,
     radius_of,
     raised_in_words,
@@ -98,6 +100,13 @@ def audit(
         Path | None,
         typer.Option(help="For --posterior: what priors fit --evidence wrote.", show_default=False),
     ] = None,
+    check: Annotated[
+        Path | None,
+        typer.Option(
+            help="What `priors check --json` said: if the priors are too low, the radius is what it leaves.",
+            show_default=False,
+        ),
+    ] = None,
     covariance: CovarianceOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -113,6 +122,7 @@ def audit(
       tallyguard audit priors.json --schedule schedule.json --hindsight 0:4
       tallyguard audit priors.json --schedule schedule.json --radius 0.1
       tallyguard audit priors.json --schedule schedule.json --posterior 50 --evidence evidence.parquet
+      tallyguard audit priors.json --schedule schedule.json --check check.json --evidence evidence.parquet
       tallyguard audit priors.parquet --schedule schedule.json --mistakes 2 --person p1 --json
     """
     from accounting.audit import AttackSettings
@@ -127,8 +137,9 @@ def audit(
     registry = load_registry(sensors, population.location_names).with_designs(designs)
     planned = load_schedule(schedule, registry)
     chosen = _positions(population, person or [])
-    known = given_evidence(posterior, evidence)
-    within = radius_of(radius, len(planned.steps))
+    said = given_check(check, population)
+    known = given_evidence(posterior, evidence, said)
+    within = radius_of(radius, len(planned.steps), said)
     past = None if hindsight is None else past_horizon(hindsight, planned, mistakes)
     limits = Effort(order=order, patterns=effort, draws=draws, seed=seed, confidence=confidence)
     trials = AttackSettings(draws=draws or _ATTACK_DRAWS, seed=seed) if attacks else None
@@ -138,10 +149,11 @@ def audit(
     later = [] if past is None else people_in_hindsight(population, planned, past, chosen, drawn)
     sure = posterior_of_people(population, planned, mistakes, chosen, known, limits)
     if json:
-        print_json(_documents(audits, explanations, later, within, sure))
+        documents = _documents(audits, explanations, later, within, sure)
+        print_json(documents if said is None else [{**each, **check_document(said)} for each in documents])
         return
     _print_table(audits, within)
-    if (note := basis_note(len(population), population.assumed)) is not None:
+    if (note := basis_note(len(population), population.assumed, said)) is not None:
         stdout().print(f"Note: {note}.", soft_wrap=True)
     for each, explanation in zip(audits, explanations, strict=False):  # without --why there are none
         print_explanation(each.person, explanation, within)

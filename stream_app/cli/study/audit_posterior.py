@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from accounting.bounds import Effort
     from models.priors import Evidence, Population
     from models.releases import Schedule
+    from stream_app.setup.priors_verdict import PriorsVerdict
 
 
 class AskedPosterior(NamedTuple):
@@ -25,8 +26,19 @@ class AskedPosterior(NamedTuple):
     evidence: Evidence
 
 
-def given_evidence(draws: int | None, evidence: Path | None) -> AskedPosterior | None:
-    """What ``--posterior`` and ``--evidence`` ask for together; a usage error for one without the other."""
+DRAWS = 50
+"""For priors that were refuted as too low, where nobody says how many."""
+
+
+def given_evidence(
+    draws: int | None, evidence: Path | None, check: PriorsVerdict | None = None
+) -> AskedPosterior | None:
+    """What ``--posterior`` and ``--evidence`` ask for together; a usage error for one without the other.
+
+    Of priors that were refuted as too low the evidence alone asks for it.
+    """
+    if draws is None and evidence is not None and check is not None and check.is_too_low:
+        draws = DRAWS
     if draws is None and evidence is None:
         return None
     if draws is None or evidence is None:

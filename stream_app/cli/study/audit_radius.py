@@ -1,8 +1,9 @@
-"""Ceilings within a radius of the prior: what ``tallyguard audit --radius`` adds to each ceiling."""
+"""Ceilings within a radius of the prior: what ``tallyguard audit --radius`` or ``--check`` adds to each."""
 
 from __future__ import annotations
 
 from math import isfinite
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -10,21 +11,57 @@ import typer
 if TYPE_CHECKING:
     from accounting.audit import Audit, Explanation
     from accounting.bounds.radius import Radius
+    from models.priors import Population
+    from stream_app.setup.priors_verdict import PriorsVerdict
     from stream_app.watching.hindsight import Hindsight
 
 
-def radius_of(nats: float | None, steps: int) -> Radius | None:
-    """What ``--radius NATS`` declares: over every step of the schedule, none of which may be left out."""
+def given_check(path: Path | None, population: Population) -> PriorsVerdict | None:
+    """The check of these priors; a sentence for a file that is none, or is one of others."""
+    if path is None:
+        return None
+    from stream_app.setup.priors_verdict import load_priors_check
+
+    found = load_priors_check(path)
+    found.require(population)
+    return found
+
+
+def check_document(check: PriorsVerdict) -> dict[str, Any]:
+    """The field ``priors_check`` of an audit: the verdict, and what it means for the figures beside it."""
+    from stream_app.watching.prior_notes import check_note
+
+    return {
+        "priors_check": {
+            "people": check.people,
+            "verdict": check.verdict,
+            "kappa_min": check.kappa_min,
+            "condition": check_note(check),
+        }
+    }
+
+
+def radius_of(nats: float | None, steps: int, check: PriorsVerdict | None = None) -> Radius | None:
+    """What ``--radius NATS`` declares: over every step of the schedule, none of which may be left out.
+
+    Where the priors were refuted as too low it is the least that their traces leave, unless a larger one is
+    named; a smaller one is refused.
+    """
     from accounting.bounds.radius import Radius
 
+    least = 0.0 if check is None else check.within_nats
+    if nats is None and least > 0.0:
+        nats = least
     if nats is not None and not isfinite(nats):
         raise typer.BadParameter("--radius takes a number of nats, 0.1 say")
+    if nats is not None and nats < least:
+        raise typer.BadParameter(f"--radius must be at least {least:.4g}: the check refutes any smaller one")
     return None if nats is None else Radius(0, steps - 1, kl=nats)
 
 
 def heading(radius: Radius) -> str:
     """What stands above a ceiling within the radius: its condition, in short."""
-    return f"Within {radius.kl:g} nats"
+    return f"Within {radius.kl:.3g} nats"
 
 
 def raised_in_words(radius: Radius, ceiling: float) -> str:

@@ -98,6 +98,7 @@ def ledger(
         independent_people=independent_people,
         secret=question,
         oracle=oracle,
+        priors_check=settings.priors_check,
     )
     with progress() as bar:
         task = bar.add_task("reading the log", total=len(releases.steps))

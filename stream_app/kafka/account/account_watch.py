@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from accounting.continuous import WorstMoments, join_people, no_moments, summarise
+from accounting.continuous import join_people, no_moments, summarise
 from accounting.continuous.shadow import MeanAttack, mean_attack
 from accounting.exposure.step_information import SensorInformation
 from models.releases import StepSchedule
@@ -69,7 +69,14 @@ class PartitionsView(PeopleView):
     @property
     def note(self) -> str | None:
         """What the page must say: that habits are assumed, or that nobody is accounted here yet."""
-        return basis_note(self.people, self._assumed) if self.people else NOBODY_HERE
+        if not self.people:
+            return NOBODY_HERE
+        return basis_note(self.people, self._assumed, self._partitions[0].priors_check)
+
+    @property
+    def within_nats(self) -> float:
+        """The radius that every ceiling is raised to."""
+        return self._accountants[0].settings.within_nats if self._accountants else 0.0
 
     def sensor_information_bits(self, step: StepSchedule) -> dict[str, float]:
         """Mean information each release of the step reveals about a person, bits, by sensor."""
@@ -83,14 +90,13 @@ class PartitionsView(PeopleView):
         """Everybody's figures after the last step that every partition has applied."""
         step = min((each.next_step for each in self._accountants), default=0) - 1
         people = tuple(name for each in self._accountants for name in each.population.people)
-        none = np.empty(0)
-        risk = np.concatenate([none, *(each.risk() for each in self._accountants)])
-        baseline = np.concatenate([none, *(each.baseline() for each in self._accountants)])
-        return Standing(step, people, risk, baseline, self._worst())
-
-    def _worst(self) -> WorstMoments:
-        """Everybody's worst moments, in the same order."""
-        return reduce(join_people, (each.worst() for each in self._accountants), no_moments(0))
+        parts = [Standing.of(each, each.population.people) for each in self._accountants]
+        figures = {
+            name: np.concatenate([np.empty(0), *(getattr(part, name) for part in parts)])
+            for name in ("risk", "baseline", "added", "habits")
+        }
+        worst = reduce(join_people, (part.worst for part in parts), no_moments(0))
+        return Standing(step, people, **figures, worst=worst)
 
     def hindsight(self, person: int, log: Sequence[StepSchedule], last_step: int) -> str:
         """Why there is none: people join and change here, so no log reaches from their first step on."""
@@ -181,8 +187,11 @@ class AccountWatch:
         standing = self._view.standing()
         thresholds = self._partitions[0].accountant.settings.thresholds
         summary = replace(
-            summarise(schedule.step, standing.risk, standing.baseline, thresholds, standing.worst),
+            summarise(
+                schedule.step, standing.risk, standing.baseline, standing.added, thresholds, standing.worst
+            ),
             not_reached=sum(each.accountant.not_reached for each in self._partitions),
+            within_nats=self._view.within_nats,
         )
         return StepClosed(
             step=schedule.step,

@@ -17,6 +17,7 @@ from accounting.decisions.what_if import WhatIf
 from models.releases import StepSchedule
 from stream_app.kafka.deployment.deployment import Deployment
 from stream_app.kafka.deployment.person_records import People, PersonEntry, RefusedPerson, people_of
+from stream_app.setup.priors_verdict import PriorsVerdict
 from stream_app.steps import RiskRecords, risk_records, summary_message, with_worst
 from stream_app.steps.policy.people_shards import new_shadow, people_shares
 from stream_app.steps.policy.proposals import Answer, Proposal, Respondent
@@ -97,6 +98,11 @@ class PartitionAccounts:
     def assumed(self) -> str | None:
         """What the habits of anybody here rest on where they were not measured; None where all were."""
         return min(self._assumed.values(), default=None)
+
+    @property
+    def priors_check(self) -> PriorsVerdict | None:
+        """What real traces said of the priors, where they were asked."""
+        return self._given.priors_check
 
     @property
     def confidence(self) -> float:

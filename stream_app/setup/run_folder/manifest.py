@@ -21,7 +21,7 @@ ACCEPTABLE = frozenset({"release", "schedule", _KEY})
 """What may change in a deployment's life, from one step on, when its operator says so."""
 
 
-REPORTED = frozenset({"delta"})
+REPORTED = frozenset({"delta", "priors_check"})
 """What is recorded for readers: no account depends on it, so it may change without asking."""
 
 

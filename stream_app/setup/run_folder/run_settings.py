@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any
@@ -15,6 +15,7 @@ from accounting.ledgers import PrivacyAccount
 from models.priors import Population
 from models.releases import SensorRegistry
 from stream_app.exceptions import OutputError, RunChangedError, restoring
+from stream_app.setup.priors_verdict import PriorsVerdict
 from stream_app.setup.release_settings import BudgetSettings
 from stream_app.setup.run_folder.manifest import UNSAID, load_document, load_sealed
 from stream_app.setup.settings import Settings
@@ -57,6 +58,7 @@ class _Recorded(_Part):
     delta: Annotated[float, Field(gt=0.0, lt=1.0)] = 0.5
     people: Annotated[int, Field(ge=0)] = 1
     assumed_habits: str | None = None
+    priors_check: PriorsVerdict | None = None
     sharpen: bool | None = None
     sharpen_above: float | None = None
     sharpen_operations: int | None = None
@@ -116,7 +118,15 @@ def settings_of_run(folder: Path, given: Settings) -> Settings:
                 "to ask about other settings, give a schedule instead of the run",
             )
     recorded = {name: _FORMS[name](value) if name in _FORMS else value for name, value in stored.items()}
+    if given.priors_check is None:  # else what was found out since
+        recorded["priors_check"] = priors_check_of(load_run(folder))
     return given.model_copy(update=recorded)
+
+
+def priors_check_of(run: Mapping[str, Any]) -> PriorsVerdict | None:
+    """What real traces had said of the priors when the run was last started, by its ``run.json``."""
+    found = run.get("priors_check")
+    return None if found is None else PriorsVerdict.model_validate(found)
 
 
 def check_belongs(folder: Path, population: Population, registry: SensorRegistry) -> None:

@@ -8,6 +8,7 @@ from collections import deque
 from dataclasses import asdict
 from typing import Any
 
+from accounting.bounds.radius import ceiling_within
 from models.releases import StepSchedule
 from stream_app.watching.events import Observer, RunStarted, StepClosed
 from stream_app.watching.people import NATS_PER_BIT, PeopleView, Standing
@@ -104,14 +105,19 @@ class PeopleBoard(Observer):
         with self._explaining:
             explanation = view.explain(person, steps)
             later = view.hindsight(person, log, int(standing.worst.step[person]))
+        certified = ceiling_within(view.within_nats, explanation.certified)
         shares = [
-            {**asdict(share), "information_bits": share.information_nats / NATS_PER_BIT}
+            {
+                **asdict(share),
+                "information_bits": share.information_nats / NATS_PER_BIT,
+                "certified_drop": certified - ceiling_within(view.within_nats, explanation.without(share)),
+            }
             for share in explanation.shares
         ]
         return {
             "person": pseudonym,
             "steps": [steps[0].step, steps[-1].step],
-            "certified": explanation.certified,
+            "certified": certified,
             "baseline": explanation.baseline,
             "information_bits": explanation.information_nats / NATS_PER_BIT,
             "shares": shares,
@@ -121,13 +127,12 @@ class PeopleBoard(Observer):
 
 
 def _row(standing: Standing, person: int) -> dict[str, Any]:
-    risk, baseline = float(standing.risk[person]), float(standing.baseline[person])
     worst = standing.worst
     return {
         "person": standing.pseudonyms[person],
-        "risk": risk,
-        "baseline": baseline,
-        "added": risk - baseline,
+        "risk": float(standing.risk[person]),
+        "baseline": float(standing.baseline[person]),
+        "added": float(standing.added[person]),
         "most_added": float(worst.added[person]),
         "most_added_step": int(worst.step[person]),
     }

@@ -9,6 +9,7 @@ from math import isfinite
 
 from accounting.ledgers import EVERY_GROUP
 from stream_app.setup.settings import Settings
+from stream_app.watching.prior_notes import ceiling_condition
 from stream_app.watching.web.status import Status, StepLine
 from stream_app.watching.wording import (
     ATTACK,
@@ -51,14 +52,15 @@ def render(status: Status, about: Settings | None = None) -> str:
     origin = (0, 1) if about is None else (about.origin_seconds, about.step_seconds)
     when = partial(step_in_words, origin_seconds=origin[0], step_seconds=origin[1])
     refresh = "" if status.phase == "stopped" else '<meta http-equiv="refresh" content="2">'
+    condition = ceiling_condition(None if about is None else about.priors_check)
     body = [
         "<h1>tallyguard</h1>",
         f"<p role=status>{escape(_sentence(status))}</p>",
         *([f"<p><strong>{escape(status.note)}.</strong></p>"] if status.note else []),
-        *(_risks(status.summary, when) if status.summary and status.people else []),
+        *(_risks(status.summary, when, condition) if status.summary and status.people else []),
         *(_history(status.history, when) if status.history and status.people else []),
         *(_spent(status.epsilon) if status.epsilon else []),
-        "<p class=note>Ceilings hold if habits are as assumed. Risk is computed from movement priors and the "
+        f"<p class=note>Ceilings hold {escape(condition)}. Risk is computed from movement priors and the "
         "released schedule, never from a count. "
         '<a href="/">live page</a> · <a href="/metrics">metrics</a> · <a href="/-/ready">readiness</a></p>',
     ]
@@ -78,20 +80,20 @@ def _sentence(status: Status) -> str:
     )
 
 
-def _risks(summary: RiskSummary, when: When) -> list[str]:
+def _risks(summary: RiskSummary, when: When, condition: str) -> list[str]:
     rows = [
         (
             f"{in_a_hundred(float(level))} or more",
             f"{at_risk:,}",
             f"{summary.at_baseline.get(level, 0):,}",
-            f"{at_risk - summary.at_baseline.get(level, 0):,}",
+            "not known" if summary.within_nats else f"{at_risk - summary.at_baseline.get(level, 0):,}",
             f"{summary.at_added_risk.get(level, 0):,}",
         )
         for level, at_risk in summary.at_risk.items()
     ]
     spread = [
         (name, *(in_a_hundred(table[quantile]) for quantile in table))
-        for name, table in _tables(summary).items()
+        for name, table in _tables(summary, condition).items()
     ]
     quantiles = [f"{float(quantile) * 100:g} % of people at or below" for quantile in summary.risk]
     missed = not_reached_in_words(summary.not_reached)
@@ -117,9 +119,9 @@ def _risks(summary: RiskSummary, when: When) -> list[str]:
     ]
 
 
-def _tables(summary: RiskSummary) -> Mapping[str, Mapping[str, float]]:
+def _tables(summary: RiskSummary, condition: str) -> Mapping[str, Mapping[str, float]]:
     return {
-        "Ceiling, if habits are as assumed": summary.risk,
+        f"Ceiling, {condition}": summary.risk,
         "Guess by habit alone": summary.baseline,
         "Added at most": summary.added,
     }

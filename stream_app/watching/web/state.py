@@ -7,6 +7,7 @@ import math
 from typing import Any
 
 from stream_app.setup.settings import Settings
+from stream_app.watching.prior_notes import ceiling_condition
 from stream_app.watching.web.status import Status
 from stream_app.watching.wording import not_reached_in_words
 from stream_app.wire import RiskSummary
@@ -52,6 +53,8 @@ def _about(settings: Settings | None) -> dict[str, Any] | None:
         "mistakes": settings.mistakes,
         "delta": settings.delta,
         "thresholds": list(settings.thresholds),
+        "condition": ceiling_condition(settings.priors_check),
+        "is_raised": settings.priors_check is not None and settings.priors_check.is_too_low,
     }
 
 

@@ -151,3 +151,42 @@ def test_errors_say_what_must_hold_what_was_found_and_what_to_do(
     assert result.code == 1
     assert said in result.err
     assert "Traceback" not in result.err
+
+
+def test_an_audit_of_refuted_priors_shows_the_radius_and_the_mean_ceiling(
+    tallyguard: Tallyguard, fitted: Path
+) -> None:
+    """The verdict goes from file to figures: condition beside the number, and no smaller radius is taken."""
+    fit = ("priors", "fit", "checkins.csv", "--output", "priors.json", "--evidence", "evidence.parquet", *FIT)
+    assert tallyguard(*fit).code == 0
+    write_checkins(fitted, 1.0)
+    (fitted / "check.json").write_text(tallyguard(*CHECK, "--json").out)
+    found = json.loads((fitted / "check.json").read_text())
+    schedule = {"first_slot": 0, "steps": [{"sensors": ["home"], "mechanism": "raw"}] * 3}
+    (fitted / "day.json").write_text(json.dumps(schedule))
+    audit = ("audit", "priors.json", "--schedule", "day.json", "--person", "p1", "--no-attacks")
+    own = (*audit, "--check", "check.json", "--evidence", "evidence.parquet")
+    (one,) = tallyguard(*own, "--json").document
+    assert one["priors_check"]["verdict"] == "ceilings too low"
+    assert one["priors_check"]["people"] == PEOPLE
+    assert one["radius"]["nats"] == one["priors_check"]["kappa_min"] == found["kappa_min"] > 0
+    assert one["certified_radius"] > one["certified"]
+    assert one["posterior"]["draws"] == 50
+    shown = tallyguard(*own).out
+    assert "Note: the priors were refuted on 60 people, ceilings too low" in shown
+    assert f"Within {found['kappa_min']:.3g} nats" in shown
+    assert "Mean ceiling" in shown
+    (fitted / "audit.json").write_text(tallyguard(*own, "--json").out)
+    assert tallyguard("report", "audit.json").code == 0
+    assert "Note: the priors were refuted on 60 people" in (fitted / "report.html").read_text()
+    refused = tallyguard(*audit, "--check", "check.json", "--radius", "0.0001")
+    assert refused.code == 2
+    assert "the check refutes any smaller one" in refused.err
+    (plain,) = tallyguard(*audit, "--json").document
+    assert (plain["certified"], "priors_check" in plain) == (one["certified"], False)
+    document = json.loads((fitted / "priors.json").read_text())
+    document["people"].pop()
+    (fitted / "priors.json").write_text(json.dumps(document))
+    other = tallyguard(*audit, "--check", "check.json")
+    assert other.code == 1
+    assert "priors_check must be of the priors that are used" in other.err

@@ -48,10 +48,11 @@ function draw(state) {
   const words = { starting: "Starting", running: "Live", stopped: "Ended", failed: "Failed" }[phase];
   tell(phase, `${words}: ${state.reason}`);
   drawSetting(state);
+  drawCondition(state);
   drawFigures(state);
   if (state.history.length) overTime(by("over-time"), state.history, state.about);
   if (state.distribution) spread(by("spread"), state.distribution);
-  if (state.summary) drawLevels(state.summary);
+  if (state.summary) drawLevels(state.summary, state.about?.is_raised);
   const nobody = state.phase !== "starting" && state.people === 0;
   drawMap(by("map"), state.sensors, state.releases, nobody);
   drawSensors(state.sensors, nobody);
@@ -74,6 +75,13 @@ function drawSetting({ about }) {
   by("question").textContent =
     `Could somebody who sees everything published, knows a person's habits and where everybody else is, tell where that person was in ` +
     `${about.mistakes ? `at least ${about.horizon - about.mistakes}` : "each"} of the last ${about.horizon} steps?`;
+}
+
+// What holds beside each ceiling; where the priors were refuted, nobody is told what releases added by it.
+function drawCondition({ about }) {
+  if (!about) return;
+  for (const part of document.querySelectorAll("[data-condition]")) part.textContent = about.condition;
+  for (const part of document.querySelectorAll("[data-raised]")) part.hidden = (part.dataset.raised === "yes") !== about.is_raised;
 }
 
 function drawFigures({ people, next_step: next, lag_steps: lag, rejected, summary, about }) {
@@ -101,10 +109,10 @@ function drawPrivacy({ epsilon, about }) {
   by("epsilon").replaceChildren(...table("Differential privacy spent", head, rows));
 }
 
-function drawLevels(summary) {
+function drawLevels(summary, isRaised) {
   const rows = Object.entries(summary.at_risk).map(([level, count]) => [
     `${inAHundred(Number(level))} or more`, number(count), number(summary.at_baseline[level]),
-    number(count - summary.at_baseline[level]), number(summary.at_added_risk[level] ?? 0),
+    isRaised ? "not known" : number(count - summary.at_baseline[level]), number(summary.at_added_risk[level] ?? 0),
   ]);
   by("levels").replaceChildren(...table("People at or above each risk", ["Chance", "Ceiling there", "Guess there, by habit alone", "Put there by releases", "Added that much"], rows));
 }

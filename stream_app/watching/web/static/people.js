@@ -104,7 +104,7 @@ function hindsight(found) {
   if (!past) return `In hindsight, the steps at which most was added to this person: ${found.no_hindsight}.`;
   const then = `when the last was released ${inAHundred(past.then)}`;
   const now = `with everything released until ${stepName(past.until_step, about)} ${inAHundred(past.now)}`;
-  return `${stepName(past.first_step, about)} to ${stepName(past.last_step, about)}, when most was added to this person, if habits are as assumed: ceiling ${then}, ${now}; guess ${inAHundred(past.baseline)}. Both ceilings come from slower, mostly tighter bounds than the running one: compare them with each other.`;
+  return `${stepName(past.first_step, about)} to ${stepName(past.last_step, about)}, when most was added to this person, ${about?.condition ?? "if habits are as assumed"}: ceiling ${then}, ${now}; guess ${inAHundred(past.baseline)}. Both ceilings come from slower, mostly tighter bounds than the running one: compare them with each other.`;
 }
 
 function forget() {

@@ -7,6 +7,7 @@ where it did not, the recorded risks do. What the records leave open counts agai
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from enum import Enum
 from typing import NamedTuple
 
@@ -42,22 +43,40 @@ class Verdict(NamedTuple):
     at: PeopleOver | None = None
     steps: int = 0  # that stand against a yes
     of_steps: int = 0
+    is_unbounded: bool = False  # a limit on added risk, and the priors were refuted: nothing bounds that
 
 
 def verdict_on(
-    summaries: tuple[RiskSummary, ...], reasons: Mapping[int, DecisionReason], limit: RiskBudget | None
+    summaries: tuple[RiskSummary, ...],
+    reasons: Mapping[int, DecisionReason],
+    limit: RiskBudget | None,
+    *,
+    is_refuted: bool = False,
 ) -> Verdict:
-    """The run held against the limit; ``reasons`` are those of the steps that a risk budget decided."""
+    """The run held against the limit; ``reasons`` are those of the steps that a risk budget decided.
+
+    Where the priors ``is_refuted`` as too low, ceilings are raised, but nothing bounds what releases add.
+    """
     if limit is None:
         return Verdict(Answer.NO_RULE, of_steps=len(summaries))
+    is_unbounded = is_refuted and limit.added is not None
     found = [people_over(summary, reasons.get(summary.step), limit) for summary in summaries]
+    if is_unbounded:
+        found = [_without_added(summary, limit) for summary in summaries]
     broken = [over for over in found if over.least > over.allowed]
     unclear = [over for over in found if over.most > over.allowed]
     if broken:
         worst = max(broken, key=lambda over: over.least - over.allowed)
         return Verdict(Answer.NO, limit, worst, len(broken), len(found))
     worst = max(unclear or found, key=lambda over: over.most)
-    return Verdict(Answer.OPEN if unclear else Answer.YES, limit, worst, len(unclear), len(found))
+    answer = Answer.OPEN if unclear else Answer.YES
+    return Verdict(answer, limit, worst, len(unclear), len(found), is_unbounded and bool(unclear))
+
+
+def _without_added(summary: RiskSummary, limit: RiskBudget) -> PeopleOver:
+    """Who is over the limit on the ceiling at least; what releases add may put anybody over the other."""
+    least = 0 if limit.risk is None else people_over(summary, None, replace(limit, added=None)).least
+    return PeopleOver(summary.step, summary.people, least, summary.people, limit.allowed(summary.people))
 
 
 def people_over(summary: RiskSummary, why: DecisionReason | None, limit: RiskBudget) -> PeopleOver:

@@ -15,9 +15,10 @@ from models.mechanisms import NO_DESIGNS, Designs, Mechanism, parse
 from models.releases import Sensor, SensorRelease
 from stream_app.analysis.run_lines import complete_lines, record_of
 from stream_app.exceptions import OutputError
+from stream_app.setup.priors_verdict import PriorsVerdict
 from stream_app.setup.release_settings import BudgetSettings
-from stream_app.setup.run_folder.run_settings import load_account, load_run
-from stream_app.watching.prior_notes import basis_note
+from stream_app.setup.run_folder.run_settings import load_account, load_run, priors_check_of
+from stream_app.watching.prior_notes import basis_note, ceiling_condition
 from stream_app.watching.wording import step_in_words
 from stream_app.wire import DecisionReason, RiskSummary, StepDecision, WorstMoment
 
@@ -67,7 +68,34 @@ class RunLog:
     @property
     def note(self) -> str | None:
         """What must be said of the priors; None for measured habits of people."""
-        return basis_note(self.settings.get("people", 1), self.settings.get("assumed_habits"))
+        return basis_note(self.settings.get("people", 1), self.settings.get("assumed_habits"), self.check)
+
+    @property
+    def check(self) -> PriorsVerdict | None:
+        """What real traces had said of the priors when the run was last started."""
+        return priors_check_of(self.settings)
+
+    @property
+    def condition(self) -> str:
+        """When the ceilings hold, in short."""
+        return ceiling_condition(self.check)
+
+    @property
+    def is_raised(self) -> bool:
+        """Whether the priors were refuted: then nothing says what releases added for people who differ."""
+        return self.check is not None and self.check.is_too_low
+
+    @property
+    def by_priors(self) -> str:
+        """What follows "added" where it holds for the refuted priors only."""
+        return ", by the refuted priors" if self.is_raised else ""
+
+    @property
+    def raised_from(self) -> int:
+        """The first step whose ceilings are those that the check asks for; after the last step if none is."""
+        within = 0.0 if self.check is None else self.check.within_nats
+        others = [summary.step for summary in self.summaries if summary.within_nats != within]
+        return max(others, default=-1) + 1
 
     @property
     def worst(self) -> RiskSummary:
@@ -99,6 +127,7 @@ class RunLog:
             stored.get("first_slot", 0),
             sharpen=stored.get("sharpen") is not False and stored.get("sharpen_operations") != 0,
             sharpen_above=stored.get("sharpen_above"),
+            within_nats=0.0 if self.check is None else self.check.within_nats,
         )
 
 

@@ -1,0 +1,103 @@
+"""Everybody within a radius of the prior: the same figures everywhere, and a budget that keeps them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.special import rel_entr
+
+from accounting.bounds.radius import Radius, bound_for, budget_within, ceiling_within, ceilings_within
+from accounting.continuous import ContinuousAccountant
+from accounting.exceptions import SettingsError
+from accounting.settings import HorizonSettings, RiskBudget
+from tests.accounting.continuous.test_continuous import random_step
+from tests.accounting.decisions.deciding import over_limit, people, random_sensors, run
+
+NATS = 0.08
+
+
+def test_many_bounds_are_raised_as_the_radius_raises_one() -> None:
+    """Exactly; 0 nats change nothing, and who cannot succeed at all stays so."""
+    bounds = np.array([0.0, 1e-9, 0.003, 0.2, 0.7, 0.999, 1.0])
+    radius = Radius(0, 3, kl=NATS)
+    assert ceilings_within(NATS, bounds).tolist() == [0.0, *(radius.ceiling(b).value for b in bounds[1:])]
+    assert ceilings_within(0.0, bounds) is bounds
+    assert ceiling_within(NATS, 0.2) == ceilings_within(NATS, bounds)[3] > 0.2
+    raised = ceilings_within(NATS, bounds)[3]
+    assert rel_entr(raised, 0.2) + rel_entr(1 - raised, 0.8) == pytest.approx(NATS, rel=1e-6)
+
+
+@pytest.mark.parametrize("level", [0.05, 0.3, 0.9])
+def test_a_level_is_lowered_to_the_largest_bound_that_keeps_it(level: float) -> None:
+    """What is lowered and raised again is the level; what is above it is raised to more."""
+    bound = bound_for(NATS, level)
+    assert ceiling_within(NATS, bound) <= level
+    assert ceiling_within(NATS, bound) == pytest.approx(level, rel=1e-6)
+    assert ceiling_within(NATS, bound * (1 + 1e-9)) > level
+    assert bound_for(0.0, level) == level
+    assert bound_for(NATS, 1.0) == 1.0
+
+
+def test_a_budget_limits_added_risk_under_the_prior() -> None:
+    """Raised ceilings have no *added*: that limit stays."""
+    limit = RiskBudget(0.1, risk=0.5, added=0.2)
+    lowered = budget_within(NATS, limit)
+    assert lowered == replace(limit, risk=bound_for(NATS, 0.5))
+    assert budget_within(NATS, RiskBudget(added=0.2)) == RiskBudget(added=0.2)
+
+
+def test_every_figure_of_an_accountant_is_raised_but_what_releases_added() -> None:
+    """Risks, counts, quantiles, worst moments and crossings are those of the raised risks."""
+    random = np.random.default_rng(3)
+    settings = HorizonSettings(4, 1, thresholds=(0.2, 0.5, 0.8))
+    folk = people(random, 40, 6)
+    plain, raised = (
+        ContinuousAccountant(folk, each) for each in (settings, replace(settings, within_nats=NATS))
+    )
+    for step in range(8):
+        schedule = random_step(random, step, 6)
+        before = np.searchsorted([0.2, 0.5, 0.8], raised.risk(), side="right")
+        for accountant in (plain, raised):
+            accountant.apply(schedule)
+        risk = raised.risk()
+        np.testing.assert_array_equal(risk, ceilings_within(NATS, plain.risk()))
+        for same in ("baseline", "added"):
+            np.testing.assert_array_equal(getattr(raised, same)(), getattr(plain, same)())
+        summary, others = raised.summary(), plain.summary()
+        assert summary.at_risk == {level: int((risk >= level).sum()) for level in settings.thresholds}
+        assert summary.risk_quantiles[1.0] == risk.max()
+        assert summary.mean_risk == risk.mean() > others.mean_risk
+        assert summary.most_risk == ceiling_within(NATS, others.most_risk)
+        for same in ("at_added_risk", "added_quantiles", "mean_added", "mean_baseline", "most_added"):
+            assert getattr(summary, same) == getattr(others, same)
+        now = np.searchsorted([0.2, 0.5, 0.8], risk, side="right")
+        assert raised.crossings().tolist() == np.flatnonzero(now != before).tolist()
+
+
+@pytest.mark.parametrize("sharpen", [False, True])
+def test_a_budget_is_kept_by_the_raised_risks(sharpen: bool) -> None:
+    """After every step no more people are over the limit within the radius than may be, beside the natural.
+
+    And it is no budget that releases nothing.
+    """
+    random, released = np.random.default_rng(11), 0
+    for _ in range(12):
+        limit = RiskBudget(0.2, risk=float(random.uniform(0.8, 0.97)))
+        settings = HorizonSettings(4, 0, sharpen=sharpen, within_nats=NATS / 4, decided=limit)
+        accountant = ContinuousAccountant(people(random, 30, 6), settings)
+        steps = [random_sensors(random, 6, 3) for _ in range(6)]
+        for done in run(accountant, limit, steps):
+            assert done.decision.over <= done.decision.allowed
+            assert done.over.sum() <= max(done.decision.allowed, done.decision.natural)
+            released += sum(each.mechanism.is_released for each in done.decision.schedule.releases)
+        assert (accountant.risk() >= accountant.baseline()).all()
+        assert over_limit(accountant, limit).sum() <= (accountant.risk() > limit.risk).sum()
+    assert released > 20
+
+
+@pytest.mark.parametrize("nats", [-0.1, float("inf"), float("nan")])
+def test_a_radius_of_no_size_is_refused(nats: float) -> None:
+    with pytest.raises(SettingsError, match="a radius must be 0 or more nats"):
+        HorizonSettings(within_nats=nats)
