@@ -16,6 +16,7 @@ from accounting.continuous.shadow import MeanAttack
 from models.mechanisms import Mechanism
 from models.priors import Population
 from models.releases import Schedule, Sensor, SensorRegistry
+from stream_app.analysis.alternatives import Alternative, Answer, answers, vary
 from stream_app.setup.given_priors import require_people
 from stream_app.setup.keys import load_pseudonym_key
 from stream_app.setup.settings import Settings
@@ -79,7 +80,8 @@ class ReleasePlan:
 
     ``as_run`` says that a run decides the very same; without the pseudonym key it may decide otherwise in
     steps where refined bounds do not suffice for everybody. ``warning`` stands where habits alone give
-    most people away, ``note`` where the priors are not measured habits.
+    most people away, ``note`` where the priors are not measured habits. ``alternatives`` are what other
+    habits make of the same releases, where they were asked for.
     """
 
     people: int
@@ -87,6 +89,7 @@ class ReleasePlan:
     as_run: bool = True
     warning: str | None = None
     note: str | None = None
+    alternatives: tuple[Answer, ...] = ()
 
     def sensors(self) -> tuple[SensorPlan, ...]:
         """Each sensor's share, in the order of their first announcement."""
@@ -105,6 +108,7 @@ class ReleasePlan:
             "note": self.note,
             "steps": [step.as_json() for step in self.steps],
             "sensors": [vars(sensor) for sensor in self.sensors()],
+            "alternatives": [each.as_json() for each in self.alternatives],
         }
 
 
@@ -113,16 +117,19 @@ def plan_releases(
     schedule: Path,
     population: Population,
     progress: Callable[[int, int], None] = lambda done, steps: None,
+    asked: Sequence[str] = (),
 ) -> ReleasePlan:
     """Decide and account every step of a schedule file; ``progress`` gets steps done and steps in all.
 
     The schedule's mechanisms stand under a fixed policy and are the best there may be under a risk budget.
+    ``asked`` are alternatives under which the same releases are accounted: ``NAME=NATS`` or ``NAME=FILE``.
     """
     return _decided(
         settings,
         make_plan(settings, schedule, population),
         population,
         progress,
+        asked,
     )
 
 
@@ -143,16 +150,19 @@ def _decided(
     plan: Plan,
     population: Population,
     progress: Callable[[int, int], None] = lambda done, steps: None,
+    asked: Sequence[str] = (),
 ) -> ReleasePlan:
     if settings.priors_check is not None:
         settings.priors_check.require(population)
     decides = isinstance(plan.policy, BudgetPolicy)
     names, as_run = _split_names(settings, population, is_needed=decides)
+    others = vary(Alternative.given(population, names, settings), asked)
     accountant = new_accountant(settings, plan, population, names)
     shadow = new_shadow(settings, accountant)
     if isinstance(plan.policy, BudgetPolicy):
         plan.policy.bind(accountant)
     last = max(plan.announced, default=-1)
+    done = _StepsDone(progress, (last + 1) * (1 + len(others)))
     steps = []
     for step in range(last + 1):
         decided = plan.policy.decide(step, plan.announced.get(step, ()))
@@ -162,11 +172,25 @@ def _decided(
             shadow.note(decided.schedule)
         attack = None if shadow is None else shadow.mean()
         steps.append(PlannedStep(decided, accountant.summary(), attack))
-        progress(step + 1, last + 1)
+        done()
     is_whole = not isinstance(plan.policy, BudgetPolicy) and not any(s.risks.not_reached for s in steps)
     as_run = as_run or not accountant.settings.refines or is_whole
     note = basis_note(len(population), population.assumed, settings.priors_check)
-    return ReleasePlan(len(population), tuple(steps), as_run, habits_warning(accountant), note)
+    schedule = [each.decided.schedule for each in steps]
+    varied = answers(others, schedule, settings, plan.first_slot, done)
+    return ReleasePlan(len(population), tuple(steps), as_run, habits_warning(accountant), note, varied)
+
+
+class _StepsDone:
+    """Tells of each step that is done."""
+
+    def __init__(self, progress: Callable[[int, int], None], steps: int) -> None:
+        self._progress, self._steps, self._done = progress, steps, 0
+
+    def __call__(self) -> None:
+        """One more."""
+        self._done += 1
+        self._progress(self._done, self._steps)
 
 
 def expected_error(mechanism: Mechanism) -> float | None:

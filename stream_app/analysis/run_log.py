@@ -18,6 +18,7 @@ from stream_app.exceptions import OutputError
 from stream_app.setup.priors_verdict import PriorsVerdict
 from stream_app.setup.release_settings import BudgetSettings
 from stream_app.setup.run_folder.run_settings import load_account, load_run, priors_check_of
+from stream_app.setup.settings import Settings
 from stream_app.watching.prior_notes import basis_note, ceiling_condition
 from stream_app.watching.wording import step_in_words
 from stream_app.wire import DecisionReason, RiskSummary, StepDecision, WorstMoment
@@ -57,8 +58,17 @@ class RunLog:
     @property
     def limit(self) -> RiskBudget | None:
         """The rule that was chosen for the run; None where there is none."""
-        budget = self.settings.get("release", {}).get("budget", {})
-        return BudgetSettings.model_validate(budget).limit
+        return self._budget.limit
+
+    @property
+    def _budget(self) -> BudgetSettings:
+        return BudgetSettings.model_validate(self.settings.get("release", {}).get("budget", {}))
+
+    def with_rule(self, settings: Settings) -> Settings:
+        """The settings with the run's rule, and whether it decided, in place of theirs."""
+        mechanism = self.settings.get("release", {}).get("mechanism", settings.release.mechanism)
+        release = settings.release.model_copy(update={"mechanism": mechanism, "budget": self._budget})
+        return settings.model_copy(update={"release": release})
 
     @property
     def delta(self) -> float:

@@ -10,6 +10,7 @@ from fractions import Fraction
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from accounting.decisions import BudgetReason
@@ -102,13 +103,18 @@ class BudgetMetrics:
 
 
 def people_over(standing: Standing, limit: RiskBudget) -> PeopleOver:
-    """Who is over the limit by certified risk, baseline and what was added; the budget's ``habits`` apart."""
+    """How many are over the limit, by releases and by habit alone."""
+    return PeopleOver(*(int(np.count_nonzero(each)) for each in who_is_over(standing, limit)))
+
+
+def who_is_over(standing: Standing, limit: RiskBudget) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Who is over the limit by releases, and who by habit alone, (N,) each; the budget's ``habits`` apart."""
     most_risk, most_added = _or_unlimited(limit.risk), _or_unlimited(limit.added)
     is_added_to = standing.added > most_added
     is_habitual = standing.habits > most_risk
     by_releases = is_added_to | (~is_habitual & (standing.risk > most_risk))
     by_habits = is_habitual & ~by_releases & (not limit.habits_apart)
-    return PeopleOver(int(np.count_nonzero(by_releases)), int(np.count_nonzero(by_habits)))
+    return by_releases, by_habits
 
 
 def _or_unlimited(limit: float | None) -> float:

@@ -7,7 +7,9 @@ from html import escape
 from math import isfinite
 from typing import Any
 
+from stream_app.analysis.alternatives import Answer
 from stream_app.analysis.audit_file import AuditedPerson
+from stream_app.analysis.report.alternatives_section import if_habits_are_otherwise
 from stream_app.analysis.report.charts import Line, line_chart
 from stream_app.analysis.report.hindsight_section import in_hindsight
 from stream_app.analysis.report.html import Rows, paragraph, section, table
@@ -36,10 +38,12 @@ def run_report(
     made: str,
     lower: Lowering | None = None,
     later: Sequence[Hindsight | None] | None = None,
+    varied: Sequence[Answer] = (),
 ) -> str:
     """The report of a run; ``made`` says when and with which version, ``lower`` what would lower the risk.
 
     ``later`` are the exposed people's worst moments in hindsight; None where the priors are not at hand.
+    ``varied`` is what other habits make of the same releases, where that was asked.
     """
     if not log.summaries:
         return _without_people(log, made)
@@ -55,6 +59,7 @@ def run_report(
             section("The answer in short", *map(paragraph, _answer(log)), levels_table(log)),
             section("The setting", table(("", ""), _setting(log)), paragraph(condition)),
             section("How the risk moved", *_figures(log)),
+            *([section("If habits are otherwise", *if_habits_are_otherwise(varied))] if varied else []),
             section("The most exposed people", *_exposed(log)),
             *([section("What was released later", *in_hindsight(log, later))] if log.exposed else []),
             section("What was published", *_published(log)),

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
 from models.mechanisms import NO_DESIGNS, Designs
 from stream_app.analysis.accounted_again import read_decisions
+from stream_app.analysis.alternatives import Answer
 from stream_app.analysis.audit_file import read_audit
 from stream_app.analysis.report.hindsight_section import exposed_in_hindsight
 from stream_app.analysis.report.lowering import Priors, lowering
@@ -33,21 +35,24 @@ def make_report(
     now: datetime | None = None,
     priors: Priors | None = None,
     designs: Designs = NO_DESIGNS,
+    varied: Sequence[Answer] = (),
 ) -> str:
     """The report of a run's folder or of an audit's JSON, as HTML.
 
     With the run's ``priors`` it says how the most exposed people's moments stand in hindsight, which sensors
     revealed most about them, and what less would do. ``designs`` of noise are those that the log may name
-    beside the run's own. :class:`OutputError` where ``source`` is neither.
+    beside the run's own; ``varied`` is what other habits make of the same releases. :class:`OutputError`
+    where ``source`` is neither.
     """
     moment = now or datetime.now(UTC)
     made = f"Made {moment:%Y-%m-%d %H:%M} UTC by tallyguard {own_version()} from {source.name}."
     if source.is_dir():
         log = read_run(source, most_exposed, designs)
         if priors is None:
-            return run_report(log, made)
+            return run_report(log, made, varied=varied)
         steps = read_decisions(source / "decisions.jsonl", priors.registry)
-        return run_report(log, made, lowering(log, priors, steps), exposed_in_hindsight(log, priors, steps))
+        later = exposed_in_hindsight(log, priors, steps)
+        return run_report(log, made, lowering(log, priors, steps), later, varied)
     return audit_report(read_audit(source), made)
 
 

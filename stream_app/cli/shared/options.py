@@ -45,6 +45,14 @@ ListenOption = Annotated[
         show_default=False,
     ),
 ]
+VaryOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="<name=nats|file>",
+        help="Also the answer if habits are otherwise: a radius in nats, or other priors; may be repeated.",
+        show_default=False,
+    ),
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 HorizonOption = Annotated[
     int | None,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from stream_app.cli.shared.options import ConfigOption, HorizonOption, JsonOption, MistakesOption
+from stream_app.cli.shared.options import ConfigOption, HorizonOption, JsonOption, MistakesOption, VaryOption
 from stream_app.cli.shared.output import print_json, progress, stderr, stdout
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ def plan(
     ] = None,
     horizon: HorizonOption = None,
     mistakes: MistakesOption = None,
+    vary: VaryOption = None,
     plot: Annotated[Path | None, typer.Option(help="Also draw the plan (PNG).", show_default=False)] = None,
     json: JsonOption = False,
 ) -> None:
@@ -46,6 +47,8 @@ def plan(
       tallyguard plan tomorrow.json --priors priors.json --config tallyguard.toml
       tallyguard plan tomorrow.json --priors priors.parquet --added 0.05 --share 0.01 --plot plan.png
       tallyguard plan tomorrow.json --priors priors.json --risk 0.5 --look-ahead 24 --json
+      tallyguard plan tomorrow.json --priors priors.json --vary radius=0.1
+        --vary "survey 2019=priors-2019.json"
     """
     from models.prior_files import load_population
     from stream_app.analysis.planning import plan_releases
@@ -58,7 +61,11 @@ def plan(
     with progress() as bar:
         task = bar.add_task("planning", total=None)
         planned = plan_releases(
-            settings, schedule, population, lambda done, steps: bar.update(task, completed=done, total=steps)
+            settings,
+            schedule,
+            population,
+            lambda done, steps: bar.update(task, completed=done, total=steps),
+            vary or (),
         )
     if plot is not None:
         from stream_app.analysis.plan_figure import draw_plan
@@ -123,12 +130,35 @@ def _print_plan(planned: ReleasePlan) -> None:
         f"Highest: the highest certified risk. {_attack_in_words(planned)} {DISTANCE}",
         soft_wrap=True,
     )
+    if planned.alternatives:
+        _print_alternatives(planned)
     if not planned.as_run:
         console.print(
             "Planned without the run's pseudonym_key: if more people need the slower, tighter bound than "
             "release.budget.dear allows, the run may decide otherwise. Name the key to plan what it does.",
             soft_wrap=True,
         )
+
+
+def _print_alternatives(planned: ReleasePlan) -> None:
+    """The same releases where habits are otherwise."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    from stream_app.analysis.alternatives import EXPLAINED
+    from stream_app.analysis.report.alternatives_section import alternative_row
+
+    console = stdout()
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=0)
+    table.add_column("If habits are", overflow="fold", min_width=len("If habits are"))
+    for name in ("Guess", "Ceiling", "Highest", "Added", "Over", "Rule kept"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for answer in planned.alternatives:
+        table.add_row(*alternative_row(answer))
+    console.print(table)
+    console.print(EXPLAINED, soft_wrap=True)
+    for answer in planned.alternatives:
+        console.print(f"{answer.name}: ceilings hold {answer.rests_on}.", soft_wrap=True)
 
 
 def _attack_in_words(planned: ReleasePlan) -> str:

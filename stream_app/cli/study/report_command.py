@@ -7,11 +7,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from stream_app.cli.shared.options import ConfigOption, CovarianceOption, JsonOption, given_designs
-from stream_app.cli.shared.output import print_json, stdout
+from stream_app.cli.shared.options import (
+    ConfigOption,
+    CovarianceOption,
+    JsonOption,
+    VaryOption,
+    given_designs,
+)
+from stream_app.cli.shared.output import print_json, progress, stdout
 
 if TYPE_CHECKING:
     from models.mechanisms import Designs
+    from stream_app.analysis.alternatives import Answer
     from stream_app.analysis.report import Priors
     from stream_app.setup.settings import Settings
 
@@ -33,6 +40,7 @@ def report(
     ] = None,
     config: ConfigOption = None,
     covariance: CovarianceOption = None,
+    vary: VaryOption = None,
     most_exposed: Annotated[int, typer.Option(min=0, help="People listed, by pseudonym.")] = 10,
     json: JsonOption = False,
 ) -> None:
@@ -50,6 +58,7 @@ def report(
       tallyguard report out --output report.html
       tallyguard report out --pdf report.pdf
       tallyguard report out --priors priors.parquet --config tallyguard.toml
+      tallyguard report out --priors priors.parquet --vary radius=0.1 --vary "2019=priors-2019.json"
       tallyguard audit priors.json --schedule day.json --mistakes 2 --json > audit.json
       tallyguard report audit.json --output audit.html
     """
@@ -69,13 +78,32 @@ def report(
     if priors is not None and not source.is_dir():
         raise typer.BadParameter("--priors belongs to the output folder of a run")
     known = None if priors is None else _priors(source, priors, settings, designs)
-    made = make_report(source, most_exposed, priors=known, designs=designs)
+    if vary and known is None:
+        raise typer.BadParameter("--vary needs the run's --priors")
+    varied = () if known is None else _varied(source, known, settings, vary or [])
+    made = make_report(source, most_exposed, priors=known, designs=designs, varied=varied)
     sizes = [save_report(made, path) for path in outputs]
     if json:
         written = dict(zip(map(str, outputs), sizes, strict=True))
         print_json({"report": str(output), "bytes": sizes[0], "files": written})
     else:
         stdout().print(f"The report is in {' and '.join(map(str, outputs))}.", soft_wrap=True)
+
+
+def _varied(folder: Path, known: Priors, settings: Settings, asked: list[str]) -> tuple[Answer, ...]:
+    """What other habits make of the run's releases; nothing where nothing was asked."""
+    from stream_app.analysis.accounted_again import read_decisions
+    from stream_app.analysis.alternatives import Alternative, answers, vary
+    from stream_app.analysis.report import read_run
+
+    chosen = vary(Alternative.given(known.population, known.pseudonyms, settings), asked)
+    if not chosen:
+        return ()
+    steps = read_decisions(folder / "decisions.jsonl", known.registry)
+    rule = read_run(folder).with_rule(settings)
+    with progress() as bar:
+        task = bar.add_task("accounting", total=len(chosen) * len(steps))
+        return answers(chosen, steps, rule, settings.first_slot, lambda: bar.advance(task))
 
 
 def _priors(folder: Path, priors: Path, settings: Settings, designs: Designs) -> Priors:

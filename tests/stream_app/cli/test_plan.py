@@ -150,3 +150,140 @@ def test_a_plan_has_the_risks_of_the_run_bit_for_bit_where_work_is_scarce(
     assert (cleared > 0, not_reached > 0) == (work > 10**8, work < 10**8)
     without = given.model_copy(update={"pseudonym_key_secret": None})
     assert not plan_releases(without, tmp_path / "schedule.json", people).as_run
+
+
+def vary(files: Path) -> tuple[str, ...]:
+    """Other priors of other people, the same priors again, and two radii."""
+    others = population(9)
+    save_population(others, files / "others.json")
+    save_population(population(), files / "again.json")
+    named = ("survey 2019=" + str(files / "others.json"), "again=" + str(files / "again.json"))
+    return tuple(f for name in (*named, "none=0", "radius=0.1") for f in ("--vary", name))
+
+
+def test_alternatives_account_the_same_releases(
+    files: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Beside the plan's own figures, to the last bit; a radius raises ceilings, and has no added risk."""
+    own = ("--config", files / "settings.toml", "--risk", 0.6, "--added", 1.0)
+    without = plan(files, monkeypatch, capsys, *own)
+    assert without["alternatives"] == []
+    planned = plan(files, monkeypatch, capsys, *own, *vary(files))
+    assert planned["steps"] == without["steps"]
+    given, survey, again, none, radius = planned["alternatives"]
+    assert [given["name"], survey["name"], radius["name"]] == ["as given", "survey 2019", "radius"]
+    steps = planned["steps"]
+    assert given["mean_ceiling"] == pytest.approx(np.mean([step["mean_risk"] for step in steps]), rel=1e-12)
+    assert given["mean_guess"] == pytest.approx(np.mean([step["mean_baseline"] for step in steps]), rel=1e-12)
+    assert given["highest_ceiling"] == max(step["risk"]["1"] for step in steps)
+    figures = ("mean_guess", "mean_ceiling", "highest_ceiling", "most_added", "over", "keeps_rule")
+    assert [given[name] for name in figures] == [again[name] for name in figures]
+    assert [given[name] for name in figures] == [none[name] for name in figures]
+    assert (survey["people"], given["people"]) == (9, 6)
+    assert survey["mean_ceiling"] != given["mean_ceiling"]
+    expected = plan_releases(settings(), files / "schedule.json", population()).alternatives
+    assert expected == ()
+    assert radius["mean_guess"] == given["mean_guess"]
+    assert radius["mean_ceiling"] > given["mean_ceiling"]
+    assert (radius["most_added"], radius["over"], radius["keeps_rule"]) == (None, None, None)
+    assert "within 0.1 nats of these priors" in radius["rests_on"]
+
+
+def test_a_rule_on_the_ceiling_is_answered_for_each_alternative(
+    files: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Kept as decided; within a radius more people are over the limit. The terminal says the same."""
+    (files / "rule.toml").write_text(
+        'horizon = 4\nmistakes = 1\n[release]\nmechanism = "budget"\n'
+        "[release.budget]\nshare = 0.2\nrisk = 0.9\n"
+    )
+    own = ("--config", files / "rule.toml", "--vary", "much=1.5")
+    given, much = plan(files, monkeypatch, capsys, *own)["alternatives"]
+    assert given["keeps_rule"] is True
+    assert (given["allowed"], much["allowed"]) == (1, 1)
+    assert much["over"] > given["over"]
+    assert much["keeps_rule"] is False
+    shown = ("plan", files / "schedule.json", "--priors", files / "priors.json", *own)
+    assert call(monkeypatch, *shown) == 0
+    out = capsys.readouterr().out
+    assert "much: ceilings hold within 1.5 nats of these priors, over all steps together." in out
+    (row,) = [line.split() for line in out.splitlines() if line.strip().startswith("much ")]
+    assert row[-1] == "no"
+    assert max(len(line) for line in out.split("If habits are")[1].split("The same")[0].splitlines()) <= 80
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        (("radius",), "an alternative must be a name of its own, =, and nats or a priors file"),
+        (("as given=0.1",), "a name of its own"),
+        (("r=-1",), "a radius must be 0 or more nats, got -1"),
+        (("r=nan",), "a radius must be 0 or more nats"),
+        (("r=0.1", "r=0.2"), "each alternative must have a name of its own"),
+        (("x=none.json",), "none.json"),
+        (("x=elsewhere.json",), "alternative priors must have the same locations, in the same order"),
+    ],
+)
+def test_alternatives_that_are_none_end_in_a_sentence(
+    files: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    asked: tuple[str, ...],
+    said: str,
+) -> None:
+    monkeypatch.chdir(files)
+    document = json.loads((files / "priors.json").read_text())
+    document["locations"] = [f"{name}!" for name in document["locations"]]
+    (files / "elsewhere.json").write_text(json.dumps(document))
+    options = [option for each in asked for option in ("--vary", each)]
+    assert call(monkeypatch, "plan", "schedule.json", "--priors", "priors.json", *options) == 1
+    assert said in capsys.readouterr().err
+
+
+def test_personas_count_as_many_people_as_they_stand_for(files: Path) -> None:
+    """Means and people over the limit are weighted; the highest ceiling is anybody's."""
+    from dataclasses import replace
+
+    from stream_app.analysis.alternatives import Alternative, answers
+
+    given, people = settings(), population()
+    weights = np.array([1.0, 1.0, 1.0, 1.0, 1.0, 995.0])
+    heavy = replace(people, weights=weights)
+    steps = [step.decided.schedule for step in plan_releases(given, files / "schedule.json", people).steps]
+    plain, weighted = answers(
+        [Alternative.given(each, people.people, given) for each in (people, heavy)], steps, given, 0
+    )
+    assert (plain.people, weighted.people) == (6, 1000)
+    alone = Alternative.given(people.subset([5]), people.people[5:], given)
+    (last,) = answers([alone], steps, given, 0)
+    assert weighted.mean_ceiling == pytest.approx(last.mean_ceiling, abs=0.006)
+    assert weighted.highest_ceiling == plain.highest_ceiling
+
+
+def test_a_report_has_the_table_to_sign(
+    files: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The run's own figures first, then the same releases under each alternative; priors are needed."""
+    budget = {"mechanism": "gaussian", "budget": {"share": 0.2, "risk": 0.9}}
+    messages = [activation(t, "A", "B") for t in range(6)]
+    messages += [reading(t, name, 7) for t in range(6) for name in ("A", "B")]
+    keys = {"noise_key_secret": "11" * 32, "pseudonym_key_secret": "22" * 32}
+    for name, value in keys.items():
+        monkeypatch.setenv(f"TALLYGUARD_{name.upper()}", value)
+    run_on(files / "out", [lines_of(messages)], settings={"release": budget})
+    own = ("report", files / "out", "--output", files / "report.html")
+    assert call(monkeypatch, *own, "--vary", "radius=0.1") == 2
+    assert call(monkeypatch, *own, "--priors", files / "priors.json", *vary(files)) == 0
+    text = (files / "report.html").read_text()
+    section = text.split("If habits are otherwise</h2>")[1].split("</section>")[0]
+    assert "<td>as given</td>" in section
+    assert "<td>survey 2019</td>" in section
+    assert "radius: ceilings hold within 0.1 nats of these priors, over all steps together." in section
+    assert "Signature" in section
+    from stream_app.analysis.report import read_run
+    from stream_app.watching.wording import in_a_hundred
+
+    log = read_run(files / "out")
+    cells = section.split("<td>as given</td>")[1].split("</tr>")[0]
+    mean = in_a_hundred(float(np.mean([each.mean_risk for each in log.summaries])))
+    assert f"<td>{mean}</td><td>{in_a_hundred(log.most_risk)}</td>" in cells

@@ -1,0 +1,188 @@
+"""How the answer moves where habits are otherwise: the same releases, accounted under named alternatives.
+
+An alternative is other priors on the same locations (another survey year, another range of an assumption), or
+a radius around the priors at hand. What is released does not change: it was decided for the priors at hand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from math import inf
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accounting.continuous import ContinuousAccountant
+from accounting.settings import HorizonSettings, RiskBudget
+from models.prior_files import load_population
+from models.priors import Population
+from models.releases import StepSchedule
+from stream_app.exceptions import SettingsError
+from stream_app.setup.settings import Settings
+from stream_app.steps.policy.people_shards import people_shares
+from stream_app.watching.budget_metrics import who_is_over
+from stream_app.watching.people import Standing
+from stream_app.watching.prior_notes import ceiling_condition
+
+AS_GIVEN = "as given"
+EXPLAINED = (
+    "The same releases, accounted again where habits are otherwise. Guess and ceiling: means over people "
+    "and steps. Highest: the highest ceiling of anybody at any step. Added: the most that releases add to "
+    "anybody at any step; within a radius nothing bounds it. Over: the most people over the limit after any "
+    "step. The ceilings of each row hold for its own habits only."
+)
+
+
+@dataclass(frozen=True)
+class Alternative:
+    """Habits under a name; ``rests_on`` says what they are, ``names`` (N,) who shares work with whom.
+
+    ``within_nats`` is the radius that ceilings hold within.
+    """
+
+    name: str
+    rests_on: str
+    population: Population
+    names: Sequence[str]
+    within_nats: float = 0.0
+
+    @classmethod
+    def given(cls, population: Population, names: Sequence[str], settings: Settings) -> Alternative:
+        """The priors at hand, as all other figures have them."""
+        check = settings.priors_check
+        within = 0.0 if check is None else check.within_nats
+        return cls(AS_GIVEN, ceiling_condition(check), population, names, within)
+
+    def varied(self, text: str) -> Alternative:
+        """``NAME=NATS`` or ``NAME=FILE``; :class:`SettingsError` for anything else, or other locations."""
+        name, is_named, value = (part.strip() for part in text.partition("="))
+        if not (name and is_named and value) or name == AS_GIVEN:
+            raise SettingsError(
+                "an alternative must be a name of its own, =, and nats or a priors file",
+                repr(text),
+                "write --vary 'survey 2019=priors-2019.json' or --vary 'radius=0.1'",
+            )
+        nats = _number(value)
+        if nats is not None:
+            if not 0.0 <= nats < inf:
+                raise SettingsError("a radius must be 0 or more nats", value, "give 0.1, say")
+            return replace(
+                self, name=name, rests_on=f"within {nats:g} nats of these priors", within_nats=nats
+            )
+        population = load_population(Path(value))
+        if population.location_names != self.population.location_names:
+            raise SettingsError(
+                "alternative priors must have the same locations, in the same order",
+                f"others in {value}",
+                "write both files with one list of locations",
+            )
+        assumed = "" if population.assumed is None else f" (assumed: {population.assumed})"
+        rests_on = f"if habits are as in {Path(value).name}{assumed}"
+        return Alternative(name, rests_on, population, population.people)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What an alternative makes of the releases; probabilities. People count as many as they stand for.
+
+    ``most_added`` is None within a radius. ``over`` are the most people over the limit after any step, of
+    whom ``allowed`` may be; None where there is no limit, or none that can be answered.
+    """
+
+    name: str
+    rests_on: str
+    people: float
+    mean_guess: float
+    mean_ceiling: float
+    highest_ceiling: float
+    most_added: float | None
+    over: float | None
+    allowed: float | None
+
+    @property
+    def keeps_rule(self) -> bool | None:
+        """Whether the limit is kept at every step; None where that cannot be said."""
+        return None if self.over is None or self.allowed is None else self.over <= self.allowed
+
+    def as_json(self) -> dict[str, Any]:
+        """The fields, with the answer."""
+        return {**vars(self), "keeps_rule": self.keeps_rule}
+
+
+def vary(given: Alternative, asked: Sequence[str]) -> tuple[Alternative, ...]:
+    """The priors at hand first, then what was asked for; nothing where nothing was."""
+    found = (given, *map(given.varied, asked)) if asked else ()
+    names = [each.name for each in found]
+    if len(set(names)) < len(names):
+        raise SettingsError("each alternative must have a name of its own", ", ".join(names), "rename one")
+    return found
+
+
+def answers(
+    alternatives: Sequence[Alternative],
+    steps: Sequence[StepSchedule],
+    settings: Settings,
+    first_slot: int,
+    progress: Callable[[], None] = lambda: None,
+) -> tuple[Answer, ...]:
+    """One row an alternative; ``progress`` is called after each step of each."""
+    horizon, limit = settings.horizon_settings(first_slot), settings.release.budget.limit
+    return tuple(
+        _answer(each, steps, replace(horizon, within_nats=each.within_nats), limit, settings, progress)
+        for each in alternatives
+    )
+
+
+def _answer(
+    alternative: Alternative,
+    steps: Sequence[StepSchedule],
+    horizon: HorizonSettings,
+    limit: RiskBudget | None,
+    settings: Settings,
+    progress: Callable[[], None],
+) -> Answer:
+    population, within = alternative.population, alternative.within_nats
+    shares = people_shares(alternative.names, settings.kafka.partitions)
+    accountant = ContinuousAccountant(population, horizon, shares=shares)
+    weights = np.ones(len(population)) if population.weights is None else population.weights
+    is_open = limit is None or (within > 0.0 and limit.added is not None)
+    guess, ceiling, over = 0.0, 0.0, 0.0
+    for step in steps:
+        accountant.apply(step)
+        standing = Standing.of(accountant, alternative.names)
+        guess += _mean(standing.baseline, weights) / len(steps)
+        ceiling += _mean(standing.risk, weights) / len(steps)
+        if limit is not None and not is_open:
+            over = max(over, float(weights[np.logical_or(*who_is_over(standing, limit))].sum()))
+        progress()
+    worst, people = accountant.worst(), float(weights.sum())
+    return Answer(
+        name=alternative.name,
+        rests_on=alternative.rests_on,
+        people=people,
+        mean_guess=guess,
+        mean_ceiling=ceiling,
+        highest_ceiling=worst.most_risk,
+        most_added=None if within > 0.0 else worst.most_added,
+        over=None if is_open else over,
+        allowed=None if is_open or limit is None else _allowed(limit, population, people),
+    )
+
+
+def _allowed(limit: RiskBudget, population: Population, people: float) -> float:
+    """How many may be over the limit."""
+    return float(limit.allowed(len(population))) if population.weights is None else limit.share * people
+
+
+def _mean(values: NDArray[np.float64], weights: NDArray[np.float64]) -> float:
+    return float((values * weights).sum() / weights.sum()) if weights.size else 0.0
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None
