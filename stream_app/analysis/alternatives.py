@@ -26,6 +26,7 @@ from stream_app.steps.policy.people_shards import people_shares
 from stream_app.watching.budget_metrics import who_is_over
 from stream_app.watching.people import Standing
 from stream_app.watching.prior_notes import ceiling_condition
+from stream_app.watching.wording import in_a_hundred
 
 AS_GIVEN = "as given"
 EXPLAINED = (
@@ -69,9 +70,8 @@ class Alternative:
         if nats is not None:
             if not 0.0 <= nats < inf:
                 raise SettingsError("a radius must be 0 or more nats", value, "give 0.1, say")
-            return replace(
-                self, name=name, rests_on=f"within {nats:g} nats of these priors", within_nats=nats
-            )
+            rests_on = f"within {nats:g} nats of these priors, over all steps together"
+            return replace(self, name=name, rests_on=rests_on, within_nats=nats)
         population = load_population(Path(value))
         if population.location_names != self.population.location_names:
             raise SettingsError(
@@ -106,6 +106,14 @@ class Answer:
     def keeps_rule(self) -> bool | None:
         """Whether the limit is kept at every step; None where that cannot be said."""
         return None if self.over is None or self.allowed is None else self.over <= self.allowed
+
+    def in_words(self) -> tuple[str, ...]:
+        """The row as terminal and report show it."""
+        chances = (self.mean_guess, self.mean_ceiling, self.highest_ceiling)
+        over = "–" if self.over is None else f"{self.over:,.0f} of {self.people:,.0f}"
+        kept = {True: "yes", False: "no", None: "not shown"}[self.keeps_rule]
+        added = "not known" if self.most_added is None else in_a_hundred(self.most_added)
+        return self.name, *map(in_a_hundred, chances), added, over, kept
 
     def as_json(self) -> dict[str, Any]:
         """The fields, with the answer."""

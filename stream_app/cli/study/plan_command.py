@@ -146,7 +146,6 @@ def _print_alternatives(planned: ReleasePlan) -> None:
     from rich.table import Table
 
     from stream_app.analysis.alternatives import EXPLAINED
-    from stream_app.analysis.report.alternatives_section import alternative_row
 
     console = stdout()
     table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=0)
@@ -154,7 +153,7 @@ def _print_alternatives(planned: ReleasePlan) -> None:
     for name in ("Guess", "Ceiling", "Highest", "Added", "Over", "Rule kept"):
         table.add_column(name, justify="right", no_wrap=True)
     for answer in planned.alternatives:
-        table.add_row(*alternative_row(answer))
+        table.add_row(*answer.in_words())
     console.print(table)
     console.print(EXPLAINED, soft_wrap=True)
     for answer in planned.alternatives:
