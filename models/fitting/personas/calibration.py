@@ -35,7 +35,7 @@ from models.fitting.personas.calibration_kernel import (
     slot_flows,
     write_days,
 )
-from models.fitting.personas.dense_days import days_as_population
+from models.fitting.personas.dense_days import Layout, days_as_population
 from models.fitting.personas.flows import (
     Constraint,
     Flows,
@@ -194,7 +194,7 @@ class _Sweeping:
         """The personas as they are now."""
         arrays = self.population.arrays
         written = days_as_population(
-            self.population,
+            Layout.of(self.population),
             lambda chosen, days: write_days(chosen, arrays, self.factor, self.masses, days),
         )
         return replace(

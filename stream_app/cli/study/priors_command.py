@@ -9,6 +9,7 @@ import typer
 
 from stream_app.cli.shared.options import JsonOption
 from stream_app.cli.shared.output import print_json, stderr, stdout
+from stream_app.cli.study.personas_command import personas
 from stream_app.cli.study.priors_check_command import check
 
 if TYPE_CHECKING:
@@ -106,6 +107,7 @@ def fit(
         _print_summary(summary, output)
 
 
+priors.command()(personas)
 priors.command()(check)
 _NOT_OPTIONS = {"checkins", "output", "json", "evidence", "reject_bad_rows"}
 

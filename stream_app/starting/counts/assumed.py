@@ -12,6 +12,7 @@ import numpy as np
 
 from accounting.continuous import ContinuousAccountant
 from accounting.settings import HorizonSettings
+from models.fitting.personas import lazy_moves
 from models.priors import Population, PopulationBuilder, Triplets
 from models.releases import StepSchedule
 from stream_app.exceptions import InputError
@@ -79,7 +80,7 @@ def assumed_population(habits: AssumedHabits, places: Sequence[SensorPlace], ste
         own = _known(places, random)
         liking = random.dirichlet(np.ones(own.size))
         goes = np.concatenate([out[:, None] * liking, 1.0 - out[:, None]], axis=1)  # goes[slot, place]
-        moves = linger * np.eye(own.size + 1) + (1.0 - linger) * goes[:, None, :]
+        moves = lazy_moves(goes, linger)
         slot, row, column = (index.ravel() for index in np.indices(moves.shape))
         where = np.append(own, len(places))
         name = f"assumed-{number + 1:03d}"

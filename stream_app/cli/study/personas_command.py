@@ -1,0 +1,177 @@
+"""``tallyguard priors personas``: priors from what is public of all people together."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from stream_app.cli.shared.options import JsonOption
+from stream_app.cli.shared.output import own_command, print_json, stderr, stdout
+
+if TYPE_CHECKING:
+    from models.fitting.personas import MissedCell
+    from stream_app.starting.aggregates import MadePersonas
+    from stream_app.starting.counts import Counts
+
+_SHOWN = 5
+
+
+class Cycle(StrEnum):
+    """How long it takes until assumed days come again."""
+
+    DAY = "day"
+    WEEK = "week"
+
+
+def personas(
+    output: Annotated[Path, typer.Option(help="Priors to write, .json or .parquet.", show_default=False)],
+    source: Annotated[
+        Path | None,
+        typer.Argument(
+            help="Home-work table (LODES, MOBPRO, or origin, destination, flow) or synthetic agents ("
+            "eqasim's output folder, UVA's activity_location_assignment); nothing with counts alone.",
+            show_default=False,
+        ),
+    ] = None,
+    zones: Annotated[
+        Path | None,
+        typer.Option(help="Where zones are: CSV with lat, lon (or x, y in m), GeoJSON.", show_default=False),
+    ] = None,
+    sensors: Annotated[
+        Path | None,
+        typer.Option(help="Where sensors stand: CSV, or sensors.json of a deployment.", show_default=False),
+    ] = None,
+    within_km: Annotated[float, typer.Option(help="How near a zone must be to its sensor.")] = 1.0,
+    activities: Annotated[
+        Path | None,
+        typer.Option(
+            help="A survey: what people do in slot 0, 1, 2, ... of a day (CSV).", show_default=False
+        ),
+    ] = None,
+    flows: Annotated[
+        Path | None,
+        typer.Option(help="Hourly flows: slot, origin, destination, people (CSV).", show_default=False),
+    ] = None,
+    counts: Annotated[
+        Path | None, typer.Option(help="Counts of earlier days, as for init.", show_default=False)
+    ] = None,
+    timezone: Annotated[
+        str | None, typer.Option(help="Time zone of the counts' times.", show_default=False)
+    ] = None,
+    people: Annotated[
+        float | None, typer.Option(help="How many people all personas stand for.", show_default=False)
+    ] = None,
+    slots: Annotated[int, typer.Option(min=1, help="Slots of a day.")] = 24,
+    cycle: Annotated[Cycle, typer.Option(help="Cycle of assumed days.")] = Cycle.DAY,
+    least_people: Annotated[
+        float, typer.Option(min=0.0, help="Smaller classes are added to another of their home and day.")
+    ] = 0.0,
+    places: Annotated[int, typer.Option(min=1, help="Places a persona knows for each other activity.")] = 2,
+    penalty: Annotated[
+        float, typer.Option(min=0.0, help="How much a table weighs beside the days; 0 to meet it exactly.")
+    ] = 10.0,
+    sweeps: Annotated[int, typer.Option(min=1, help="Most sweeps of the calibration.")] = 300,
+    json: JsonOption = False,
+) -> None:
+    """Make priors without anybody's traces: personas.
+
+    A persona is a way of living that so many people share: a home, a place of work, a kind of day. Homes and
+    work come from a table, days from a survey (or are assumed), other places from attraction and distance.
+    Flows and mean counts calibrate them; cells that cannot be met are named. What may be said of a persona:
+    docs/how-to/where-priors-come-from.md.
+
+    \b
+    Examples:
+      tallyguard priors personas od.csv.gz --zones tracts.csv --sensors sensors.csv --output personas.parquet
+      tallyguard priors personas eqasim-output --zones zones.csv --output personas.parquet
+      tallyguard priors personas --sensors city/sensors.json --people 50000 --output personas.json
+    """
+    from models.prior_files import save_population
+    from stream_app.starting.aggregates import PersonaQuestions, make_personas
+
+    asked = PersonaQuestions(
+        zones=zones,
+        sensors=sensors,
+        within_km=within_km,
+        activities=activities,
+        flows=flows,
+        counts=None if counts is None else _counts(counts, timezone),
+        people=people,
+        slots=slots,
+        week=cycle is Cycle.WEEK,
+        least_people=least_people,
+        places=places,
+        penalty=penalty or None,
+        most_sweeps=sweeps,
+    )
+    with stderr().status("making personas") as status:
+        made = make_personas(source, asked, lambda off: status.update(f"calibrating: {off:.1e} of all off"))
+        save_population(made.population, output)
+    if json:
+        print_json({**_document(made), "output": str(output)})
+    else:
+        _print(made, output)
+
+
+def _counts(path: Path, timezone: str | None) -> Counts:
+    from stream_app.starting.counts import CountsQuestions, read_counts
+
+    return read_counts(path, CountsQuestions(timezone=timezone))
+
+
+def _document(made: MadePersonas) -> dict[str, Any]:
+    found, weights = made.calibration, made.population.weights
+    return {
+        "personas": len(made.population),
+        "people": 0.0 if weights is None else float(weights.sum()),
+        "assumed": made.population.assumed,
+        "remarks": list(made.remarks),
+        "calibration": None
+        if found is None
+        else {
+            "settled": found.is_met,
+            "sweeps": found.sweeps,
+            "missed_people": found.missed_people,
+            "worst_slot": found.worst_slot,
+            "missed": [vars(cell) for cell in found.missed],
+            "impossible": [vars(cell) for cell in found.impossible],
+        },
+    }
+
+
+def _print(made: MadePersonas, output: Path) -> None:
+    console, found = stdout(), made.calibration
+    console.print(f"{made.population.assumed}.", soft_wrap=True)
+    for remark in made.remarks:
+        console.print(remark, soft_wrap=True)
+    if found is None:
+        console.print("Not calibrated: no flows and no counts were given.")
+    else:
+        settled = "settled" if found.is_met else "not settled"
+        console.print(
+            f"Calibrated in {found.sweeps} sweeps ({settled}); slot {found.worst_slot} is off most, by "
+            f"{found.missed_people:,.4g} people over all its cells.",
+            soft_wrap=True,
+        )
+        _print_cells("Furthest off", found.missed)
+        _print_cells("No persona can go", found.impossible)
+    console.print(
+        "A figure computed with them is of whoever behaves like a persona, and of nobody who was measured.\n"
+        f"Written to {output}. Next:\n"
+        f"  {own_command()} run --priors {output} --input messages.jsonl --output out --create-keys",
+        soft_wrap=True,
+    )
+
+
+def _print_cells(title: str, cells: tuple[MissedCell, ...]) -> None:
+    for cell in cells[:_SHOWN]:
+        stdout().print(
+            f"  {title}: slot {cell.slot}, {cell.name}: {cell.wanted:,.4g} people wanted, "
+            f"{cell.found:,.4g} found",
+            soft_wrap=True,
+        )
+    if len(cells) > _SHOWN:
+        stdout().print(f"  {title}: {len(cells) - _SHOWN} cells more (--json)")

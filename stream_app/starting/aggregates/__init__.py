@@ -1,0 +1,5 @@
+"""Personas from aggregates as cities have them: tables, synthetic agents, surveys, flows and counts."""
+
+from stream_app.starting.aggregates.make_personas import MadePersonas, PersonaQuestions, make_personas
+
+__all__ = ["MadePersonas", "PersonaQuestions", "make_personas"]

@@ -1,0 +1,228 @@
+"""Synthetic agents as others publish them: eqasim's activities, and UVA's activity-location assignments."""
+
+from __future__ import annotations
+
+import sqlite3
+import struct
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from stream_app.exceptions import InputError
+from stream_app.starting.aggregates.agent_days import AgentDays, in_slots, numbered
+from stream_app.starting.aggregates.columns import needed, numbers, texts, usual
+from stream_app.starting.counts.tables import read_table
+
+ZoneOf: TypeAlias = Callable[[NDArray[np.float64], NDArray[np.float64]], NDArray[np.int64]]
+"""Numbers of zones from north and east."""
+_DAY = 86_400
+_WEEKDAYS = 5
+_UVA_TYPES = ("trip", "home", "work", "shop", "other", "school", "college", "religion")
+_UVA_FILE, _UVA_PLACES = "activity_location_assignment", ("activity_locations", "residence_locations")
+_ENVELOPE_BYTES = (0, 32, 48, 48, 64)
+_POINT = 1
+_GEOMETRY = ("geometry", "geom")
+
+
+@dataclass(frozen=True, eq=False)
+class AgentEvents:
+    """What agents do from when on, and where: north and east in degrees (``is_globe``) or metres."""
+
+    person: Sequence[str]
+    begin_seconds: NDArray[np.float64]
+    activity: Sequence[str]
+    north: NDArray[np.float64]
+    east: NDArray[np.float64]
+    is_globe: bool
+
+    def days(self, slots: int, zone_of: ZoneOf, outside: int) -> AgentDays:
+        """Everybody's day in slots; ``zone_of`` north and east is at most the number ``outside``.
+
+        Of a week, the five weekdays are five days of which each counts a fifth.
+        """
+        points, index = np.unique(np.stack([self.north, self.east]), axis=1, return_inverse=True)
+        near = zone_of(points[0], points[1])
+        day = (self.begin_seconds // _DAY).astype(np.int64)
+        is_week = bool((day[day >= 0] > 1).any())
+        kept = (day >= 0) & (day < _WEEKDAYS) if is_week else np.ones(day.size, dtype=np.bool_)
+        names = [f"{person} {each if is_week else 0}" for person, each in zip(self.person, day, strict=True)]
+        people, number = numbered([name for name, keep in zip(names, kept, strict=True) if keep])
+        activities, activity = numbered(self.activity)
+        state = activity * (outside + 1) + near[index.reshape(-1)]
+        seconds = self.begin_seconds[kept] - (_DAY * day[kept] if is_week else 0.0)
+        found = in_slots(number, seconds, state[kept], len(people), slots)
+        weight = np.full(len(people), 1.0 / _WEEKDAYS if is_week else 1.0)
+        return AgentDays(found % (outside + 1), found // (outside + 1), activities, weight)
+
+
+def is_agents(path: Path, table: pa.Table | None) -> bool:
+    """Whether these are synthetic agents: a folder of eqasim's, or one table of either."""
+    if path.is_dir() or path.suffix.lower() == ".gpkg":
+        return True
+    return table is not None and (usual(table, ("pid",)) or usual(table, ("purpose",))) is not None
+
+
+def read_agents(path: Path) -> AgentEvents:
+    """The events of a folder or file; :class:`InputError` says what is missing."""
+    if path.is_dir():
+        found = [
+            each
+            for end in (".gpkg", ".parquet", ".csv", ".csv.gz")
+            for each in sorted(path.glob(f"*activities{end}"))
+        ]
+        if not found:
+            raise InputError(
+                f"{path} must hold eqasim's activities (.gpkg, .parquet or .csv)",
+                "none",
+                "give the output folder",
+            )
+        path = found[0]
+    if path.suffix.lower() == ".gpkg":
+        return _of_eqasim(path, _geopackage(path))
+    table = read_table(path) if path.suffix.lower() != ".parquet" else _parquet(path)
+    return _of_uva(path, table) if usual(table, ("pid",)) else _of_eqasim(path, table)
+
+
+def _of_eqasim(path: Path, table: pa.Table) -> AgentEvents:
+    """Activities of eqasim: ``person_id``, ``purpose``, ``start_time``; the first of a day has no start."""
+    person = texts(path, table, needed(path, table, ("person_id",), "of persons"))
+    purpose = texts(path, table, needed(path, table, ("purpose",), "of purposes"))
+    begin = numbers(path, table, needed(path, table, ("start_time",), "of starts in seconds"), 0.0)
+    north, east, is_globe = _places(path, table)
+    return AgentEvents(person, np.maximum(begin, 0.0), purpose, north, east, is_globe)
+
+
+def _of_uva(path: Path, table: pa.Table) -> AgentEvents:
+    """UVA's assignments: ``pid``, ``activity_type``, ``start_time`` in seconds of a day or since Monday."""
+    kind = numbers(path, table, needed(path, table, ("activity_type",), "of types of activity"))
+    wrong = np.flatnonzero((kind < 0) | (kind >= len(_UVA_TYPES)) | (kind != np.floor(kind)))
+    if wrong.size:
+        raise InputError(
+            f"activity_type of {path} must be 0 to {len(_UVA_TYPES) - 1}",
+            kind[wrong[0]],
+            "see its data dictionary",
+        )
+    table = table.take(np.flatnonzero(kind > 0))  # without trips
+    types = [_UVA_TYPES[int(each)] for each in kind[kind > 0]]
+    person = texts(
+        path, table, "pid" if "pid" in table.column_names else needed(path, table, ("pid",), "of persons")
+    )
+    begin = numbers(path, table, needed(path, table, ("start_time",), "of starts in seconds"))
+    if usual(table, ("latitude", "lat")) is None:
+        north, east = _uva_places(path, table, types)
+        is_globe = True
+    else:
+        north, east, is_globe = _places(path, table)
+    return AgentEvents(person, begin, types, north, east, is_globe)
+
+
+def _uva_places(
+    path: Path, table: pa.Table, types: Sequence[str]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Coordinates from the two files of locations beside the assignments, by ``lid``."""
+    lid = texts(path, table, needed(path, table, ("lid",), "of locations, or of latitudes"))
+    at: list[dict[str, tuple[float, float]]] = []
+    for name, key in zip(_UVA_PLACES, ("alid", "rlid"), strict=True):
+        beside = path.with_name(path.name.replace(_UVA_FILE, name))
+        if beside == path or not beside.is_file():
+            raise InputError(
+                f"{path} must have coordinates, or the files of locations beside it",
+                f"no {beside.name}",
+                "add them",
+            )
+        places = read_table(beside)
+        names = texts(beside, places, needed(beside, places, (key, "lid"), "of locations"))
+        north, east, _ = _places(beside, places)
+        at.append(dict(zip(names, zip(north, east, strict=True), strict=True)))
+    activity_places, residences = at
+    found = [
+        (residences if each == "home" else activity_places).get(name)
+        for name, each in zip(lid, types, strict=True)
+    ]
+    if None in found:
+        raise InputError(
+            f"each location of {path} must be in the files beside it",
+            f"{lid[found.index(None)]!r}",
+            "take files of one version",
+        )
+    pairs = np.array([pair for pair in found if pair is not None]).reshape(-1, 2)
+    return pairs[:, 0], pairs[:, 1]
+
+
+def _places(path: Path, table: pa.Table) -> tuple[NDArray[np.float64], NDArray[np.float64], bool]:
+    """North, east, and whether they are degrees."""
+    geometry = usual(table, _GEOMETRY)
+    if geometry is not None and not pa.types.is_string(table[geometry].type):
+        points = [_point(path, blob) for blob in table[geometry].to_pylist()]
+        at = np.array(points, dtype=np.float64).reshape(-1, 2)
+        return at[:, 1], at[:, 0], False
+    is_globe = usual(table, ("lat", "latitude")) is not None
+    north = needed(
+        path,
+        table,
+        ("lat", "latitude") if is_globe else ("y",),
+        "of places (lat and lon, x and y, or geometry)",
+    )
+    east = needed(path, table, ("lon", "longitude") if is_globe else ("x",), "of places")
+    return numbers(path, table, north), numbers(path, table, east), is_globe
+
+
+def _geopackage(path: Path) -> pa.Table:
+    """The one table of features of a GeoPackage."""
+    try:
+        with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as base:
+            layers = [
+                row[0]
+                for row in base.execute("SELECT table_name FROM gpkg_contents WHERE data_type = 'features'")
+            ]
+            if len(layers) != 1:
+                raise InputError(
+                    f"{path} must hold one layer", f"{len(layers)}", "export the activities alone"
+                )
+            quoted = layers[0].replace('"', '""')
+            cursor = base.execute(f'SELECT * FROM "{quoted}"')
+            names = [column[0] for column in cursor.description]
+            rows = cursor.fetchall()
+    except sqlite3.Error as error:
+        raise InputError(f"{path} must be a GeoPackage", error, "export it again") from None
+    columns = {}
+    for name, cells in zip(names, zip(*rows, strict=True) if rows else [()] * len(names), strict=True):
+        is_blob = any(isinstance(cell, bytes) for cell in cells)
+        columns[name] = (
+            pa.array(cells, pa.binary())
+            if is_blob
+            else pa.array([None if c is None else str(c) for c in cells], pa.string())
+        )
+    return pa.table(columns)
+
+
+def _parquet(path: Path) -> pa.Table:
+    """A Parquet table with its geometry as bytes."""
+    try:
+        return pq.read_table(path)
+    except (pa.ArrowException, OSError) as error:
+        raise InputError(f"{path} must be a Parquet file", type(error).__name__, "write it again") from None
+
+
+def _point(path: Path, blob: object) -> tuple[float, float]:
+    """East and north of a point in WKB, with a GeoPackage's header or without."""
+    try:
+        assert isinstance(blob, bytes)
+        if blob[:2] == b"GP":
+            blob = blob[8 + _ENVELOPE_BYTES[(blob[3] >> 1) & 7] :]
+        order = "<" if blob[0] == 1 else ">"
+        kind, east, north = struct.unpack_from(f"{order}Idd", blob, 1)
+        if kind % 1000 != _POINT or not (np.isfinite(east) and np.isfinite(north)):
+            raise ValueError(kind)
+    except (AssertionError, IndexError, struct.error, ValueError):
+        raise InputError(
+            f"each geometry of {path} must be a point", "another", "give points of activities"
+        ) from None
+    return east, north

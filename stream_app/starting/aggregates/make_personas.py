@@ -1,0 +1,352 @@
+"""Everything a city has of all people together becomes personas, with words on what they rest on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models.fitting.personas import (
+    PLACES_AN_ACTIVITY,
+    WORK,
+    Activity,
+    Calibration,
+    Classes,
+    DayType,
+    Flows,
+    MeanCounts,
+    Surroundings,
+    Zones,
+    calibrate,
+    classes_of,
+    personas,
+)
+from models.priors import Population
+from stream_app.exceptions import InputError
+from stream_app.starting.aggregates.agent_days import AgentAggregates, aggregates_of
+from stream_app.starting.aggregates.agent_files import is_agents, read_agents
+from stream_app.starting.aggregates.assumed_days import ASSUMED_ACTIVITIES, assumed_days
+from stream_app.starting.aggregates.home_work_files import NamedHomeWork, is_home_work, read_home_work
+from stream_app.starting.aggregates.survey_files import read_days, read_flows
+from stream_app.starting.aggregates.zone_files import Points, read_points
+from stream_app.starting.counts.assumed import ALTERNATIVES, ELSEWHERE, assumed_population
+from stream_app.starting.counts.sensor_places import SensorPlace
+from stream_app.starting.counts.step_counts import NOT_COUNTED, Counts
+from stream_app.starting.counts.tables import columns_in_words, read_table
+
+OUTSIDE = "outside"
+PENALTY = 10.0
+_DAY = 86_400
+
+
+@dataclass(frozen=True)
+class PersonaQuestions:
+    """What there is besides the source; ``penalty`` None meets tables exactly. Counts are of ``people``."""
+
+    zones: Path | None = None
+    sensors: Path | None = None
+    within_km: float = 1.0
+    activities: Path | None = None
+    flows: Path | None = None
+    counts: Counts | None = None
+    people: float | None = None
+    slots: int = 24
+    week: bool = False
+    least_people: float = 0.0
+    places: int = PLACES_AN_ACTIVITY
+    penalty: float | None = PENALTY
+    most_sweeps: int = 300
+    tolerance: float = 1e-6
+
+
+@dataclass(frozen=True, eq=False)
+class MadePersonas:
+    """Personas, and what is to be known of them: how they were calibrated, and remarks in sentences."""
+
+    population: Population
+    calibration: Calibration | None
+    remarks: tuple[str, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class _City:
+    """Where everybody lives: zones on a map, the last one for all that is outside, and their locations."""
+
+    zones: Zones
+    location: NDArray[np.int64]
+    location_names: tuple[str, ...]
+    points: Points | None
+
+    @property
+    def outside(self) -> int:
+        return len(self.zones.names) - 1
+
+
+def make_personas(
+    source: Path | None, asked: PersonaQuestions, progress: Callable[[float], None] = lambda off: None
+) -> MadePersonas:
+    """Personas of a home-work table or of synthetic agents; of nothing but sensors without a source.
+
+    :class:`~stream_app.exceptions.InputError` says what is missing or does not fit.
+    """
+    if source is None:
+        return _of_counts(asked, progress)
+    table = None if source.is_dir() or source.suffix.lower() == ".gpkg" else read_table(source)
+    if is_agents(source, table):
+        return _of_agents(source, asked, progress)
+    if table is None or not is_home_work(table):
+        found = "a folder" if table is None else columns_in_words(table)
+        raise InputError(
+            f"{source} must be a home-work table (h_geocode, w_geocode, S000; origin, destination, flow) or "
+            "synthetic agents (eqasim's activities, UVA's activity_location_assignment)",
+            found,
+            "rename its columns",
+        )
+    return _of_home_work(read_home_work(source, table), asked, progress)
+
+
+def _of_home_work(
+    table: NamedHomeWork, asked: PersonaQuestions, progress: Callable[[float], None]
+) -> MadePersonas:
+    """Classes of a home-work table, with days of a survey or assumed ones."""
+    if asked.zones is not None:
+        table = table.coarse(_digits(table, asked.zones))
+    named = sorted({zone for zone in (*table.home, *table.work) if zone})
+    city, remarks = _city(named, asked)
+    table = NamedHomeWork(_known(table.home, city), _known(table.work, city), table.people)
+    numbered = table.numbered(city.zones.names)
+    away = (numbered.home == city.outside) | (numbered.work == city.outside)
+    if away.any():
+        remarks.append(_outside_in_words(float(numbered.people[away].sum()), float(numbered.people.sum())))
+    days = assumed_days(asked.slots, asked.week) if asked.activities is None else read_days(asked.activities)
+    days = _usable(days, bool((numbered.work >= 0).any()), bool((numbered.work < 0).any()))
+    classes = classes_of(numbered, days, asked.least_people)
+    jobs = np.bincount(
+        numbered.work[numbered.work >= 0], numbered.people[numbered.work >= 0], city.outside + 1
+    )
+    around = _surroundings(city, days, {}, jobs.astype(np.float64))
+    basis = f"a home-work table and {'assumed' if asked.activities is None else 'surveyed'} days"
+    return _finished(
+        personas(classes, days, around, asked.places), classes, asked, city, (basis, remarks), progress
+    )
+
+
+def _of_agents(source: Path, asked: PersonaQuestions, progress: Callable[[float], None]) -> MadePersonas:
+    """Classes, days, visits and trips of synthetic agents; their own days go no further."""
+    if asked.zones is None and asked.sensors is None:
+        raise InputError(
+            "synthetic agents must have zones that their points lie in", "none", "give --zones, or --sensors"
+        )
+    if asked.activities is not None:
+        raise InputError("agents have activities of their own", "--activities too", "leave it out")
+    events = read_agents(source)
+    points = read_points(asked.zones or asked.sensors or source)
+    if points.is_globe != events.is_globe:
+        raise InputError(
+            "agents and zones must both have degrees, or both metres of one map",
+            f"{'degrees' if events.is_globe else 'metres'} for agents",
+            "give zones with " + ("lat and lon" if events.is_globe else "x and y"),
+        )
+    city, remarks = _city(points.names, asked)
+
+    within = np.inf if asked.zones is not None else asked.within_km
+
+    def zone_of(north: NDArray[np.float64], east: NDArray[np.float64]) -> NDArray[np.int64]:
+        names = tuple(map(str, range(north.size)))
+        at = Points(names, tuple(north.tolist()), tuple(east.tolist()), points.is_globe)
+        near = at.placed(names, points.middle).nearest(city.zones, within)
+        return np.minimum(near, city.outside)  # which has no place, so nothing is nearest to it
+
+    agents = events.days(asked.slots, zone_of, city.outside)
+    found: AgentAggregates = aggregates_of(agents, city.location, len(city.zones.names), asked.least_people)
+    around = _surroundings(city, found.days, found.visits, found.visits.get(WORK))
+    made = personas(found.classes, found.days, around, asked.places)
+    basis = "days of synthetic agents, added up"
+    return _finished(made, found.classes, asked, city, (basis, remarks), progress, found.trips)
+
+
+def _of_counts(asked: PersonaQuestions, progress: Callable[[float], None]) -> MadePersonas:
+    """The invented people of ``init --habits assumed``, as personas; mean counts are all that is known."""
+    if asked.sensors is None or asked.people is None:
+        raise InputError(
+            "without a home-work table or agents there must be sensors and a number of people",
+            "no --sensors" if asked.sensors is None else "no --people",
+            "give both, and --counts if there are any",
+        )
+    points = read_points(asked.sensors)
+    places = [
+        SensorPlace(name, north, east) if points.is_globe else SensorPlace(name)
+        for name, north, east in zip(points.names, points.north, points.east, strict=True)
+    ]
+    people = assumed_population(ALTERNATIVES[0], places, _DAY // asked.slots)
+    weights = np.full(len(people), asked.people / len(people))
+    made = replace(people, weights=weights)
+    count = len(points.names)
+    zones = points.placed((*points.names, ELSEWHERE), points.middle)
+    city = _City(zones, np.arange(count + 1), people.location_names, points)
+    nobody = np.zeros(0, dtype=np.int64)
+    classes = Classes(nobody, nobody, nobody, np.zeros(0))
+    return _finished(made, classes, asked, city, (people.assumed or "", []), progress)
+
+
+def _digits(table: NamedHomeWork, zones: Path) -> int:
+    """How much of a zone's code the zones file knows: tracts are the first digits of blocks."""
+    codes = {*table.home, *table.work}
+    longest = max(map(len, codes))
+    names = set(read_points(zones, codes).names)
+    lengths = {len(name) for name in names}
+    if names & codes or len(lengths) != 1:
+        return longest
+    shorter = lengths.pop()
+    return shorter if names & {code[:shorter] for code in codes} else longest
+
+
+def _city(named: Sequence[str], asked: PersonaQuestions) -> tuple[_City, list[str]]:
+    """The zones that are known, and one for everything outside."""
+    points = None if asked.zones is None else read_points(asked.zones, set(named))
+    sensors = None if asked.sensors is None else read_points(asked.sensors)
+    if points is None and sensors is not None and set(named) & set(sensors.names):
+        points = sensors
+    if sensors is not None and (points is None or points.is_globe != sensors.is_globe):
+        raise InputError(
+            "zones and sensors must both have degrees, or both metres of one map",
+            "zones without a place" if points is None else "one of each",
+            "give --zones with the same two columns as --sensors",
+        )
+    remarks = []
+    known = set(named) if points is None else set(points.names)
+    names = tuple(zone for zone in named if zone in known)
+    if points is None:
+        remarks.append("No zone has a place on the map: people know home and work alone. Give --zones.")
+    elif not names:
+        raise InputError(
+            "zones must have the names that the table uses",
+            f"{points.names[0]!r} there, {named[0]!r} here",
+            "give --zones with a column of these names",
+        )
+    everywhere, nowhere = (*names, OUTSIDE), [None] * (len(names) + 1)
+    middle = 0.0 if points is None else points.middle
+    zones = (
+        Zones.on_plane(everywhere, nowhere, nowhere) if points is None else points.placed(everywhere, middle)
+    )
+    if sensors is None:
+        return _City(zones, np.arange(len(everywhere)), (*names, ELSEWHERE), points), remarks
+    location = zones.nearest(sensors.placed(sensors.names, middle), asked.within_km)
+    return _City(zones, location, (*sensors.names, ELSEWHERE), points), remarks
+
+
+def _known(column: Sequence[str], city: _City) -> list[str]:
+    """Zones by name, outside where they are not known; empty stays empty."""
+    names = set(city.zones.names)
+    return [zone if zone in names or not zone else OUTSIDE for zone in column]
+
+
+def _outside_in_words(away: float, people: float) -> str:
+    return (
+        f"{away:,.0f} of {people:,.0f} people live or work in zones without a place on the map; "
+        f"there they are {OUTSIDE}."
+    )
+
+
+def _usable(days: Sequence[DayType], with_work: bool, without: bool) -> tuple[DayType, ...]:
+    """The days that somebody has."""
+    return tuple(day for day in days if (day.works and with_work) or (not day.works and without))
+
+
+def _surroundings(
+    city: _City,
+    days: Sequence[DayType],
+    visits: Mapping[str, NDArray[np.float64]],
+    otherwise: NDArray[np.float64] | None,
+) -> Surroundings:
+    """What attracts: visits of an activity, a column of its name in the zones file, else people at work."""
+    names = {name for day in days for name in day.activities} - {"home", WORK}
+    attraction = {}
+    for name in names:
+        found = visits.get(name)
+        if found is None and city.points is not None and name in city.points.columns:
+            by_name = dict(zip(city.points.names, city.points.columns[name], strict=True))
+            found = np.array([by_name.get(zone, 0.0) for zone in city.zones.names])
+        if found is None:
+            found = np.zeros(len(city.zones.names)) if otherwise is None else otherwise
+        attraction[name] = np.maximum(found, 0.0)
+    activities = {name: ASSUMED_ACTIVITIES.get(name, Activity(name)) for name in names}
+    return Surroundings(city.zones, activities, attraction, city.location, city.location_names)
+
+
+def _finished(
+    made: Population,
+    classes: Classes,
+    asked: PersonaQuestions,
+    city: _City,
+    words: tuple[str, list[str]],
+    progress: Callable[[float], None],
+    trips: Flows | None = None,
+) -> MadePersonas:
+    """Weights scaled to the people asked for, calibrated, and labelled."""
+    basis, remarks = words
+    assert made.weights is not None
+    scale = 1.0 if asked.people is None else asked.people / float(made.weights.sum())
+    made = replace(made, weights=made.weights * scale)
+    tables: list[Flows | MeanCounts] = []
+    if asked.flows is not None:
+        tables.append(read_flows(asked.flows, city.zones.names, city.location, city.outside))
+        basis += ", hourly flows"
+    elif trips is not None and trips.people.size:
+        tables.append(replace(trips, people=trips.people * scale))
+    if asked.counts is not None:
+        tables.append(mean_counts(asked.counts, city.location_names, int(made.arrays.slots[0])))
+        basis += ", mean counts"
+    if classes.moved:
+        remarks.append(
+            f"{classes.moved:,.0f} people of small classes were added to another of their home and day."
+        )
+    calibration = None
+    if tables:
+        calibration = calibrate(
+            made,
+            tables,
+            penalty=asked.penalty,
+            tolerance=asked.tolerance,
+            most_sweeps=asked.most_sweeps,
+            progress=progress,
+        )
+        made = calibration.population
+    people = float(made.weights.sum()) if made.weights is not None else 0.0
+    label = f"{len(made):,} personas for {people:,.0f} people from {basis}; each counted once"
+    return MadePersonas(replace(made, assumed=label), calibration, tuple(remarks))
+
+
+def mean_counts(counts: Counts, locations: Sequence[str], slots: int) -> MeanCounts:
+    """What each sensor counts on average in each slot of the cycle; slots of nobody's count are left out."""
+    if slots % counts.slots:
+        raise InputError(
+            "counts must come at the interval of the personas' slots",
+            f"{counts.step_seconds} s, for {slots} slots a cycle",
+            f"say --slots {counts.slots}, or bring the counts to another interval",
+        )
+    index = {name: number for number, name in enumerate(locations)}
+    unknown = [name for name in counts.sensors if name not in index]
+    if unknown:
+        raise InputError(
+            "each sensor of the counts must be a location", repr(unknown[0]), "give --sensors with its place"
+        )
+    slot_of = (counts.first_slot + np.arange(len(counts.table))) % counts.slots
+    slot, location, people = [], [], []
+    for of_day in range(counts.slots):
+        rows = counts.table[slot_of == of_day]
+        for number, name in enumerate(counts.sensors):
+            seen = rows[:, number][rows[:, number] != NOT_COUNTED]
+            if seen.size:
+                slot.append(of_day)
+                location.append(index[name])
+                people.append(float(seen.mean()))
+    days = slots // counts.slots
+    return MeanCounts(
+        np.concatenate([np.array(slot) + day * counts.slots for day in range(days)]).astype(np.int64),
+        np.tile(np.array(location, dtype=np.int64), days),
+        np.tile(np.array(people), days),
+    )

@@ -1,0 +1,76 @@
+"""What people do in each slot of a day, from a survey: a row a person, a column a slot; and hourly flows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models.fitting.personas import HOME, WORK, DayType, Flows
+from stream_app.exceptions import InputError
+from stream_app.starting.aggregates.agent_days import AT_HOME, WORKS, numbered
+from stream_app.starting.aggregates.columns import needed, numbers, texts, usual
+from stream_app.starting.counts.tables import read_table
+
+
+def read_days(path: Path) -> tuple[DayType, ...]:
+    """A type of day of who works in it, and one of who does not.
+
+    Columns 0, 1, ... name what each person does in that slot; ``weight`` may say how many the person stands
+    for.
+    """
+    table = read_table(path)
+    slots = sum(name.strip().isdecimal() for name in table.column_names)
+    columns = [str(slot) for slot in range(slots)]
+    if not slots or not set(columns) <= set(table.column_names) or not len(table):
+        raise InputError(
+            f"{path} must have a column for each slot of a day, named 0, 1, 2, ..., and a row a person",
+            f"{slots} such columns, {len(table)} rows",
+            "write what each person does in each hour: home, work, shop, ...",
+        )
+    cells = [texts(path, table, name) for name in columns]
+    activities, index = numbered([cell for column in cells for cell in column])
+    if "" in activities or HOME not in activities:
+        raise InputError(
+            f"{path} must say what people do in each slot, and call being at home {HOME!r}",
+            "an empty cell" if "" in activities else ", ".join(activities),
+            "fill it, or leave the person out",
+        )
+    sequences = index.reshape(slots, -1).T
+    weight = usual(table, ("weight",))
+    weights = np.ones(len(sequences)) if weight is None else numbers(path, table, weight)
+    if not (weights > 0.0).all():
+        raise InputError(f"weights of {path} must be above 0", "another", "leave such people out")
+    works = np.zeros(len(sequences), dtype=np.bool_)
+    if WORK in activities:
+        works = (sequences == activities.index(WORK)).any(axis=1)
+    return tuple(
+        DayType.of_sequences(name, activities, sequences[own], weights[own])
+        for name, own in ((WORKS, works), (AT_HOME, ~works))
+        if own.any()
+    )
+
+
+def read_flows(path: Path, names: Sequence[str], location: NDArray[np.int64], outside: int) -> Flows:
+    """People who go from zone to zone in each slot, added up by location; other zones are outside."""
+    table = read_table(path)
+    slot = numbers(path, table, needed(path, table, ("slot", "hour", "t"), "of slots"))
+    origin = texts(path, table, needed(path, table, ("origin", "from", "o"), "of origins"))
+    destination = texts(path, table, needed(path, table, ("destination", "to", "d"), "of destinations"))
+    people = numbers(path, table, needed(path, table, ("people", "flow", "trips", "count"), "of people"))
+    if (slot != np.floor(slot)).any():
+        raise InputError(
+            f"slots of {path} must be whole numbers", slot[slot != np.floor(slot)][0], "correct it"
+        )
+    if (people < 0.0).any():
+        raise InputError(f"people in {path} must be 0 or more", people.min(), "correct it")
+    index = {name: int(location[number]) for number, name in enumerate(names)}
+    far = int(location[outside])
+    here = np.array([index.get(name, far) for name in origin], dtype=np.int64)
+    there = np.array([index.get(name, far) for name in destination], dtype=np.int64)
+    keys = np.stack([slot.astype(np.int64), here, there])
+    unique, group = np.unique(keys, axis=1, return_inverse=True)
+    total = np.bincount(group.ravel(), weights=people, minlength=unique.shape[1])
+    return Flows(unique[0], unique[1], unique[2], total.astype(np.float64))

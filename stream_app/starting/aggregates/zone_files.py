@@ -1,0 +1,159 @@
+"""Where zones and sensors are: CSV or Parquet with lat and lon (or x and y in m), GeoJSON, sensors.json."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models.exceptions import TallyguardError
+from models.fitting.personas import Zones, plane_km
+from models.text import parse_json
+from stream_app.exceptions import InputError
+from stream_app.starting.aggregates.columns import needed, numbers, texts, usual
+from stream_app.starting.counts.tables import read_table
+
+_GLOBE = (("lat", "latitude"), ("lon", "lng", "long", "longitude"))
+_PLANE = (("x", "east", "easting"), ("y", "north", "northing"))
+_NAMES = ("name", "zone", "zone_id", "id", "geoid", "tile_id", "code", "sensor", "sensor_id")
+
+
+@dataclass(frozen=True)
+class Points:
+    """Named points: latitude and longitude in degrees, or north and east in metres on one map.
+
+    ``columns`` are further numbers of each point, by name: what attracts to it.
+    """
+
+    names: tuple[str, ...]
+    north: tuple[float, ...]
+    east: tuple[float, ...]
+    is_globe: bool
+    columns: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
+
+    @property
+    def middle(self) -> float:
+        """The latitude at which a map of them is true to scale."""
+        return sum(self.north) / max(len(self.north), 1) if self.is_globe else 0.0
+
+    def placed(self, names: Sequence[str], middle: float) -> Zones:
+        """Zones of these names on a map true to scale at ``middle``; unknown ones are not placed."""
+        at = {name: point for name, *point in zip(self.names, self.north, self.east, strict=True)}
+        found = [at.get(name, [None, None]) for name in names]
+        north, east = [point[0] for point in found], [point[1] for point in found]
+        if self.is_globe:
+            east, north = plane_km(north, east, middle)
+            return Zones.on_plane(names, east, north)
+        return Zones.on_plane(names, [_km(value) for value in east], [_km(value) for value in north])
+
+
+def _km(metres: float | None) -> float | None:
+    return None if metres is None else metres / 1000.0
+
+
+def read_points(path: Path, wanted: Container[str] = ()) -> Points:
+    """The points of a file; the column that names them is the one that has most of the ``wanted`` names."""
+    if path.suffix.lower() in (".geojson", ".json"):
+        return _of_json(path, wanted)
+    table = read_table(path)
+    names = {name: texts(path, table, name) for name in table.column_names}
+    key = _key(names, wanted)
+    is_globe = usual(table, _GLOBE[0]) is not None
+    first, second = _GLOBE if is_globe else _PLANE
+    north = needed(path, table, first if is_globe else second, "of latitudes, or of y")
+    east = needed(path, table, second if is_globe else first, "of longitudes, or of x")
+    columns = {}
+    for name in set(names) - {key, north, east}:
+        try:
+            columns[name] = numbers(path, table, name, 0.0)
+        except InputError:
+            continue  # a text about the zone
+    at = numbers(path, table, north), numbers(path, table, east)
+    return _checked(path, Points(tuple(names[key]), tuple(at[0]), tuple(at[1]), is_globe, columns))
+
+
+def _of_json(path: Path, wanted: Container[str]) -> Points:
+    """GeoJSON features by their middle, or the sensors of a deployment."""
+    try:
+        document = parse_json(path.read_text(encoding="utf-8"))
+    except (ValueError, OSError, TallyguardError) as error:
+        raise InputError(f"{path} must be readable JSON", type(error).__name__, "check the file") from None
+    features = document.get("features") if isinstance(document, dict) else None
+    sensors = document.get("sensors") if isinstance(document, dict) else None
+    if not isinstance(features, list) and not isinstance(sensors, list):
+        raise InputError(f"{path} must hold GeoJSON features or sensors", "neither", "give another file")
+    try:
+        if isinstance(sensors, list):
+            is_globe = all("lat" in row for row in sensors)
+            first, second = ("lat", "lon") if is_globe else ("y", "x")
+            rows = [(str(row["name"]), float(row[first]), float(row[second])) for row in sensors]
+            names, north, east = zip(*rows, strict=True) if rows else ((), (), ())
+            return _checked(path, Points(names, north, east, is_globe))
+        properties = [dict(each["properties"]) for each in features or ()]
+        middles = [_middle(each["geometry"]) for each in features or ()]
+    except (KeyError, TypeError, ValueError, IndexError):
+        raise InputError(
+            f"{path} must give each zone or sensor a name and a place", "one without", "complete it"
+        ) from None
+    common = set.intersection(*map(set, properties)) if properties else set()
+    named = {key: [str(each[key]) for each in properties] for key in sorted(common)}
+    if not named:
+        raise InputError(f"features of {path} must have a property that names them", "none", "add one")
+    key = _key(named, wanted)
+    return _checked(
+        path, Points(tuple(named[key]), tuple(at[1] for at in middles), tuple(at[0] for at in middles), True)
+    )
+
+
+def _middle(geometry: Any) -> tuple[float, float]:
+    """East and north of a point, or of the middle of the largest ring of polygons."""
+    kind, coordinates = geometry["type"], geometry["coordinates"]
+    if kind == "Point":
+        return float(coordinates[0]), float(coordinates[1])
+    polygons = coordinates if kind == "MultiPolygon" else [coordinates]
+    rings = [np.array([point[:2] for point in polygon[0]], dtype=np.float64) for polygon in polygons]
+    return max(map(_centroid, rings), key=lambda found: abs(found[0]))[1]
+
+
+def _centroid(ring: NDArray[np.float64]) -> tuple[float, tuple[float, float]]:
+    """Area and centroid of a closed ring (the shoelace formula); the mean of its corners without an area."""
+    origin = ring[0]
+    here, there = ring[:-1] - origin, ring[1:] - origin
+    cross = here[:, 0] * there[:, 1] - there[:, 0] * here[:, 1]
+    area = float(cross.sum()) / 2.0
+    if area == 0.0:
+        middle = ring.mean(axis=0)
+    else:
+        middle = origin + ((here + there) * cross[:, None]).sum(axis=0) / (6.0 * area)
+    return area, (float(middle[0]), float(middle[1]))
+
+
+def _key(names: Mapping[str, list[str]], wanted: Container[str]) -> str:
+    """The column that names most of the wanted; else the one of a usual name, else the first."""
+    best = max(names, key=lambda name: sum(text in wanted for text in set(names[name])))
+    if any(text in wanted for text in names[best]):
+        return best
+    return next((name for name in names if name.strip().lower() in _NAMES), next(iter(names)))
+
+
+def _checked(path: Path, points: Points) -> Points:
+    """Each point once, degrees in their range."""
+    if len(set(points.names)) < len(points.names) or not points.names:
+        raise InputError(
+            f"{path} must name each zone or sensor once",
+            "one twice" if points.names else "none",
+            "correct it",
+        )
+    limits = (90.0, 180.0) if points.is_globe else (np.inf, np.inf)
+    for what, values, most in (
+        ("latitudes", points.north, limits[0]),
+        ("longitudes", points.east, limits[1]),
+    ):
+        wrong = [value for value in values if not abs(value) <= most]
+        if wrong:
+            raise InputError(f"{what} of {path} must be degrees", wrong[0], "swap or correct the columns")
+    return points
