@@ -21,7 +21,7 @@ from accounting.settings import OPERATIONS, HorizonSettings
 from benchmarks.forward_viterbi import LOCATIONS, random_population
 from benchmarks.harness import Contestant, measure, rate, show
 from models.mechanisms import Gaussian, Mechanism, Raw
-from models.priors import Population
+from models.priors import Population, chain_view
 from models.releases import Sensor, SensorRelease, StepSchedule
 from stream_app.city import City, CityOptions, build_city
 from stream_app.steps.policy.people_shards import people_shares
@@ -130,7 +130,8 @@ def growth_table(people: int = 200) -> None:
             population = stationary(random_population(people, places, 3))
             run = refined(population, sensors, mistakes, vectors, steps)
             seconds = statistics.median(run() for _ in range(3))
-            memory = sum(array.nbytes for array in new_room(steps * vectors, mistakes, places))
+            room = new_room(chain_view(population.arrays, 0), steps * vectors, mistakes)
+            memory = sum(array.nbytes for array in (*room.rows, *room[1:]))
             rows.append([name, str(value), f"{1e3 * seconds / people:.3f}", f"{memory / 1024:,.0f}"])
     note = (
         "base: " + ", ".join(f"{value} {name}" for name, value in base.items()) + f", {LOCATIONS} locations"

@@ -5,7 +5,7 @@ numbers in `PopulationArrays`), and what kernels see of it (`ChainView`). Whatev
 or simulation passes one checked door, `Population.from_moves`, which takes everybody's places and moves.
 """
 
-from models.priors.chain import ChainView, PopulationArrays, chain_view
+from models.priors.chain import ChainView, PopulationArrays, Rows, chain_view, rows_of
 from models.priors.evidence import Evidence, posterior_draws
 from models.priors.fitted_windows import FittedWindows
 from models.priors.packing import Lists, Moves
@@ -22,8 +22,10 @@ __all__ = [
     "Population",
     "PopulationArrays",
     "PopulationBuilder",
+    "Rows",
     "Triplets",
     "chain_view",
     "numbered_locations",
     "posterior_draws",
+    "rows_of",
 ]

@@ -51,6 +51,42 @@ class PopulationArrays(NamedTuple):
     initial: NDArray[np.float64]  # K a person with a start of its own
 
 
+class Rows(NamedTuple):
+    """A chain's matrices by rows: from place ``x`` in slot ``k`` to ``column[j]`` with ``value[j]``.
+
+    ``start[k, x] <= j < start[k, x + 1]``; columns within a row increase.
+    """
+
+    start: NDArray[np.int64]  # (C, K + 1)
+    column: NDArray[np.int64]  # (nnz of all slots,)
+    value: NDArray[np.float64]  # (nnz of all slots,)
+
+
+@jit
+def rows_of(chain: ChainView) -> Rows:
+    """The same matrices, rows first: for who asks where one place leads."""
+    slots, places = chain.start.shape
+    start = np.zeros((slots, places + 1), np.int64)
+    column, value = np.empty(chain.row.size, np.int64), np.empty(chain.row.size)
+    free = np.empty(places, np.int64)
+    begin = 0
+    for k in range(slots):
+        entries = range(chain.column_start[k, 0], chain.column_start[k, places])
+        for j in entries:
+            start[k, chain.row[j] + 1] += 1
+        start[k, 0] = begin
+        for x in range(places):
+            free[x] = start[k, x]
+            start[k, x + 1] += start[k, x]
+        begin = start[k, places]
+        for y in range(places):
+            for j in range(chain.column_start[k, y], chain.column_start[k, y + 1]):
+                x = chain.row[j]
+                column[free[x]], value[free[x]] = y, chain.value[j]
+                free[x] += 1
+    return Rows(start, column, value)
+
+
 @inline
 def inlined_chain_view(population: PopulationArrays, person: int) -> ChainView:
     """:func:`chain_view` compiled into its caller, for the loops in which a call would be felt."""

@@ -53,8 +53,9 @@ def own_log(
 @jit
 def new_draw_work(log: OwnLog, horizon: Horizon) -> DrawWork:
     """Scratch for draws of this log."""
-    steps, places = log.releases.first.size - 1, log.person.start.size
-    return DrawWork(np.empty(steps, np.int32), np.empty((steps, places)), new_posterior_work(horizon, places))
+    steps, chain = log.releases.first.size - 1, log.person.chain
+    likelihood = np.empty((steps, log.person.start.size))
+    return DrawWork(np.empty(steps, np.int32), likelihood, new_posterior_work(horizon, chain))
 
 
 @jit

@@ -35,6 +35,7 @@ from accounting.hmm.frontier.search_kernel import Room, new_room
 from accounting.hmm.local_chain_kernel import LocalChain, slot_of
 from accounting.hmm.propagation import dot, retreat
 from models.numerics.jit import bare_jit, inline, jit
+from models.priors.chain import Rows
 
 _ROUNDING = 1e-12  # sums of thousands of products, each rounded
 SEQUENCES = 8  # of levels that are told apart, for each vector of the searches
@@ -115,6 +116,7 @@ def _sight(channels: OwnChannels, steps: int, places: int) -> Sight:
 @jit
 def _sources(
     person: LocalChain,
+    rows: Rows,
     sight: Sight,
     marginal: NDArray[np.float64],
     first_law: NDArray[np.float64],
@@ -128,7 +130,7 @@ def _sources(
             if sight.sensor[t, x] >= 0:
                 share[t, x] = marginal[t, x] * sight.channels.shown[sight.sensor[t, x]]
             if share[t, x] > 0.0 and t + 1 < steps:
-                departures(person, t, x, law[t + 1, x])
+                departures(person, rows, t, x, law[t + 1, x])
     success = np.zeros((steps, places, mistakes + 1))
     return Sources(law, share, success, first_law, np.zeros((first_law.shape[0], mistakes + 1)))
 
@@ -259,6 +261,12 @@ def _add_light(person: LocalChain, sight: Sight, trail: Trail, sources: Sources,
             light[t - 1, m, x] += moved[x] * sight.unshown[t - 1, x]
 
 
+@inline
+def _expansions_up_to(number: int, targets: int, effort: FrontierEffort) -> int:
+    """What the searches up to this target's may take: 3/4 are for who comes first, the longest segments."""
+    return effort.expansions * (3 * targets + number) // (4 * targets)
+
+
 @jit
 def noised_frontier(
     person: LocalChain,
@@ -277,7 +285,6 @@ def noised_frontier(
     """
     steps, places = marginal.shape
     sight = _sight(channels, steps, places)
-    sources = _sources(person, sight, marginal, laws, mistakes)
     trail = Trail(
         np.empty((steps, places)),
         np.empty(steps, np.int64),
@@ -287,12 +294,13 @@ def noised_frontier(
         np.zeros((steps, mistakes + 1, places)),
     )
     tools = Tools(
-        new_room(steps * effort.vectors, mistakes, places),
+        new_room(person.chain, steps * effort.vectors, mistakes),
         np.empty((mistakes + 1, places)),
         np.empty(places),
         np.empty(places),
         np.empty(mistakes + 1),
     )
+    sources = _sources(person, tools.room.rows, sight, marginal, laws, mistakes)
     sources.success[steps - 1] = 1.0
     targets = ends.shape[0] + (sight.sensor[1:] >= 0).sum()
     number = 0
@@ -300,7 +308,7 @@ def noised_frontier(
         trail.reach[steps - 1] = ends[e]
         trail.genie[steps - 1] = ends[e]
         number += 1
-        end = Target(steps - 1, 1.0, np.ones(mistakes + 1), effort.expansions * number // targets)
+        end = Target(steps - 1, 1.0, np.ones(mistakes + 1), _expansions_up_to(number, targets, effort))
         _follow_back(person, sight, marginal, trail, sources, end, effort, tools)
     for t in range(steps - 1, -1, -1):
         for x in range(places):
@@ -308,7 +316,7 @@ def noised_frontier(
                 arrivals(person, t - 1, x, trail.reach[t - 1])
                 trail.genie[t - 1] = trail.reach[t - 1]
                 number += 1
-                expansions = effort.expansions * number // targets
+                expansions = _expansions_up_to(number, targets, effort)
                 target = Target(t - 1, channels.shown[sight.sensor[t, x]], sources.success[t, x], expansions)
                 _follow_back(person, sight, marginal, trail, sources, target, effort, tools)
         _add_light(person, sight, trail, sources, t)

@@ -20,6 +20,7 @@ from accounting.hmm.frontier.search_kernel import Asked, Room, found_guess, new_
 from accounting.hmm.local_chain_kernel import LocalChain, slot_of
 from accounting.hmm.propagation import dot, marginals, predict, predict_rows, retreat
 from models.numerics.jit import inline, jit
+from models.priors.chain import ChainView
 
 _NEGLIGIBLE = 1e-4  # of the posterior's mass: what a search may leave open
 _MUCH_ABOVE = 1.1  # bound to attained, where a search is far from its end
@@ -60,9 +61,9 @@ class PosteriorWork(NamedTuple):
 
 
 @jit
-def new_posterior_work(horizon: Horizon, places: int) -> PosteriorWork:
-    """Scratch for posteriors of this horizon."""
-    steps, rows = horizon.guess.size, horizon.mistakes + 1
+def new_posterior_work(horizon: Horizon, chain: ChainView) -> PosteriorWork:
+    """Scratch for posteriors of this horizon of a person with this chain."""
+    steps, rows, places = horizon.guess.size, horizon.mistakes + 1, chain.start.shape[1]
     return PosteriorWork(
         np.empty(places),
         np.empty(places),
@@ -73,7 +74,7 @@ def new_posterior_work(horizon: Horizon, places: int) -> PosteriorWork:
         new_recursion(horizon.mistakes, places),
         np.empty((rows, places)),
         np.empty((rows, places)),
-        new_room(steps * horizon.vectors, horizon.mistakes, places),
+        new_room(chain, steps * horizon.vectors, horizon.mistakes),
     )
 
 

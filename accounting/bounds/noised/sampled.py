@@ -47,7 +47,7 @@ def sampled_success(
         return None
     own = np.arange(exposure.place_count, dtype=np.int32)
     person = LocalChain(exposure.chain._replace(places=own), exposure.start, exposure.first_slot)
-    without = fill_prior_guess(person, horizon, new_posterior_work(horizon, exposure.place_count))
+    without = fill_prior_guess(person, horizon, new_posterior_work(horizon, person.chain))
     steps = released_steps(exposure.observations)
     log = own_log(person, exposure.labels, steps, value_tables(steps))
     found = np.empty((effort.draws, 3))

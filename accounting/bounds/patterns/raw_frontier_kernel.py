@@ -29,6 +29,7 @@ from accounting.hmm.frontier.search_kernel import Asked, Room, new_room, search
 from accounting.hmm.frontier.shown_once_kernel import first_right_bound, lower_completions
 from accounting.hmm.local_chain_kernel import LocalChain, slot_of
 from models.numerics.jit import bare_jit, inline, jit
+from models.priors.chain import Rows
 
 _TOLERANCE = 2.5e-3  # of success, over the square of the vectors: with 16 a segment may be off by 1e-5
 EXPANSIONS = 4096  # of one person's searches, for each vector: some ten milliseconds with 16
@@ -94,15 +95,12 @@ def arrivals(person: LocalChain, last: int, place: int, won: NDArray[np.float64]
 
 
 @bare_jit
-def departures(person: LocalChain, time: int, place: int, law: NDArray[np.float64]) -> None:
-    """``law[y] = P[place, y]`` of the move after step ``time``."""
-    chain, slot = person.chain, slot_of(person, time)
-    column_start, row, value = chain.column_start, chain.row, chain.value
-    for y in range(law.size):
-        law[y] = 0.0
-        for j in range(np.uint64(column_start[slot, y]), np.uint64(column_start[slot, y + 1])):
-            if row[j] == place:
-                law[y] = value[j]
+def departures(person: LocalChain, rows: Rows, time: int, place: int, law: NDArray[np.float64]) -> None:
+    """``law[y] = P[place, y]`` of the move after step ``time``; ``rows`` are those of the chain."""
+    slot, x = np.uint64(slot_of(person, time)), np.uint64(place)
+    law[:] = 0.0
+    for j in range(np.uint64(rows.start[slot, x]), np.uint64(rows.start[slot, x + np.uint64(1)])):
+        law[np.uint64(rows.column[j])] = rows.value[j]
 
 
 @bare_jit
@@ -211,6 +209,7 @@ def _depart(
     marginal: NDArray[np.float64],
     outside: Outside,
     number: int,
+    rows: Rows,
     mass: NDArray[np.float64],
 ) -> tuple[int, float]:
     """The first step behind a source and how likely the horizon comes there; fills its row of ``mass``.
@@ -228,7 +227,7 @@ def _depart(
         share = marginal[time, place]
     else:
         share = outside.shown[place]
-    departures(person, time, place, mass[time + 1])
+    departures(person, rows, time, place, mass[time + 1])
     return time + 1, share
 
 
@@ -272,7 +271,7 @@ def _add_sources(
     total, sources = 0.0, hit_count + places + outside.laws.shape[0]
     for number in range(sources):
         expansions = effort.expansions * (number + 1) // sources
-        first, share = _depart(person, targets, marginal, outside, number, mass)
+        first, share = _depart(person, targets, marginal, outside, number, room.rows, mass)
         success[:] = 1.0 if first == steps else 0.0
         if first < steps and share > 0.0:
             _spread(person, weight, first, mass, likeliest)
@@ -313,7 +312,7 @@ def raw_frontier(
     steps, places = hits.shape
     weight = no_hit_weight(hits)
     targets = _targets(person, weight, find_nodes(hits), outside.ends, mistakes)
-    room = new_room(max(steps * effort.vectors, effort.shown_once), mistakes, places)
+    room = new_room(person.chain, max(steps * effort.vectors, effort.shown_once), mistakes)
     _lower(person, weight, targets, effort, room)
     scratch = Scratch(
         np.empty((steps + 1, places)),

@@ -47,7 +47,7 @@ class Exact:
         vectors, order = effort
         person = LocalChain(case.view, case.start, case.first_slot)
         self.horizon = Horizon(first, last, mistakes, np.empty(last - first + 1, np.int64), vectors, order)
-        work = new_posterior_work(self.horizon, len(case.start))
+        work = new_posterior_work(self.horizon, case.view)
         self.prior = fill_prior_guess(person, self.horizon, work)
         self.optimum = self.bound = self.unmoved = 0.0
         self.everything = all_paths(case.start, case.matrices, len(channels), case.first_slot)

@@ -31,7 +31,7 @@ def searched(
     person = LocalChain(case.view, case.start, case.first_slot)
     gains = np.empty((steps, mistakes + 1, places))
     completion_gains(person, evidence, steps - 1, np.ones(places), new_recursion(mistakes, places), gains)
-    room = new_room(max(expansions, steps), mistakes, places)
+    room = new_room(case.view, max(expansions, steps), mistakes)
     asked = Asked(mistakes, max(expansions, steps), 0.0)
     found = search(person, evidence, case.start, (0, steps - 1), gains, asked, room)
     guess = np.empty(steps, np.int64)

@@ -52,11 +52,11 @@ def test_completions_lie_between_the_best_guess_and_the_genie(seed: int) -> None
     """Of every step, place and number of mistakes, with and without searches."""
     rng = np.random.default_rng(seed)
     case, evidence = random_evidence(rng)
-    steps, places = evidence.shape
+    steps = len(evidence)
     mistakes, expansions = int(rng.integers(steps)), int(rng.choice([0, 1, 4, 50]))
     genie = genie_gains(case, evidence, mistakes)
     lowered = genie.copy()
-    room = new_room(max(steps, expansions), mistakes, places)
+    room = new_room(case.view, max(steps, expansions), mistakes)
     lower_completions(person_of(case), evidence, steps - 1, lowered, expansions, room)
     least, most = lowered.cumsum(axis=1), genie.cumsum(axis=1)
     assert (least <= most * (1 + 1e-12)).all()
@@ -74,11 +74,13 @@ def test_being_shown_once_wins_less_than_being_shown_every_step() -> None:
     ratios = []
     for _ in range(40):
         case, evidence = random_evidence(rng)
-        steps, places = evidence.shape
+        steps = len(evidence)
         mistakes = steps // 2
         genie = genie_gains(case, evidence, mistakes)
         lowered = genie.copy()
-        lower_completions(person_of(case), evidence, steps - 1, lowered, 50, new_room(50, mistakes, places))
+        lower_completions(
+            person_of(case), evidence, steps - 1, lowered, 50, new_room(case.view, 50, mistakes)
+        )
         ratios.append(lowered[0].sum() / max(genie[0].sum(), 1e-300))
     assert np.mean(ratios) < 0.97
 
