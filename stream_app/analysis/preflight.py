@@ -17,7 +17,12 @@ from models.prior_files import load_population
 from models.priors import Population
 from models.releases import SensorRegistry
 from stream_app.setup.given_priors import population_of
-from stream_app.setup.keys import load_noise_key, load_pseudonym_key, readable_by_others
+from stream_app.setup.keys import (
+    load_noise_key,
+    load_pseudonym_key,
+    readable_by_others,
+    require_private_panel,
+)
 from stream_app.setup.recipients import load_recipients
 from stream_app.setup.schedule_files import load_schedule
 from stream_app.setup.sensor_files import load_registry
@@ -80,6 +85,7 @@ def check_files(
     if settings is not None:
         preflight.findings += _about_settings(subject, settings)
         _about_keys(settings, preflight)
+        preflight.load("panel", lambda: require_private_panel(settings))
         if settings.release.recipients is not None:
             preflight.findings += _about_recipients(settings.release.recipients)
     population = preflight.load(str(priors or "priors"), lambda: _people(settings, priors))

@@ -20,6 +20,7 @@ _BOUND = {  # where the values of a label come from, and so how many there can b
     "mechanism": "release mechanisms",
     "because": "reason of a decision: free, budget, spent, habits, contradiction, no_answer",
     "by": "releases, habits",
+    "found_by": "check (setting `priors_check`), panel (setting `panel`)",
     "of": "risk, added",
     "direction": "ahead, behind",
     "threshold": "setting `thresholds`",

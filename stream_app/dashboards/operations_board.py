@@ -6,6 +6,7 @@ from stream_app.dashboards.panels import (
     GUESS_ATTACK_CEILING,
     NOT_REACHED,
     PEOPLE_OVER_LIMIT,
+    PRIORS_REFUTED,
     Dashboard,
     Panel,
     Query,
@@ -152,6 +153,7 @@ _RISK = Row(
             GUESS_ATTACK_CEILING,
             width=24,
         ),
+        PRIORS_REFUTED,
     ),
 )
 

@@ -84,6 +84,19 @@ NOT_REACHED = Panel(
 )
 
 
+PRIORS_REFUTED = Panel(
+    "Priors refuted",
+    "1 where real traces refuted the priors as too low. By a check: ceilings are raised to the radius that "
+    "it left, and every output says so. By the panel of volunteers alone: ceilings are too low.",
+    "short",
+    (Query("max by (found_by) (tallyguard_priors_refuted{$SELECT})", "by {{found_by}}"),),
+    kind="stat",
+    width=12,
+    height=5,
+    limits=((None, "blue"), (1.0, "orange")),
+)
+
+
 @dataclass(frozen=True)
 class Row:
     """Panels under a heading, laid out from left to right."""

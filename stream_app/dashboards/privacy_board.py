@@ -6,6 +6,7 @@ from stream_app.dashboards.panels import (
     GUESS_ATTACK_CEILING,
     NOT_REACHED,
     PEOPLE_OVER_LIMIT,
+    PRIORS_REFUTED,
     Dashboard,
     Panel,
     Query,
@@ -147,6 +148,26 @@ _OVER_TIME = Row(
     ),
 )
 
+_TRUST = Row(
+    "Can the habits be trusted",
+    (
+        PRIORS_REFUTED,
+        Panel(
+            "Evidence of volunteers",
+            "What volunteers' true places say against the priors; told by the twenty guesses. Right priors "
+            "ever reach 1 / panel_level (20 unless set otherwise) with at most the probability panel_level.",
+            "short",
+            (
+                Query("max by (instance) (tallyguard_panel_evidence{$SELECT})", "{{instance}}: evidence"),
+                Query("max by (instance) (tallyguard_panel_guesses{$SELECT})", "{{instance}}: guesses"),
+            ),
+            kind="stat",
+            height=5,
+            nothing="no panel is set",
+        ),
+    ),
+)
+
 _CAUSES = Row(
     "What causes it",
     (
@@ -224,5 +245,5 @@ PRIVACY = Dashboard(
     "tallyguard / Privacy",
     "How much of each person's movements could be reconstructed from what is published. Computed from priors "
     "and the released schedule, never from a count.",
-    (_NOW, _OVER_TIME, _CAUSES, _DIFFERENTIAL),
+    (_NOW, _OVER_TIME, _TRUST, _CAUSES, _DIFFERENTIAL),
 )

@@ -15,12 +15,13 @@ from accounting.continuous import ContinuousAccountant
 from models.priors import Population
 from stream_app.embedded.journal import Journal
 from stream_app.embedded.message_reader import MessageReader
+from stream_app.embedded.panel import Panel
 from stream_app.embedded.restored_account import restore_account
 from stream_app.embedded.run_output import RunOutput
 from stream_app.embedded.runner import EmbeddedRunner, RunReport
 from stream_app.embedded.signals import StopRequest, stop_on_signals
 from stream_app.embedded.snapshots import SnapshotCache
-from stream_app.setup.keys import Keys, load_keys
+from stream_app.setup.keys import Keys, load_keys, require_private_panel
 from stream_app.setup.run_folder.manifest import ACCEPTABLE, REPORTED
 from stream_app.setup.run_folder.run_settings import sensors_fingerprint
 from stream_app.setup.schedule_files import schedule_fingerprint
@@ -46,7 +47,7 @@ from stream_app.steps import (
 )
 from stream_app.steps.policy import BudgetPolicy
 from stream_app.steps.policy.people_shards import new_shadow
-from stream_app.watching.events import Observer
+from stream_app.watching.events import Observer, Observers
 from stream_app.watching.people import PeopleView
 from stream_app.watching.prior_notes import basis_note, habits_warning, rule_warning
 from stream_app.wire import (
@@ -118,6 +119,7 @@ def run(
     clock, step_clock = clock or SystemClock(), StepClock.of(settings)
     if chunks is None:
         options.check_input()
+    require_private_panel(settings)
     plan = make_plan(settings, options.schedule, population)
     keys = load_keys(settings, options.output, create=options.create_keys)
     manifest = make_manifest(settings, options, population, plan, keys)
@@ -154,8 +156,10 @@ def run(
             _open(options, request, chunks, lambda: step_clock.wait_seconds(clock.now_seconds())) as opened,
         ):
             messages = MessageReader(_lines(options, journal, opened), is_csv=options.reads_csv)
+            panel = Panel.of(settings, population, accountant.settings, observer)
+            watched = Observers([observer, panel])
             runner = EmbeddedRunner(
-                engine, messages, output, clock=clock, step_clock=step_clock, observer=observer
+                engine, messages, output, clock=clock, step_clock=step_clock, observer=watched
             )
             return runner.run(lambda: request.is_set, keep_open=options.keep_open)
     finally:

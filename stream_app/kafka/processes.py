@@ -27,7 +27,7 @@ def run_release_worker(
     settings: Settings, schedule: Path | None, *, accept_changes: bool, announce: Announce
 ) -> int:
     """Run the release worker until it is stopped; its exit code."""
-    deployment = Deployment.of(settings)
+    deployment = _deployment(settings)
     key = load_noise_key(settings)
     configured = policy_from(settings.release, deployment.registry)
     policy: Policy = configured
@@ -54,7 +54,7 @@ def run_release_worker(
 
 def run_account_worker(settings: Settings, *, announce: Announce) -> int:
     """Run an account worker until it is stopped; its exit code."""
-    deployment = Deployment.of(settings)
+    deployment = _deployment(settings)
     sensors, pulse = deployment.registry.sensors, Pulse()
     with watching(settings, sensors, kind=AccountMetrics) as watch:
         _announce(announce, watch.address)
@@ -62,6 +62,17 @@ def run_account_worker(settings: Settings, *, announce: Announce) -> int:
         shown = AccountWatch(watch.observer, counters, tuple(sensor.name for sensor in sensors))
         job = AccountWorker(deployment, watch=shown, pulse=pulse)
         return run_worker(account_group(settings), job, deployment, pulse)
+
+
+def _deployment(settings: Settings) -> Deployment:
+    """The deployment; :class:`SettingsError` for a panel, whose people are spread over workers here."""
+    if settings.panel is not None:
+        raise SettingsError(
+            "panel must be left out on Kafka",
+            settings.panel,
+            "hold the priors against volunteers' traces with `tallyguard priors check`",
+        )
+    return Deployment.of(settings)
 
 
 def release_group(settings: Settings) -> str:

@@ -111,6 +111,12 @@ def readable_by_others(file: Path) -> tuple[str, str] | None:
     return f"{file} can be read by others than its owner", f"chmod 600 {file}"
 
 
+def require_private_panel(settings: Settings) -> None:
+    """:class:`SettingsError` where others than its owner may read volunteers' places."""
+    if settings.panel is not None and (fault := readable_by_others(settings.panel)) is not None:
+        raise SettingsError("panel must be readable by its owner only", *fault)
+
+
 def _file(source: _Source, default_name: str) -> Path | None:
     """The file a key is in, or is to be made in; None for a key that is in none."""
     name, path, secret, folder = source

@@ -197,6 +197,17 @@ class Settings(BaseSettings):
         description="file of `tallyguard priors check --json`: if real traces refuted the priors as too low, "
         "ceilings and the risk budget hold within the radius that they leave, and every output says so",
     )
+    panel: Path | None = Field(
+        default=None,
+        description="file of volunteers' true places (JSON lines), readable by its owner only, that the "
+        "priors are held against while `run` goes on; not on Kafka",
+    )
+    panel_level: float = Field(
+        default=0.05,
+        gt=0,
+        lt=1,
+        description="probability with which the panel ever refutes right priors, at most",
+    )
     release: ReleaseSettings = Field(default=ReleaseSettings(), description="release policy")
     listen: str = Field(
         default="127.0.0.1:9464", description="address of metrics, health and page; empty = none"

@@ -58,6 +58,18 @@ class RunStarted:
 
 
 @dataclass(frozen=True, slots=True)
+class PanelChecked:
+    """Volunteers' true places were held against the priors: ``guesses`` so far, and what they add up to.
+
+    Right priors are refuted with at most the probability of the setting ``panel_level``.
+    """
+
+    guesses: int
+    evidence: float
+    is_refuted: bool
+
+
+@dataclass(frozen=True, slots=True)
 class RunStopped:
     """A run ended. ``reason`` is one of ``end of input``, ``signal`` or ``failure: ...``."""
 
@@ -88,6 +100,9 @@ class Observer:
 
     def closed(self, event: StepClosed) -> None:
         """A step was closed and published."""
+
+    def panel_checked(self, event: PanelChecked) -> None:
+        """Priors are held against volunteers' true places: at the start, and after twenty guesses more."""
 
     def stopped(self, event: RunStopped) -> None:
         """A run ended."""
@@ -133,6 +148,11 @@ class Observers(Observer):
         """Tell all."""
         for observer in self._observers:
             observer.closed(event)
+
+    def panel_checked(self, event: PanelChecked) -> None:
+        """Tell all."""
+        for observer in self._observers:
+            observer.panel_checked(event)
 
     def stopped(self, event: RunStopped) -> None:
         """Tell all."""

@@ -97,6 +97,13 @@ GLOSSARY = (
         "explanation/sure-ceilings.md",
     ),
     Entry(
+        "panel",
+        ("volunteers", "refuted"),
+        "Volunteers whose true places the priors are held against while the engine runs. Priors are refuted "
+        "where a guess is right more often than they say, beyond chance: ceilings are then too low.",
+        "explanation/prior-quality.md",
+    ),
+    Entry(
         "adversary",
         ("observer",),
         "Whoever tries to find out where a person was. Assumed to know the person's habits, where everybody "

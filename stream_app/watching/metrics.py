@@ -19,8 +19,9 @@ from models.releases import Sensor, StepSchedule
 from stream_app.setup.own_version import own_version
 from stream_app.setup.settings import Settings
 from stream_app.watching.budget_metrics import BudgetMetrics
-from stream_app.watching.events import Observer, RunStarted, RunStopped, StepClosed
+from stream_app.watching.events import Observer, PanelChecked, RunStarted, RunStopped, StepClosed
 from stream_app.watching.people import PeopleView
+from stream_app.watching.prior_metrics import PriorMetrics
 from stream_app.wire import ClockOff, Outcome, Reason, RiskSummary
 
 QUANTILES = (0.5, 0.9, 0.99, 1.0)
@@ -51,6 +52,7 @@ class EngineMetrics(Observer):
         self._view: PeopleView | None = None
         self._count_events(registry)
         self._budget = BudgetMetrics(registry, None if settings is None else settings.release)
+        self._priors = PriorMetrics(registry, None if settings is None else settings.priors_check)
         self._show_state(registry)
         self._show_risks(registry, [label(level) for level in thresholds])
         self._show_noise(registry, sensors)
@@ -253,6 +255,10 @@ class EngineMetrics(Observer):
         """Show whether the clock is followed."""
         self._clock_off.labels("ahead").set(off.ahead_seconds)
         self._clock_off.labels("behind").set(off.behind_seconds)
+
+    def panel_checked(self, event: PanelChecked) -> None:
+        """Show what volunteers say of the priors."""
+        self._priors.panel_checked(event)
 
     def closed(self, event: StepClosed) -> None:
         """A step is durable: count it, and show what it did to the risks."""

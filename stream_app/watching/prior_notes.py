@@ -8,6 +8,7 @@ from accounting.bounds.radius import Radius
 from accounting.continuous import ContinuousAccountant
 from accounting.settings import RiskBudget
 from stream_app.setup.priors_verdict import PriorsVerdict
+from stream_app.watching.events import PanelChecked
 from stream_app.watching.wording import in_a_hundred
 
 HABITS_DECIDE = 0.8
@@ -50,6 +51,21 @@ def check_note(check: PriorsVerdict) -> str:
         f"the priors were refuted on {check.people:,} people, ceilings too low: {raised}; guess, attack and "
         "added are what the refuted priors say"
     )
+
+
+def panel_note(event: PanelChecked) -> str | None:
+    """What volunteers say of the priors while the engine runs; None before the first guesses are told."""
+    if event.is_refuted:
+        return (
+            f"volunteers refute the priors ({event.guesses:,} guesses held against their true places): "
+            "people are easier to guess than the priors say, ceilings are too low"
+        )
+    if event.guesses:
+        return (
+            f"volunteers do not refute the priors ({event.guesses:,} guesses held against their true "
+            "places), which is no proof"
+        )
+    return None
 
 
 def within_in_words(check: PriorsVerdict) -> str:

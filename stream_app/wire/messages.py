@@ -362,6 +362,16 @@ class RiskSummary(BaseMessage):
     within_nats: Annotated[float, Field(ge=0.0, allow_inf_nan=False)] = 0.0
 
 
+class PlaceReport(BaseMessage):
+    """Where a volunteer truly was at a step: for the operator's own file, never published."""
+
+    v: Version
+    type: Literal["place"] = "place"
+    step: Step
+    person: Name
+    location: Name
+
+
 class Rejected(BaseMessage):
     """A dead letter: nothing is dropped silently."""
 

@@ -33,6 +33,7 @@ REQUIRED = {
     "TallyguardRecordsWaiting",
     "TallyguardContradiction",
     "TallyguardClockOff",
+    "TallyguardPriorsRefuted",
 }
 METRIC = re.compile(r"\b(?:tallyguard|process)_[a-z_]+")
 RUNBOOK_LINK = re.compile(

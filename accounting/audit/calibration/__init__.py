@@ -2,6 +2,7 @@
 
 from accounting.audit.calibration.chosen_horizons import RecordedPeople
 from accounting.audit.calibration.group_check import GroupCheck, Verdict
+from accounting.audit.calibration.panel_check import PanelCheck
 from accounting.audit.calibration.poisson_binomial import hits_law, tail_probabilities
 from accounting.audit.calibration.priors_check import CheckSettings, GroupedCheck, PriorsCheck, check_priors
 from accounting.audit.calibration.running_check import RunningCheck
@@ -11,6 +12,7 @@ __all__ = [
     "CheckSettings",
     "GroupCheck",
     "GroupedCheck",
+    "PanelCheck",
     "PriorsCheck",
     "RecordedPeople",
     "RunningCheck",

@@ -11,8 +11,9 @@ import numpy as np
 
 from accounting.ledgers import PrivacyAccount
 from models.releases import Sensor, SensorRelease
-from stream_app.watching.events import Observer, RunStarted, RunStopped, StepClosed
+from stream_app.watching.events import Observer, PanelChecked, RunStarted, RunStopped, StepClosed
 from stream_app.watching.people import PeopleView, Standing
+from stream_app.watching.prior_notes import panel_note
 from stream_app.watching.wording import decision_in_words
 from stream_app.wire import Outcome, Reason, RiskSummary
 
@@ -108,6 +109,7 @@ class StatusBoard(Observer):
         self._view: PeopleView | None = None
         self._delta = delta
         self._account: PrivacyAccount | None = None
+        self._basis: str | None = None
         lines = {sensor.name: SensorLine(sensor.name, sensor.group, sensor.position) for sensor in sensors}
         self._status = Status(sensors=lines)
 
@@ -130,12 +132,13 @@ class StatusBoard(Observer):
     def started(self, event: RunStarted) -> None:
         """The engine is ready."""
         self._view = event.view
+        self._basis = event.view.note if event.view else NOBODY_HERE
         self._change(
             phase="running",
             reason="closing steps",
             people=event.people,
             next_step=event.next_step,
-            note=event.view.note if event.view else NOBODY_HERE,
+            note=self._basis,
         )
 
     def received(self, outcome: Outcome) -> None:
@@ -144,6 +147,11 @@ class StatusBoard(Observer):
     def rejected(self, reason: Reason) -> None:
         """One more dead letter."""
         self._change(rejected=self.read().rejected + 1)
+
+    def panel_checked(self, event: PanelChecked) -> None:
+        """Say it beside what is to be said of the priors anyway."""
+        notes = (self._basis, panel_note(event))
+        self._change(note="; ".join(filter(None, notes)) or None)
 
     def closed(self, event: StepClosed) -> None:
         """A step was published; keep it."""

@@ -13,6 +13,7 @@ from models.exceptions import TallyguardError
 from models.prior_files import load_population
 from models.releases import SensorRegistry
 from stream_app.setup.location_names import location_names
+from stream_app.setup.priors_verdict import load_priors_check
 from stream_app.setup.schedule_files import load_schedule
 from stream_app.setup.sensor_files import load_registry
 from stream_app.setup.settings import Settings
@@ -20,7 +21,7 @@ from stream_app.starting.counts import CountsQuestions, read_counts
 from stream_app.starting.counts.sensor_places import sensor_places
 from stream_app.starting.counts.step_counts import NOT_COUNTED
 from stream_app.wire.csv_messages import load_activations, reading_parser
-from stream_app.wire.messages import Activation, Reading, StepRelease
+from stream_app.wire.messages import Activation, PlaceReport, Reading, StepRelease
 from stream_app.wire.parsing import parse
 from tests import ROOT
 
@@ -95,6 +96,16 @@ def test_what_the_page_says_of_sensors_is_refused(tmp_path: Path, change: dict[s
     for rows in ([changed], [row, row]):
         with pytest.raises(TallyguardError):
             load_registry(saved(tmp_path, "sensors.json", json.dumps({"sensors": rows})), LOCATIONS)
+
+
+def test_volunteers_places_and_a_check_of_priors_are_read(tmp_path: Path) -> None:
+    """As the page has them."""
+    ((_, text),) = examples("Volunteers' places")
+    report = PlaceReport.model_validate_json(text)
+    assert (report.step, report.person, report.location) == (12, "ann", "mill")
+    ((_, text),) = examples("Priors check")
+    found = load_priors_check(saved(tmp_path, "check.json", text))
+    assert (found.people, found.within_nats, found.everybody.realised) == (423, 0.14, 0.42)
 
 
 def test_locations_are_read_in_their_order(tmp_path: Path) -> None:

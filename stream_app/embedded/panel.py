@@ -1,0 +1,116 @@
+"""Volunteers' true places, read while the engine runs and held against the priors.
+
+The file is the operator's: only its owner may read it, and nothing of it leaves this process but how many
+guesses were judged, the evidence they add up to, and whether it refutes the priors, all told by the twenty,
+so that no single guess shows. Evidence is a function of the file: a restart reads it again from the start.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from math import exp
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from accounting.audit.calibration import PanelCheck, RunningCheck
+from accounting.settings import HorizonSettings
+from models.priors import Population
+from stream_app.setup.keys import readable_by_others
+from stream_app.setup.settings import Settings
+from stream_app.watching.events import Observer, PanelChecked, RunStarted, StepClosed
+from stream_app.wire import MAX_LINE_BYTES, PlaceReport
+
+logger = logging.getLogger(__name__)
+
+TOLD_EVERY = 20
+"""Guesses: evidence that moved with each would tell whether a volunteer was where the prior expects."""
+_MOST_LOG = 700.0  # of the evidence: a float holds no more
+
+
+class Panel(Observer):
+    """Reads what was appended to the file at the start and after every step, and tells ``observer``."""
+
+    def __init__(self, path: Path, population: Population, check: PanelCheck, observer: Observer) -> None:
+        self._path = path
+        self._check = check
+        self._observer = observer
+        self._people = {person: position for position, person in enumerate(population.people)}
+        self._locations = {name: index for index, name in enumerate(population.location_names)}
+        self._read_bytes = self._lines = 0
+        self._is_open_to_others = False
+        self._told = PanelChecked(0, 1.0, is_refuted=False)
+
+    @classmethod
+    def of(
+        cls, settings: Settings, population: Population, horizon: HorizonSettings, observer: Observer
+    ) -> Observer:
+        """The panel of the settings; an observer that does nothing where there is none."""
+        if settings.panel is None:
+            return Observer()
+        check = PanelCheck(population, horizon, RunningCheck(settings.panel_level))
+        return cls(settings.panel, population, check, observer)
+
+    def started(self, event: RunStarted) -> None:
+        """Read everything there is."""
+        self._observer.panel_checked(self._told)
+        self._read()
+
+    def closed(self, event: StepClosed) -> None:
+        """Read what was appended."""
+        self._read()
+
+    def _read(self) -> None:
+        before, refused = self._told, []
+        for line in self._appended():
+            self._lines += 1
+            if not self._take(line):
+                refused.append(self._lines)
+        if refused:
+            logger.warning(
+                "panel: %d lines do not say where a person of the priors was, at one of their locations and "
+                "later than was known; the first is line %d",
+                len(refused),
+                refused[0],
+            )
+        if self._told != before:
+            self._observer.panel_checked(self._told)
+        if self._told.is_refuted and not before.is_refuted:
+            logger.warning(
+                "panel: the priors are refuted, ceilings are too low; see docs/runbooks/priors-refuted.md"
+            )
+
+    def _take(self, line: bytes) -> bool:
+        """One line; whether it says where somebody of the priors was, later than what is known."""
+        try:
+            report = PlaceReport.model_validate_json(line)
+        except ValidationError:
+            return False
+        person, location = self._people.get(report.person), self._locations.get(report.location)
+        if person is None or location is None:
+            return False
+        before = self._check.guesses
+        is_new = self._check.record(person, report.step, location)
+        if self._check.guesses > before and self._check.guesses % TOLD_EVERY == 0:
+            running = self._check.check
+            evidence = exp(min(running.log_evidence, _MOST_LOG))
+            self._told = PanelChecked(self._check.guesses, evidence, is_refuted=running.is_refuted)
+        return is_new
+
+    def _appended(self) -> Iterator[bytes]:
+        """Whole lines behind those that were read; none while others than the owner may read the file."""
+        if not self._path.is_file():
+            return
+        fault = readable_by_others(self._path)
+        if fault is not None:
+            if not self._is_open_to_others:
+                logger.warning("panel: %s, so it is not read: %s", *fault)
+            self._is_open_to_others = True
+            return
+        self._is_open_to_others = False
+        with self._path.open("rb") as file:
+            file.seek(self._read_bytes)
+            while (line := file.readline(MAX_LINE_BYTES)).endswith(b"\n") or len(line) == MAX_LINE_BYTES:
+                self._read_bytes += len(line)
+                yield line
