@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import csv
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
 
+from accounting.exposure.step_information.contraction_kernel import dense_matrix
 from experiments.held_out import DATA_SETS, find_data
-from experiments.prior_check import Case, case, earlier, page, rows
+from experiments.prior_check import Case, case, earlier, page, rows, towards_frequencies
 from models.fitting import PAPER, FitOptions, fit_priors, read_checkins
 from models.fitting.checkins import Checkins
 from tests import ROOT
@@ -78,3 +79,54 @@ def test_looking_back_leaves_out_what_was_not_known_then() -> None:
     before = earlier(checkins, paper)
     np.testing.assert_array_equal(before.held_out, paper.training[:, -5:])
     np.testing.assert_array_equal(before.training, paper.training[:, :-5])
+
+
+@pytest.mark.data
+@pytest.mark.parametrize("data_set", DATA_SETS)
+def test_the_published_figures_come_out(data_set: str) -> None:
+    """Predicted and realised, by quarter, surprise, radius: as they were found by another implementation.
+
+    Its quantile is that of few draws; its recency also draws rows towards place frequencies.
+    """
+    shared(f"data/{DATA_SETS[data_set]}")
+    checkins = read_checkins(find_data(None) / DATA_SETS[data_set])
+    people, plug_in, mean, credible, realised, quarters, z, kappa = {
+        "foursquare": (423, 0.288, 0.351, 0.525, 0.421, ".08/.27 .19/.46 .31/.51 .57/.44", 2.7, 0.020),
+        "gowalla": (129, 0.419, 0.503, 0.728, 0.225, ".22/.15 .35/.16 .45/.22 .67/.38", 12.0, 0.0),
+    }[data_set]
+    found = case(data_set, "as in the paper", fit_priors(checkins, PAPER), draws=20)
+    guess = found.check.guess
+    assert guess.everybody.people == people
+    assert guess.everybody.predicted == pytest.approx(plug_in, abs=5e-4)
+    assert guess.everybody.realised == pytest.approx(realised, abs=5e-4)
+    assert (
+        " ".join(f"{q.predicted:.2f}/{q.realised:.2f}" for q in guess.groups).replace("0.", ".") == quarters
+    )
+    assert found.surprise.z == pytest.approx(z, abs=0.2)
+    assert guess.everybody.kappa_min == pytest.approx(kappa, abs=5e-4)
+    assert found.posterior_mean == pytest.approx(mean, abs=0.012)
+    assert found.credible == pytest.approx(credible, abs=0.02)
+    if data_set == "foursquare":
+        recent = towards_frequencies(fit_priors(checkins, replace(PAPER, recency=0.7)))
+        drawn = case(data_set, "recency", recent, draws=1)
+        assert drawn.check.guess.everybody.predicted == pytest.approx(0.364, abs=5e-4)
+        assert drawn.check.guess.everybody.realised == pytest.approx(0.454, abs=5e-4)
+        assert drawn.check.sharpness.surprise == pytest.approx(1.02, abs=5e-3)
+
+
+def test_rows_towards_frequencies_are_the_formula() -> None:
+    """Two moves of a person between two places, a weight of 2, no fading but by the recency."""
+    visits = [("u", 100 * window, place) for window, place in enumerate("abbab")]
+    options = FitOptions(window_seconds=100, min_windows=1, held_out_windows=1, recency=0.5)
+    fit = towards_frequencies(fit_priors(Checkins.from_rows(visits), options), weight=2.0)
+    names = fit.population.location_names
+    a, b = names.index("a"), names.index("b")
+    chain = fit.population.chain(0)
+    order = [chain.places.tolist().index(place) for place in (a, b)]
+    rows = dense_matrix(chain, 0)[np.ix_(order, order)]
+    seen = np.array([0.125 + 1.0, 0.25 + 0.5]) + 0.1  # a b b a, the last counts 1
+    frequency = seen / seen.sum()
+    moves = np.array([[0.0, 0.25], [1.0, 0.5]])
+    expected = moves + 2.0 * frequency
+    np.testing.assert_allclose(rows, expected / expected.sum(axis=1, keepdims=True), rtol=1e-12)
+    np.testing.assert_allclose(fit.evidence.of(fit.population, 0)[order], expected.sum(axis=1), rtol=1e-12)
