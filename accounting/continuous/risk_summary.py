@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accounting.continuous.worst_moments import WorstMoments
+from models.priors import Population
 
 QUANTILES = (0.5, 0.9, 0.99, 1.0)
 
@@ -82,3 +83,26 @@ def _quantiles(values: NDArray[np.float64]) -> dict[float, float]:
 
 def _mean(values: NDArray[np.float64]) -> float:
     return float(values.mean()) if values.size else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class SharesOfPeople:
+    """``sum_k w_k 1[B_k >= x]``: the share of ``people`` whose persona's ceiling reaches each level.
+
+    ``B_k`` is the ceiling of the persona after a step.
+    """
+
+    people: float
+    shares: Mapping[float, float]
+
+
+def shares_of_people(
+    population: Population, ceilings: NDArray[np.float64], levels: Sequence[float]
+) -> SharesOfPeople | None:
+    """The shares of ``ceilings`` (N,) by weight; None where everybody stands for themselves."""
+    weights = population.weights
+    if weights is None:
+        return None
+    total = float(weights.sum())
+    shares = {level: float(weights[ceilings >= level].sum()) / total for level in levels}
+    return SharesOfPeople(total, shares)

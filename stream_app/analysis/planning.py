@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from accounting.continuous import RiskSummary
+from accounting.continuous import RiskSummary, SharesOfPeople, shares_of_people
 from accounting.continuous.shadow import MeanAttack
 from models.mechanisms import Mechanism
 from models.priors import Population
@@ -58,6 +58,10 @@ class PlannedStep:
         }
 
 
+def _shares(found: SharesOfPeople) -> dict[str, Any]:
+    return {"people": found.people, "at_risk": {f"{level:g}": share for level, share in found.shares.items()}}
+
+
 def _attack(attack: MeanAttack) -> dict[str, float]:
     ends = ("success", "low", "high", "confidence", "draws")
     return {end: getattr(attack, end) for end in ends}
@@ -90,6 +94,7 @@ class ReleasePlan:
     warning: str | None = None
     note: str | None = None
     alternatives: tuple[Answer, ...] = ()
+    personas: SharesOfPeople | None = None  # None where everybody stands for themselves
 
     def sensors(self) -> tuple[SensorPlan, ...]:
         """Each sensor's share, in the order of their first announcement."""
@@ -109,6 +114,7 @@ class ReleasePlan:
             "steps": [step.as_json() for step in self.steps],
             "sensors": [vars(sensor) for sensor in self.sensors()],
             "alternatives": [each.as_json() for each in self.alternatives],
+            "personas": None if self.personas is None else _shares(self.personas),
         }
 
 
@@ -178,7 +184,9 @@ def _decided(
     note = basis_note(len(population), population.assumed, settings.priors_check)
     schedule = [each.decided.schedule for each in steps]
     varied = answers(others, schedule, settings, plan.first_slot, done)
-    return ReleasePlan(len(population), tuple(steps), as_run, habits_warning(accountant), note, varied)
+    personas = shares_of_people(population, accountant.risk(), settings.thresholds)
+    warning = habits_warning(accountant)
+    return ReleasePlan(len(population), tuple(steps), as_run, warning, note, varied, personas)
 
 
 class _StepsDone:

@@ -11,6 +11,7 @@ from stream_app.cli.shared.options import ConfigOption, HorizonOption, JsonOptio
 from stream_app.cli.shared.output import print_json, progress, stderr, stdout
 
 if TYPE_CHECKING:
+    from accounting.continuous import SharesOfPeople
     from models.releases import StepSchedule
     from stream_app.analysis.planning import ReleasePlan
     from stream_app.setup.settings import Settings
@@ -86,6 +87,17 @@ def _with_budget(settings: Settings, budget: dict[str, float | int]) -> Settings
     return settings.model_copy(update={"release": release})
 
 
+def _print_shares(found: SharesOfPeople) -> None:
+    from stream_app.watching.wording import in_a_hundred
+
+    shares = "; ".join(f"{level:g} or more: {in_a_hundred(share)}" for level, share in found.shares.items())
+    stdout().print(
+        f"Of {found.people:,.0f} people, by weight, so many behave like a persona whose ceiling after the "
+        f"last step reaches {shares}. All other figures count personas.",
+        soft_wrap=True,
+    )
+
+
 def _print_plan(planned: ReleasePlan) -> None:
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
@@ -130,6 +142,8 @@ def _print_plan(planned: ReleasePlan) -> None:
         f"Highest: the highest certified risk. {_attack_in_words(planned)} {DISTANCE}",
         soft_wrap=True,
     )
+    if planned.personas is not None:
+        _print_shares(planned.personas)
     if planned.alternatives:
         _print_alternatives(planned)
     if not planned.as_run:

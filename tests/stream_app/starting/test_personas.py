@@ -7,6 +7,7 @@ import sqlite3
 import struct
 from collections.abc import Callable
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,9 +16,13 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
+from accounting.continuous import ContinuousAccountant
+from accounting.settings import HorizonSettings
 from models.fitting.personas import expected_flows
-from models.prior_files import load_population
+from models.mechanisms import Gaussian
+from models.prior_files import load_population, save_population
 from models.priors import Population
+from models.releases import Sensor, SensorRelease, StepSchedule
 from stream_app.cli.app import app
 from stream_app.exceptions import InputError
 from stream_app.starting.aggregates import PersonaQuestions, make_personas
@@ -376,3 +381,33 @@ def test_mean_counts_calibrate_the_invented_people(tmp_path: Path) -> None:
     presence = expected_flows(found, 24).sum(axis=2)[:, found.location_names.index("mill")]
     np.testing.assert_allclose(presence, np.arange(100, 124), rtol=1e-4)
     assert "invented people" in str(found.assumed)
+
+
+def test_a_plan_says_for_how_many_people_personas_of_high_risk_stand(tmp_path: Path) -> None:
+    """Shares are by weight, in JSON and in words; people who stand for themselves have none."""
+    source, _, zones = od(tmp_path)
+    priors = tmp_path / "personas.json"
+    assert invoked("priors", "personas", source, "--zones", zones, "--output", priors)[0] == 0
+    steps = [{"sensors": ["mill"], "mechanism": "gaussian", "sigma": 4.0}] * 9
+    schedule = written(tmp_path, json.dumps({"first_slot": 8, "steps": steps}), "schedule.json")
+    command = ("plan", schedule, "--priors", priors, "--horizon", 9, "--mistakes", 0)
+    status, said = invoked(*command, "--json")
+    assert status == 0, said
+    document = json.loads(said)
+    population = load_population(priors)
+    accountant = ContinuousAccountant(population, HorizonSettings(9, 0, first_slot=8))
+    sensor = Sensor("mill", (population.location_names.index("mill"),))
+    for step in range(9):
+        accountant.apply(StepSchedule(step, (SensorRelease(sensor, Gaussian(4.0)),)))
+    assert population.weights is not None
+    expected = {
+        level: population.weights[accountant.risk() >= float(level)].sum() / 103.0
+        for level in document["personas"]["at_risk"]
+    }
+    assert document["personas"] == {"people": 103.0, "at_risk": pytest.approx(expected)}
+    assert any(0.0 < share < 1.0 for share in expected.values())
+    status, said = invoked(*command)
+    assert "Of 103 people, by weight, so many behave like a persona whose ceiling after the last step" in said
+    alone = tmp_path / "alone.json"
+    save_population(replace(population, weights=None), alone)
+    assert json.loads(invoked("plan", schedule, "--priors", alone, "--json")[1])["personas"] is None
