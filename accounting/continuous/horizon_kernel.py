@@ -43,10 +43,10 @@ from accounting.continuous.accounts_kernel import (
     to_units,
 )
 from accounting.exposure.step_information.contraction_kernel import GAPS
-from accounting.exposure.step_information.step_terms_kernel import StepView, new_scratch, step_terms
+from accounting.exposure.step_information.step_terms_kernel import Scratch, StepView, new_scratch, step_terms
 from accounting.numerics.divergence_root_kernel import divergence_root
-from models.numerics.jit import inline, jit, pjit
-from models.priors.chain import PopulationArrays, chain_view
+from models.numerics.jit import bare_jit, inline, jit, pjit
+from models.priors.chain import PopulationArrays, inlined_chain_view
 
 
 class Transition(NamedTuple):
@@ -109,7 +109,7 @@ def carried_units(state: HorizonState, constants: Constants, rows: Rows, person:
     return min(int(np.ceil(best)) + 1, before)
 
 
-@jit
+@inline
 def beliefs(
     population: PopulationArrays, own: Nonstationary, person: int, slot_before: int, slot: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -118,7 +118,7 @@ def beliefs(
     last = population.initial_start[person + 1]
     if first < last:
         return own.before[first:last], own.now[first:last]
-    chain = chain_view(population, person)
+    chain = inlined_chain_view(population, person)
     return chain.start[slot_before], chain.start[slot]
 
 
@@ -171,23 +171,17 @@ def slide(
     state.decided_by[person] = BY_DIVERGENCE if state.bound[person] > baseline else BY_BASELINE
 
 
-@pjit(lambda accounts, *_: accounts.since.size, least=256)
-def advance(
+@bare_jit
+def _advance_some(
     begin: int,
     end: int,
     accounts: Accounts,
     transition: Transition,
     known_terms: KnownTerms,
-    most_places: int,
+    rows: Rows,
+    scratch: Scratch,
 ) -> None:
-    """Account one step for everybody; people are independent, so threads do not change a bit.
-
-    What a step says that comes again is looked up in ``known_terms``. All is taken apart before the loop, and
-    only that part is a function of its own that costs nothing to call: handing ``accounts`` on for each
-    person doubles the time.
-    """
-    scratch = new_scratch(transition.before, transition.step, most_places)
-    rows = ring_rows(transition.number, accounts.horizon.steps)
+    """:func:`advance` of the people ``begin..end - 1``."""
     population, constants, nonstationary, state, all_since, horizon = accounts
     number = transition.number
     first = number - horizon.steps + 1
@@ -204,7 +198,7 @@ def advance(
             slots = population.slots[person]
             slot = (horizon.first_slot + number) % slots
             slot_before = (slot - 1) % slots
-            chain = chain_view(population, person)
+            chain = inlined_chain_view(population, person)
             before, now = beliefs(population, nonstationary, person, slot_before, slot)
             terms = step_terms(chain, slot_before, before, now, transition.before, transition.step, scratch)
             unconditioned = to_units(terms.unconditioned)
@@ -214,3 +208,22 @@ def advance(
             known_terms.conditional[person] = conditional
         phase = phase_of_horizon(population, constants, horizon.first_slot, since, person, first)
         slide(state, constants, rows, person, phase, unconditioned, conditional)
+
+
+@pjit(lambda accounts, *_: accounts.since.size, least=256)
+def advance(
+    begin: int,
+    end: int,
+    accounts: Accounts,
+    transition: Transition,
+    known_terms: KnownTerms,
+    most_places: int,
+) -> None:
+    """Account one step for everybody; people are independent, so threads do not change a bit.
+
+    What a step says that comes again is looked up in ``known_terms``. The loop counts no references to the
+    accounts' dozens of arrays, which took twice what the arithmetic does.
+    """
+    scratch = new_scratch(transition.before, transition.step, most_places)
+    rows = ring_rows(transition.number, accounts.horizon.steps)
+    _advance_some(begin, end, accounts, transition, known_terms, rows, scratch)

@@ -52,7 +52,7 @@ from accounting.exposure.step_information.seen_steps_kernel import (
 from accounting.hmm.local_chain_kernel import LocalChain
 from accounting.hmm.propagation import marginals
 from accounting.numerics.divergence_root_kernel import divergence_root
-from models.numerics.jit import bare_jit, jit, pjit
+from models.numerics.jit import bare_jit, bare_pjit, jit, pjit
 from models.priors.chain import ChainView, PopulationArrays, chain_view
 
 _MOST_ENTRIES = 1 << 22  # 32 MiB a table
@@ -248,13 +248,13 @@ def _count_hits(population: PopulationArrays, person: int, seen: SeenSteps) -> C
     return CountedHits(hits, hits_before, noised, noised_before)
 
 
-@jit
+@bare_jit
 def _expanded(searched: float, vectors: int, mistakes: int, products: float) -> float:
     """Products of all searches, of which there is an end (``FrontierEffort``)."""
     return min(searched, float(EXPANSIONS * vectors)) * (mistakes + 1.0) * products
 
 
-@jit
+@bare_jit
 def _noised_operations(
     counted: CountedHits, horizon: Horizon, vectors: int, places: float, moves: float
 ) -> float:
@@ -296,7 +296,7 @@ def refine_operations(accounts: Accounts, person: int, vectors: int, seen: SeenS
     return int(min(total, _MOST_OPERATIONS))
 
 
-@pjit(lambda accounts, people, *_: people.size, least=256)
+@bare_pjit(lambda accounts, people, *_: people.size, least=256)
 def find_operations(
     begin: int,
     end: int,

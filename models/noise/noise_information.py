@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy.special import entr, xlog1py
 
 from models.numerics.elementwise import exp
-from models.numerics.jit import jit
+from models.numerics.jit import bare_jit, jit
 
 OCTAVES = 60
 CELLS_PER_OCTAVE = 64
@@ -157,7 +157,7 @@ def _upper_table(
     return InformationTable(grid, values)
 
 
-@jit
+@bare_jit
 def table_information(table: InformationTable, probability: float) -> float:
     """Upper bound (nats) of the information at one ``probability`` in [0, 1], in constant time; for kernels.
 
@@ -172,6 +172,15 @@ def table_information(table: InformationTable, probability: float) -> float:
     left, right = table.grid[cell], table.grid[cell + 1]
     share = (p - left) / (right - left)
     return float(table.information_nats[cell] * (1.0 - share) + table.information_nats[cell + 1] * share)
+
+
+@bare_jit
+def fill_information(
+    table: InformationTable, probability: NDArray[np.float64], nats: NDArray[np.float64]
+) -> None:
+    """:func:`table_information` of many probabilities, (n,); fills ``nats`` (n,)."""
+    for i in range(probability.size):
+        nats[i] = table_information(table, probability[i])
 
 
 @jit

@@ -211,6 +211,13 @@ def pjit(
     return lambda function: in_threads(count, least, jit(function))
 
 
+def bare_pjit(
+    count: Callable[..., int], least: int = 1
+) -> Callable[[Callable[Concatenate[int, int, P], None]], Callable[P, None]]:
+    """:func:`pjit` of a :func:`bare_jit`. One that needs memory of its own makes it and calls a bare loop."""
+    return lambda function: in_threads(count, least, bare_jit(function))
+
+
 def inline(function: F) -> F:
     """Compile a kernel into its callers: a call would copy the descriptors of dozens of arrays."""
     return cast(F, numba.njit(inline="always", nogil=True)(function))

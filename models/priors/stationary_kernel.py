@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from models.numerics.jit import jit, pjit
+from models.numerics.jit import bare_jit, jit, pjit
 from models.priors.chain import PopulationArrays, chain_view
 
 TRANSIENT = -1
@@ -38,7 +38,7 @@ def cycle_product(
     return np.ascontiguousarray(product.T)
 
 
-@jit
+@bare_jit
 def push_forward(
     distribution: NDArray[np.float64],
     column_start: NDArray[np.int32],
@@ -54,7 +54,8 @@ def push_forward(
             mass += distribution[row[j]] * value[j]
         out[y] = mass
         total += mass
-    out /= total
+    for y in range(out.size):
+        out[y] /= total
 
 
 @jit

@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 from accounting.continuous.accounts_kernel import Accounts, has_initial_distribution, is_in_reach, to_units
 from accounting.continuous.horizon_kernel import Transition, beliefs
-from accounting.exposure.step_information.step_terms_kernel import new_scratch, step_terms
-from models.numerics.jit import pjit
-from models.priors.chain import PopulationArrays, chain_view
+from accounting.exposure.step_information.step_terms_kernel import Scratch, new_scratch, step_terms
+from models.numerics.jit import bare_jit, bare_pjit, pjit
+from models.priors.chain import PopulationArrays, inlined_chain_view
 from models.priors.stationary_kernel import push_forward
 
 
@@ -23,6 +23,39 @@ class Terms(NamedTuple):
     unconditioned: NDArray[np.int64]
 
 
+@bare_jit
+def _find_some(
+    begin: int,
+    end: int,
+    accounts: Accounts,
+    transition: Transition,
+    terms: Terms,
+    scratch: Scratch,
+    moved: NDArray[np.float64],
+) -> None:
+    """:func:`find_terms` of the people ``begin..end - 1`` of ``terms``."""
+    population, _, nonstationary, _, all_since, horizon = accounts
+    number = transition.number
+    for k in range(begin, end):
+        person = terms.people[k]
+        since = all_since[person]
+        if number < since or not is_in_reach(population, person, transition.step.labels):
+            continue
+        chain = inlined_chain_view(population, person)
+        slots = chain.start.shape[0]
+        slot = (horizon.first_slot + number) % slots
+        slot_before = (slot - 1) % slots
+        before, now = beliefs(population, nonstationary, person, slot_before, slot)
+        if has_initial_distribution(population, person):
+            before = now  # the last marginal that is known is the one before this step
+            if number > since:
+                now = moved[: before.size]
+                push_forward(before, chain.column_start[slot_before], chain.row, chain.value, now)
+        found = step_terms(chain, slot_before, before, now, transition.before, transition.step, scratch)
+        terms.unconditioned[k] = to_units(found.unconditioned)
+        terms.conditional[k] = to_units(found.conditional) if number > since else terms.unconditioned[k]
+
+
 @pjit(lambda accounts, transition, terms, *_: terms.people.size, least=64)
 def find_terms(
     begin: int, end: int, accounts: Accounts, transition: Transition, terms: Terms, most_places: int
@@ -32,28 +65,10 @@ def find_terms(
     The marginals of people with an initial distribution are not moved on.
     """
     scratch = new_scratch(transition.before, transition.step, most_places)
-    population, _, nonstationary, _, all_since, horizon = accounts
-    number = transition.number
-    for k in range(begin, end):
-        person = terms.people[k]
-        since = all_since[person]
-        if number < since or not is_in_reach(population, person, transition.step.labels):
-            continue
-        chain = chain_view(population, person)
-        slots = chain.start.shape[0]
-        slot = (horizon.first_slot + number) % slots
-        slot_before = (slot - 1) % slots
-        before, now = beliefs(population, nonstationary, person, slot_before, slot)
-        if has_initial_distribution(population, person):
-            before, now = now, now.copy()  # the last marginal that is known is the one before this step
-            if number > since:
-                push_forward(before, chain.column_start[slot_before], chain.row, chain.value, now)
-        found = step_terms(chain, slot_before, before, now, transition.before, transition.step, scratch)
-        terms.unconditioned[k] = to_units(found.unconditioned)
-        terms.conditional[k] = to_units(found.conditional) if number > since else terms.unconditioned[k]
+    _find_some(begin, end, accounts, transition, terms, scratch, np.empty(most_places))
 
 
-@pjit(lambda population, *_: population.slots.size, least=1024)
+@bare_pjit(lambda population, *_: population.slots.size, least=1024)
 def count_reaches(
     begin: int, end: int, population: PopulationArrays, labels: NDArray[np.int32], reaches: NDArray[np.int64]
 ) -> None:

@@ -37,7 +37,7 @@ from accounting.continuous.accounts_kernel import (
 )
 from accounting.decisions.what_if.limits_kernel import UNLIMITED, Limits
 from accounting.exposure.step_information.contraction_kernel import GAPS
-from models.numerics.jit import inline, jit, pjit
+from models.numerics.jit import bare_jit, inline, jit, pjit
 from models.priors.chain import PopulationArrays
 
 _SLACK_UNITS = 16.0  # rounding of one carried amount, and more
@@ -68,7 +68,7 @@ def new_outlook(horizon: int, cycle: int) -> Outlook:
     return Outlook(np.empty(size), np.empty(size), np.empty(size), np.empty(size), MEMORY + horizon - 1)
 
 
-@jit
+@bare_jit
 def look_back(state: HorizonState, outlook: Outlook, next_step: int, person: int) -> None:
     """Fill in what is known before the next step."""
     horizon = state.conditional.shape[0]
@@ -81,7 +81,7 @@ def look_back(state: HorizonState, outlook: Outlook, next_step: int, person: int
         outlook.carried[j], outlook.line[j], outlook.slope[j] = amount, amount, 0.0
 
 
-@jit
+@bare_jit
 def look_ahead(
     outlook: Outlook, constants: Constants, phase: int, position: int, entropy: float, likely: float
 ) -> None:
@@ -123,7 +123,7 @@ def largest_term(free: float, slope: float) -> int:
     return largest
 
 
-@jit
+@bare_jit
 def longest_cycle(population: PopulationArrays, begin: int, end: int) -> int:
     """The most slots that any of the people ``begin..end - 1`` has."""
     longest = 1
@@ -132,16 +132,18 @@ def longest_cycle(population: PopulationArrays, begin: int, end: int) -> int:
     return longest
 
 
-@pjit(lambda accounts, *_: accounts.since.size, least=256)
-def find_headroom(
-    begin: int, end: int, accounts: Accounts, limits: Limits, headroom: Headroom, next_step: int
+@bare_jit
+def _find_some(
+    begin: int,
+    end: int,
+    accounts: Accounts,
+    limits: Limits,
+    headroom: Headroom,
+    next_step: int,
+    outlook: Outlook,
 ) -> None:
-    """What the next step may say of everybody; fills ``headroom``, changes nothing else.
-
-    Each one's horizon slides through silence, a cycle beyond the next step; the tightest limit counts.
-    """
+    """:func:`find_headroom` of the people ``begin..end - 1``."""
     population, constants, _, state, _, (horizon, _, _, _, first_slot) = accounts
-    outlook = new_outlook(horizon, longest_cycle(population, begin, end))
     first = next_step - horizon + 1
     for person in range(begin, end):
         slots = int(population.slots[person])
@@ -171,3 +173,15 @@ def find_headroom(
         headroom.conditional[person] = max(conditional, -1)
         headroom.unconditioned[person] = max(unconditioned, -1)
         headroom.is_quiet_over[person] = is_over
+
+
+@pjit(lambda accounts, *_: accounts.since.size, least=256)
+def find_headroom(
+    begin: int, end: int, accounts: Accounts, limits: Limits, headroom: Headroom, next_step: int
+) -> None:
+    """What the next step may say of everybody; fills ``headroom``, changes nothing else.
+
+    Each one's horizon slides through silence, a cycle beyond the next step; the tightest limit counts.
+    """
+    outlook = new_outlook(accounts.horizon.steps, longest_cycle(accounts.population, begin, end))
+    _find_some(begin, end, accounts, limits, headroom, next_step, outlook)

@@ -30,7 +30,7 @@ from accounting.exposure.step_information.contraction_kernel import (
 )
 from accounting.hmm.local_chain_kernel import LocalChain
 from accounting.numerics.divergence_root_kernel import divergence_root
-from models.numerics.jit import inline, jit, pjit
+from models.numerics.jit import bare_pjit, inline, jit, pjit
 from models.priors.chain import ChainView, PopulationArrays, chain_view
 
 UNLIMITED = 1 << 62
@@ -108,7 +108,7 @@ def find_largest_guesses(
         guesses[people[k]] = min(1.0, koga, subsets, markov)
 
 
-@pjit(lambda accounts, *_: accounts.since.size, least=16)
+@bare_pjit(lambda accounts, *_: accounts.since.size, least=16)
 def set_limits(
     begin: int,
     end: int,

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from accounting.continuous.accounts_kernel import UNITS_PER_NAT
 from accounting.exposure.step_information import SensorInformation
 from models.mechanisms import Mechanism, Raw, Tabulated
-from models.noise import binary_entropy
+from models.noise import binary_entropy, fill_information
 from models.releases import Sensor, StepSchedule
 
 _MARGIN_UNITS = 64.0  # rounding of sums of a few look-ups
@@ -79,8 +79,9 @@ def _nats(mechanism: Mechanism, probability: NDArray[np.float64]) -> NDArray[np.
     """As the accountant's kernels see it: the mechanism's table, without one the entropy."""
     if not isinstance(mechanism, Tabulated):
         return binary_entropy(probability)
-    table = mechanism.information_table()
-    return np.interp(np.minimum(probability, 1.0 - probability), table.grid, table.information_nats)
+    nats = np.empty(probability.size)
+    fill_information(mechanism.information_table(), probability, nats)
+    return nats
 
 
 def _reach(information: SensorInformation, sensor: Sensor, slot: int) -> _Reach:

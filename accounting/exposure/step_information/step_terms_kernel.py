@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from accounting.exposure.step_information.renewal_kernel import surprise
 from models.noise.noise_information import InformationTable, table_information
-from models.numerics.jit import jit
+from models.numerics.jit import bare_jit, jit
 from models.priors.chain import ChainView
 
 
@@ -89,7 +89,7 @@ def new_scratch(step_before: StepView, step: StepView, most_places: int) -> Scra
     )
 
 
-@jit
+@bare_jit
 def collect_outcomes(
     places: NDArray[np.int32], distribution: NDArray[np.float64], labels: NDArray[np.int32], seen: Seen
 ) -> int:
@@ -106,7 +106,7 @@ def collect_outcomes(
     return count
 
 
-@jit
+@bare_jit
 def forget_outcomes(seen: Seen, count: int) -> None:
     """Leave the working memory as it was found."""
     for k in range(count):
@@ -114,7 +114,7 @@ def forget_outcomes(seen: Seen, count: int) -> None:
         seen.number[seen.outcome[k]] = 0
 
 
-@jit
+@bare_jit
 def nowhere_mass(seen: Seen, count: int) -> float:
     """Probability of the outcome "counted nowhere"."""
     rest = 1.0
@@ -123,7 +123,7 @@ def nowhere_mass(seen: Seen, count: int) -> float:
     return max(rest, 0.0)
 
 
-@jit
+@bare_jit
 def outcome_entropy(seen: Seen, count: int) -> float:
     """``H(Y_t)`` of a raw step."""
     entropy = surprise(nowhere_mass(seen, count))
@@ -132,7 +132,7 @@ def outcome_entropy(seen: Seen, count: int) -> float:
     return entropy
 
 
-@jit
+@bare_jit
 def overlap(step: StepView, one: int, other: int) -> float:
     """``exp(-D)``, ``D`` the divergence between two outcomes, a sum over the sensors in which they differ."""
     i, last_i = step.outcome_start[one], step.outcome_start[one + 1]
@@ -151,7 +151,7 @@ def overlap(step: StepView, one: int, other: int) -> float:
     return np.exp(-divergence)
 
 
-@jit
+@bare_jit
 def _pairwise_information(seen: Seen, count: int, step: StepView) -> float:
     """``-sum_i p_i ln sum_j p_j exp(-D_ij)``: Koga et al. eq. (4) for any number of sensors and noises.
 
@@ -173,7 +173,7 @@ def _pairwise_information(seen: Seen, count: int, step: StepView) -> float:
     return total
 
 
-@jit
+@bare_jit
 def _factorised_information(seen: Seen, count: int, closeness: NDArray[np.float64], rest: float) -> float:
     """The same where the overlap of two outcomes is a product, in time linear in the outcomes."""
     near = rest
@@ -188,7 +188,7 @@ def _factorised_information(seen: Seen, count: int, closeness: NDArray[np.float6
     return total
 
 
-@jit
+@bare_jit
 def noised_terms(scratch: Scratch, count: int, step: StepView) -> NoisedTerms:
     """Bounds on the information of the step whose ``count`` outcomes are in ``scratch.now``.
 
@@ -220,7 +220,7 @@ def noised_terms(scratch: Scratch, count: int, step: StepView) -> NoisedTerms:
     return NoisedTerms(pairwise, separate)
 
 
-@jit
+@bare_jit
 def conditional_entropy(
     chain: ChainView,
     slot_before: int,
@@ -254,7 +254,7 @@ def conditional_entropy(
     return max(0.0, entropy)
 
 
-@jit
+@bare_jit
 def step_terms(
     chain: ChainView,
     slot_before: int,
