@@ -1,4 +1,6 @@
-"""One target, many inputs: ``python -m tests.fuzzing.guided NAME INPUTS SECONDS OUTCOME``.
+"""One target, many inputs: ``python -m tests.fuzzing.guided NAME INPUTS SECONDS FOLDER ROUND``.
+
+The outcome is written to the folder, which keeps the inputs that reached something new for the next round.
 
 With atheris, libFuzzer changes inputs and keeps those that reach new code; its own changes take turns with
 those of :mod:`tests.fuzzing.mutation`, which know the formats. Without it the latter are all there is.
@@ -12,7 +14,6 @@ import logging
 import os
 import resource
 import sys
-import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import asdict
@@ -24,6 +25,7 @@ from typing import Any
 from tests import ROOT
 
 SEED = 20_260_101
+OUTCOME = "outcome.json"
 MOST_MEMORY_BYTES = 8 << 30  # an input that fills the memory is a finding, not the end of the machine
 OURS = ("models", "accounting", "stream_app")
 
@@ -52,7 +54,7 @@ def compiled_modules() -> list[str]:
 class Trial:
     """Takes inputs until there were enough, then writes the outcome and ends the process."""
 
-    def __init__(self, name: str, inputs: int, seconds: int, path: Path, is_guided: bool) -> None:
+    def __init__(self, name: str, inputs: int, seconds: int, folder: Path, is_guided: bool) -> None:
         from tests.fuzzing.check import finding, warm_up
         from tests.fuzzing.report import Outcome
         from tests.fuzzing.targets import DOORS
@@ -62,7 +64,7 @@ class Trial:
         warm_up(self.target)
         self._finding: Callable[..., str | None] = finding
         self._outcome = Outcome(name, is_guided=is_guided)
-        self._inputs, self._path = inputs, path
+        self._inputs, self._path = inputs, folder / OUTCOME
         self._ends = time.monotonic() + seconds if seconds else None
         self._began, self._cpu = time.monotonic(), time.process_time()
 
@@ -90,51 +92,52 @@ class Trial:
         os._exit(0)  # libFuzzer knows no other end
 
 
-def guided(atheris: Any, trial: Trial) -> None:
+def guided(atheris: Any, trial: Trial, corpus: Path, seed: int) -> None:
     """Let libFuzzer make the inputs; never returns."""
     from tests.fuzzing.mutation import MOST_BYTES, mutated
 
-    random, seeds = Random(SEED), trial.target.seeds
+    random, seeds = Random(seed), trial.target.seeds
 
     def change(data: bytes, most: int, seed: int) -> bytes:
         if seed % 2:
             return bytes(mutated((data, *seeds), random))[:most]
         return bytes(atheris.Mutate(data, most))
 
-    corpus = Path(tempfile.mkdtemp(prefix="corpus-"))
-    for number, seed in enumerate(seeds):
-        (corpus / str(number)).write_bytes(seed)
+    corpus.mkdir(exist_ok=True)
+    for number, each in enumerate(seeds):
+        (corpus / str(number)).write_bytes(each)
     flags = [
         f"-max_len={MOST_BYTES}",
-        f"-seed={SEED}",
+        f"-seed={seed}",
         "-rss_limit_mb=0",
         "-timeout=600",
+        "-report_slow_units=600",  # by the clock; ours is the time of the processor
         "-print_final_stats=1",
     ]
     atheris.Setup([sys.argv[0], *flags, str(corpus)], trial.take, custom_mutator=change)
     atheris.Fuzz()
 
 
-def unguided(trial: Trial) -> None:
+def unguided(trial: Trial, seed: int) -> None:
     """Seeds changed by a seeded generator; never returns."""
     from tests.fuzzing.mutation import mutated
 
-    random = Random(SEED)
+    random = Random(seed)
     while True:
         trial.take(mutated(trial.target.seeds, random))
 
 
-def main(name: str, inputs: str, seconds: str, path: str) -> None:
+def main(name: str, inputs: str, seconds: str, folder: str, number: str) -> None:
     """Never returns."""
-    atheris = atheris_if_any()
+    atheris, seed = atheris_if_any(), SEED + int(number)
     resource.setrlimit(resource.RLIMIT_DATA, (MOST_MEMORY_BYTES, MOST_MEMORY_BYTES))
     if atheris is None:
-        unguided(Trial(name, int(inputs), int(seconds), Path(path), is_guided=False))
+        unguided(Trial(name, int(inputs), int(seconds), Path(folder), is_guided=False), seed)
         return
     watched = {"include": [*OURS, "tomllib", "json", "csv"], "exclude": compiled_modules()}
     with atheris.instrument_imports(**watched):
-        trial = Trial(name, int(inputs), int(seconds), Path(path), is_guided=True)
-    guided(atheris, trial)
+        trial = Trial(name, int(inputs), int(seconds), Path(folder), is_guided=True)
+    guided(atheris, trial, Path(folder) / "corpus", seed)
 
 
 if __name__ == "__main__":

@@ -19,6 +19,16 @@ class Outcome:
     corpus: int = 0
     is_guided: bool = False
     findings: dict[str, str] = field(default_factory=dict)
+    rounds: int = 0
+
+    def add(self, later: Outcome) -> None:
+        """Count what a further round of the same target found."""
+        self.inputs += later.inputs
+        self.seconds += later.seconds
+        self.cpu_seconds += later.cpu_seconds
+        self.is_guided = later.is_guided
+        self.findings = later.findings | self.findings
+        self.rounds += 1
 
     def line(self) -> str:
         """A row of the table."""
@@ -32,17 +42,26 @@ HEAD = "| door | inputs | seconds of the processor | edges reached | findings |\
 def write_report(path: Path, outcomes: Sequence[Outcome], doors: Iterable[str]) -> None:
     """Write the table and the findings between the marks of a page, or a new page.
 
-    A door without an outcome is in the table, too, as one that was not run.
+    A door without an outcome keeps what the page says of it; one the page does not know was not run.
     """
-    known = {outcome.name for outcome in outcomes}
-    left = [f"| {name} | not run | | | |" for name in doors if name not in known]
-    found = [f"- {outcome.name}: {each}" for outcome in outcomes for each in outcome.findings]
-    table = "\n".join(
-        [HEAD, *(outcome.line() for outcome in outcomes), *left, "", *(found or ["No findings."])]
-    )
     page = path.read_text() if path.exists() else f"# Fuzzing\n\n{START}\n{END}\n"
-    before, after = page.split(START)[0], page.split(END)[1]
-    path.write_text(f"{before}{START}\n{table}\n{END}{after}")
+    before, rest = page.split(START)
+    table, after = rest.split(END)
+    rows, notes = _written(table)
+    for outcome in outcomes:
+        rows[outcome.name] = outcome.line()
+        notes.extend(f"- {outcome.name}: {each}" for each in outcome.findings)
+    lines = [rows.get(name, f"| {name} | not run | | | |") for name in doors]
+    written = "\n".join([HEAD, *lines, "", *(notes or [NONE])])
+    path.write_text(f"{before}{START}\n{written}\n{END}{after}")
 
 
+def _written(table: str) -> tuple[dict[str, str], list[str]]:
+    """Rows by door and the notes on findings of a table that was written before."""
+    lines = table.strip().splitlines()
+    rows = {line.split("|")[1].strip(): line for line in lines if line.startswith("|")}
+    return rows, [line for line in lines if line and line != NONE and not line.startswith("|")]
+
+
+NONE = "No findings."
 START, END = "<!-- table: written by make fuzz -->", "<!-- end of table -->"

@@ -19,6 +19,7 @@ _FORMATS = (
     *("%m/%d/%Y %I:%M:%S %p", "%d/%m/%Y %I:%M:%S %p", "%m/%d/%Y %H:%M", "%d/%m/%Y %H:%M"),
     *("%m/%d/%Y %H:%M:%S", "%d/%m/%Y %H:%M:%S", "%B %d, %Y %I:%M:%S %p", "%m/%d/%Y %I:%M %p"),
 )
+_EARLIEST, _LATEST = -2_208_988_800, 221_845_392_000  # years that every calendar here knows, in any time zone
 
 
 class Times(NamedTuple):
@@ -108,4 +109,12 @@ def exists(local: NDArray[np.int64], zone: str) -> NDArray[np.bool_]:
 
 def _seconds(column: Any) -> NDArray[np.int64]:
     kind = pa.timestamp("s", column.type.tz)
-    return np.asarray(pc.cast(pc.cast(column, kind, safe=False), pa.int64()))
+    seconds = np.asarray(pc.cast(pc.cast(column, kind, safe=False), pa.int64()))
+    beyond = (seconds < _EARLIEST) | (seconds >= _LATEST)
+    if beyond.any():
+        raise InputError(
+            "counts must be of the years 1900 to 8999",
+            f"another year in {int(beyond.sum()):,} rows, the first is row {int(beyond.argmax()) + 1}",
+            "correct the file, or name --time-format",
+        )
+    return seconds
