@@ -24,7 +24,7 @@ PYTHON ?= $(shell for candidate in python3 python3.11 python3.12 python3.13; do 
 test test-fast: export OPENBLAS_NUM_THREADS := 1
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test services test-fast lint docs format bench fuzz soak held-out figures tightness ceilings prior-check real-checkins decisions designs \
+.PHONY: help demo test services test-fast lint docs format bench fuzz soak held-out figures tightness ceilings prior-check personas real-checkins decisions designs \
 	readme screenshots lock install install-dev clean
 
 help: ## this list
@@ -93,6 +93,9 @@ ceilings: install-dev ## guess, best attack and running ceiling on the demo's ci
 
 prior-check: install-dev ## priors held against the real windows they were not fitted to (DATA=folder)
 	@$(BIN)/python -m experiments.prior_check $(if $(DATA),--data $(DATA)) --results docs/results
+
+personas: install-dev ## personas where the truth is known: simulated agents, half of a survey (DATA=folder)
+	@$(BIN)/python -m experiments.persona_loops $(if $(DATA),--data $(DATA)) --results docs/results
 
 real-checkins: install-dev ## every bound for every person of the real check-ins (DATA=folder)
 	@$(BIN)/python -m experiments.real_checkins $(if $(DATA),--data $(DATA)) --results docs/results

@@ -1,6 +1,6 @@
 """From check-ins, or from aggregates of all people, to priors."""
 
-from models.fitting.checkins import OnBadRow, read_checkins
+from models.fitting.checkins import Checkins, OnBadRow, read_checkins
 from models.fitting.fit import FitResult, fit_priors
 from models.fitting.fit_options import PAPER, FitOptions
 from models.fitting.held_out import predict_held_out
@@ -9,6 +9,7 @@ from models.fitting.windows import Traces, traces_of
 
 __all__ = [
     "PAPER",
+    "Checkins",
     "FitOptions",
     "FitResult",
     "OnBadRow",

@@ -45,6 +45,7 @@ from models.priors import Evidence, Lists, posterior_draws
 from models.priors.stationary import spectral_gap, stationary_distribution
 from models.releases import Schedule, SensorRelease, StepSchedule
 from stream_app.city.simulation import City, CityOptions, build_city
+from stream_app.starting.aggregates import PersonaQuestions, make_personas
 from stream_app.starting.demo import DemoOptions, run_demo
 
 STEPS = 8
@@ -180,6 +181,20 @@ def fits(city: City) -> object:
     return tuple(population.arrays), kernel.log_likelihood_nats, dict(kernel.fitted), designs
 
 
+def personas(city: City) -> object:
+    """Personas of a home-work table and assumed days on a map, calibrated with and without a penalty."""
+    with tempfile.TemporaryDirectory() as folder:
+        table, zones, flows = (Path(folder) / name for name in ("od.csv", "zones.csv", "flows.csv"))
+        table.write_text("origin,destination,flow\na,b,40\nb,c,12.5\nc,b,9\na,,30\n")
+        zones.write_text("name,lat,lon\na,48.1,2.3\nb,48.117,2.31\nc,48.12,2.35\n")
+        flows.write_text("slot,origin,destination,people\n7,a,b,13\n17,b,a,9.7\n17,b,c,2\n")
+        made = [
+            make_personas(table, PersonaQuestions(zones=zones, flows=flows, penalty=penalty, most_sweeps=40))
+            for penalty in (None, 3.0)
+        ]
+    return [(tuple(each.population.arrays), each.population.weights) for each in made]
+
+
 def chains(city: City) -> object:
     """The city itself, and where its chains settle."""
     people = [city.population.chain(person) for person in range(5)]
@@ -205,6 +220,7 @@ SAMPLES: tuple[Callable[[City], object], ...] = (
     accountant,
     ledgers,
     fits,
+    personas,
     demo,
 )
 

@@ -13,7 +13,7 @@ from stream_app.cli.study.personas_command import personas
 from stream_app.cli.study.priors_check_command import check
 
 if TYPE_CHECKING:
-    from models.fitting import FitOptions
+    from models.fitting import Checkins, FitOptions
 
 priors = typer.Typer(name="priors", help="Make and check movement priors.", no_args_is_help=True)
 
@@ -75,6 +75,14 @@ def fit(
             show_default=False,
         ),
     ] = None,
+    sensors: Annotated[
+        Path | None,
+        typer.Option(
+            help="Where sensors stand (lat, lon): each check-in is at the nearest, by its own lat and lon.",
+            show_default=False,
+        ),
+    ] = None,
+    within_km: Annotated[float, typer.Option(help="How near to a sensor it must be.")] = 1.0,
     reject_bad_rows: Annotated[
         bool, typer.Option("--reject-bad-rows", help="Leave out bad rows and count them.")
     ] = False,
@@ -94,7 +102,9 @@ def fit(
     """
     given = {name: value for name, value in locals().items() if name not in _NOT_OPTIONS}
     given["origin"] = int(origin) if origin.lstrip("-").isdecimal() else origin
-    summary = _fit(checkins, output, given, evidence, reject_bad_rows)
+    with stderr().status("reading check-ins"):
+        rows = _rows(checkins, sensors, within_km, reject_bad_rows)
+    summary = _fit(rows, output, given, evidence)
     if json:
         print_json(
             {
@@ -109,18 +119,28 @@ def fit(
 
 priors.command()(personas)
 priors.command()(check)
-_NOT_OPTIONS = {"checkins", "output", "json", "evidence", "reject_bad_rows"}
+_NOT_OPTIONS = {"checkins", "output", "json", "evidence", "reject_bad_rows", "sensors", "within_km"}
 
 
-def _fit(
-    checkins: Path, output: Path, given: dict[str, Any], evidence: Path | None, reject_bad_rows: bool
-) -> dict[str, Any]:
-    from models.fitting import FitOptions, fit_priors, predict_held_out, read_checkins, training_surprise
+def _rows(path: Path, sensors: Path | None, within_km: float, reject_bad_rows: bool) -> Checkins:
+    """The check-ins of a file, at sensors where these are given."""
+    from models.fitting import read_checkins
+
+    rows = read_checkins(path, "reject" if reject_bad_rows else "fail")
+    if sensors is None:
+        return rows
+    from stream_app.starting.aggregates.checkin_places import at_sensors
+
+    found = at_sensors(rows, path, sensors, within_km)
+    stderr().print(f"{len(rows) - len(found):,} of {len(rows):,} check-ins are near no sensor and left out.")
+    return found
+
+
+def _fit(rows: Checkins, output: Path, given: dict[str, Any], evidence: Path | None) -> dict[str, Any]:
+    from models.fitting import FitOptions, fit_priors, predict_held_out, training_surprise
     from models.prior_files import save_evidence, save_population
 
     options: FitOptions = FitOptions(**given)
-    with stderr().status("reading check-ins"):
-        rows = read_checkins(checkins, "reject" if reject_bad_rows else "fail")
     with stderr().status("fitting"):
         result = fit_priors(rows, options)
         save_population(result.population, output)

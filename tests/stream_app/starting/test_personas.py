@@ -383,6 +383,25 @@ def test_mean_counts_calibrate_the_invented_people(tmp_path: Path) -> None:
     assert "invented people" in str(found.assumed)
 
 
+def test_check_ins_are_fitted_at_the_nearest_sensor(tmp_path: Path) -> None:
+    """Two cafes near one gate are the gate; what is near no sensor is left out, and told."""
+    sensors = written(tmp_path, "name,lat,lon\ngate,48.0,2.0\nmill,48.1,2.0\n", "sensors.csv")
+    places = {"cafe": (48.001, 2.0), "bar": (47.999, 2.001), "kiosk": (48.1, 2.001), "far": (49.0, 2.0)}
+    rows = [
+        f"ann,{hour * 3600},{name},{places[name][0]},{places[name][1]}"
+        for hour, name in enumerate(["cafe", "bar", "kiosk", "far"] * 8)
+    ]
+    checkins = written(tmp_path, "user,time,loc,lat,lon\n" + "\n".join(rows), "checkins.csv")
+    command = ("priors", "fit", checkins, "--output", tmp_path / "p.json", "--window-seconds", 3600)
+    status, said = invoked(*command, "--sensors", sensors, "--min-windows", 1)
+    assert status == 0, said
+    assert "8 of 32 check-ins are near no sensor and left out" in said
+    population = load_population(tmp_path / "p.json")
+    assert set(population.location_names) == {"gate", "mill", "elsewhere"}
+    apart = written(tmp_path, "name,lat,lon\ngate,10.0,2.0\n", "apart.csv")
+    assert "must be within 1 km of a sensor" in invoked(*command, "--sensors", apart)[1]
+
+
 def test_a_plan_says_for_how_many_people_personas_of_high_risk_stand(tmp_path: Path) -> None:
     """Shares are by weight, in JSON and in words; people who stand for themselves have none."""
     source, _, zones = od(tmp_path)
