@@ -70,7 +70,8 @@ _NOW = Row(
         Panel(
             "People at or above each risk",
             "People whose ceiling is at or above the threshold: if habits are as assumed, nobody who "
-            "knows them, and where everyone else is, reconstructs their last steps more often.",
+            "knows them, and where everyone else is, reconstructs their last steps more often. If a check "
+            "refuted the priors, the ceiling is within the radius that it left.",
             "short",
             (Query("sum by (threshold) (tallyguard_people_at_risk{$SELECT})", "risk {{threshold}} or more"),),
             kind="bargauge",
@@ -101,7 +102,9 @@ _OVER_TIME = Row(
             "Guess, attack and ceiling",
             "Ceiling: if habits are as assumed, no method does better, given all releases. "
             "Guess: the best guess from habits alone. The distance between the two is the most that "
-            f"releases added. Attack: how often one method does it that is tried on drawn people. {DISTANCE} "
+            "releases added, unless a check refuted the priors: then the ceiling is within the radius that "
+            "it left, and nothing bounds what was added. Attack: how often one method does it that is tried "
+            f"on drawn people. {DISTANCE} "
             "Means over everybody, whichever worker accounts them.",
             "percentunit",
             GUESS_ATTACK_CEILING,
