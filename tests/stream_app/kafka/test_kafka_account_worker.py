@@ -13,6 +13,7 @@ import pytest
 from faust.types import TP
 from prometheus_client import CollectorRegistry
 
+from accounting.bounds.radius import ceiling_within
 from models.mechanisms import Raw
 from models.priors import Population
 from models.releases import SensorRelease, StepSchedule
@@ -25,6 +26,7 @@ from stream_app.kafka.deployment.deployment import Deployment
 from stream_app.kafka.deployment.person_records import parse_person, person_records
 from stream_app.kafka.process.worker import Pulse, heed_cancellation
 from stream_app.kafka.process.worker_metrics import AccountCounters, AccountMetrics
+from stream_app.setup.priors_verdict import PriorsVerdict
 from stream_app.setup.settings import Settings
 from stream_app.steps.policy.proposals import Limit, Option, Proposal, SensorOptions, Source
 from stream_app.wire.decision_messages import decision_of
@@ -244,3 +246,36 @@ def test_a_proposal_that_cannot_be_answered_ends_no_worker(
     asyncio.run(worker._answer())
     assert worker._proposed == {}
     assert "a proposal cannot be answered" in caplog.text
+
+
+def test_a_worker_raises_the_ceilings_of_refuted_priors_and_says_so(deployment: Deployment) -> None:
+    """Summary, worst moments, page and metrics of all partitions, as in one process."""
+    group = {"people": 9, "predicted": 0.1, "realised": 0.5, "low": 0.2, "high": 0.8, "verdict": "too low"}
+    found = {"priors": "p", "people": 9, "steps": 4, "mistakes": 1, "kappa_min": 0.1, "everybody": group}
+    check = PriorsVerdict.model_validate({**found, "verdict": "ceilings too low"})
+    records = person_records(population(3), ["a", "b", "c"], 0, "d")
+    people = {name: parse_person(name.encode(), value, "d") for name, value in records}
+    summaries, seen = [], []
+    for verdict in (None, check):
+        settings = deployment.settings.model_copy(update={"most_exposed": 2, "priors_check": verdict})
+        own = dataclasses.replace(deployment, settings=settings)
+        accounts, registry = PartitionAccounts(0, own), CollectorRegistry()
+        accounts.change(accounts.newcomers(dict(people)))
+        metrics = AccountMetrics(registry, own.registry.sensors, (0.5,), 1e-6, settings=settings)
+        watch = AccountWatch(metrics, AccountCounters(registry, metrics), ("A",))
+        watch.owns([accounts])
+        for step in steps_of(own, 6):
+            accounts.apply(step)
+            watch.accounted(accounts, step)
+        watch.show(at_once=True)
+        summaries.append(accounts.summary())
+        assert registry.get_sample_value("tallyguard_risk_mean") == summaries[-1].mean_risk
+        assert registry.get_sample_value("tallyguard_highest_risk") == summaries[-1].most_risk
+        seen.append(registry.get_sample_value("tallyguard_priors_refuted", {"found_by": "check"}))
+        assert ("refuted on 9 people" in (PartitionsView([accounts]).note or "")) is (verdict is not None)
+    plain, raised = summaries
+    assert seen == [0, 1]
+    assert raised.risk == {level: ceiling_within(0.1, value) for level, value in plain.risk.items()}
+    assert (raised.added, raised.baseline, raised.within_nats) == (plain.added, plain.baseline, 0.1)
+    assert [each.risk for each in raised.worst] == [ceiling_within(0.1, each.risk) for each in plain.worst]
+    assert [each.added for each in raised.worst] == [each.added for each in plain.worst]
