@@ -23,7 +23,7 @@ from stream_app.starting.counts.tables import read_table
 ZoneOf: TypeAlias = Callable[[NDArray[np.float64], NDArray[np.float64]], NDArray[np.int64]]
 """Numbers of zones from north and east."""
 _DAY = 86_400
-_WEEKDAYS = 5
+_WEEKDAYS, _LONGEST_DAYS = 5, 7
 _UVA_TYPES = ("trip", "home", "work", "shop", "other", "school", "college", "religion")
 _UVA_FILE, _UVA_PLACES = "activity_location_assignment", ("activity_locations", "residence_locations")
 _ENVELOPE_BYTES = (0, 32, 48, 48, 64)
@@ -52,6 +52,8 @@ class AgentEvents:
         day = (self.begin_seconds // _DAY).astype(np.int64)
         is_week = bool((day[day >= 0] > 1).any())
         kept = (day >= 0) & (day < _WEEKDAYS) if is_week else np.ones(day.size, dtype=np.bool_)
+        if not kept.any():
+            raise InputError("agents' weeks must have a weekday", "weekends alone", "give the whole week")
         names = [f"{person} {each if is_week else 0}" for person, each in zip(self.person, day, strict=True)]
         people, number = numbered([name for name, keep in zip(names, kept, strict=True) if keep])
         activities, activity = numbered(self.activity)
@@ -90,13 +92,27 @@ def read_agents(path: Path) -> AgentEvents:
     return _of_uva(path, table) if usual(table, ("pid",)) else _of_eqasim(path, table)
 
 
+def _starts(path: Path, table: pa.Table, otherwise: float | None = None) -> NDArray[np.float64]:
+    """When activities begin, in seconds of a day or of a week."""
+    begin = numbers(path, table, needed(path, table, ("start_time",), "of starts in seconds"), otherwise)
+    wrong = np.flatnonzero((begin < 0.0) | (begin >= _LONGEST_DAYS * _DAY))
+    if wrong.size or not begin.size:
+        raise InputError(
+            f"activities of {path} must begin 0 to {_LONGEST_DAYS * _DAY:,} seconds after midnight or "
+            "Monday's",
+            f"{begin[wrong[0]]:g} in row {wrong[0] + 1}" if wrong.size else "no activities",
+            "correct start_time, or leave such rows out",
+        )
+    return begin
+
+
 def _of_eqasim(path: Path, table: pa.Table) -> AgentEvents:
     """Activities of eqasim: ``person_id``, ``purpose``, ``start_time``; the first of a day has no start."""
     person = texts(path, table, needed(path, table, ("person_id",), "of persons"))
     purpose = texts(path, table, needed(path, table, ("purpose",), "of purposes"))
-    begin = numbers(path, table, needed(path, table, ("start_time",), "of starts in seconds"), 0.0)
+    begin = _starts(path, table, 0.0)
     north, east, is_globe = _places(path, table)
-    return AgentEvents(person, np.maximum(begin, 0.0), purpose, north, east, is_globe)
+    return AgentEvents(person, begin, purpose, north, east, is_globe)
 
 
 def _of_uva(path: Path, table: pa.Table) -> AgentEvents:
@@ -114,7 +130,7 @@ def _of_uva(path: Path, table: pa.Table) -> AgentEvents:
     person = texts(
         path, table, "pid" if "pid" in table.column_names else needed(path, table, ("pid",), "of persons")
     )
-    begin = numbers(path, table, needed(path, table, ("start_time",), "of starts in seconds"))
+    begin = _starts(path, table)
     if usual(table, ("latitude", "lat")) is None:
         north, east = _uva_places(path, table, types)
         is_globe = True

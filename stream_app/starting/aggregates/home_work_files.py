@@ -73,6 +73,8 @@ def read_home_work(path: Path, table: pa.Table) -> NamedHomeWork:
     if (people < 0.0).any():
         row = int((people < 0.0).argmax()) + 1
         raise InputError(f"people in {path} must be 0 or more", f"fewer in row {row}", "correct it")
+    if not home:
+        raise InputError(f"{path} must have a row for each pair of home and work", "none", "fill the table")
     if "" in home:
         raise InputError(
             f"each row of {path} must have a home",

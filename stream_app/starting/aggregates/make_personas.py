@@ -93,9 +93,11 @@ def make_personas(
     :class:`~stream_app.exceptions.InputError` says what is missing or does not fit.
     """
     if source is None:
+        _require_days(asked)
         return _of_counts(asked, progress)
     table = None if source.is_dir() or source.suffix.lower() == ".gpkg" else read_table(source)
     if is_agents(source, table):
+        _require_days(asked)
         return _of_agents(source, asked, progress)
     if table is None or not is_home_work(table):
         found = "a folder" if table is None else columns_in_words(table)
@@ -106,6 +108,14 @@ def make_personas(
             "rename its columns",
         )
     return _of_home_work(read_home_work(source, table), asked, progress)
+
+
+def _require_days(asked: PersonaQuestions) -> None:
+    """Only assumed days are known for a week."""
+    if asked.week:
+        raise InputError(
+            "a cycle of a week must be of assumed days", "days of another source", "leave out --cycle week"
+        )
 
 
 def _of_home_work(
@@ -121,6 +131,8 @@ def _of_home_work(
     away = (numbered.home == city.outside) | (numbered.work == city.outside)
     if away.any():
         remarks.append(_outside_in_words(float(numbered.people[away].sum()), float(numbered.people.sum())))
+    if asked.activities is not None:
+        _require_days(asked)
     days = assumed_days(asked.slots, asked.week) if asked.activities is None else read_days(asked.activities)
     days = _usable(days, bool((numbered.work >= 0).any()), bool((numbered.work < 0).any()))
     classes = classes_of(numbered, days, asked.least_people)

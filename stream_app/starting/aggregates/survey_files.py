@@ -14,6 +14,8 @@ from stream_app.starting.aggregates.agent_days import AT_HOME, WORKS, numbered
 from stream_app.starting.aggregates.columns import needed, numbers, texts, usual
 from stream_app.starting.counts.tables import read_table
 
+_MOST_SLOTS = 1_000_000
+
 
 def read_days(path: Path) -> tuple[DayType, ...]:
     """A type of day of who works in it, and one of who does not.
@@ -60,10 +62,9 @@ def read_flows(path: Path, names: Sequence[str], location: NDArray[np.int64], ou
     origin = texts(path, table, needed(path, table, ("origin", "from", "o"), "of origins"))
     destination = texts(path, table, needed(path, table, ("destination", "to", "d"), "of destinations"))
     people = numbers(path, table, needed(path, table, ("people", "flow", "trips", "count"), "of people"))
-    if (slot != np.floor(slot)).any():
-        raise InputError(
-            f"slots of {path} must be whole numbers", slot[slot != np.floor(slot)][0], "correct it"
-        )
+    wrong = np.flatnonzero((slot != np.floor(slot)) | (np.abs(slot) > _MOST_SLOTS))
+    if wrong.size:
+        raise InputError(f"slots of {path} must be whole numbers from 0 on", slot[wrong[0]], "correct it")
     if (people < 0.0).any():
         raise InputError(f"people in {path} must be 0 or more", people.min(), "correct it")
     index = {name: int(location[number]) for number, name in enumerate(names)}

@@ -305,6 +305,19 @@ def test_new_york_s_counties_go_through_the_table_and_the_map(tmp_path: Path) ->
     assert presence[11, manhattan] > 1.5 * presence[3, manhattan]
 
 
+def test_weekdays_of_a_week_are_days_of_their_own(tmp_path: Path) -> None:
+    """Work on four days and none on the fifth: two classes, of which each day weighs a fifth; no mean day."""
+    rows = ["pid,activity_type,start_time,lat,lon"]
+    for day in range(7):
+        rows.append(f"1,1,{day * 86_400},48.0,2.0")
+        if day < 4:
+            rows += [f"1,2,{day * 86_400 + 30_000},48.01,2.0", f"1,1,{day * 86_400 + 60_000},48.0,2.0"]
+    source = written(tmp_path, "\n".join(rows), "xy_activity_location_assignment_week.csv")
+    found = make_personas(source, PersonaQuestions(zones=written(tmp_path, ZONES, "zones.csv"))).population
+    assert found.people == ("north to mill, works", "north, at home")
+    assert found.weights.tolist() == pytest.approx([0.8, 0.2])
+
+
 def test_a_week_of_assumed_days_has_no_work_at_the_weekend() -> None:
     works, free = assumed_days(24, week=True)
     assert (works.slots, free.slots) == (168, 168)
@@ -346,6 +359,31 @@ def test_a_week_of_assumed_days_has_no_work_at_the_weekend() -> None:
             "person_id,purpose,start_time,x,y\n1,home,0,1,1\n",
             ["--zones", "zones.csv"],
             "both have degrees",
+        ),
+        (
+            "od.csv",
+            "origin,destination,flow\n",
+            ["--zones", "zones.csv"],
+            "a row for each pair of home and work",
+        ),
+        ("x.csv", "pid,activity_type,start_time,lat,lon\n", ["--zones", "zones.csv"], "got no activities"),
+        (
+            "x.csv",
+            "pid,activity_type,start_time,lat,lon\n1,1,-5,48,2\n",
+            ["--zones", "zones.csv"],
+            "got -5 in row 1",
+        ),
+        (
+            "x.csv",
+            "pid,activity_type,start_time,lat,lon\n1,1,600000,48,2\n",
+            ["--zones", "zones.csv"],
+            "must have a weekday",
+        ),
+        (
+            "x.csv",
+            "pid,activity_type,start_time,lat,lon\n1,1,0,48,2\n",
+            ["--zones", "zones.csv", "--cycle", "week"],
+            "must be of assumed days",
         ),
         ("x.gpkg", "no database", ["--zones", "zones.csv"], "must be a GeoPackage"),
     ],
