@@ -7,8 +7,8 @@ trace, so
     I(X_w..X_u; Y_1..Y_L) = J_w + sum_{k=w..L} H(Y_k | Y_1..Y_{k-1}) - H(Y_{u+1}..Y_L | X_u)
 
 with ``J_w = I(X_w; Y_1..Y_{w-1}) = H(X_w) - E H(X_w | Y_1..Y_{w-1})`` from the renewals of the history.
-Noised releases tell no more than raw ones; for them the carried terms of the strong data-processing
-inequality are computed too, and the smaller amount counts.
+Noised releases tell no more than raw ones, and a count of several places no more than the place; for them
+the carried terms of the strong data-processing inequality are computed too, and the smaller amount counts.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def horizon_information(exposure: Exposure, first: int, last: int) -> HorizonInf
     """What a log tells about its steps ``first..last`` (inclusive), at the moment and in hindsight."""
     check_window(exposure, first, last)
     exact = _raw_information(exposure, first, last)
-    if exposure.is_raw:
+    if exposure.is_raw and not exposure.is_refined:
         return exact
     own = _step_bounds(exposure)
     carried = min(exact.carried, _carried_forward(exposure, own, first))

@@ -70,6 +70,18 @@ def test_noised_information_is_never_below_the_truth():
         assert found.in_hindsight >= truth - 1e-10
 
 
+def test_a_count_of_all_places_is_no_information():
+    """However often it is released, raw: a person is counted for sure."""
+    case = random_case(np.random.default_rng(2), largest=3, longest=6)
+    places, steps = case.matrices.shape[1], len(case.labels)
+    everywhere = tuple(range(places))
+    schedule = [StepSchedule(t, releases((everywhere, Raw()))) for t in range(steps)]
+    observations = tuple(observe(step, places) for step in schedule)
+    exposure = Exposure(case.view, case.start, case.first_slot, observations)
+    found = horizon_information(exposure, steps // 2, steps - 1)
+    assert found.in_hindsight == pytest.approx(0.0, abs=1e-12)
+
+
 def test_the_mixture_of_a_history_averages_to_the_marginal():
     rng = np.random.default_rng(6)
     for _ in range(30):
