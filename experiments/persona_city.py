@@ -77,6 +77,7 @@ class CityRow:
     way: str
     noise: str
     classes: int
+    trips: float  # of everybody in a day
     guess: float
     ceiling: float
     above_quarter: float
@@ -85,6 +86,7 @@ class CityRow:
     high: float
     understated: float
     radius: float
+    radius_of_nine_tenths: float
 
 
 def agents_of(city: City, seed: int) -> Agents:
@@ -137,14 +139,18 @@ def ways(agents: Agents) -> list[Way]:
 
 def _by_flows(agents: Agents, flows: NDArray[np.float64]) -> Way:
     """One persona that moves as everybody together: F / N."""
-    leaving = flows.sum(axis=2, keepdims=True)
-    stays = np.broadcast_to(np.eye(flows.shape[1]), flows.shape).copy()
-    moves = np.divide(flows, leaving, out=stays, where=leaving > 0.0)
-    prior = MovementPrior.from_dense("everybody", moves)
-    count = len(agents.city.population)
-    return Way(
-        "one persona, flows alone", Population.pack([prior], agents.city.places.names), np.zeros(count, int)
-    )
+    names, count = agents.city.places.names, len(agents.city.population)
+    return Way("one persona, flows alone", flow_chain(flows, names), np.zeros(count, dtype=np.int64))
+
+
+def flow_chain(flows: NDArray[np.float64], names: Sequence[str]) -> Population:
+    """One persona that moves by ``F / N`` on the places where anybody ever is."""
+    places = np.flatnonzero(flows.sum(axis=(0, 2)))
+    between = flows[:, places][:, :, places]
+    leaving, arriving = between.sum(axis=2, keepdims=True), between.sum(axis=1, keepdims=True)
+    otherwise = np.broadcast_to(arriving / arriving.sum(axis=2, keepdims=True), between.shape).copy()
+    moves = np.divide(between, leaving, out=otherwise, where=leaving > 0.0)
+    return Population.pack([MovementPrior.from_dense("everybody", moves, places)], names)
 
 
 def _made(agents: Agents, kind: NDArray[np.int64]) -> tuple[Population, NDArray[np.int64]]:
@@ -223,16 +229,25 @@ def city_rows(noises: Sequence[str], seed: int = 1) -> list[CityRow]:
     return rows
 
 
+def trips_of(way: Way) -> float:
+    """Moves from one location to another in a day, of as many people as there are agents."""
+    flows, weights = expected_flows(way.population, SLOTS), way.population.weights
+    stand_for = len(way.population) if weights is None else float(weights.sum())
+    return float((flows * ~np.eye(flows.shape[1], dtype=np.bool_)).sum()) * PEOPLE / stand_for
+
+
 def _row(
     way: Way, noise: str, figures: tuple[NDArray[np.float64], NDArray[np.float64]], truth: NDArray[np.float64]
 ) -> CityRow:
     guess, ceiling = (each[way.persona_of] for each in figures)
     off = ceiling - truth
     low, high = np.quantile(off, (0.1, 0.9))
+    radii = [least_radius(*pair) for pair in zip(truth.tolist(), ceiling.tolist(), strict=True)]
     return CityRow(
         way.name,
         noise,
         len(way.population),
+        trips_of(way),
         float(guess.mean()),
         float(ceiling.mean()),
         float((ceiling > 0.25).mean()),
@@ -241,12 +256,13 @@ def _row(
         float(high),
         float((off < -0.05).mean()),
         least_radius(float(truth.mean()), float(ceiling.mean())),
+        float(np.quantile(radii, 0.9)),
     )
 
 
 def least_radius(success: float, ceiling: float) -> float:
-    """``d(success || ceiling)``, nats: the mean radius that lifts the mean ceiling to this success, or 0."""
-    if success <= ceiling or ceiling <= 0.0:
+    """``d(success || ceiling)``, nats: the least radius that lifts the ceiling to this success, or 0."""
+    if success <= ceiling:
         return 0.0
     from scipy.special import rel_entr
 

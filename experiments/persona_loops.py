@@ -32,11 +32,13 @@ Made by `make personas`; figures in [personas-city.csv](personas-city.csv) and
 ## Simulated agents, aggregates only, personas
 
 {people} people of [the demo's city](../explanation/city.md). Known of them: a home-work table, one drawn day
-of everybody as activities by kind of day, visits of locations, and how many go from where to where in each
+of everybody as activities by kind of day (by whether one works; or, as a survey that asks for occupations, by
+five ways of life), visits of locations, and how many go from where to where in each
 hour. Ceilings after {hours} hours of counts for the last ten hours, one mistake allowed. *Off* is a persona's
 ceiling less the true one of each agent it stands for: the mean, and from the lowest to the highest tenth.
 *Understated* are agents whose ceiling should be 5 percentage points higher or more. *Radius* is the least
-mean relative entropy (nats) that lifts the mean ceiling to the truth.
+mean relative entropy (nats) that lifts the mean ceiling to the truth; *for 9 in 10* the least that lifts the
+ceilings of nine agents in ten to theirs, each by its own: what a radius would have to be at least.
 
 {city}
 
@@ -75,18 +77,32 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 def city_table(rows: Sequence[CityRow]) -> str:
     """One line a way and noise."""
-    head = ["counts", "personas", "classes", "guess", "ceiling", "off", "tenths", "understated", "radius"]
+    head = [
+        "counts",
+        "personas",
+        "classes",
+        "trips",
+        "guess",
+        "ceiling",
+        "off",
+        "tenths",
+        "understated",
+        "radius",
+        "for 9 in 10",
+    ]
     cells = [
         [
             "raw" if row.noise == "raw" else f"sigma {row.noise}",
             row.way,
             str(row.classes),
+            f"{row.trips:,.0f}",
             f"{row.guess:.3f}",
             f"{row.ceiling:.3f}",
             f"{row.difference:+.3f}",
             f"{row.low:+.2f} to {row.high:+.2f}",
             f"{row.understated:.0%}",
             f"{row.radius:.3f}",
+            f"{row.radius_of_nine_tenths:.3f}",
         ]
         for row in rows
     ]
@@ -122,11 +138,15 @@ def city_words(rows: Sequence[CityRow]) -> str:
     """What the city's table shows, from its own figures."""
     raw = [row for row in rows if row.noise == "raw"]
     truth, flows, *made = raw
+    fitted = made[1]
     directions = "; ".join(f"{row.way} ({row.classes} classes): {row.difference:+.3f}" for row in made)
     return (
         f"Flows alone, as one persona, say {flows.ceiling:.2f} where the truth is {truth.ceiling:.2f}: it "
-        f"forgets where it lives, and must not be used as a person. By home and work under raw counts, off "
-        f"by: {directions}. A mean that fits hides agents on both sides of it; read the tenths."
+        "forgets where it lives, and must not be used as a person. By home and work under raw counts, off "
+        f"by: {directions}. A mean that fits hides agents on both sides of it; read the tenths. Hourly trips "
+        "go to many places for one activity, of which a persona knows two: trips that no persona can make "
+        f"are not made after calibration ({fitted.trips:,.0f} a day for {truth.trips:,.0f}), and who travels "
+        "less is easier to guess. That errs upwards here; `priors personas` lists such cells."
     )
 
 

@@ -24,7 +24,7 @@ from accounting.audit.calibration import (
     RecordedPeople,
     check_priors,
 )
-from experiments.persona_city import persona_of
+from experiments.persona_city import flow_chain, persona_of
 from models.fitting.personas import (
     HOME,
     NO_WORK,
@@ -40,7 +40,7 @@ from models.fitting.personas import (
     personas,
 )
 from models.mechanisms import parse
-from models.priors import MovementPrior, Population
+from models.priors import Population
 from models.releases import Schedule, Sensor, SensorRelease, StepSchedule
 from stream_app.starting.aggregates.agent_days import in_slots
 
@@ -210,11 +210,7 @@ def by_flows(known: Survey) -> Population:
     there = np.roll(known.zone, -1, axis=1)
     for slot in range(SLOTS):
         np.add.at(flows[slot], (known.zone[:, slot], there[:, slot]), 1.0)
-    leaving = flows.sum(axis=2, keepdims=True)
-    stays = np.broadcast_to(np.eye(known.zones), flows.shape).copy()
-    names = [str(zone + 1) for zone in range(known.zones)]
-    moves = np.divide(flows, leaving, out=stays, where=leaving > 0.0)
-    return Population.pack([MovementPrior.from_dense("everybody", moves)], names)
+    return flow_chain(flows, [str(zone + 1) for zone in range(known.zones)])
 
 
 def nearest_class(
