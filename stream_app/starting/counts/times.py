@@ -19,7 +19,7 @@ _FORMATS = (
     *("%m/%d/%Y %I:%M:%S %p", "%d/%m/%Y %I:%M:%S %p", "%m/%d/%Y %H:%M", "%d/%m/%Y %H:%M"),
     *("%m/%d/%Y %H:%M:%S", "%d/%m/%Y %H:%M:%S", "%B %d, %Y %I:%M:%S %p", "%m/%d/%Y %I:%M %p"),
 )
-_EARLIEST, _LATEST = -2_208_988_800, 221_845_392_000  # years that every calendar here knows, in any time zone
+_EARLIEST, _LATEST = -30_610_224_000, 221_845_392_000  # years that every calendar here knows, in any zone
 
 
 class Times(NamedTuple):
@@ -113,7 +113,7 @@ def _seconds(column: Any) -> NDArray[np.int64]:
     beyond = (seconds < _EARLIEST) | (seconds >= _LATEST)
     if beyond.any():
         raise InputError(
-            "counts must be of the years 1900 to 8999",
+            "counts must be of the years 1000 to 8999",
             f"another year in {int(beyond.sum()):,} rows, the first is row {int(beyond.argmax()) + 1}",
             "correct the file, or name --time-format",
         )

@@ -111,7 +111,7 @@ def test_the_hour_that_comes_twice_and_the_one_that_never_comes(tmp_path: Path) 
         (WIDE.replace("date", "when"), ["--timezone", "UTC"], "name it with --time-column"),
         (WIDE + "2026-03-02 05:00,1,1\n", ["--timezone", "UTC"], "--drop-repeated"),
         (WIDE + "2026-03-02 06:30,1,1\n", ["--timezone", "UTC"], "must come at one interval"),
-        (WIDE.replace("2026-", "0000-"), ["--timezone", "UTC"], "must be of the years 1900 to 8999"),
+        (WIDE.replace("2026-", "0000-"), ["--timezone", "UTC"], "must be of the years 1000 to 8999"),
     ],
 )
 def test_what_cannot_be_read_is_refused_and_nothing_is_created(
