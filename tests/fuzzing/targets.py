@@ -31,6 +31,7 @@ from stream_app.wire.csv_messages import load_activations, reading_parser
 from stream_app.wire.inputs import LineReader
 from stream_app.wire.messages import Reading, Rejected
 from stream_app.wire.parsing import parse, parse_any
+from tests.fuzzing.aggregates import AGGREGATES
 from tests.fuzzing.check import COUNT, PERSON, TOKEN, Target, door
 from tests.fuzzing.columns import COLUMNS
 from tests.fuzzing.files import as_file, memory_folder, remove_folder
@@ -326,5 +327,6 @@ DOORS: dict[str, Callable[[str], Target]] = {
     "decisions.jsonl": _in_folder("decisions.jsonl"),
     "releases.jsonl": _in_folder("releases.jsonl"),
     **STUDIES,
+    **AGGREGATES,
 }
 """The table: how to make each target by the name of its door, since some seeds are files first."""

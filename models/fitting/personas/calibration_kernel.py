@@ -223,8 +223,7 @@ def close_day(
         first, last = first / first.sum(), last / last.sum()
         gap[person] = np.abs(last - first).sum()
         for x in range(own.size):
-            if first[x] > 0.0:
-                own[x] *= math.sqrt(last[x] / first[x])
+            own[x] *= math.sqrt(last[x] / first[x]) if first[x] > 0.0 else 0.0
         _scale(own)
 
 

@@ -154,6 +154,15 @@ def two_who_stay() -> Population:
     return replace(Population.pack(people, ("home", "north", "south")), weights=np.array([60.0, 40.0]))
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_a_day_closes_where_nobody_is_when_it_begins(seed: int) -> None:
+    """A sensor that counts nobody at midnight: no day may end there either."""
+    nobody = MeanCounts(np.array([0]), np.array([2]), np.array([0.0]))
+    calibrated = calibrate(random_personas(seed, 2, 3, 3), [nobody])
+    assert calibrated.is_met
+    assert calibrated.missed_people < 1e-6
+
+
 def test_a_cell_nobody_can_meet_is_named() -> None:
     """North to south is impossible for both: it is reported with its people, and the rest is met."""
     flows = Flows(np.array([0, 0]), np.array([1, 0]), np.array([2, 1]), np.array([10.0, 25.0]))
