@@ -116,7 +116,8 @@ def _middle(geometry: Any) -> tuple[float, float]:
         return float(coordinates[0]), float(coordinates[1])
     polygons = coordinates if kind == "MultiPolygon" else [coordinates]
     rings = [np.array([point[:2] for point in polygon[0]], dtype=np.float64) for polygon in polygons]
-    return max(map(_centroid, rings), key=lambda found: abs(found[0]))[1]
+    with np.errstate(invalid="ignore", over="ignore"):  # corners that are no numbers: refused with the rest
+        return max(map(_centroid, rings), key=lambda found: abs(found[0]))[1]
 
 
 def _centroid(ring: NDArray[np.float64]) -> tuple[float, tuple[float, float]]:
