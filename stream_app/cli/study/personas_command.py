@@ -70,6 +70,12 @@ def personas(
         float, typer.Option(min=0.0, help="Smaller classes are added to another of their home and day.")
     ] = 0.0,
     places: Annotated[int, typer.Option(min=1, help="Places a persona knows for each other activity.")] = 2,
+    reach: Annotated[
+        float, typer.Option(min=0.01, help="How many times as far as assumed people go for other activities.")
+    ] = 1.0,
+    habits: Annotated[
+        str, typer.Option(help="With sensors alone: as assumed, stays longer, moves more, evening economy.")
+    ] = "as assumed",
     penalty: Annotated[
         float, typer.Option(min=0.0, help="How much a table weighs beside the days; 0 to meet it exactly.")
     ] = 10.0,
@@ -104,6 +110,8 @@ def personas(
         week=cycle is Cycle.WEEK,
         least_people=least_people,
         places=places,
+        reach=reach,
+        habits=habits,
         penalty=penalty or None,
         most_sweeps=sweeps,
     )

@@ -44,7 +44,11 @@ _DAY = 86_400
 
 @dataclass(frozen=True)
 class PersonaQuestions:
-    """What there is besides the source; ``penalty`` None meets tables exactly. Counts are of ``people``."""
+    """What there is besides the source; ``penalty`` None meets tables exactly. Counts are of ``people``.
+
+    ``reach`` is how many times as far as assumed people go for other activities; ``habits`` names the habits
+    of invented people, where there are sensors alone.
+    """
 
     zones: Path | None = None
     sensors: Path | None = None
@@ -57,6 +61,8 @@ class PersonaQuestions:
     week: bool = False
     least_people: float = 0.0
     places: int = PLACES_AN_ACTIVITY
+    reach: float = 1.0
+    habits: str = ALTERNATIVES[0].name
     penalty: float | None = PENALTY
     most_sweeps: int = 300
     tolerance: float = 1e-6
@@ -139,7 +145,7 @@ def _of_home_work(
     jobs = np.bincount(
         numbered.work[numbered.work >= 0], numbered.people[numbered.work >= 0], city.outside + 1
     )
-    around = _surroundings(city, days, {}, jobs.astype(np.float64))
+    around = _surroundings(city, asked.reach, days, {}, jobs.astype(np.float64))
     basis = f"a home-work table and {'assumed' if asked.activities is None else 'surveyed'} days"
     return _finished(
         personas(classes, days, around, asked.places), classes, asked, city, (basis, remarks), progress
@@ -174,7 +180,7 @@ def _of_agents(source: Path, asked: PersonaQuestions, progress: Callable[[float]
 
     agents = events.days(asked.slots, zone_of, city.outside)
     found: AgentAggregates = aggregates_of(agents, city.location, len(city.zones.names), asked.least_people)
-    around = _surroundings(city, found.days, found.visits, found.visits.get(WORK))
+    around = _surroundings(city, asked.reach, found.days, found.visits, found.visits.get(WORK))
     made = personas(found.classes, found.days, around, asked.places)
     basis = "days of synthetic agents, added up"
     return _finished(made, found.classes, asked, city, (basis, remarks), progress, found.trips)
@@ -193,7 +199,10 @@ def _of_counts(asked: PersonaQuestions, progress: Callable[[float], None]) -> Ma
         SensorPlace(name, north, east) if points.is_globe else SensorPlace(name)
         for name, north, east in zip(points.names, points.north, points.east, strict=True)
     ]
-    people = assumed_population(ALTERNATIVES[0], places, _DAY // asked.slots)
+    habits = {each.name: each for each in ALTERNATIVES}
+    if asked.habits not in habits:
+        raise InputError("--habits must be among " + ", ".join(habits), repr(asked.habits), "choose one")
+    people = assumed_population(habits[asked.habits], places, _DAY // asked.slots)
     weights = np.full(len(people), asked.people / len(people))
     made = replace(people, weights=weights)
     count = len(points.names)
@@ -270,6 +279,7 @@ def _usable(days: Sequence[DayType], with_work: bool, without: bool) -> tuple[Da
 
 def _surroundings(
     city: _City,
+    reach: float,
     days: Sequence[DayType],
     visits: Mapping[str, NDArray[np.float64]],
     otherwise: NDArray[np.float64] | None,
@@ -285,7 +295,8 @@ def _surroundings(
         if found is None:
             found = np.zeros(len(city.zones.names)) if otherwise is None else otherwise
         attraction[name] = np.maximum(found, 0.0)
-    activities = {name: ASSUMED_ACTIVITIES.get(name, Activity(name)) for name in names}
+    usual = {name: ASSUMED_ACTIVITIES.get(name, Activity(name)) for name in names}
+    activities = {name: replace(each, reach_km=each.reach_km * reach) for name, each in usual.items()}
     return Surroundings(city.zones, activities, attraction, city.location, city.location_names)
 
 
@@ -328,6 +339,8 @@ def _finished(
         )
         made = calibration.population
     people = float(made.weights.sum()) if made.weights is not None else 0.0
+    if asked.reach != 1.0:
+        basis += f", going {asked.reach:g} times as far as assumed"
     label = f"{len(made):,} personas for {people:,.0f} people from {basis}; each counted once"
     return MadePersonas(replace(made, assumed=label), calibration, tuple(remarks))
 

@@ -468,3 +468,23 @@ def test_a_plan_says_for_how_many_people_personas_of_high_risk_stand(tmp_path: P
     alone = tmp_path / "alone.json"
     save_population(replace(population, weights=None), alone)
     assert json.loads(invoked("plan", schedule, "--priors", alone, "--json")[1])["personas"] is None
+
+
+def test_how_far_people_go_is_an_assumption_with_a_name(tmp_path: Path) -> None:
+    """Who goes further knows other places; the label says so, and the plan takes both."""
+    source, _, zones = od(tmp_path)
+    near = make_personas(Path(str(source)), PersonaQuestions(zones=Path(str(zones)), reach=0.25))
+    far = make_personas(Path(str(source)), PersonaQuestions(zones=Path(str(zones)), reach=4.0))
+    assert far.population.assumed is not None
+    assert "going 4 times as far as assumed" in far.population.assumed
+    assert near.population.location_names == far.population.location_names
+    assert near.population.fingerprint != far.population.fingerprint
+
+
+def test_invented_people_have_habits_by_name(tmp_path: Path) -> None:
+    sensors = written(tmp_path, ZONES, "sensors.csv")
+    usual = make_personas(None, PersonaQuestions(sensors=sensors, people=5000.0))
+    still = make_personas(None, PersonaQuestions(sensors=sensors, people=5000.0, habits="stays longer"))
+    assert still.population.fingerprint != usual.population.fingerprint
+    with pytest.raises(InputError, match="--habits must be among as assumed, stays longer"):
+        make_personas(None, PersonaQuestions(sensors=sensors, people=5000.0, habits="sleeps"))
