@@ -47,20 +47,29 @@ def find_due(accounts: Accounts, settings: HorizonSettings) -> Due:
     people = np.flatnonzero(is_raised & (state.risk >= accounts.horizon.refined_from))
     is_owed = np.zeros(state.risk.size, dtype=np.bool_)
     if settings.decided is not None:
-        is_owed = _is_above(budget_within(settings.within_nats, settings.decided), state)
+        is_owed = _is_above(settings.decided, settings.within_nats, state)
     return Due(people, is_owed[people])
 
 
-def _is_above(limit: RiskBudget, state: HorizonState) -> NDArray[np.bool_]:
+def _is_above(limit: RiskBudget, within_nats: float, state: HorizonState) -> NDArray[np.bool_]:
     """Who is above the limit of decisions by the fast bound, (N,): the refined ones may have cleared them.
 
-    But for those whom habits alone put above it, whom no bound clears.
+    But for those whom habits alone put above it, whom no bound clears. Whom ``habits_apart`` spares is
+    judged by the limit as it was set, not by what a radius lowers it to.
     """
     most = 1.0 if limit.added is None else limit.added
-    level = np.minimum(1.0 if limit.risk is None else limit.risk, state.baseline + most)
-    is_natural = state.guess * (1.0 + NEGLIGIBLE) >= level
-    apart = state.guess + most if limit.habits_apart else np.inf
-    return state.risk > np.where(is_natural, apart, level) * (1.0 - 1e-9)
+    level = _level(budget_within(within_nats, limit), state)
+    guess = state.guess * (1.0 + NEGLIGIBLE)
+    most_risk = np.where(guess >= level, np.inf, level)
+    if limit.habits_apart:
+        most_risk = np.where(guess >= _level(limit, state), state.guess + most, most_risk)
+    return state.risk > most_risk * (1.0 - 1e-9)
+
+
+def _level(limit: RiskBudget, state: HorizonState) -> NDArray[np.float64]:
+    """The risk that the limit leaves each person, (N,)."""
+    most = 1.0 if limit.added is None else limit.added
+    return np.minimum(1.0 if limit.risk is None else limit.risk, state.baseline + most)
 
 
 class SeenHorizon(NamedTuple):

@@ -16,16 +16,16 @@ from models.priors import Population
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ReconstructionStatement:
-    """Certified risk at the log's end (N,), its baseline (N,), and each person's largest risk ever (N,)."""
+    """Certified risk at the log's end, its baseline, and each person's largest risk ever, (N,) each.
+
+    ``added`` is an upper bound on what the releases added at the log's end, (N,). It and the baseline are the
+    prior's, where risks hold within a radius.
+    """
 
     risk: NDArray[np.float64]
     baseline: NDArray[np.float64]
     highest: NDArray[np.float64]
-
-    @property
-    def added(self) -> NDArray[np.float64]:
-        """Upper bound on what the releases added at the log's end, (N,)."""
-        return self.risk - self.baseline
+    added: NDArray[np.float64]
 
 
 def read_reconstruction(
@@ -41,4 +41,4 @@ def read_reconstruction(
         accountant.apply(step)
         highest = np.maximum(highest, accountant.risk())
         progress(done)
-    return ReconstructionStatement(accountant.risk(), accountant.baseline(), highest)
+    return ReconstructionStatement(accountant.risk(), accountant.baseline(), highest, accountant.added())

@@ -70,6 +70,13 @@ class Alternative:
         if nats is not None:
             if not 0.0 <= nats < inf:
                 raise SettingsError("a radius must be 0 or more nats", value, "give 0.1, say")
+            if nats < self.within_nats:
+                least = f"{self.within_nats:.4g}"
+                raise SettingsError(
+                    f"a radius must be at least {least} nats: the check refutes any smaller one",
+                    value,
+                    f"give {least} or more",
+                )
             rests_on = f"within {nats:g} nats of these priors, over all steps together"
             return replace(self, name=name, rests_on=rests_on, within_nats=nats)
         population = load_population(Path(value))

@@ -108,12 +108,16 @@ def people_over(standing: Standing, limit: RiskBudget) -> PeopleOver:
 
 
 def who_is_over(standing: Standing, limit: RiskBudget) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Who is over the limit by releases, and who by habit alone, (N,) each; the budget's ``habits`` apart."""
+    """Who is over the limit by releases, and who by habit alone, (N,) each; the budget's ``habits`` apart.
+
+    Within a radius a raised guess may be over the limit where the guess is not: that counts in any case.
+    """
     most_risk, most_added = _or_unlimited(limit.risk), _or_unlimited(limit.added)
     is_added_to = standing.added > most_added
     is_habitual = standing.habits > most_risk
     by_releases = is_added_to | (~is_habitual & (standing.risk > most_risk))
-    by_habits = is_habitual & ~by_releases & (not limit.habits_apart)
+    is_spared = limit.habits_apart & (standing.baseline > most_risk)
+    by_habits = is_habitual & ~by_releases & ~is_spared
     return by_releases, by_habits
 
 

@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accounting.bounds.radius.raised_kernel import raise_each
-from accounting.numerics.divergence_root_kernel import divergence_root
 from accounting.settings import RiskBudget
 
 _HALVINGS = 60
@@ -29,13 +28,13 @@ def ceiling_within(nats: float, bound: float) -> float:
 
 
 def bound_for(nats: float, level: float) -> float:
-    """The largest bound under the prior that is raised to no more than a level; 0 where any is."""
-    if nats == 0.0 or level >= 1.0:
+    """The largest bound under the prior that is raised to no more than a level; 0 where none is."""
+    if nats == 0.0 or level <= 0.0 or level >= 1.0:
         return level
     low, high = 0.0, level
     for _ in range(_HALVINGS):
         middle = 0.5 * (low + high)
-        if divergence_root(nats, middle) <= level:
+        if ceiling_within(nats, middle) <= level:
             low = middle
         else:
             high = middle
@@ -45,6 +44,7 @@ def bound_for(nats: float, level: float) -> float:
 def budget_within(nats: float, limit: RiskBudget) -> RiskBudget:
     """The budget on bounds under the prior that keeps this one within so many nats.
 
-    What releases may add is limited under the prior: raised ceilings have no *added*.
+    What releases may add is limited under the prior: raised ceilings have no *added*. Who is over by habit
+    alone is another question, asked of the guess under the prior and the limit as it was set.
     """
     return limit if limit.risk is None else replace(limit, risk=bound_for(nats, limit.risk))

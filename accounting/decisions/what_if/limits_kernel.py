@@ -49,9 +49,14 @@ class Limits(NamedTuple):
 
 
 class BudgetLevels(NamedTuple):
-    """The levels of a risk budget; 1 where there is no such limit."""
+    """The levels of a risk budget; 1 where there is no such limit.
+
+    Within a radius the ``risk`` of releases is held to less than the ``habitual_risk`` that was set: who is
+    between the two by habit alone would be above the limit if raised, and is not spared by ``is_apart``.
+    """
 
     risk: float
+    habitual_risk: float
     added: float
     is_apart: bool  # who is above by habit alone may gain ``added`` on top of the guess
 
@@ -131,7 +136,8 @@ def set_limits(
             baseline = 0.0 if starts_itself else constants.baseline[row]
             limit = min(levels.risk, (baseline + levels.added) * (1.0 - _ROUNDING))
             units = information_limit(limit, guess)
-            if units < 0 and levels.is_apart and not starts_itself:
+            habitual = min(levels.habitual_risk, (baseline + levels.added) * (1.0 - _ROUNDING))
+            if levels.is_apart and not starts_itself and information_limit(habitual, guess) < 0:
                 limit = guess + max(levels.added, 2.0 * NEGLIGIBLE * guess)
                 units = information_limit(limit, guess)
             limits.risk[row] = limit

@@ -72,7 +72,7 @@ class WhatIf:
         refines = settings.refines and is_owed and settings.horizon > 1
         self.limit = limit
         accounts = accountant.view().accounts
-        limits = find_limits(accounts, budget_within(settings.within_nats, limit))
+        limits = find_limits(accounts, limit, settings.within_nats)
         self._basis = Basis(
             accountant,
             limits,
@@ -283,13 +283,15 @@ class NextStep:
         return observe(StepSchedule(self._step, raw), self._locations).labels
 
 
-def find_limits(accounts: Accounts, limit: RiskBudget) -> Limits:
-    """Everybody's limits on information under a limit on risk."""
+def find_limits(accounts: Accounts, limit: RiskBudget, within_nats: float) -> Limits:
+    """Everybody's limits on information under a limit on risk that holds within so many nats."""
     phases, people = accounts.constants.guess.size, accounts.since.size
     limits = Limits(
         np.zeros(phases, np.int64), np.zeros(phases, np.bool_), np.zeros(phases), np.zeros(people, np.int64)
     )
+    lowered = budget_within(within_nats, limit)
     levels = BudgetLevels(
+        1.0 if lowered.risk is None else float(lowered.risk),
         1.0 if limit.risk is None else float(limit.risk),
         1.0 if limit.added is None else float(limit.added),
         limit.habits_apart,

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from accounting.bounds.radius import bound_for
 from accounting.continuous import ContinuousAccountant, PeopleShares, cascade
 from accounting.continuous.accounts_kernel import HISTORY
 from accounting.continuous.refine_kernel import find_operations
@@ -50,6 +51,18 @@ def accounted(
     accountant = ContinuousAccountant(population, settings, shares=split(population))
     accountant.apply_all(steps()[:until])
     return accountant
+
+
+def test_whoever_decisions_within_a_radius_counted_on_is_owed_the_refined_bounds() -> None:
+    """With habits apart, who is over by the raised guess alone is not spared, and no bound clears them."""
+    limit = RiskBudget(0.2, risk=0.9, habits_apart=True)
+    settings = replace(HORIZON, sharpen_above=0.0, within_nats=0.1, decided=limit)
+    accounts = accounted(people(), 0, settings).view().accounts
+    due, level = cascade.find_due(accounts, settings), bound_for(0.1, 0.9)
+    guess, risk = accounts.state.guess[due.people], accounts.state.risk[due.people]
+    assert due.is_owed.tolist() == ((guess < level) & (risk > level)).tolist()
+    assert due.is_owed.any()
+    assert ((guess > level) & (guess < 0.9)).any()
 
 
 def by_name(*accountants: ContinuousAccountant) -> dict[str, tuple[float, str]]:

@@ -40,6 +40,22 @@ def test_a_level_is_lowered_to_the_largest_bound_that_keeps_it(level: float) -> 
     assert bound_for(NATS, 1.0) == 1.0
 
 
+@pytest.mark.parametrize("level", [0.0, 5e-324])
+def test_a_level_that_nobody_is_below_asks_for_nothing(level: float) -> None:
+    """Every bound is refined without thresholds, or with ``sharpen_above`` 0; a limit of 0 stays one."""
+    assert bound_for(NATS, level) == 0.0
+    assert budget_within(NATS, RiskBudget(risk=level)).risk == 0.0
+    folk = people(np.random.default_rng(3), 5, 6)
+    step = random_step(np.random.default_rng(4), 0, 6)
+    for all_of_them in (HorizonSettings(4, 1, thresholds=()), HorizonSettings(4, 1, sharpen_above=level)):
+        raised, plain = (
+            ContinuousAccountant(folk, replace(all_of_them, within_nats=nats)) for nats in (NATS, 0.0)
+        )
+        for accountant in (raised, plain):
+            accountant.apply(step)
+        assert raised.risk().tolist() == ceilings_within(NATS, plain.risk()).tolist()
+
+
 def test_a_budget_limits_added_risk_under_the_prior() -> None:
     """Raised ceilings have no *added*: that limit stays."""
     limit = RiskBudget(0.1, risk=0.5, added=0.2)
@@ -95,6 +111,31 @@ def test_a_budget_is_kept_by_the_raised_risks(sharpen: bool) -> None:
         assert (accountant.risk() >= accountant.baseline()).all()
         assert over_limit(accountant, limit).sum() <= (accountant.risk() > limit.risk).sum()
     assert released > 20
+
+
+@pytest.mark.parametrize("sharpen", [False, True])
+def test_who_is_over_by_the_raised_guess_alone_is_not_spared_by_habits_apart(sharpen: bool) -> None:
+    """Whose guess under the prior keeps a limit of risk must keep it raised, or nothing is released.
+
+    Spared are those whose guess is over the limit as it was set, and the same ones whatever the radius.
+    """
+    random, between, kept = np.random.default_rng(19), 0, 0
+    for _ in range(12):
+        limit = RiskBudget(
+            float(random.choice([0.0, 0.2])), risk=float(random.uniform(0.5, 0.97)), habits_apart=True
+        )
+        settings = HorizonSettings(4, 0, sharpen=sharpen, within_nats=NATS / 2, decided=limit)
+        accountant = ContinuousAccountant(people(random, 30, 6), settings)
+        steps = [random_sensors(random, 6, 3) for _ in range(6)]
+        for done in run(accountant, limit, steps):
+            is_released = any(each.mechanism.is_released for each in done.decision.schedule.releases)
+            between += done.decision.natural
+            kept += is_released
+            if is_released:
+                assert done.over.sum() <= done.decision.allowed
+            assert done.over.sum() <= max(done.decision.allowed, done.decision.natural)
+    assert between > 20
+    assert kept > 5
 
 
 @pytest.mark.parametrize("nats", [-0.1, float("inf"), float("nan")])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 from prometheus_client import CollectorRegistry
 
+from accounting.bounds.radius import ceilings_within
 from accounting.continuous import no_moments
 from accounting.decisions import BudgetReason
 from accounting.settings import RiskBudget
@@ -116,3 +118,15 @@ def test_a_limit_that_decides_is_watched_by_its_decisions() -> None:
 )
 def test_whoever_is_over_either_limit_counts_once(limit: RiskBudget, over: PeopleOver) -> None:
     assert people_over(standing(), limit) == over
+
+
+@pytest.mark.parametrize("is_apart", [False, True])
+def test_a_larger_radius_never_puts_fewer_people_over_the_limit(*, is_apart: bool) -> None:
+    """Who is spared as over by habit alone is whoever the guess under the prior puts there."""
+    limit, found = RiskBudget(risk=0.5, habits_apart=is_apart), []
+    for nats in (0.0, 0.01, 0.05, 0.14, 0.5, 2.0):
+        habits, risk = (ceilings_within(nats, each) for each in (BASELINE, RISK))
+        raised = replace(standing(), risk=risk, habits=habits)
+        found.append(sum(people_over(raised, limit)))
+    assert found == sorted(found)
+    assert (found[0], found[-1]) == ((1, 3) if is_apart else (3, 5))

@@ -12,6 +12,10 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from accounting.bounds.radius import ceiling_within
+from accounting.ledgers import ReleaseLog, read_reconstruction
+from models.mechanisms import Raw
+from models.releases import SensorRelease, StepSchedule
+from stream_app.analysis.alternatives import Alternative, answers, vary
 from stream_app.analysis.planning import plan_releases
 from stream_app.analysis.report import read_run, write_report
 from stream_app.embedded import RunOptions, run
@@ -27,7 +31,7 @@ from stream_app.watching.web.plain_page import render
 from stream_app.watching.web.state import state_json
 from stream_app.watching.web.status import StatusBoard
 from stream_app.watching.wording import in_a_hundred
-from tests.stream_app.engine_support import lines_of, messages_of_a_day, population, settings
+from tests.stream_app.engine_support import REGISTRY, lines_of, messages_of_a_day, population, settings
 
 KAPPA = 0.1
 GROUP = {"people": 423, "predicted": 0.29, "realised": 0.42, "low": 0.37, "high": 0.47}
@@ -210,6 +214,50 @@ def test_a_check_of_other_priors_or_another_file_is_refused(tmp_path: Path) -> N
             load_priors_check(check)
         with pytest.raises(SettingsError, match="setting priors_check must be valid"):
             load_settings(tmp_path / "t.toml")
+
+
+def test_a_limit_with_habits_apart_is_kept_by_more_people_only_within_smaller_radii(tmp_path: Path) -> None:
+    """Under a check it lets nothing through that it did not without; ``--vary`` says so of each radius."""
+    limit = {"risk": 0.3, "share": 0.0, "habits": "apart"}
+    budget = settings().release.budget.model_copy(update=limit)
+    release = settings().release.model_copy(update={"mechanism": "budget", "budget": budget})
+    released = []
+    for check in (None, verdict(kappa=0.14)):
+        folder = tmp_path / str(check is None)
+        seen(folder, checked(check, release=release))
+        released.append(sum(read_run(folder).releases.values()) - read_run(folder).releases["suppressed"])
+    assert released[1] <= released[0]
+    given = Alternative.given(population(), population().people, checked(None))
+    radii = vary(given, [f"{nats:g} nats={nats:g}" for nats in (0.001, 0.01, 0.05, 0.14, 0.5, 2.0)])
+    steps = [StepSchedule(t, (SensorRelease(REGISTRY.get("A"), Raw()),)) for t in range(5)]
+    for risk in (0.3, 0.6, 0.9):
+        budget = budget.model_copy(update={"risk": risk})
+        release = release.model_copy(update={"budget": budget})
+        over = [each.over for each in answers(radii, steps, checked(None, release=release), 0)]
+        assert over == sorted(over)
+    assert over[-1] > over[0]
+
+
+def test_a_radius_that_the_check_refutes_is_no_alternative() -> None:
+    """As ``audit --radius`` refuses it."""
+    given = Alternative.given(population(), population().people, checked(verdict()))
+    assert given.varied(f"far={KAPPA}").within_nats == KAPPA
+    with pytest.raises(SettingsError, match="the check refutes any smaller one"):
+        given.varied("near=0.05")
+
+
+def test_the_ledger_says_what_releases_added_under_the_prior(tmp_path: Path) -> None:
+    """Not how far ceilings were raised: nothing released adds nothing."""
+    steps = tuple(StepSchedule(t, (SensorRelease(REGISTRY.get("A"), Raw()),)) for t in range(5))
+    for log in (steps, tuple(StepSchedule(t, ()) for t in range(5))):
+        plain, raised = (
+            read_reconstruction(ReleaseLog(log), population(), checked(check).horizon_settings(0))
+            for check in (None, verdict())
+        )
+        assert raised.risk.max() > plain.risk.max()
+        assert raised.added.tolist() == plain.added.tolist()
+        assert raised.baseline.tolist() == plain.baseline.tolist()
+    assert raised.added.max() < 1e-9
 
 
 def test_a_budget_within_the_radius_publishes_less(tmp_path: Path) -> None:
