@@ -15,9 +15,9 @@ from models.mechanisms import NO_DESIGNS, Designs, Mechanism, parse
 from models.releases import Sensor, SensorRelease
 from stream_app.analysis.run_lines import complete_lines, record_of
 from stream_app.exceptions import OutputError
-from stream_app.setup.priors_verdict import PriorsVerdict
+from stream_app.setup.priors_verdict import PriorsVerdict, priors_check_of
 from stream_app.setup.release_settings import BudgetSettings
-from stream_app.setup.run_folder.run_settings import load_account, load_run, priors_check_of
+from stream_app.setup.run_folder.run_settings import load_account, load_run
 from stream_app.setup.settings import Settings
 from stream_app.watching.prior_notes import basis_note, ceiling_condition
 from stream_app.watching.wording import step_in_words

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from pydantic_settings import NoDecode
@@ -70,6 +71,21 @@ class PriorsVerdict(BaseModel):
                 "a check of others",
                 "check these: tallyguard priors check PRIORS --checkins FILE --json > check.json",
             )
+
+
+def priors_check_of(run: Mapping[str, Any]) -> PriorsVerdict | None:
+    """What real traces had said of the priors when the run was last started, by its ``run.json``."""
+    found = run.get("priors_check")
+    return None if found is None else PriorsVerdict.model_validate(found)
+
+
+def is_no_weaker(now: PriorsVerdict | None, before: PriorsVerdict | None) -> bool:
+    """Whether ceilings are raised, and readers warned, at least as they were before."""
+    strengths = [
+        (False, False, 0.0) if check is None else (True, check.is_too_low, check.within_nats)
+        for check in (before, now)
+    ]
+    return strengths[0] <= strengths[1]
 
 
 def load_priors_check(path: Path) -> PriorsVerdict:

@@ -73,7 +73,7 @@ def load(
             f"{report.sent:,} people sent to {report.topic}, {report.removed:,} removed, "
             f"effective from step {effective_from}."
         )
-        if (note := basis_note(len(population), population.assumed)) is not None:
+        if (note := basis_note(len(population), population.assumed, settings.priors_check)) is not None:
             stdout().print(f"Note: {note}.", soft_wrap=True)
 
 

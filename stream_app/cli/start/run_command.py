@@ -64,7 +64,8 @@ def run(
     accept_changes: Annotated[
         bool,
         typer.Option(
-            "--accept-changes", help="Continue although release policy, schedule or noise key changed."
+            "--accept-changes",
+            help="Continue although release policy, schedule, noise key or priors_check changed.",
         ),
     ] = False,
     json: JsonOption = False,

@@ -66,6 +66,7 @@ def accounts_basis(settings: Settings, registry: SensorRegistry) -> dict[str, An
         **settings.model_dump(mode="json", include=set(_VALUES)),
         "sharpen": settings.sharpen,
         **_work(settings),
+        **_radius(settings),
         "partitions": settings.kafka.partitions,
         "locations": _fingerprint(registry.location_names),
         "sensors": _fingerprint([registry.location_names, sensors]),
@@ -76,6 +77,14 @@ def _work(settings: Settings) -> dict[str, int]:
     """The work of refined bounds, where it is not the default: earlier versions had no such setting."""
     is_default = settings.sharpen_operations == OPERATIONS
     return {} if is_default or not settings.sharpen else {"sharpen_operations": settings.sharpen_operations}
+
+
+def _radius(settings: Settings) -> dict[str, Any]:
+    """What ceilings are raised to, and which priors were refuted; nothing where none were."""
+    check = settings.priors_check
+    if check is None or not check.is_too_low:
+        return {}
+    return {"priors_check.kappa_min": check.kappa_min, "priors_check.priors": check.priors}
 
 
 def digest_of(basis: Mapping[str, Any]) -> str:

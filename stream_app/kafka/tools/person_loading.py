@@ -32,8 +32,11 @@ def load_people(
     """Send everybody; with ``remove_others`` delete who is on the topic and not among them.
 
     Begins the deployment where nobody has. With another pseudonym key than it was begun with nobody is sent:
-    the same people would be there twice.
+    the same people would be there twice; nor with other priors than those that the settings' check is of,
+    which only here are seen all together.
     """
+    if settings.priors_check is not None:
+        settings.priors_check.require(population)
     deployment = Deployment.of(settings, population.location_names)
     connection, topics = deployment.connection, deployment.topics
     key = load_pseudonym_key(settings)

@@ -8,8 +8,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
+
 from models.text import parse_json
 from stream_app.exceptions import OutputError, RunChangedError, keeping, restoring
+from stream_app.setup.priors_verdict import is_no_weaker, priors_check_of
 from stream_app.setup.run_folder.durable import replace_file
 
 FORMAT = 1
@@ -17,11 +20,15 @@ _SEAL_NAME = "sha256"
 _SEAL = b'{"sha256":"'
 _EARLIER_KEYS = "earlier_noise_keys"
 _KEY = "noise_key"
-ACCEPTABLE = frozenset({"release", "schedule", _KEY})
-"""What may change in a deployment's life, from one step on, when its operator says so."""
+_CHECK = "priors_check"
+ACCEPTABLE = frozenset({"release", "schedule", _CHECK, _KEY})
+"""What may change in a deployment's life, from one step on, when its operator says so.
+
+A check of the priors may come, or get stricter, without asking: ceilings only rise.
+"""
 
 
-REPORTED = frozenset({"delta", "priors_check"})
+REPORTED = frozenset({"delta"})
 """What is recorded for readers: no account depends on it, so it may change without asking."""
 
 
@@ -116,7 +123,15 @@ class Manifest:
             if stored.get(key) != self._wanted.get(key)
             and key not in replaceable | REPORTED | {_EARLIER_KEYS}
             and not (key in UNSAID and stored.get(key) is None)
+            and not (key == _CHECK and self._is_checked_no_less(stored))
         )
+
+    def _is_checked_no_less(self, stored: Mapping[str, Any]) -> bool:
+        """Whether the priors are held to be as wrong as before, or more; not where nobody can read how."""
+        try:
+            return is_no_weaker(priors_check_of(self._wanted), priors_check_of(stored))
+        except ValidationError:
+            return False
 
 
 def replace_noise_key(folder: Path, fingerprint: str, published: int) -> None:
@@ -176,5 +191,7 @@ def differences(changed: list[str], stored: Mapping[str, Any], wanted: Mapping[s
 
 def _short(value: object) -> str:
     """A value short enough for a sentence."""
+    if isinstance(value, dict) and "kappa_min" in value:  # of a check of the priors what ceilings go by
+        value = {name: value.get(name) for name in ("verdict", "kappa_min")}
     text = json.dumps(value)
     return text if len(text) <= 80 else text[:77] + "..."

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any
@@ -15,7 +15,7 @@ from accounting.ledgers import PrivacyAccount
 from models.priors import Population
 from models.releases import SensorRegistry
 from stream_app.exceptions import OutputError, RunChangedError, restoring
-from stream_app.setup.priors_verdict import PriorsVerdict
+from stream_app.setup.priors_verdict import PriorsVerdict, priors_check_of
 from stream_app.setup.release_settings import BudgetSettings
 from stream_app.setup.run_folder.manifest import UNSAID, load_document, load_sealed
 from stream_app.setup.settings import Settings
@@ -121,12 +121,6 @@ def settings_of_run(folder: Path, given: Settings) -> Settings:
     if given.priors_check is None:  # else what was found out since
         recorded["priors_check"] = priors_check_of(load_run(folder))
     return given.model_copy(update=recorded)
-
-
-def priors_check_of(run: Mapping[str, Any]) -> PriorsVerdict | None:
-    """What real traces had said of the priors when the run was last started, by its ``run.json``."""
-    found = run.get("priors_check")
-    return None if found is None else PriorsVerdict.model_validate(found)
 
 
 def check_belongs(folder: Path, population: Population, registry: SensorRegistry) -> None:

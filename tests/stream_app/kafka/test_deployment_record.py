@@ -15,10 +15,17 @@ from stream_app.kafka.broker.kafka_exceptions import LogError
 from stream_app.kafka.deployment.deployment import Deployment, check_basis
 from stream_app.kafka.deployment.deployment_record import DeploymentRecord, check_same
 from stream_app.kafka.processes import run_release_worker
+from stream_app.kafka.tools.person_loading import load_people
+from stream_app.setup.priors_verdict import PriorsVerdict
 from stream_app.setup.settings import Settings
 from stream_app.wire.decision_messages import decision_of
+from tests.stream_app.engine_support import population
 
 SENSORS = [{"name": "s", "locations": ["A"]}, {"name": "t", "locations": ["B", "C"]}]
+
+_GROUP = {"people": 9, "predicted": 0.1, "realised": 0.5, "low": 0.2, "high": 0.8, "verdict": "too low"}
+_FOUND = {"people": 9, "steps": 5, "mistakes": 1, "everybody": _GROUP, "kappa_min": 0.1}
+REFUTED = PriorsVerdict.model_validate({**_FOUND, "priors": "those", "verdict": "ceilings too low"})
 
 
 def settings_in(folder: Path, **changed: Any) -> Settings:
@@ -50,6 +57,7 @@ def deployment(folder: Path, **changed: Any) -> Deployment:
         ({"kafka": {"partitions": 8}}, {"partitions"}),
         ({"sensors": SENSORS[:1]}, {"sensors"}),
         ({"locations": "ACB"}, {"locations", "sensors"}),
+        ({"priors_check": REFUTED}, {"priors_check.kappa_min", "priors_check.priors"}),
     ],
 )
 def test_whatever_a_risk_depends_on_has_another_digest_and_is_refused_by_name(
@@ -68,6 +76,27 @@ def test_whatever_a_risk_depends_on_has_another_digest_and_is_refused_by_name(
 def test_what_accounts_do_not_depend_on_may_differ(tmp_path: Path) -> None:
     more = {"risk_every": 7, "listen": "", "grace": 9, "release": {"mechanism": "raw"}}
     assert deployment(tmp_path).digest == deployment(tmp_path, **more).digest
+
+
+def test_each_refutation_has_a_digest_of_its_own_and_a_check_that_refutes_nothing_has_none(
+    tmp_path: Path,
+) -> None:
+    """Another radius raises other ceilings; other priors are other people's."""
+    checks = [
+        None,
+        REFUTED,
+        *(REFUTED.model_copy(update=each) for each in ({"kappa_min": 0.2}, {"priors": "b"})),
+    ]
+    found = [deployment(tmp_path, priors_check=check).digest for check in checks]
+    assert len(set(found)) == len(checks)
+    passed = REFUTED.model_copy(update={"verdict": "not refuted by 9 people"})
+    assert deployment(tmp_path, priors_check=passed).digest == found[0]
+
+
+def test_people_of_other_priors_than_were_checked_are_not_sent(tmp_path: Path) -> None:
+    """Where they are loaded, as no worker sees them all; before any broker is asked."""
+    with pytest.raises(SettingsError, match="priors_check must be of the priors that are used"):
+        load_people(settings_in(tmp_path, priors_check=REFUTED), population(), 0)
 
 
 def test_a_decision_of_another_deployment_is_not_accounted(tmp_path: Path) -> None:

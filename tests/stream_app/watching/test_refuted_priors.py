@@ -19,7 +19,7 @@ from stream_app.analysis.alternatives import Alternative, answers, vary
 from stream_app.analysis.planning import plan_releases
 from stream_app.analysis.report import read_run, write_report
 from stream_app.embedded import RunOptions, run
-from stream_app.exceptions import OutputError, SettingsError
+from stream_app.exceptions import OutputError, RunChangedError, SettingsError
 from stream_app.setup.given_priors import population_of
 from stream_app.setup.priors_verdict import PriorsVerdict, load_priors_check
 from stream_app.setup.settings import Settings
@@ -192,6 +192,27 @@ def test_a_run_goes_on_when_its_priors_are_refuted_and_the_report_says_from_when
     write_report(folder, tmp_path / "report.html")
     text = (tmp_path / "report.html").read_text()
     assert f"Ceilings before {log.when(log.raised_from)} were computed before that was known" in text
+
+
+@pytest.mark.parametrize("weaker", [None, verdict(kappa=KAPPA / 2), verdict("not refuted by 423 people")])
+def test_a_run_goes_on_with_less_than_it_knew_of_its_priors_only_when_told_to(
+    weaker: PriorsVerdict | None, tmp_path: Path
+) -> None:
+    """Ceilings would fall, the budget would loosen, and the report would not say that they were refuted."""
+    folder, days = tmp_path / "out", messages_of_a_day(8, 1)
+    half = [each for each in days if each.step < 4]
+
+    def goes_on(check: PriorsVerdict | None, **options: bool) -> None:
+        run(checked(check), RunOptions(folder, **options), population(), chunks=[lines_of(days)])
+
+    run(checked(verdict()), RunOptions(folder, keep_open=True), population(), chunks=[lines_of(half)])
+    with pytest.raises(RunChangedError, match=r'"kappa_min": 0.1}, is .*accept it .* --accept-changes'):
+        goes_on(weaker)
+    goes_on(verdict(kappa=2 * KAPPA))
+    with pytest.raises(RunChangedError, match="priors_check was"):
+        goes_on(verdict())
+    assert read_run(folder).is_raised
+    goes_on(weaker, accept_changes=True)
 
 
 def test_a_check_of_other_priors_or_another_file_is_refused(tmp_path: Path) -> None:
