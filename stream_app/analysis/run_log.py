@@ -86,6 +86,11 @@ class RunLog:
         return priors_check_of(self.settings)
 
     @property
+    def within_nats(self) -> float:
+        """The radius that the check asks ceilings to hold within."""
+        return 0.0 if self.check is None else self.check.within_nats
+
+    @property
     def condition(self) -> str:
         """When the ceilings hold, in short."""
         return ceiling_condition(self.check)
@@ -103,8 +108,7 @@ class RunLog:
     @property
     def raised_from(self) -> int:
         """The first step whose ceilings are those that the check asks for; after the last step if none is."""
-        within = 0.0 if self.check is None else self.check.within_nats
-        others = [summary.step for summary in self.summaries if summary.within_nats != within]
+        others = [summary.step for summary in self.summaries if summary.within_nats != self.within_nats]
         return max(others, default=-1) + 1
 
     @property
@@ -137,7 +141,7 @@ class RunLog:
             stored.get("first_slot", 0),
             sharpen=stored.get("sharpen") is not False and stored.get("sharpen_operations") != 0,
             sharpen_above=stored.get("sharpen_above"),
-            within_nats=0.0 if self.check is None else self.check.within_nats,
+            within_nats=self.within_nats,
         )
 
 

@@ -11,6 +11,7 @@ from dataclasses import replace
 from enum import Enum
 from typing import NamedTuple
 
+from accounting.bounds.radius import budget_within
 from accounting.decisions import BudgetReason
 from accounting.settings import RiskBudget
 from stream_app.wire import DecisionReason, RiskSummary
@@ -52,15 +53,17 @@ def verdict_on(
     limit: RiskBudget | None,
     *,
     is_refuted: bool = False,
+    within_nats: float = 0.0,
 ) -> Verdict:
     """The run held against the limit; ``reasons`` are those of the steps that a risk budget decided.
 
-    Where the priors ``is_refuted`` as too low, ceilings are raised, but nothing bounds what releases add.
+    Where the priors ``is_refuted`` as too low, ceilings are raised, but nothing bounds what releases add. The
+    answer holds ``within_nats``: steps recorded before that was asked for are judged by what they would be.
     """
     if limit is None:
         return Verdict(Answer.NO_RULE, of_steps=len(summaries))
     is_unbounded = is_refuted and limit.added is not None
-    found = [people_over(summary, reasons.get(summary.step), limit) for summary in summaries]
+    found = [_over_within(within_nats, summary, reasons.get(summary.step), limit) for summary in summaries]
     if is_unbounded:
         found = [_without_added(summary, limit) for summary in summaries]
     broken = [over for over in found if over.least > over.allowed]
@@ -71,6 +74,22 @@ def verdict_on(
     worst = max(unclear or found, key=lambda over: over.most)
     answer = Answer.OPEN if unclear else Answer.YES
     return Verdict(answer, limit, worst, len(unclear), len(found), is_unbounded and bool(unclear))
+
+
+def _over_within(
+    nats: float, summary: RiskSummary, why: DecisionReason | None, limit: RiskBudget
+) -> PeopleOver:
+    """Between how many people were over the limit within so many nats, where fewer were recorded too.
+
+    A risk that is raised above the limit is above the lowered limit as it is: exactly where it was not raised
+    at all, and at most where it was raised by less. A decision knew nothing of the lowered limit.
+    """
+    recorded = people_over(summary, why, limit)
+    if summary.within_nats >= nats:
+        return recorded
+    lowered = people_over(summary, None, budget_within(nats, limit))
+    least = max(recorded.least, 0 if summary.within_nats else lowered.least)
+    return recorded._replace(least=least, most=max(least, lowered.most))
 
 
 def _without_added(summary: RiskSummary, limit: RiskBudget) -> PeopleOver:

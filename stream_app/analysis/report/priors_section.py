@@ -21,7 +21,7 @@ def what_habits_rest_on(log: RunLog) -> Iterable[str]:
     if 0 < log.raised_from <= log.summaries[-1].step:
         yield paragraph(
             f"Ceilings before {log.when(log.raised_from)} were computed before that was known, under another "
-            "condition."
+            "condition; the answer to the question above raises them."
         )
 
 

@@ -16,7 +16,9 @@ from stream_app.watching.wording import in_a_hundred, in_points
 
 def may_i_publish(log: RunLog) -> Iterable[str]:
     """The verdict, its figures, and how a rule is chosen where there is none."""
-    verdict = verdict_on(log.summaries, log.reasons, log.limit, is_refuted=log.is_raised)
+    verdict = verdict_on(
+        log.summaries, log.reasons, log.limit, is_refuted=log.is_raised, within_nats=log.within_nats
+    )
     yield f'<p class="verdict">{escape(sentence(verdict, log))}</p>'
     yield table(("", ""), _figures(verdict, log))
     if verdict.answer is Answer.NO_RULE:

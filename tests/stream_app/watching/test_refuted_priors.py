@@ -13,11 +13,13 @@ from prometheus_client import CollectorRegistry
 
 from accounting.bounds.radius import ceiling_within
 from accounting.ledgers import ReleaseLog, read_reconstruction
+from accounting.settings import RiskBudget
 from models.mechanisms import Raw
 from models.releases import SensorRelease, StepSchedule
 from stream_app.analysis.alternatives import Alternative, answers, vary
 from stream_app.analysis.planning import plan_releases
 from stream_app.analysis.report import read_run, write_report
+from stream_app.analysis.verdict import Answer, verdict_on
 from stream_app.embedded import RunOptions, run
 from stream_app.exceptions import OutputError, RunChangedError, SettingsError
 from stream_app.setup.given_priors import population_of
@@ -192,6 +194,51 @@ def test_a_run_goes_on_when_its_priors_are_refuted_and_the_report_says_from_when
     write_report(folder, tmp_path / "report.html")
     text = (tmp_path / "report.html").read_text()
     assert f"Ceilings before {log.when(log.raised_from)} were computed before that was known" in text
+
+
+def test_steps_from_before_the_check_are_held_to_the_rule_as_raised(
+    both: tuple[Seen, Seen], tmp_path: Path
+) -> None:
+    """The same answer as if the check had been there from the start, never a yes that raising takes back."""
+    plain, raised = (read_run(each.folder) for each in both)
+    highest = [summary.risk["1.0"] for log in (plain, raised) for summary in log.summaries]
+    found = set()
+    for level in sorted({*highest, *(value * 1.001 for value in highest), 0.05, 1.0}):
+        limit = RiskBudget(risk=min(level, 1.0))
+        recorded, known = (verdict_on(log.summaries, {}, limit, within_nats=KAPPA) for log in (plain, raised))
+        assert recorded.answer is known.answer
+        found.add((verdict_on(plain.summaries, {}, limit).answer, known.answer))
+        for number in range(1, 6):
+            limit = RiskBudget(number / 10, risk=min(level, 1.0))
+            recorded, known = (
+                verdict_on(log.summaries, {}, limit, within_nats=KAPPA) for log in (plain, raised)
+            )
+            assert {recorded.answer, known.answer} != {Answer.YES, Answer.NO}
+    assert found == {(Answer.YES, Answer.YES), (Answer.YES, Answer.NO), (Answer.NO, Answer.NO)}
+    before = plain.summaries[0].model_copy(update={"within_nats": KAPPA / 2})
+    limit = RiskBudget(risk=before.risk["1.0"])
+    assert verdict_on((before,), {}, limit).answer is Answer.YES
+    assert verdict_on((before,), {}, limit, within_nats=KAPPA).answer is Answer.OPEN
+
+
+def test_the_report_of_a_run_that_got_its_check_late_answers_for_all_steps(
+    both: tuple[Seen, Seen], tmp_path: Path
+) -> None:
+    """A limit that every step kept, as far as was known then."""
+    level = read_run(both[0].folder).most_risk
+    budget = settings().release.budget.model_copy(update={"risk": level})
+    release = settings().release.model_copy(update={"budget": budget})
+    folder, days = tmp_path / "out", messages_of_a_day(8, 1)
+    half = [each for each in days if each.step < 4]
+    before = checked(None, release=release)
+    run(before, RunOptions(folder, keep_open=True), population(), chunks=[lines_of(half)])
+    run(checked(verdict(), release=release), RunOptions(folder), population(), chunks=[lines_of(days)])
+    log = read_run(folder)
+    broken = [ceiling_within(KAPPA - each.within_nats, each.risk["1.0"]) > level for each in log.summaries]
+    assert any(broken[: log.raised_from])
+    write_report(folder, tmp_path / "report.html")
+    said = f"the rule is broken at {sum(broken)} of {len(broken)} steps"
+    assert said in (tmp_path / "report.html").read_text()
 
 
 @pytest.mark.parametrize("weaker", [None, verdict(kappa=KAPPA / 2), verdict("not refuted by 423 people")])
