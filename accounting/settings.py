@@ -34,7 +34,8 @@ class HorizonSettings:
     case: decisions under a risk budget count on it.
 
     ``within_nats`` raises every certified risk that is shown, or held against a threshold or a limit, to one
-    for everybody whose law of places, over all steps of the log, is so near to the prior's: relative entropy.
+    for everybody whose law of places, over all steps of the log, is so near to the prior's: relative entropy
+    ``KL(person || prior)``.
     What releases added stays what they add under the prior.
     """
 

@@ -34,7 +34,8 @@ class CheckedGroup(BaseModel):
 class PriorsVerdict(BaseModel):
     """A check of the priors whose fingerprint is ``priors``: the best guess by groups, and the verdict.
 
-    The traces refute any radius below ``kappa_min`` nats; nothing in them bounds it from above.
+    The traces refute any radius below ``kappa_min`` nats, the mean of ``KL(person || prior)`` over a group of
+    people; nothing in them bounds it from above.
     """
 
     model_config = ConfigDict(frozen=True)

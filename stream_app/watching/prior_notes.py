@@ -42,8 +42,8 @@ def check_note(check: PriorsVerdict) -> str:
             else "the priors were not refuted, which is no proof"
         )
     raised = (
-        f"ceilings are raised to hold {within_in_words(check)}, the least radius that their traces leave, "
-        "and it may be larger"
+        f"ceilings are raised to hold for each person {within_in_words(check)}, the least mean distance that "
+        "their traces leave for a group, and it may be larger"
         if check.within_nats
         else "by how much, their traces do not say"
     )
@@ -74,16 +74,26 @@ def within_in_words(check: PriorsVerdict) -> str:
 
 
 def ceiling_condition(check: PriorsVerdict | None) -> str:
-    """When ceilings hold, in short: what stands beside each of them."""
+    """When ceilings hold, in short: what stands beside each of them.
+
+    A check bounds the mean distance of a group's people. A raised ceiling, and a mean of them, holds if each
+    person's is within it: hence "each".
+    """
     if check is None or not check.is_too_low:
         return "if habits are as assumed"
-    return f"within {check.within_nats:.3g} nats of priors refuted on {check.people:,} people"
+    return (
+        f"if each person is within {check.within_nats:.3g} nats of priors refuted on {check.people:,} people"
+    )
 
 
 def radius_note(radius: Radius) -> str:
     """For whom a ceiling within a declared radius holds: its condition, which stands beside the number."""
     steps = radius.last - radius.first + 1
-    known = [f"{radius.kl:.3g} nats of the prior's (relative entropy)"] if radius.kl < inf else []
+    known = (
+        [f"{radius.kl:.3g} nats of the prior's (relative entropy, KL(person || prior))"]
+        if radius.kl < inf
+        else []
+    )
     if radius.tv < 1.0:
         known.append(f"{radius.tv:g} of the prior's (total variation)")
     near = " and ".join(known) or "the given distances of the prior's"

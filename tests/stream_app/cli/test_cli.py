@@ -188,7 +188,8 @@ def test_audit_says_the_ceiling_within_a_radius_wherever_it_says_a_ceiling(
     assert (near["radius"]["first_step"], near["radius"]["last_step"]) == (0, 2)
     assert near["hindsight"]["then"] < near["hindsight"]["then_radius"] < 1.0
     table = tallyguard(*asked, *more, "--radius", "0.05").out
-    assert "within 0.05 nats of the prior's (relative entropy), no method does better; no added" in table
+    said = "within 0.05 nats of the prior's (relative entropy, KL(person || prior)), no method does better; "
+    assert f"{said}no added" in table
     for ceiling in (
         near["certified_radius"],
         near["hindsight"]["now_radius"],

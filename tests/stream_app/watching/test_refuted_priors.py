@@ -121,7 +121,7 @@ def test_every_place_says_that_the_priors_were_refuted_and_on_how_many(
     """The condition stands beside the number: page, plain page, report, plan."""
     _, shown = both
     said = "the priors were refuted on 423 people, ceilings too low"
-    short = "within 0.1 nats of priors refuted on 423 people"
+    short = "if each person is within 0.1 nats of priors refuted on 423 people"
     state = shown.state
     assert said in state["note"]
     assert (state["about"]["condition"], state["about"]["is_raised"]) == (short, True)
@@ -162,9 +162,9 @@ def test_a_rule_on_the_ceiling_holds_for_the_raised_ones_and_one_on_added_cannot
             write_report(folder, folder / "report.html")
             answers.append((folder / "report.html").read_text().split('class="verdict">')[1][:60])
     assert [answer.startswith("Yes, if habits are as assumed") for answer in answers[:3]] == [True] * 3
-    assert answers[3].startswith("No: even within 0.1 nats")
+    assert answers[3].startswith("No: even if each person is within 0.1")
     assert answers[4].startswith("Not shown: the priors were refuted")
-    assert answers[5].startswith("No: even within 0.1 nats")
+    assert answers[5].startswith("No: even if each person is within 0.1")
     assert caplog.text.count("limit the ceiling with release.budget.risk") == 2
 
 
