@@ -186,7 +186,9 @@ def test_two_commands_lead_to_a_running_engine(tmp_path: Path, shape: Callable[[
     ]
     messages = written(tmp_path, "".join(json.dumps(line) + "\n" for line in lines), "messages.jsonl")
     out = tmp_path / "out"
-    status, said = invoked("run", "--priors", priors, "--input", messages, "--output", out, "--create-keys")
+    status, said = invoked(
+        "run", "--priors", priors, "--input", messages, "--output", out, "--create-keys", "--listen", ""
+    )
     assert status == 0, said
     assert "habits are assumed, not measured" in said
     assert (out / "releases.jsonl").read_text().count('"mechanism"') == 3
