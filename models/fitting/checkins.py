@@ -108,14 +108,15 @@ def _csv_rows(path: Path) -> Iterator[_Batch]:
         times: list[int] = []
         locations: list[str] = []
         rejected: list[RejectedRow] = []
-        for fields in records:
+        for record in records:
+            fields = [field.strip() for field in record]
             reason = _fault(fields, len(header), at)
             if reason:
                 rejected.append(RejectedRow(reader.line_num, reason))
                 continue
-            users.append(fields[at[0]].strip())
+            users.append(fields[at[0]])
             times.append(int(float(fields[at[1]])))
-            locations.append(fields[at[2]].strip())
+            locations.append(fields[at[2]])
     yield _Batch(users, np.array(times, dtype=np.int64), locations, rejected)
 
 
@@ -132,7 +133,7 @@ def _fault(fields: list[str], width: int, at: tuple[int, int, int]) -> str:
     """What is wrong with the fields of one CSV row, without any of them; empty if nothing is."""
     if len(fields) != width:
         return f"{len(fields)} fields where the header has {width}"
-    user, time, location = (fields[position].strip() for position in at)
+    user, time, location = (fields[position] for position in at)
     if not user or not location:
         return "no user" if not user else "no loc"
     try:

@@ -15,6 +15,7 @@ from models.priors import Population
 _DAY_SECONDS = 86_400
 _MOST_WINDOWS = 1_000_000  # 114 years of hours
 _MOST_CELLS = 1_000_000_000  # of windows and people: 4 GB
+_FEW_CELLS, _CELLS_A_ROW = 4_000_000, 10_000  # beyond a few, some have to hold check-ins
 NOWHERE = -1  # a window without a check-in at a kept place, when that is not a location of its own
 
 
@@ -164,6 +165,13 @@ def _window_count(checkins: Checkins, options: FitOptions, origin: int) -> int:
             f"there must be at most {_MOST_WINDOWS:,} windows, and {_MOST_CELLS:,} of all people together",
             f"{count:,} windows of {options.window_seconds} s",
             "look for a check-in of another century, choose longer windows or a later origin",
+        )
+    cells = count * len(checkins.user_names)
+    if cells > max(_FEW_CELLS, _CELLS_A_ROW * checkins.user.size):
+        raise CheckinError(
+            "windows of all people together must not be empty nearly everywhere",
+            f"{cells:,} of {options.window_seconds} s for {checkins.user.size:,} check-ins",
+            "look for a check-in of another year, choose longer windows or a later origin",
         )
     return count
 

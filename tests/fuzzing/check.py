@@ -129,8 +129,8 @@ def _said(error: Exception) -> str:
 
 
 def _place(error: BaseException) -> str:
-    """File and line of the innermost call that is ours."""
-    frames = traceback.extract_tb(error.__traceback__)
+    """File and line of the innermost call that is ours, but for the watch's own."""
+    frames = [each for each in traceback.extract_tb(error.__traceback__) if each.name != "_tick"]
     ours = [
         frame
         for frame in frames

@@ -83,6 +83,12 @@ def test_no_word_of_a_bad_row_is_repeated(tmp_path, time):
     assert [word for word in (time.lstrip("-"), "765", "somebody", "cafe") if word in said] == []
 
 
+def test_separators_around_a_cell_are_no_part_of_it(tmp_path):
+    """Characters that are space to one of Python's readers only; it ended in ``ValueError``."""
+    text = "user,time,loc\n\x1c10\x1d,\x1c1000\x1f,\x1ecafe\n"
+    assert rows(read_checkins(csv_file(tmp_path, text))) == [("10", 1000, "cafe")]
+
+
 def test_bad_rows_of_a_parquet_file_are_numbered_from_one(tmp_path):
     path = parquet_file(
         tmp_path,
@@ -151,3 +157,13 @@ def test_one_check_in_of_another_century_does_not_fill_the_memory(window_seconds
     checkins = Checkins.from_rows([("u", 1, "x"), ("v", time, "y")])
     with pytest.raises(CheckinError, match="at most 1,000,000 windows"):
         fit_priors(checkins, FitOptions(window_seconds=window_seconds, held_out_windows=1))
+
+
+def test_windows_of_which_next_to_none_hold_a_check_in_are_refused(tmp_path):
+    """Two kilobytes took thirteen seconds: two years of minutes for sixty people of three check-ins each."""
+    text = "user,time,loc\n" + "".join(
+        f"u{user},{1_000_000 + seconds},cafe\n" for user in range(60) for seconds in (0, 200, 59_900_000)
+    )
+    options = FitOptions(window_seconds=60, min_windows=1, held_out_windows=1)
+    with pytest.raises(CheckinError, match="must not be empty nearly everywhere"):
+        fit_priors(read_checkins(csv_file(tmp_path, text)), options)
