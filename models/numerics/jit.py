@@ -171,14 +171,17 @@ def _shared(kernel: Any) -> Any:
 def _compiled_once(kernel: Any) -> Callable[[Any], Any]:
     """The kernel's ``compile`` while no other process compiles the same one, which this then loads.
 
-    Kernels call each other without circles, and a process holds numba's own lock first, so nobody waits for
-    somebody who waits for them. The lock goes with the process. Where the cache cannot be written to there is
-    nothing to share.
+    One that is kept already is loaded without a look at others: a worker that was stopped while it loaded
+    must not hold up those that start. Kernels call each other without circles, and a process holds numba's
+    own lock first, so nobody waits for somebody who waits for them. The lock goes with the process. Where the
+    cache cannot be written to there is nothing to share.
     """
     compile_or_load = kernel.compile
 
     @functools.wraps(compile_or_load)
     def compile_once(signature: Any) -> Any:
+        if Path(kernel._cache._cache_file._index_path).exists():
+            return compile_or_load(signature)
         with global_compiler_lock, ExitStack() as until_kept:
             with suppress(OSError):
                 folder = Path(kernel._cache.cache_path)

@@ -53,9 +53,11 @@ def stderr_of(before: str, cache: Path, **more: str) -> str:
 
 
 def test_what_another_process_compiles_is_waited_for_and_loaded(tmp_path: Path) -> None:
-    """The file of the lock is open in this process, as if it compiled."""
+    """The file of the lock is open in this process, as if it compiled: what is kept is not there yet."""
     stderr_of("", tmp_path)
     (lock,) = tmp_path.glob("*/_below.lock")
+    (index,) = lock.parent.glob("*_below*.nbi")
+    index.rename(index.with_suffix(".away"))
     with lock.open("w") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
         environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
@@ -64,5 +66,15 @@ def test_what_another_process_compiles_is_waited_for_and_loaded(tmp_path: Path) 
         assert waiting.stderr is not None
         assert "another process compiles what this one needs" in waiting.stderr.readline()
         assert waiting.poll() is None
+        index.with_suffix(".away").rename(index)
     assert waiting.communicate(timeout=60) == (None, "")
     assert waiting.returncode == 0
+
+
+def test_who_was_stopped_while_it_loaded_holds_up_nobody(tmp_path: Path) -> None:
+    """What is kept is loaded, whoever holds the lock."""
+    stderr_of("", tmp_path)
+    (lock,) = tmp_path.glob("*/_below.lock")
+    with lock.open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        assert stderr_of("", tmp_path) == ""
