@@ -12,8 +12,6 @@ import math
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from tokenize import TokenError
-from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +24,7 @@ from models.numerics.jit import jit
 MAX_STEPS = 1024
 _PIVOT = 1e-12  # of the largest variance: below it a direction has no noise
 _UNDECIDED = 1e-9  # of the largest eigenvalue: a covariance may miss being one by that much
+_REAL = "fiu"  # kinds of numpy's types: floating point, integer, unsigned
 _FINGERPRINT_BITS = 52  # exact as a JSON number
 
 
@@ -67,14 +66,14 @@ class CorrelatedNoise:
     @classmethod
     def load(cls, path: Path) -> CorrelatedNoise:
         """The covariance in a file of numpy's (``noise design --covariance``)."""
+        remedy = "write one with `tallyguard noise design --covariance`"
         try:
             matrix = np.load(path, allow_pickle=False)
-        except (OSError, ValueError, EOFError, SyntaxError, TokenError, BadZipFile, MemoryError) as error:
-            raise MechanismError(
-                f"{path} must be a numpy file with a covariance",
-                error,
-                "write one with `tallyguard noise design --covariance`",
-            ) from error
+        except Exception as error:  # numpy does not say what it raises for a damaged file
+            raise MechanismError(f"{path} must be a numpy file with a covariance", error, remedy) from error
+        if not isinstance(matrix, np.ndarray) or matrix.dtype.kind not in _REAL:
+            found = getattr(matrix, "dtype", "several arrays")
+            raise MechanismError(f"{path} must hold one matrix of real numbers", found, remedy)
         return cls.of_covariance(matrix)
 
     @property

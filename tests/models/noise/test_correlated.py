@@ -214,3 +214,27 @@ def test_a_file_cut_short_is_no_covariance(tmp_path: Path, content: bytes) -> No
     (tmp_path / "cut.npy").write_bytes(content)
     with pytest.raises(MechanismError, match="numpy file with a covariance"):
         CorrelatedNoise.load(tmp_path / "cut.npy")
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "{'descr': '<f8', 'fortran_order': False, 'shape': (2, 99999999999999999999)}",
+        "{'descr': '<f8', 'fortran_order': False, 'shape': (2, 2), 1: 2}",
+        "{[]: '<f8', 'fortran_order': False, 'shape': (2, 2)}",
+    ],
+)
+def test_a_damaged_header_is_no_covariance(tmp_path: Path, header: str) -> None:
+    """Numpy ends these in ``OverflowError`` and ``TypeError``."""
+    text = header.encode().ljust(117) + b"\n"
+    start = b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little")
+    (tmp_path / "bad.npy").write_bytes(start + text + bytes(32))
+    with pytest.raises(MechanismError, match="numpy file with a covariance"):
+        CorrelatedNoise.load(tmp_path / "bad.npy")
+
+
+@pytest.mark.parametrize("dtype", ["<c16", "<U1", "<m8[s]"])
+def test_only_real_numbers_are_a_covariance(tmp_path: Path, dtype: str) -> None:
+    np.save(tmp_path / "other.npy", np.zeros((2, 2), dtype=dtype))
+    with pytest.raises(MechanismError, match="matrix of real numbers"):
+        CorrelatedNoise.load(tmp_path / "other.npy")
