@@ -12,6 +12,7 @@ Every name below is public and keeps its meaning from version to version; module
 from accounting.audit import Audit
 from accounting.bounds.radius import Radius
 from accounting.continuous import ContinuousAccountant as Accountant
+from accounting.exposure.crowd import CrowdAdversary
 from accounting.hmm import Decoded, Filtering, decode
 from accounting.settings import HorizonSettings
 from models.exceptions import TallyguardError
@@ -60,6 +61,7 @@ __all__ = [  # noqa: RUF022 - grouped by what they are for
     "Audits",
     "Why",
     "Radius",
+    "CrowdAdversary",
     "Accountant",
     "HorizonSettings",
     "ledger",

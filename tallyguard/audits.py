@@ -19,10 +19,11 @@ from accounting.bounds import Effort
 from accounting.bounds.radius import Radius
 from accounting.exceptions import HorizonError
 from accounting.exposure import Exposure
+from accounting.exposure.crowd import CrowdAdversary
 from models.exceptions import PriorError, ScheduleError
 from models.priors import Evidence, MovementPrior, Population
 from models.releases import Schedule
-from stream_app.watching.prior_notes import basis_note, posterior_note, radius_note
+from stream_app.watching.prior_notes import basis_note, crowd_note, posterior_note, radius_note
 from tallyguard.results import Table, in_100, said
 
 if TYPE_CHECKING:
@@ -52,6 +53,8 @@ class Audits(Table):
         note: str | None = None,
         within: Within | None = None,
         posteriors: Mapping[str, PosteriorCeiling] | None = None,
+        *,
+        condition: str | None = None,
     ) -> None:
         self._audits = tuple(audits)
         self.note = note
@@ -60,6 +63,8 @@ class Audits(Table):
         """The radius that was asked for."""
         self.posteriors = posteriors
         """How sure each ceiling is, by id, where there was evidence."""
+        self.condition = condition
+        """Under which condition ceilings hold against a crowd adversary, in words."""
 
     def __len__(self) -> int:
         """Number of people."""
@@ -76,7 +81,9 @@ class Audits(Table):
     def __getitem__(self, person: int | str | slice) -> Audit | Audits:
         """Somebody's audit; those of a slice as audits of their own. ``KeyError`` for an unknown id."""
         if isinstance(person, slice):
-            return Audits(self._audits[person], self.note, self.within, self.posteriors)
+            return Audits(
+                self._audits[person], self.note, self.within, self.posteriors, condition=self.condition
+            )
         if isinstance(person, str):
             found = [each for each in self._audits if each.person == person]
             if not found:
@@ -95,6 +102,7 @@ class Audits(Table):
             "if habits are as the prior says"
             + ("" if self.within is None else f"; within: {self.within.condition}")
             + ("" if self.posteriors is None else f". {posterior_note()}")
+            + ("" if self.condition is None else f"; in the crowd: {self.condition}")
             + said(self.note)
         )
 
@@ -114,9 +122,13 @@ class Audits(Table):
             "guess": [in_100(each.baseline) for each in self._audits],
             "best attack": ["-" if best is None else in_100(best) for best in map(best_attack, self._audits)],
             "ceiling": [in_100(each.certified) for each in self._audits],
+            **({} if self.condition is None else {"informed": self._informed()}),
             **more,
             "by": [each.certified_by for each in self._audits],
         }
+
+    def _informed(self) -> list[str]:
+        return [in_100(each.certified_informed) for each in self._audits]
 
     def columns(self) -> Mapping[str, Sequence[Any]]:
         """One row a person; chances in 0..1, information and entropy in nats."""
@@ -128,6 +140,8 @@ class Audits(Table):
             "guess": [each.baseline for each in audits],
             "attack": [best_attack(each) for each in audits],
             "ceiling": [each.certified for each in audits],
+            "adversary": [each.adversary for each in audits],
+            "ceiling_informed": [each.certified_informed for each in audits],
             "certified_by": [each.certified_by for each in audits],
             "confidence": [each.confidence for each in audits],
             "paper_tight": [each.bounds.tight for each in audits],
@@ -239,9 +253,30 @@ def audit(
     return Audits(audits, basis_note(len(population), population.assumed), within, sure)
 
 
-def certify(people: People, schedule: Schedule, mistakes: int = 1, *, effort: Effort | None = None) -> Audits:
-    """The ceilings alone: as :func:`audit`, without trying an attack."""
-    return audit(people, schedule, mistakes, draws=0, effort=effort)
+def certify(
+    people: People,
+    schedule: Schedule,
+    mistakes: int = 1,
+    *,
+    person: str | None = None,
+    effort: Effort | None = None,
+    adversary: CrowdAdversary | None = None,
+) -> Audits:
+    """The ceilings alone: as :func:`audit`, without trying an attack.
+
+    Against an adversary who knows where everybody else is, or, with an ``adversary``, against one who knows
+    how everybody lives but not where they are: the others of a population then are a crowd to hide in.
+    """
+    if adversary is None:
+        return audit(people, schedule, mistakes, person=person, draws=0, effort=effort)
+    population = _population(people, schedule)
+    chosen = None if person is None else [population.position(person)]
+    found = audit_population(
+        population, schedule, mistakes, people=chosen, effort=effort, adversary=adversary
+    )
+    others = len(population) - 1
+    note = basis_note(len(population), population.assumed)
+    return Audits(tuple(found), note, condition=crowd_note(adversary, others))
 
 
 def explain(people: People, schedule: Schedule, mistakes: int = 1, *, person: str | None = None) -> Why:

@@ -1,6 +1,6 @@
 """Everything known about one person under one schedule, and which release caused it."""
 
-from accounting.audit.audit import AttackSettings, Audit, audit_exposure, audit_population
+from accounting.audit.audit import CROWD, INFORMED, AttackSettings, Audit, audit_exposure, audit_population
 from accounting.audit.drawn_ceilings import PosteriorCeiling, posterior_ceiling
 from accounting.audit.explanation import (
     Explanation,
@@ -11,6 +11,8 @@ from accounting.audit.explanation import (
 )
 
 __all__ = [
+    "CROWD",
+    "INFORMED",
     "AttackSettings",
     "Audit",
     "Explanation",

@@ -7,10 +7,25 @@ from dataclasses import dataclass, replace
 
 from pydantic import BaseModel, ConfigDict
 
-from accounting.bounds import Bounds, Effort, all_bounds, baseline_bound, certify, question
+from accounting.bounds import (
+    Bounds,
+    Certified,
+    Effort,
+    Question,
+    SeenInCrowd,
+    all_bounds,
+    baseline_bound,
+    certify,
+    certify_in_crowd,
+    question,
+)
 from accounting.exposure import Exposure, baseline, check_mistakes
+from accounting.exposure.crowd import CrowdAdversary, Others
 from models.priors import Population
 from models.releases import Schedule
+
+INFORMED, CROWD = "informed", "crowd"
+"""Adversaries by name: the first knows where everybody else is, the second only how they live."""
 
 
 class _Frozen(BaseModel):
@@ -45,7 +60,9 @@ class Audit(_Frozen):
 
     ``certified`` bounds the success of any adversary, with probability ``confidence`` over the draws it is
     based on (1 where it is based on none), and is never below ``baseline``, the exact success of the best
-    guess without the releases.
+    guess without the releases. Against the ``adversary`` "informed" it holds wherever the others are; against
+    "crowd" if they move independently, as their priors say. ``certified_informed`` is the former always;
+    ``bounds`` and ``information`` are the informed adversary's.
     """
 
     person: str
@@ -61,6 +78,8 @@ class Audit(_Frozen):
     baseline: float
     baseline_bound: float
     attacks: Mapping[str, AttackReport | None] | None
+    adversary: str
+    certified_informed: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,15 +97,20 @@ def audit_exposure(
     person: str = "",
     effort: Effort | None = None,
     attacks: AttackSettings | None = None,
+    seen: SeenInCrowd | None = None,
 ) -> Audit:
     """Audit one person's exposure; without ``attacks`` none is tried.
+
+    Against the informed adversary, or against whoever sees the releases in a crowd (``seen``). Attacks that
+    look at releases know where the others are, and are not tried then.
 
     :class:`~accounting.exceptions.HorizonError` unless ``0 <= mistakes < T``.
     """
     check_mistakes(mistakes, exposure.steps)
     asked = question(exposure, mistakes, effort or Effort())
     without = baseline(exposure, mistakes).success
-    certified = certify(asked, without)
+    informed = certify(asked, without)
+    certified = informed if seen is None else _against_crowd(asked, seen, without)
     information, guess = asked.information, asked.guess
     return Audit(
         person=person,
@@ -101,11 +125,23 @@ def audit_exposure(
         certified=certified.value,
         certified_by=certified.by,
         confidence=certified.confidence,
+        adversary=INFORMED if seen is None else CROWD,
+        certified_informed=informed.value,
         baseline=without,
         # Who sees nothing does no better than who sees the releases: the certified bound holds for them too.
         baseline_bound=max(without, min(baseline_bound(asked), certified.value)),
-        attacks=_attacks(exposure, mistakes, attacks),
+        attacks=_attacks(exposure, mistakes, attacks, only_blind=seen is not None),
     )
+
+
+def _against_crowd(asked: Question, seen: SeenInCrowd, baseline: float) -> Certified:
+    """The smaller of what the crowd leaves and what whoever knows where the others are can do.
+
+    The latter is not known of a group that moves together: its count is off by more than one.
+    """
+    found = certify_in_crowd(asked.exposure, seen, asked.mistakes, asked.effort, baseline)
+    informed = certify(asked, baseline)
+    return informed if seen.adversary.companions == 0 and informed.value <= found.value else found
 
 
 def audit_person(
@@ -116,6 +152,7 @@ def audit_person(
     *,
     effort: Effort | None = None,
     attacks: AttackSettings | None = None,
+    seen: SeenInCrowd | None = None,
 ) -> Audit:
     """Audit person number ``person``; the horizon is the schedule, from its first step on.
 
@@ -130,7 +167,7 @@ def audit_person(
         population.chain(person), schedule, population.location_count, population.initial(person)
     )
     name = population.people[person]
-    return audit_exposure(exposure, mistakes, person=name, effort=effort, attacks=attacks)
+    return audit_exposure(exposure, mistakes, person=name, effort=effort, attacks=attacks, seen=seen)
 
 
 def audit_population(
@@ -141,25 +178,41 @@ def audit_population(
     people: Sequence[int] | None = None,
     effort: Effort | None = None,
     attacks: AttackSettings | None = None,
+    adversary: CrowdAdversary | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Iterator[Audit]:
-    """Audit everybody (or ``people``), one after the other; ``progress`` is told how many are done."""
+    """Audit everybody (or ``people``), one after the other; ``progress`` is told how many are done.
+
+    Without an ``adversary`` against the informed one. With one the others are all other people of the
+    population, who move from the schedule's first step on as their priors say.
+    """
     chosen = range(len(population)) if people is None else people
+    seen = None if adversary is None else seen_among(population, schedule, adversary)
     for done, person in enumerate(chosen, start=1):
-        yield audit_person(population, person, schedule, mistakes, effort=effort, attacks=attacks)
+        yield audit_person(population, person, schedule, mistakes, effort=effort, attacks=attacks, seen=seen)
         if progress is not None:
             progress(done)
 
 
+def seen_among(population: Population, schedule: Schedule, adversary: CrowdAdversary) -> SeenInCrowd:
+    """The schedule among everybody of the population, who is there from its first step on."""
+    first = schedule.steps[0].step if schedule.steps else 0
+    others = Others(population, schedule.first_slot - first, first)
+    return SeenInCrowd(schedule.steps, [others.apply(step) for step in schedule.steps], adversary)
+
+
 def _attacks(
-    exposure: Exposure, mistakes: int, settings: AttackSettings | None
+    exposure: Exposure, mistakes: int, settings: AttackSettings | None, only_blind: bool
 ) -> Mapping[str, AttackReport | None] | None:
     """The adversaries' success, None when they are not tried, or one of them could not be."""
     if settings is None:
         return None
     from accounting.attacks import ATTACKS, attack_person
 
-    results = attack_person(exposure, mistakes, settings.draws, settings.seed)
+    shown = exposure.nothing_released if only_blind else exposure
+    results = attack_person(shown, mistakes, settings.draws, settings.seed)
+    if only_blind:
+        results = {name: result for name, result in results.items() if ATTACKS[name].is_blind}
     tried = {
         name: AttackReport(success=result.success, low=result.low, high=result.high)
         for name, result in results.items()

@@ -12,7 +12,9 @@ from models.noise.noise_information import (
     continuous_gaussian_information_table,
     fill_information,
     large_sigma_information_table,
+    least_information,
     noise_information_table,
+    scaled_entropy_table,
     truncation_information_nats,
 )
 
@@ -32,6 +34,8 @@ __all__ = [
     "fill_information",
     "geometric_table",
     "large_sigma_information_table",
+    "least_information",
     "noise_information_table",
+    "scaled_entropy_table",
     "truncation_information_nats",
 ]

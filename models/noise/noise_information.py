@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import entr, xlog1py
 
-from models.numerics.elementwise import exp
+from models.numerics.elementwise import exp, log
 from models.numerics.jit import bare_jit, jit
 
 OCTAVES = 60
@@ -117,6 +117,29 @@ def _likelihood_table(
     return table._replace(
         information_nats=table.information_nats + truncation_information_nats(truncated_mass)
     )
+
+
+def scaled_entropy_table(share: float) -> InformationTable:
+    """Table of ``share h(p)``: a channel that leaves so much, at most, of the entropy of being counted."""
+    grid = _grid()
+    own = grid[1:]
+    table = _upper_table(grid, binary_entropy(own), log((1.0 - own) / own))
+    return table._replace(information_nats=table.information_nats * (share * (1.0 + _NUMERIC_MARGIN)))
+
+
+def least_information(one: InformationTable, other: InformationTable) -> InformationTable:
+    """Table of the smaller of two bounds, on the grid that all tables here share.
+
+    Where the smaller one changes from a knot to the next, a line between the two could lie below both: there
+    the knots keep the larger.
+    """
+    is_less = one.information_nats <= other.information_nats
+    smaller = np.minimum(one.information_nats, other.information_nats)
+    changes = np.zeros(is_less.size, dtype=np.bool_)
+    changes[1:] |= is_less[1:] != is_less[:-1]
+    changes[:-1] |= is_less[1:] != is_less[:-1]
+    larger = np.maximum(one.information_nats, other.information_nats)
+    return InformationTable(one.grid, np.where(changes, larger, smaller))
 
 
 def truncation_information_nats(truncated_mass: float) -> float:

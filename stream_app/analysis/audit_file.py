@@ -45,6 +45,12 @@ class AuditedCheck(_Part):
     condition: str
 
 
+class AuditedCrowd(_Part):
+    """Under which condition ceilings hold against whoever does not know where the others are."""
+
+    condition: str
+
+
 class AuditedPerson(_Part):
     """What a report says of one person of an audit."""
 
@@ -58,6 +64,9 @@ class AuditedPerson(_Part):
     radius: AuditedRadius | None = None
     posterior: AuditedPosterior | None = None
     priors_check: AuditedCheck | None = None
+    adversary: str = "informed"
+    certified_informed: Probability | None = None
+    crowd: AuditedCrowd | None = None
 
 
 _AUDIT = TypeAdapter(Annotated[list[AuditedPerson], Field(min_length=1, fail_fast=True)])
@@ -76,6 +85,10 @@ def read_audit(path: Path) -> list[AuditedPerson]:
         raise _no_audit(path, "people of audits with other options")
     if first.radius is not None and any(each.certified_radius is None for each in audits):
         raise _no_audit(path, "a radius without its ceilings")
+    against_crowd = [each.adversary != "informed" for each in audits]
+    shown = [each.crowd is not None and each.certified_informed is not None for each in audits]
+    if len(set(against_crowd)) > 1 or (against_crowd[0] and not all(shown)):
+        raise _no_audit(path, "ceilings against a crowd without their condition")
     return audits
 
 

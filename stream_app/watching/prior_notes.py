@@ -6,6 +6,7 @@ from math import inf
 
 from accounting.bounds.radius import Radius
 from accounting.continuous import ContinuousAccountant
+from accounting.exposure.crowd import CrowdAdversary
 from accounting.settings import RiskBudget
 from stream_app.setup.priors_verdict import PriorsVerdict
 from stream_app.watching.events import PanelChecked
@@ -100,6 +101,26 @@ def radius_note(radius: Radius) -> str:
     return (
         f"if the law of a person's places, over all {steps:,} steps of the schedule together, is within "
         f"{near}, no method does better; no added belongs to it, as the guess would rise too"
+    )
+
+
+def crowd_note(adversary: CrowdAdversary, others: int) -> str:
+    """When a ceiling against the crowd adversary holds: its condition, which stands beside the number."""
+    who = (
+        f"the {others:,} others"
+        if adversary.alone == 1.0
+        else f"{adversary.alone:.3g} of the {others:,} others"
+    )
+    known = f", but for {adversary.known:,} whom the adversary may follow," if adversary.known else ""
+    group = (
+        f"; for whoever always moves in a group of {1 + adversary.companions:,}, the informed ceiling is of "
+        "one person"
+        if adversary.companions
+        else ""
+    )
+    return (
+        f"if {who}{known} move independently of each other and of the person, as their priors say, nobody "
+        f"who does not know where they are does better; couples, families and events do not{group}"
     )
 
 

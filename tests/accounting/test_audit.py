@@ -93,6 +93,7 @@ def test_json_has_exactly_the_documented_fields() -> None:
     assert list(document) == [
         "person", "steps", "mistakes", "entropy", "information", "prior_guess", "bounds", "certified",
         "certified_by", "confidence", "baseline", "baseline_bound", "attacks",
+        "adversary", "certified_informed",
     ]  # fmt: skip
     promised = ["loose", "tight", "divergence", "moment", "exact", "erasure"]
     assert list(document["bounds"])[: len(promised)] == promised

@@ -88,6 +88,7 @@ def audit_report(audits: Sequence[AuditedPerson], made: str) -> str:
     ranked = sorted(audits, key=lambda audit: -audit.certified)
     steps, mistakes = ranked[0].steps, ranked[0].mistakes
     radius, sure, check = ranked[0].radius, ranked[0].posterior, ranked[0].priors_check
+    crowd = ranked[0].crowd
     rows = [
         (
             f"person {number}",
@@ -95,6 +96,7 @@ def audit_report(audits: Sequence[AuditedPerson], made: str) -> str:
             _best_attack(audit),
             in_a_hundred(audit.certified),
             audit.certified_by,
+            *([] if crowd is None else [in_a_hundred(audit.certified_informed or 1.0)]),
             *([] if audit.certified_radius is None else [in_a_hundred(audit.certified_radius)]),
             *([] if (own := audit.posterior) is None else map(in_a_hundred, (own.mean, own.credible))),
         )
@@ -105,6 +107,9 @@ def audit_report(audits: Sequence[AuditedPerson], made: str) -> str:
     notes = [paragraph(CONDITION.format(condition=condition))]
     if check is not None:
         notes.insert(0, paragraph(f"Note: {check.condition}."))
+    if crowd is not None:
+        head.append("Ceiling if the others' places are known")
+        notes.append(paragraph(f"In the crowd: {crowd.condition}."))
     if radius is not None:
         head.append(f"Within {radius.nats:.3g} nats")
         notes.append(paragraph(f"{head[-1]}: {radius.condition}."))
@@ -115,7 +120,10 @@ def audit_report(audits: Sequence[AuditedPerson], made: str) -> str:
         "Reconstruction risk: an audit",
         made,
         [
-            section("The question", paragraph(_question({"horizon": steps, "mistakes": mistakes}))),
+            section(
+                "The question",
+                paragraph(_question({"horizon": steps, "mistakes": mistakes}, crowd is not None)),
+            ),
             section(
                 "The people audited",
                 paragraph(f"{len(audits):,} people, most exposed first."),
@@ -190,11 +198,12 @@ def _put_there(log: RunLog, level: str, count: int) -> str:
     return f"{count - habits[level]:,}" if level in habits else "not recorded"
 
 
-def _question(settings: Mapping[str, Any]) -> str:
+def _question(settings: Mapping[str, Any], in_crowd: bool = False) -> str:
+    others = "and everybody else's, but not where they are" if in_crowd else "and where everybody else is"
     right = settings["horizon"] - settings["mistakes"]
     how_many = "each" if settings["mistakes"] == 0 else f"at least {right}"
     return (
-        "Could somebody who sees everything published, knows a person's habits and where everybody else is, "
+        f"Could somebody who sees everything published, knows a person's habits {others}, "
         f"tell where that person was in {how_many} of the last {settings['horizon']} steps?"
     )
 

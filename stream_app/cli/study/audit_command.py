@@ -9,6 +9,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from accounting.settings import MISTAKES
+from stream_app.cli.shared.adversary import (
+    INFORMED,
+    AdversaryOption,
+    AloneOption,
+    CompanionsOption,
+    KnownOption,
+    crowd_adversary,
+    crowd_document,
+    refuse_beside_crowd,
+)
 from stream_app.cli.shared.options import CovarianceOption, JsonOption, PriorsArgument, given_designs
 from stream_app.cli.shared.output import print_json, progress, stdout
 from stream_app.cli.study.audit_hindsight import past_horizon, people_in_hindsight, print_hindsight
@@ -33,6 +43,7 @@ if TYPE_CHECKING:
     from accounting.audit import AttackSettings, Audit, Explanation, PosteriorCeiling
     from accounting.bounds import Effort
     from accounting.bounds.radius import Radius
+    from accounting.exposure.crowd import CrowdAdversary
     from models.priors import Population
     from models.releases import Schedule
     from stream_app.watching.hindsight import Hindsight
@@ -107,6 +118,10 @@ def audit(
             show_default=False,
         ),
     ] = None,
+    adversary: AdversaryOption = None,
+    known: KnownOption = 0,
+    companions: CompanionsOption = 0,
+    alone: AloneOption = 1.0,
     covariance: CovarianceOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -121,6 +136,7 @@ def audit(
       tallyguard audit priors.json --schedule schedule.json --person p1 --why
       tallyguard audit priors.json --schedule schedule.json --hindsight 0:4
       tallyguard audit priors.json --schedule schedule.json --radius 0.1
+      tallyguard audit priors.json --schedule schedule.json --adversary crowd --known 10
       tallyguard audit priors.json --schedule schedule.json --posterior 50 --evidence evidence.parquet
       tallyguard audit priors.json --schedule schedule.json --check check.json --evidence evidence.parquet
       tallyguard audit priors.parquet --schedule schedule.json --mistakes 2 --person p1 --json
@@ -132,27 +148,33 @@ def audit(
     from stream_app.setup.sensor_files import load_registry
     from stream_app.watching.prior_notes import basis_note
 
+    crowd = crowd_adversary(adversary, known, companions, alone)
+    refuse_beside_crowd(crowd, why=why, hindsight=hindsight, radius=radius, posterior=posterior, check=check)
     designs = given_designs(covariance)
     population = load_population(priors)
     registry = load_registry(sensors, population.location_names).with_designs(designs)
     planned = load_schedule(schedule, registry)
     chosen = _positions(population, person or [])
     said = given_check(check, population)
-    known = given_evidence(posterior, evidence, said)
+    drawn_chains = given_evidence(posterior, evidence, said)
     within = radius_of(radius, len(planned.steps), said)
     past = None if hindsight is None else past_horizon(hindsight, planned, mistakes)
     limits = Effort(order=order, patterns=effort, draws=draws, seed=seed, confidence=confidence)
     trials = AttackSettings(draws=draws or _ATTACK_DRAWS, seed=seed) if attacks else None
-    audits = _audit(population, planned, mistakes, chosen, limits, trials)
+    audits = _audit(population, planned, mistakes, chosen, (limits, trials), crowd)
     explanations = explain_people(population, planned, mistakes, chosen, limits) if why else []
     drawn = Effort(draws=draws, seed=seed, confidence=confidence)  # else as report and page compute it
     later = [] if past is None else people_in_hindsight(population, planned, past, chosen, drawn)
-    sure = posterior_of_people(population, planned, mistakes, chosen, known, limits)
+    sure = posterior_of_people(population, planned, mistakes, chosen, drawn_chains, limits)
     if json:
         documents = _documents(audits, explanations, later, within, sure)
-        print_json(documents if said is None else [{**each, **check_document(said)} for each in documents])
+        beside = {} if said is None else check_document(said)
+        beside |= {} if crowd is None else crowd_document(crowd, len(population) - 1)
+        named = set() if adversary is not None else {"adversary", "certified_informed"}
+        print_json([{**_without(each, named), **beside} for each in documents])
         return
     _print_table(audits, within)
+    _print_crowd(crowd, len(population) - 1)
     if (note := basis_note(len(population), population.assumed, said)) is not None:
         stdout().print(f"Note: {note}.", soft_wrap=True)
     for each, explanation in zip(audits, explanations, strict=False):  # without --why there are none
@@ -185,6 +207,10 @@ def _documents(
     return documents
 
 
+def _without(document: dict[str, Any], left_out: set[str]) -> dict[str, Any]:
+    return {name: value for name, value in document.items() if name not in left_out}
+
+
 def _positions(population: Population, people: list[str]) -> list[int]:
     """Positions of the people asked for; everybody if none was."""
     return [population.position(person) for person in people] or list(range(len(population)))
@@ -195,8 +221,8 @@ def _audit(
     planned: Schedule,
     mistakes: int,
     chosen: list[int],
-    effort: Effort,
-    attacks: AttackSettings | None,
+    work: tuple[Effort, AttackSettings | None],
+    adversary: CrowdAdversary | None,
 ) -> list[Audit]:
     from accounting.audit import audit_population
 
@@ -208,8 +234,9 @@ def _audit(
                 planned,
                 mistakes,
                 people=chosen,
-                effort=effort,
-                attacks=attacks,
+                effort=work[0],
+                attacks=work[1],
+                adversary=adversary,
                 progress=lambda done: bar.update(task, completed=done),
             )
         )
@@ -226,7 +253,9 @@ def _print_table(audits: list[Audit], radius: Radius | None) -> None:
     console.print(f"Chance of telling where a person was in at least {right} of {audits[0].steps} steps:")
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     table.add_column("Person", overflow="fold", min_width=len("Person"))
-    last = "Paper's" if radius is None else heading(radius)  # both would not fit in 80 columns
+    in_crowd = audits[0].adversary != INFORMED
+    # Not more than one fits in 80 columns.
+    last = "Informed" if in_crowd else "Paper's" if radius is None else heading(radius)
     for name in ("Guess", "Best attack", "Ceiling", last):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("By", no_wrap=True)
@@ -236,7 +265,8 @@ def _print_table(audits: list[Audit], radius: Radius | None) -> None:
     console.print(
         "Guess: the best guess without any release, exact. Ceiling, and by which bound: if habits are as "
         "the prior says, no method does better."
-        + (" Paper's: the ceiling of the paper's own bound." if radius is None else ""),
+        + (" Paper's: the ceiling of the paper's own bound." if last == "Paper's" else "")
+        + (" Informed: the ceiling against whoever knows where everybody else is." if in_crowd else ""),
         soft_wrap=True,
     )
     if radius is not None:
@@ -245,15 +275,24 @@ def _print_table(audits: list[Audit], radius: Radius | None) -> None:
         console.print(f"{heading(radius)}: {radius_note(radius)}.", soft_wrap=True)
 
 
+def _print_crowd(adversary: CrowdAdversary | None, others: int) -> None:
+    """The condition of the ceilings."""
+    if adversary is not None:
+        from stream_app.watching.prior_notes import crowd_note
+
+        stdout().print(f"In the crowd: {crowd_note(adversary, others)}.", soft_wrap=True)
+
+
 def _chances(audit: Audit, radius: Radius | None) -> tuple[str, str, str, str]:
-    """Guess, best attack, certified ceiling and the paper's tight one or that within the radius, in words."""
+    """Guess, best attack, ceiling, and the informed one, the paper's or that within the radius, in words."""
     from stream_app.watching.wording import in_a_hundred
 
     tried = (attack for attack in (audit.attacks or {}).values() if attack is not None)
     best = max((attack.success for attack in tried), default=None)
+    paper = audit.bounds.tight if audit.adversary == INFORMED else audit.certified_informed
     return (
         in_a_hundred(audit.baseline),
         "not tried" if best is None else in_a_hundred(best),
         in_a_hundred(audit.certified),
-        in_a_hundred(audit.bounds.tight) if radius is None else raised_in_words(radius, audit.certified),
+        in_a_hundred(paper) if radius is None else raised_in_words(radius, audit.certified),
     )

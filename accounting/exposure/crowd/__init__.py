@@ -1,0 +1,27 @@
+"""A crowd to hide in: what others, whose places an adversary does not know, hide of each count."""
+
+from accounting.exposure.crowd.crowded import Crowded
+from accounting.exposure.crowd.hiding import (
+    LEVELS,
+    CrowdAdversary,
+    SensorCrowd,
+    StepCrowd,
+    at_level,
+    equivalent_sigma,
+    in_crowd,
+    revealed,
+)
+from accounting.exposure.crowd.others import Others
+
+__all__ = [
+    "LEVELS",
+    "CrowdAdversary",
+    "Crowded",
+    "Others",
+    "SensorCrowd",
+    "StepCrowd",
+    "at_level",
+    "equivalent_sigma",
+    "in_crowd",
+    "revealed",
+]

@@ -1,0 +1,180 @@
+"""What a crowd hides of one count: from sums over the others to what is left of a release."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial
+from math import expm1, inf, isfinite, log
+
+from accounting.exceptions import SettingsError
+from accounting.exposure.crowd.crowded import Crowded
+from accounting.exposure.crowd.difference_kernel import difference_masses
+from accounting.exposure.crowd.variance_kernel import COINS, COLUMNS, RATES, TRANSFORMS, UNITS, VARIANCE
+from models.mechanisms import Mechanism, NoiseFamily, Raw
+from models.releases import StepSchedule
+
+LEVELS = (0.5, 0.3, 0.15, 0.05, 0.02, 0.005, 1e-3, 1e-4)
+"""Probabilities of what is told of the others in which one of the counts hides less than its level says."""
+
+_EXACT = Raw()
+_ROUNDING = 1e-11  # relative, of what is computed from the sums
+_SYMMETRIC = (NoiseFamily.DISCRETE_GAUSSIAN, NoiseFamily.GEOMETRIC)  # characteristic function not negative
+
+
+@dataclass(frozen=True, slots=True)
+class CrowdAdversary:
+    """Knows all priors, the schedule, every release, and all movements of any ``known`` people.
+
+    ``companions`` always move with the person whose trace is guessed. ``alone`` is the share of people, at
+    every sensor, who move independently of each other and of that person; the others count for nothing.
+    The known people are fixed without a look at where anybody went.
+    """
+
+    known: int = 0
+    companions: int = 0
+    alone: float = 1.0
+
+    def __post_init__(self) -> None:
+        """:class:`SettingsError` names what is out of range."""
+        for name in ("known", "companions"):
+            if getattr(self, name) < 0:
+                raise SettingsError(f"{name} must not be negative", getattr(self, name), "use 0 for nobody")
+        if not (isfinite(self.alone) and 0.0 <= self.alone <= 1.0):
+            raise SettingsError(
+                "the share of people who move alone must lie in 0..1", self.alone, "use 1 for everybody"
+            )
+
+    @property
+    def not_counted(self) -> int:
+        """People among everybody who hide nobody: the one whose trace is guessed, companions, the known."""
+        return 1 + self.companions + self.known
+
+
+@dataclass(frozen=True, slots=True)
+class SensorCrowd:
+    """Sums over everybody at one sensor and step, in units of 1 / 2^32: ``(V, mu, transforms ..)``."""
+
+    units: tuple[int, ...] = (0,) * COLUMNS
+
+    def __add__(self, other: SensorCrowd) -> SensorCrowd:
+        """Of two groups of people together; exact."""
+        return SensorCrowd(tuple(a + b for a, b in zip(self.units, other.units, strict=True)))
+
+    def variance(self, adversary: CrowdAdversary) -> float:
+        """Mean of ``V`` over what is told, of those who hide somebody from this adversary."""
+        return max(0.0, self._alone(VARIANCE, adversary) - 0.25 * adversary.not_counted)
+
+    def coins(self, adversary: CrowdAdversary) -> float:
+        """Mean number of fair coins in the count."""
+        return max(0.0, self._alone(COINS, adversary) - adversary.not_counted)
+
+    def variance_at(self, probability: float, adversary: CrowdAdversary) -> float:
+        """What ``V`` is not below but with this ``probability`` (Chernoff).
+
+        ``Pr[V < v] <= e^(rate v) E e^(-rate V)`` at each rate; with a probability of 0 nothing holds.
+        """
+        if probability <= 0.0:
+            return 0.0
+        likely = log(probability)
+        found = max(
+            (likely + self._alone(TRANSFORMS + index, adversary)) / rate for index, rate in enumerate(RATES)
+        )
+        return max(0.0, found * (1.0 - _ROUNDING) - 0.25 * adversary.not_counted)
+
+    def _alone(self, column: int, adversary: CrowdAdversary) -> float:
+        """Of those who move alone, rounded down."""
+        share, whole = adversary.alone.as_integer_ratio()
+        return (self.units[column] * share // whole) / UNITS
+
+
+StepCrowd = tuple[SensorCrowd, ...]
+"""What each release of a step hides among, in the order of the step's releases."""
+
+
+def revealed(variance: float, mechanism: Mechanism, companions: int = 0) -> float:
+    """Most probable value of the others' sum plus the released noise, from above: the erasure's delta.
+
+    For companions the largest mass of as many consecutive values. Other noise than symmetric with a known
+    law counts as none: a function of the count reveals no more than the count.
+    """
+    return min(1.0, (1 + companions) * _mode(variance, _noise_of(mechanism)))  # type: ignore[arg-type]
+
+
+def _noise_of(mechanism: Mechanism) -> Mechanism:
+    return mechanism if mechanism.noise_family in _SYMMETRIC else _EXACT
+
+
+@lru_cache(1 << 16)
+def _mode(variance: float, mechanism: Mechanism) -> float:
+    """``sum_k f(k) e^-V I_k(V)`` and what is cut off the noise's table."""
+    law = mechanism.noise_law()
+    if law is None or mechanism.is_exact:
+        return float(difference_masses(variance, 0)[0])
+    masses = difference_masses(variance, max(-law.first, law.first + law.probabilities.size - 1))
+    total = 0.0
+    for k, probability in enumerate(law.probabilities.tolist(), start=law.first):
+        total += probability * float(masses[abs(k)])
+    return min(1.0, total * (1.0 + _ROUNDING) + 3.0 * law.truncated_mass)
+
+
+def left_of_entropy(coins: float) -> float:
+    """``(1 - e^-mu) / mu >= E 1 / (M + 1)``: what ``M`` fair coins leave of any information about a bit."""
+    return 1.0 if coins < 1e-9 else min(1.0, -expm1(-coins) / coins * (1.0 + _ROUNDING))
+
+
+def in_crowd(step: StepSchedule, crowds: StepCrowd, adversary: CrowdAdversary) -> StepSchedule:
+    """The step as this adversary sees it, for bounds on information.
+
+    With companions the noise alone is not known to hide the group, so a count stands as an exact one whose
+    crowd the noise belongs to.
+    """
+    return _replaced(step, crowds, partial(_hidden, adversary=adversary))
+
+
+def at_level(
+    step: StepSchedule, crowds: StepCrowd, adversary: CrowdAdversary, probability: float
+) -> StepSchedule:
+    """The step as erasure channels; for each what is told of the others reveals more with ``probability``."""
+    return _replaced(step, crowds, partial(_erased, adversary=adversary, probability=probability))
+
+
+def _replaced(
+    step: StepSchedule, crowds: StepCrowd, seen: Callable[[Mechanism, SensorCrowd], Mechanism]
+) -> StepSchedule:
+    """The step with other mechanisms; what is not released stays as it is."""
+    releases = (
+        replace(own, mechanism=seen(own.mechanism, crowd)) if own.mechanism.is_released else own
+        for own, crowd in zip(step.releases, crowds, strict=True)
+    )
+    return StepSchedule(step.step, tuple(releases))
+
+
+def _hidden(mechanism: Mechanism, crowd: SensorCrowd, adversary: CrowdAdversary) -> Mechanism:
+    variance, coins = crowd.variance(adversary), crowd.coins(adversary)
+    share = revealed(variance, mechanism, adversary.companions)
+    if adversary.companions:
+        return Crowded(_EXACT, share, False) if share < 1.0 else _EXACT
+    share = min(share, left_of_entropy(coins))
+    return Crowded(mechanism, share, False) if variance + coins > 0.0 and share < 1.0 else mechanism
+
+
+def _erased(
+    mechanism: Mechanism, crowd: SensorCrowd, adversary: CrowdAdversary, probability: float
+) -> Mechanism:
+    variance = crowd.variance_at(probability, adversary)
+    share = revealed(variance, mechanism, adversary.companions)
+    if adversary.companions:
+        return Crowded(_EXACT, share, True) if share < 1.0 else _EXACT
+    return Crowded(mechanism, share, True) if variance > 0.0 and share < 1.0 else mechanism
+
+
+def equivalent_sigma(crowd: SensorCrowd, adversary: CrowdAdversary) -> float:
+    """Scale of Gaussian noise that hides a bit no better than the crowd alone does; 0 if it hides none.
+
+    Of the continuous noise with the same total variation under a shift by one, rounded down.
+    """
+    from scipy.special import ndtri
+
+    share = revealed(crowd.variance(adversary), _EXACT, adversary.companions)
+    return 0.0 if share >= 1.0 else 0.5 / float(ndtri(0.5 * (1.0 + share))) if share > 0.0 else inf

@@ -1,0 +1,104 @@
+"""``tallyguard audit --adversary crowd``: both ceilings and the condition, wherever they are said."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from html import escape
+from json import dumps, loads
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tallyguard as tg
+from stream_app.cli import main
+from stream_app.watching.wording import in_a_hundred
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a command left behind."""
+
+    code: int
+    out: str
+
+    @property
+    def document(self) -> Any:
+        assert self.code == 0
+        return loads(self.out)
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., Answer]:
+    """Runs the command as the shell would, within this process."""
+
+    def run(*arguments: object) -> Answer:
+        monkeypatch.setattr(sys, "argv", ["tallyguard", *map(str, arguments)])
+        code = 0
+        try:
+            main()
+        except SystemExit as stop:
+            code = int(stop.code or 0)
+        return Answer(code, capsys.readouterr().out)
+
+    return run
+
+
+def test_audit_in_a_crowd_shows_both_ceilings_with_the_condition(
+    tmp_path: Path, run: Callable[..., Answer]
+) -> None:
+    """Terminal, JSON and report say the same; what is not known of a crowd is refused."""
+    coin = {"transition": [[0.5, 0.5], [0.5, 0.5]], "initial": None}
+    people = [{"person": f"p{number}", **coin} for number in range(60)]
+    (tmp_path / "crowd.json").write_text(dumps({"people": people}))
+    steps = [{"sensors": [0], "mechanism": "raw"}] * 3
+    (tmp_path / "day.json").write_text(dumps({"steps": steps}))
+    asked = ("audit", tmp_path / "crowd.json", "--schedule", tmp_path / "day.json", "--mistakes", "0")
+    asked += ("--person", "p7")
+    (plain,) = run(*asked, "--adversary", "informed", "--json").document
+    assert "adversary" not in run(*asked, "--json").document[0]
+    (crowd,) = run(*asked, "--adversary", "crowd", "--json").document
+    assert (plain["adversary"], plain["certified_informed"]) == ("informed", plain["certified"])
+    assert (crowd["adversary"], crowd["certified_informed"]) == ("crowd", plain["certified"])
+    assert crowd["baseline"] < crowd["certified"] < plain["certified"]
+    assert crowd["attacks"]["map"] is None
+    assert crowd["attacks"]["prior"]["success"] <= crowd["certified"]
+    (known,) = run(*asked, "--adversary", "crowd", "--known", "59", "--json").document
+    assert known["certified"] == plain["certified"]
+    (few,) = run(*asked, "--adversary", "crowd", "--alone", "0.3", "--companions", "1", "--json").document
+    assert crowd["certified"] < few["certified"] <= 1.0
+    shown = run(*asked, "--adversary", "crowd").out
+    assert all(in_a_hundred(crowd[name]) in shown for name in ("certified", "certified_informed"))
+    assert crowd["crowd"]["condition"] in shown
+    (tmp_path / "audit.json").write_text(dumps([crowd]))
+    assert run("report", tmp_path / "audit.json", "--output", tmp_path / "audit.html").code == 0
+    report = (tmp_path / "audit.html").read_text()
+    assert f"<td>{in_a_hundred(crowd['certified'])}</td>" in report
+    assert f"<td>{in_a_hundred(crowd['certified_informed'])}</td>" in report
+    assert escape(crowd["crowd"]["condition"]) in report
+    (tmp_path / "mixed.json").write_text(dumps([crowd, plain]))
+    assert run("report", tmp_path / "mixed.json", "--output", tmp_path / "no.html").code == 1
+    for wrong in (("--why",), ("--hindsight", "0:1"), ("--radius", "0.1"), ("--posterior", "5")):
+        assert run(*asked, "--adversary", "crowd", *wrong).code == 2
+    assert run(*asked, "--adversary", "nobody").code == 2
+    assert run(*asked, "--known", "3").code == 2
+
+
+def test_the_library_says_the_same_of_a_crowd() -> None:
+    """Both ceilings in the table and its columns, the condition in the caption, also of a part of it."""
+    coin = np.full((2, 2), 0.5)
+    people = tg.Population.pack([tg.Prior.from_dense(f"p{number}", coin) for number in range(60)])
+    schedule = tg.Schedule.raw([[0]] * 3)
+    informed = tg.certify(people, schedule, 0, person="p7")
+    crowd = tg.certify(people, schedule, 0, person="p7", adversary=tg.CrowdAdversary(known=3))
+    assert crowd["p7"].certified < crowd["p7"].certified_informed == informed["p7"].certified
+    assert informed.columns()["adversary"] == ["informed"]
+    columns = crowd.columns()
+    assert columns["ceiling"] == [crowd["p7"].certified]
+    assert columns["ceiling_informed"] == [informed["p7"].certified]
+    assert crowd.shown()["informed"] == informed.shown()["ceiling"]
+    assert "the 59 others, but for 3 whom the adversary may follow," in crowd[:1].caption()
+    assert "in the crowd" not in informed.caption()
