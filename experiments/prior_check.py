@@ -183,7 +183,7 @@ def drawn_guesses(fit: FitResult, draws: int) -> NDArray[np.float64]:
     empty = Schedule(tuple(map(StepSchedule, range(steps))), fit.held_out_first_slot)
     found = np.empty((draws, len(population)))
     for person in range(len(population)):
-        chains = posterior_draws(population, person, fit.evidence, draws, np.random.default_rng(person))
+        chains = posterior_draws(population, person, fit.evidence, draws)
         for draw in range(draws):
             exposure = Exposure.of(chains.chain(draw), empty, population.location_count)
             found[draw, person] = baseline(exposure, MISTAKES).success

@@ -54,7 +54,8 @@ def posterior_ceiling(
     draws: int = 50,
     effort: Effort | None = None,
 ) -> PosteriorCeiling:
-    """The ceilings of the person's posterior under a schedule; the effort's seed is counted on by person.
+    """The ceilings of the person's posterior under a schedule; the chains follow from the effort's seed
+    and the person's name.
 
     Each draw starts where it settles, and its ceiling is certain.
     :class:`~accounting.exceptions.EffortError` below two draws.
@@ -63,8 +64,7 @@ def posterior_ceiling(
         raise EffortError("draws from the posterior must be at least 2", draws, "take 50")
     check_mistakes(mistakes, len(schedule.steps))
     effort = effort or Effort()
-    random = np.random.default_rng((effort.seed, person))
-    chains = posterior_draws(population, person, evidence, draws, random)
+    chains = posterior_draws(population, person, evidence, draws, effort.seed)
     certain = replace(effort, draws=0)
     return summary_of(
         np.array([_ceiling(chains, number, schedule, mistakes, certain) for number in range(draws)])

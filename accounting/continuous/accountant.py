@@ -70,6 +70,10 @@ class ContinuousAccountant:
     ``effective_from[i]`` is the step from which person ``i``'s releases count (default: the first step).
     ``shares`` split the work of a step among people (default: one share); give them where people are held in
     several places that must agree.
+
+    Where a population has chains drawn from what few data leave open, each chain is accounted as a person of
+    its own, and every figure of a person is its mean over the chains: no adversary does better on average,
+    not even one who knows which chain is the person's.
     Cost: O(sensors at the person's places) per person and step, no more than silence for a step that comes
     again; about 300 bytes a person besides the priors, and 16 for each step that comes again, within limits.
     """
@@ -81,7 +85,7 @@ class ContinuousAccountant:
 
     def __post_init__(self) -> None:
         """Compute everybody's constants; nothing is released yet."""
-        people = len(self.population)
+        people, chains = len(self.population), self.population.accounted
         first_step = self.settings.first_step
         since = (
             np.full(people, first_step) if self.effective_from is None else np.asarray(self.effective_from)
@@ -92,24 +96,24 @@ class ContinuousAccountant:
                 since.shape,
                 "pass one value a person",
             )
-        arrays, horizon = self.population.arrays, self.settings.horizon
+        arrays, horizon = chains.arrays, self.settings.horizon
         self._accounts = Accounts(
             arrays,
             empty_constants(arrays),
             Nonstationary(*(arrays.initial.copy() for _ in Nonstationary._fields)),
-            _empty_state(people, horizon),
-            np.maximum(since, first_step).astype(np.int64),
+            _empty_state(len(chains), horizon),
+            np.repeat(np.maximum(since, first_step).astype(np.int64), self.population.draws),
             _kernel_horizon(self.settings),
         )
         self._index_people()
-        fill_constants(self._accounts, np.arange(people), first_step, True)
+        fill_constants(self._accounts, np.arange(len(chains)), first_step, True)
         self._worst = no_moments(people)
         self._view_before = nothing_seen(len(self.population.location_names))
         self._seen = nothing_seen_for(HISTORY + horizon, len(self.population.location_names))
         self._next_step = first_step
         self._reached_before = np.zeros(people, dtype=np.int64)
         self._reached = np.zeros(people, dtype=np.int64)
-        self._is_unreached = np.zeros(people, dtype=np.bool_)
+        self._is_unreached = np.zeros(len(chains), dtype=np.bool_)
         self._fill_nonstationary(self._nonstationary_people, first_step)
         self._show_prior()
 
@@ -137,7 +141,7 @@ class ContinuousAccountant:
         self._view_before = view
         self._seen = followed_by(self._seen, seen_release(step.releases, len(self.population.location_names)))
         self._refine(step.step)
-        self._worst.note(step.step, self._state.risk, self._state.baseline, self._accounts.since)
+        self._worst.note(step.step, self._mean(self._state.risk), self.baseline(), self.since)
         self._next_step = step.step + 1
         self._reached_before = self._reached
         self._reached = self._threshold_index()
@@ -148,36 +152,42 @@ class ContinuousAccountant:
             self.apply(step)
 
     @property
+    def since(self) -> NDArray[np.int64]:
+        """The step from which each person's releases count, (N,)."""
+        return self._accounts.since[:: self.population.draws]
+
+    @property
     def people_shares(self) -> PeopleShares:
         """How the work of a step is split among people."""
-        return self._shares
+        return self._people_shares
 
     @property
     def not_reached(self) -> int:
         """People whom the refined bounds could have lowered, had the work of the last step sufficed."""
-        return int(np.count_nonzero(self._is_unreached))
+        return int(np.count_nonzero(self.population.any_draw(self._is_unreached)))
 
     def most_operations(self, is_counted: NDArray[np.bool_]) -> NDArray[np.int64]:
         """What refining takes where these locations, (M,), are counted exactly in every step, (N,)."""
-        people, found = len(self.population), np.zeros(len(self.population), dtype=np.int64)
+        chains = len(self.population.accounted)
+        found = np.zeros(chains, dtype=np.int64)
         seen = seen_exactly(np.tile(is_counted.astype(np.int32), (len(self._seen.labels), 1)))
-        find_operations(self._accounts, np.arange(people), self.settings.vectors, seen, found)
-        return found
+        find_operations(self._accounts, np.arange(chains), self.settings.vectors, seen, found)
+        return found.reshape(-1, self.population.draws).sum(axis=1)
 
     def risk(self) -> NDArray[np.float64]:
         """Certified risk of each person over the horizon that ends with the last step, shape (N,).
 
         Like every risk that is shown, within the radius of the settings.
         """
-        return ceilings_within(self.settings.within_nats, self._state.risk).copy()
+        return ceilings_within(self.settings.within_nats, self._mean(self._state.risk)).copy()
 
     def baseline(self) -> NDArray[np.float64]:
         """Exact success of the best known guess from the prior alone on the same horizon, shape (N,)."""
-        return self._state.baseline.copy()
+        return self._mean(self._state.baseline).copy()
 
     def added(self) -> NDArray[np.float64]:
         """Upper bound on what the releases added under the prior: its risk less baseline, shape (N,)."""
-        return self._state.risk - self._state.baseline
+        return self._mean(self._state.risk) - self._mean(self._state.baseline)
 
     def median_guess(self) -> float:
         """How often habits alone tell half of the people or more, mean over the cycle."""
@@ -189,7 +199,7 @@ class ContinuousAccountant:
 
     def information_nats(self) -> NDArray[np.float64]:
         """Bound on what everything released tells about the horizon, nats, shape (N,)."""
-        return self._state.information / UNITS_PER_NAT
+        return self._mean(self._state.information / UNITS_PER_NAT)
 
     def worst(self) -> WorstMoments:
         """Everybody's worst moments since the first step; the highest risk is within the radius."""
@@ -197,8 +207,10 @@ class ContinuousAccountant:
         return worst._replace(highest_risk=ceilings_within(self.settings.within_nats, worst.highest_risk))
 
     def decided_by(self, person: int) -> str:
-        """Which bound gave a person's risk."""
-        return deciding_bound(int(self._state.decided_by[person]), self.settings.mistakes)
+        """Which bound gave a person's risk; of several chains, the highest one's."""
+        draws = self.population.draws
+        chain = person * draws + int(np.argmax(self._state.risk[person * draws : (person + 1) * draws]))
+        return deciding_bound(int(self._state.decided_by[chain]), self.settings.mistakes)
 
     def crossings(self) -> NDArray[np.int64]:
         """People whose highest reached threshold changed in the last step, increasing."""
@@ -206,7 +218,7 @@ class ContinuousAccountant:
 
     def summary(self) -> RiskSummary:
         """The last step in a few numbers."""
-        figures = self.risk(), self._state.baseline, self.added()
+        figures = self.risk(), self.baseline(), self.added()
         found = summarise(self._next_step - 1, *figures, self.settings.thresholds, self.worst())
         return replace(found, not_reached=self.not_reached, within_nats=self.settings.within_nats)
 
@@ -250,7 +262,8 @@ class ContinuousAccountant:
         return {
             **settings,
             "since": _digest(self._accounts.since),
-            "people": self.population.fingerprint,
+            "people": self.population.accounted.fingerprint,
+            "draws": self.population.draws,
             "shares": [shares.count, _digest(shares.share), _digest(shares.rank)],
         }
 
@@ -282,9 +295,9 @@ class ContinuousAccountant:
         joined = copy(self)
         joined.population = Population.concatenate([self.population, newcomers.population])
         joined._accounts = membership.join_accounts(
-            self._accounts, newcomers._accounts, joined.population.arrays
+            self._accounts, newcomers._accounts, joined.population.accounted.arrays
         )
-        joined.effective_from = joined._accounts.since
+        joined.effective_from = joined.since
         joined._worst = membership.join_people(self._worst, newcomers._worst)
         joined._reached = np.concatenate((self._reached, newcomers._reached))
         joined._reached_before = np.concatenate((self._reached_before, newcomers._reached_before))
@@ -298,12 +311,15 @@ class ContinuousAccountant:
         """The same accountant for some of the people, by position, as if there had been no others."""
         chosen = copy(self)
         chosen.population = self.population.subset(people)
-        chosen._accounts = membership.take_accounts(self._accounts, people, chosen.population.arrays)
-        chosen.effective_from = chosen._accounts.since
+        chains = self.population.chains_of(people)
+        chosen._accounts = membership.take_accounts(
+            self._accounts, chains, chosen.population.accounted.arrays
+        )
+        chosen.effective_from = chosen.since
         chosen._worst = membership.take_people(self._worst, people)
         chosen._reached = self._reached[people]
         chosen._reached_before = self._reached_before[people]
-        chosen._is_unreached = self._is_unreached[people]
+        chosen._is_unreached = self._is_unreached[chains]
         chosen.shares = None if self.shares is None else self.shares.take(people)
         chosen._index_people()
         return chosen
@@ -318,7 +334,8 @@ class ContinuousAccountant:
         self._most_places = int(np.diff(arrays.places_start).max(initial=1))
         self._nonstationary_people = np.flatnonzero(np.diff(arrays.initial_start))
         self._repeated = RepeatedSteps(arrays.slots)
-        self._shares = PeopleShares.single(len(self.population)) if self.shares is None else self.shares
+        shares = PeopleShares.single(len(self.population)) if self.shares is None else self.shares
+        self._people_shares, self._shares = shares, shares.of_draws(self.population.draws)
         self._alike: NDArray[np.int64] | None = None  # found once somebody is refined
 
     def _advance_nonstationary(self, step: int) -> None:
@@ -336,7 +353,7 @@ class ContinuousAccountant:
     def _refine(self, step: int) -> None:
         """Look again, with the refined bounds, at those whose fast bound is high, as far as the work goes."""
         settings = self.settings
-        self._is_unreached = np.zeros(len(self.population), dtype=np.bool_)
+        self._is_unreached = np.zeros(self._accounts.since.size, dtype=np.bool_)
         due = find_due(self._accounts, settings)
         if settings.refines and due.people.size:
             if self._alike is None:
@@ -348,7 +365,7 @@ class ContinuousAccountant:
     def _find_alike(self) -> NDArray[np.int64]:
         """Each one's first person with an equal prior, accounted from the same step on, (N,)."""
         steps, since = np.unique(self._accounts.since, return_inverse=True)
-        key = self.population.alike * steps.size + since.reshape(-1)
+        key = self.population.accounted.alike * steps.size + since.reshape(-1)
         _, first, alike = np.unique(key, return_index=True, return_inverse=True)
         return first[alike.reshape(-1)].astype(np.int64)
 
@@ -363,6 +380,16 @@ class ContinuousAccountant:
         self._state.bound[:] = constants.guess[phase]
         self._state.risk[:] = np.maximum(self._state.bound, self._state.baseline)
         self._reached = self._reached_before = self._threshold_index()
+
+    def _mean(self, figures: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Everybody's mean over the chains that stand for each, (N,); in one order, for the same bits."""
+        draws = self.population.draws
+        if draws == 1:
+            return figures
+        total = figures[::draws].copy()
+        for number in range(1, draws):
+            total += figures[number::draws]
+        return total / draws
 
     def _threshold_index(self) -> NDArray[np.int64]:
         return np.searchsorted(np.array(self.settings.thresholds), self.risk(), side="right")

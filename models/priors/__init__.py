@@ -6,13 +6,14 @@ or simulation passes one checked door, `Population.from_moves`, which takes ever
 """
 
 from models.priors.chain import ChainView, PopulationArrays, Rows, chain_view, rows_of
-from models.priors.evidence import Evidence, posterior_draws
+from models.priors.evidence import MOST_DRAWS, Evidence, posterior_draws, with_draws
 from models.priors.fitted_windows import FittedWindows
 from models.priors.packing import Lists, Moves
 from models.priors.population import Population, PopulationBuilder, numbered_locations
 from models.priors.prior import MovementPrior, Triplets
 
 __all__ = [
+    "MOST_DRAWS",
     "ChainView",
     "Evidence",
     "FittedWindows",
@@ -28,4 +29,5 @@ __all__ = [
     "numbered_locations",
     "posterior_draws",
     "rows_of",
+    "with_draws",
 ]

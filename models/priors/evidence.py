@@ -7,8 +7,9 @@ the smoothing was believed. Little evidence, wide draws.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -18,6 +19,9 @@ from models.exceptions import PriorError
 from models.numerics.elementwise import exp, log
 from models.priors.packing import Lists, Moves
 from models.priors.population import Population
+
+MOST_DRAWS = 100
+"""Chains of one person, at most: each is accounted as a person of its own."""
 
 _LEAST = 1e-300  # below it no gamma variable of a row might be above zero
 
@@ -52,13 +56,30 @@ class Evidence:
         return np.asarray(own, dtype=np.float64)
 
 
+def with_draws(population: Population, evidence: Evidence, draws: int) -> Population:
+    """The same people, each standing for ``draws`` chains that the person's data could have given.
+
+    A person's chains are the same wherever and beside whom the person is held.
+    :class:`~models.exceptions.PriorError` for evidence of other priors.
+    """
+    if not 2 <= draws <= MOST_DRAWS:
+        raise PriorError(f"draws from the posterior must be 2 to {MOST_DRAWS}", draws, "take 20")
+    people = range(len(population))
+    parts = [posterior_draws(population, person, evidence, draws) for person in people]
+    return replace(population, drawn=Population.concatenate(parts) if parts else None)
+
+
 def posterior_draws(
-    population: Population, person: int, evidence: Evidence, draws: int, random: np.random.Generator
+    population: Population, person: int, evidence: Evidence, draws: int, seed: int = 0
 ) -> Population:
     """``draws`` chains that the person's data could have given, as people of a population of their own.
 
-    Each starts where it settles itself, unless the person's prior has a start of its own.
+    Each starts where it settles itself, unless the person's prior has a start of its own. Which chains they
+    are follows from the person's name and the seed.
     """
+    name = population.people[person]
+    stream = int.from_bytes(hashlib.sha256(name.encode()).digest()[:16], "big")
+    random = np.random.default_rng((stream, seed))
     alone = population.subset([person])
     moves, size = alone.moves(), alone.arrays.places.size
     row = moves.slot * size + moves.row
@@ -72,7 +93,7 @@ def posterior_draws(
             chain[counted] = _dirichlet(shape, group, random)
     initial = population.initial(person)
     return Population.from_moves(
-        [f"draw {number}" for number in range(draws)],
+        [f"{name}, draw {number}" for number in range(draws)],
         _repeated(alone.arrays.places, draws),
         Moves(
             np.arange(draws + 1) * moves.row.size,

@@ -38,7 +38,9 @@ class Population:
     ``arrays`` (:class:`models.priors.chain.PopulationArrays`): each person on its own places and with its own
     cycle. ``assumed`` says what the priors rest on where nobody was measured; None for priors of measured
     people. ``fitted`` says which windows they were fitted to, None where that is not known. ``weights`` (N,)
-    say how many people behave as each persona; None where everybody stands for themselves.
+    say how many people behave as each persona; None where everybody stands for themselves. ``drawn`` are as
+    many chains of each person, one person after the other, that the person's data could have given
+    (:func:`~models.priors.evidence.with_draws`); None where the priors are taken as they are.
     """
 
     people: tuple[str, ...]
@@ -47,6 +49,7 @@ class Population:
     assumed: str | None = None
     fitted: FittedWindows | None = None
     weights: NDArray[np.float64] | None = None
+    drawn: Population | None = None
 
     def __post_init__(self) -> None:
         """Refuse weights that are no numbers of people."""
@@ -108,6 +111,24 @@ class Population:
     def location_count(self) -> int:
         """Number of locations ``M``."""
         return len(self.location_names)
+
+    @property
+    def accounted(self) -> Population:
+        """The chains whose risk is computed: those drawn, or everybody's prior."""
+        return self if self.drawn is None else self.drawn
+
+    @property
+    def draws(self) -> int:
+        """How many chains stand for each person."""
+        return 1 if self.drawn is None else len(self.drawn) // len(self)
+
+    def chains_of(self, people: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Positions among the accounted chains of those that stand for these people, in their order."""
+        return (people[:, np.newaxis] * self.draws + np.arange(self.draws)).reshape(-1)
+
+    def any_draw(self, chains: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """What is said of each accounted chain, as it holds for any of a person's, (N,)."""
+        return chains.reshape(len(self), -1).any(axis=1) if len(self) else chains
 
     @property
     def bytes_per_person(self) -> float:
@@ -186,7 +207,10 @@ class Population:
         people = tuple(self.people[i] for i in index)
         arrays = _take(self.arrays, index)
         weights = None if self.weights is None else self.weights[index]
-        return Population(people, self.location_names, arrays, self.assumed, self.fitted, weights)
+        drawn = self.drawn
+        if drawn is not None:
+            drawn = drawn.subset(self.chains_of(index)) if index.size else None
+        return Population(people, self.location_names, arrays, self.assumed, self.fitted, weights, drawn)
 
     def split(self, parts: int) -> list[Population]:
         """Partitions of nearly equal numbers of people, consecutive, together everybody."""
@@ -208,7 +232,20 @@ class Population:
         weights = None
         if any(part.weights is not None for part in parts):
             weights = np.concatenate([np.ones(len(p)) if p.weights is None else p.weights for p in parts])
-        return cls(people, names.pop(), _join([part.arrays for part in parts]), assumed, same, weights)
+        drawn = [part.drawn for part in parts if part.drawn is not None and len(part)]
+        if len({part.draws for part in parts if len(part)}) > 1:
+            raise PriorError(
+                "populations to be joined must have as many chains a person", "several numbers", "draw alike"
+            )
+        return cls(
+            people,
+            names.pop(),
+            _join([part.arrays for part in parts]),
+            assumed,
+            same,
+            weights,
+            cls.concatenate(drawn) if drawn else None,
+        )
 
     def moves(self) -> Moves:
         """Everybody's moves, from which :meth:`from_moves` gives the same arrays back bit for bit."""

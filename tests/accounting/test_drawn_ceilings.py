@@ -43,7 +43,7 @@ def test_the_mean_ceiling_is_that_over_all_chains_the_data_could_give() -> None:
             optima.append(optimum(paths, CHANNELS, 0))
             mixture = mixture + joint_law(paths, CHANNELS) / 1600
     truth = np.mean(optima)
-    found = posterior_ceiling(ADA, 0, SCHEDULE, 0, evidence(*weight), draws=400)
+    found = posterior_ceiling(ADA, 0, SCHEDULE, 0, evidence(*weight), draws=400, effort=Effort(seed=1))
     assert found.mean_low <= truth <= found.mean_high
     assert abs(found.mean - truth) < 4 * np.std(optima) / 20
     assert abs(found.credible - np.quantile(optima, 0.9)) < 0.02
@@ -111,9 +111,7 @@ def test_half_of_what_foursquares_priors_miss_is_few_data() -> None:
 
     plug_in, means = [], []
     for person in range(len(result.population)):
-        chains = posterior_draws(
-            result.population, person, result.evidence, 20, np.random.default_rng(person)
-        )
+        chains = posterior_draws(result.population, person, result.evidence, 20)
         plug_in.append(guess(result.population, person))
         means.append(np.mean([guess(chains, draw) for draw in range(20)]))
     assert np.mean(plug_in) == pytest.approx(0.288, abs=5e-4)

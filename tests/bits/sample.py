@@ -101,7 +101,7 @@ def unsure(city: City) -> object:
     planned, population = schedule(city, MECHANISMS["gaussian"]), city.population
     rows = np.diff(population.arrays.distribution_start)
     evidence = Evidence(population.people, Lists(np.append(0, rows.cumsum()), np.full(rows.sum(), 1e3)))
-    others = posterior_draws(population, 0, evidence, 3, np.random.default_rng(4))
+    others = posterior_draws(population, 0, evidence, 3, 4)
     own, *drawn_ones = [
         Exposure.of(people.chain(person), planned, population.location_count)
         for people, person in ((population, 0), (others, 0), (others, 2))

@@ -152,7 +152,7 @@ def use_evidence(path: Path) -> None:
     """Evidence as an audit draws from it; its errors name nobody."""
     found = load_evidence(path)
     for person in range(3):
-        posterior_draws(population(3), person, found, 1, np.random.default_rng(1))
+        posterior_draws(population(3), person, found, 1)
 
 
 @cache

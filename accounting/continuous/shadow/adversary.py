@@ -87,7 +87,7 @@ class Shadow:
         return self._found
 
     def _attack(self) -> tuple[AttackedPart, ...]:
-        sampled = _sampled(self._drawn)
+        sampled = _sampled(self._drawn, self._accountant.population.draws)
         added = np.zeros(int(sampled.first[-1]), np.int64)
         attack_people(added, sampled, self._accountant.view().accounts, self._remembered(), self._last_step)
         ends = np.cumsum([part.person.size * part.draws for part in self._drawn])
@@ -120,12 +120,23 @@ class Shadow:
         )
 
 
-def _sampled(parts: Sequence[DrawnPart]) -> Sampled:
+def _sampled(parts: Sequence[DrawnPart], chains: int) -> Sampled:
+    """The draws of each part; a person's are spread over the ``chains`` that stand for the person.
+
+    With 3 chains and 5 draws of the person whose stream is 7, chains 1, 2 and 0 are drawn 2, 2 and 1 times.
+    """
+    person, seed, draws = [], [], []
+    for part in parts:
+        drawn = np.arange(min(chains, part.draws))
+        chain = (part.seed[:, np.newaxis] + drawn) % chains
+        person.append((part.person[:, np.newaxis] * chains + chain).reshape(-1))
+        seed.append((part.seed[:, np.newaxis] * chains + chain).reshape(-1))
+        each = part.draws // drawn.size + (drawn < part.draws % drawn.size)
+        draws.append(np.tile(each, part.person.size))
     none = np.empty(0, np.int64)
-    draws = [np.full(part.person.size, part.draws) for part in parts]
     return Sampled(
-        np.concatenate([none, *(part.person for part in parts)]),
-        np.concatenate([none, *(part.seed for part in parts)]),
+        np.concatenate([none, *person]),
+        np.concatenate([none, *seed]),
         np.concatenate([[0], *draws]).cumsum().astype(np.int64),
     )
 

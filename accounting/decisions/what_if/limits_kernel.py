@@ -30,7 +30,7 @@ from accounting.exposure.step_information.contraction_kernel import (
 )
 from accounting.hmm.local_chain_kernel import LocalChain
 from accounting.numerics.divergence_root_kernel import divergence_root
-from models.numerics.jit import bare_pjit, inline, jit, pjit
+from models.numerics.jit import bare_jit, bare_pjit, inline, jit, pjit
 from models.priors.chain import ChainView, PopulationArrays, chain_view
 
 UNLIMITED = 1 << 62
@@ -44,7 +44,7 @@ class Limits(NamedTuple):
 
     information: NDArray[np.int64]  # (phases,) of one horizon at its own end; UNLIMITED where it is natural
     is_natural: NDArray[np.bool_]  # (phases,) habits alone break the limit, with nothing released
-    risk: NDArray[np.float64]  # (phases,) largest certified risk within the limit
+    risk: NDArray[np.float64]  # (phases,) largest certified risk within the limit, of several chains the mean
     step: NDArray[np.int64]  # (N,) most that one step may say of where the person is
 
 
@@ -113,7 +113,59 @@ def find_largest_guesses(
         guesses[people[k]] = min(1.0, koga, subsets, markov)
 
 
-@bare_pjit(lambda accounts, *_: accounts.since.size, least=16)
+class Person(NamedTuple):
+    """Whose limits are set: so many chains from ``first`` on, and the guesses (N,) of initial distributions."""
+
+    accounts: Accounts
+    guesses: NDArray[np.float64]
+    first: int
+    chains: int
+
+
+@bare_jit
+def _guess(person: Person, number: int, phase: int) -> float:
+    """The bound on the guess of one of the person's chains."""
+    chain = person.first + number
+    if has_initial_distribution(person.accounts.population, chain):
+        return person.guesses[chain]
+    constants = person.accounts.constants
+    return constants.guess[constants.phase_start[chain] + phase]
+
+
+@bare_jit
+def _mean_risk(person: Person, units: int, phase: int) -> float:
+    """The mean bound over the chains, were so much revealed of each; with -1 units, the mean guess."""
+    total = 0.0
+    for number in range(person.chains):
+        guess = _guess(person, number, phase)
+        total += guess if units < 0 else divergence_root(units / UNITS_PER_NAT, guess)
+    return total / person.chains
+
+
+@bare_jit
+def _shared_limit(person: Person, limit: float, phase: int) -> int:
+    """As :func:`information_limit`, for what may be revealed of each chain: their mean risk keeps the limit.
+
+    Two chains with guesses 0.1 and 0.3, limit 0.3: alone they may give away 0.154 nat and nothing, so the
+    answer lies between; 0.031 nat make them 0.18 and 0.42, just 0.3 on average.
+    """
+    mean = _mean_risk(person, -1, phase)
+    if person.chains == 1 or limit >= 1.0 or mean * (1.0 + NEGLIGIBLE) >= limit:
+        return information_limit(limit, mean)
+    low, high = UNLIMITED, 0
+    for number in range(person.chains):
+        alone = information_limit(limit, _guess(person, number, phase))
+        low, high = min(low, max(alone, 0)), max(high, alone)
+    while high - low > 1 + (low >> 10):
+        middle = low + ((high - low) >> 1)
+        if _mean_risk(person, middle, phase) <= limit:
+            low = middle
+        else:
+            high = middle
+    return low if _mean_risk(person, low, phase) <= limit else -1
+
+
+@bare_pjit(lambda accounts, limits, levels, guesses, chains: accounts.since.size // chains, least=16)
 def set_limits(
     begin: int,
     end: int,
@@ -121,29 +173,36 @@ def set_limits(
     limits: Limits,
     levels: BudgetLevels,
     guesses: NDArray[np.float64],
+    chains: int,
 ) -> None:
-    """Everybody's limits on one horizon, none on a step.
+    """Everybody's limits on one horizon, none on a step; so many ``chains`` stand for each person.
 
     For one with an initial distribution the laws of all later starts are covered by the guess in ``guesses``
     (N,), and no baseline is counted on. It counts whatever ``is_apart`` says: others who are over by habit
     alone may then gain ``added`` on top of the guess.
     """
-    population, constants = accounts.population, accounts.constants
-    for person in range(begin, end):
-        starts_itself = has_initial_distribution(population, person)
-        for row in range(constants.phase_start[person], constants.phase_start[person + 1]):
-            guess = guesses[person] if starts_itself else constants.guess[row]
-            baseline = 0.0 if starts_itself else constants.baseline[row]
+    constants = accounts.constants
+    for first in range(begin * chains, end * chains, chains):
+        person = Person(accounts, guesses, first, chains)
+        starts_itself = has_initial_distribution(accounts.population, first)
+        for phase in range(constants.phase_start[first + 1] - constants.phase_start[first]):
+            guess, baseline = _mean_risk(person, -1, phase), 0.0
+            if not starts_itself:
+                for chain in range(first, first + chains):
+                    baseline += constants.baseline[constants.phase_start[chain] + phase] / chains
             limit = min(levels.risk, (baseline + levels.added) * (1.0 - _ROUNDING))
-            units = information_limit(limit, guess)
+            units = _shared_limit(person, limit, phase)
             habitual = min(levels.habitual_risk, (baseline + levels.added) * (1.0 - _ROUNDING))
             if levels.is_apart and not starts_itself and information_limit(habitual, guess) < 0:
                 limit = guess + max(levels.added, 2.0 * NEGLIGIBLE * guess)
-                units = information_limit(limit, guess)
-            limits.risk[row] = limit
-            limits.is_natural[row] = units < 0
-            limits.information[row] = UNLIMITED if units < 0 else units
-        limits.step[person] = UNLIMITED
+                units = _shared_limit(person, limit, phase)
+            for chain in range(first, first + chains):
+                row = constants.phase_start[chain] + phase
+                limits.risk[row] = limit
+                limits.is_natural[row] = units < 0
+                limits.information[row] = UNLIMITED if units < 0 else units
+        for chain in range(first, first + chains):
+            limits.step[chain] = UNLIMITED
 
 
 @jit

@@ -66,21 +66,24 @@ class WhatIf:
     """
 
     def __init__(self, accountant: ContinuousAccountant, limit: RiskBudget) -> None:
-        """Refined bounds are used where the accountant surely refines whom they clear; not for hindsight."""
-        settings = accountant.settings
+        """Refined bounds are used where the accountant surely refines whom they clear; not for hindsight.
+
+        Nor where several chains stand for a person, all of which would have to be refined.
+        """
+        settings, population = accountant.settings, accountant.population
         is_owed = settings.operations is None or settings.decided == limit
-        refines = settings.refines and is_owed and settings.horizon > 1
+        refines = settings.refines and is_owed and settings.horizon > 1 and population.draws == 1
         self.limit = limit
         accounts = accountant.view().accounts
-        limits = find_limits(accounts, limit, settings.within_nats)
+        limits = find_limits(accounts, limit, settings.within_nats, population.draws)
         self._basis = Basis(
             accountant,
             limits,
-            _count_natural(accounts, limits),
-            SensorInformation(accountant.population),
+            tuple(each // population.draws for each in _count_natural(accounts, limits)),
+            SensorInformation(population.accounted),
             refines and not limit.in_hindsight,
         )
-        self._was_over = np.zeros(len(accountant.population), dtype=np.bool_)
+        self._was_over = np.zeros(len(population), dtype=np.bool_)
 
     @property
     def people(self) -> int:
@@ -108,7 +111,11 @@ class WhatIf:
 
 
 class NextStep:
-    """Questions about one step; the accountant must not move on while they are asked."""
+    """Questions about one step; the accountant must not move on while they are asked.
+
+    Arrays are of accounted chains. A person is over if any chain that stands for the person is: each may
+    reveal so much that their mean keeps the limit.
+    """
 
     def __init__(
         self,
@@ -122,7 +129,8 @@ class NextStep:
         self._settings = accountant.settings
         self._step = accountant.next_step
         self._natural = basis.natural
-        self._locations = accountant.population.location_count
+        self._population = accountant.population
+        self._locations = self._population.location_count
         self._is_nonstationary = np.diff(self._view.accounts.population.initial_start) > 0
         self._headroom = self._find_headroom(basis.limits)
         self._refined_check = None
@@ -141,7 +149,8 @@ class NextStep:
         slot = self._settings.first_slot + self._step
         self._quick = QuickBounds(basis.information, sensors, slot, self._is_nonstationary)
         self._shares = self._count_steps()
-        self._is_fixed = was_over | self._is_lost()
+        self._fixed = was_over | self._population.any_draw(self._is_lost())
+        self._is_fixed = np.repeat(self._fixed, self._population.draws)
         self._open = self._find_open()
         self._effects: deque[CandidateEffect] = deque(maxlen=_EFFECTS_KEPT)
 
@@ -163,7 +172,7 @@ class NextStep:
     @property
     def people(self) -> int:
         """Number of people."""
-        return self._is_fixed.size
+        return self._fixed.size
 
     def is_over(self, step: StepSchedule) -> NDArray[np.bool_]:
         """Who would be over the limit by the fast bound, (N,), because of this step or anyway."""
@@ -171,18 +180,24 @@ class NextStep:
         effect = self._effect(step, self.people)
         if effect is not None:
             over[self._open[effect.excess > 0]] = True
-        return over
+        return self._population.any_draw(over)
 
     def _count(self, step: StepSchedule, enough: int) -> tuple[int, int]:
         """People over the limit, and how many more the refined bounds cleared."""
-        fixed = int(np.count_nonzero(self._is_fixed))
+        fixed = int(np.count_nonzero(self._fixed))
         spare = 0 if self._refined_check is None else self._refined_check.most_cleared
         effect = self._effect(step, enough - fixed + spare)
         if effect is None:
             return self.people, 0
         over = np.flatnonzero(effect.excess > 0)
         cleared = 0 if self._refined_check is None else self._clear(self._refined_check, step, effect, over)
-        return fixed + over.size - cleared, cleared
+        return fixed + self._people_over(effect) - cleared, cleared
+
+    def _people_over(self, effect: CandidateEffect) -> int:
+        """How many people a candidate puts over the limit as far as it was looked at."""
+        over = self._open[effect.excess > 0]
+        draws = self._population.draws
+        return over.size if draws == 1 else np.unique(over // draws).size
 
     def _clear(
         self, check: RefinedCheck, step: StepSchedule, effect: CandidateEffect, over: NDArray[np.int64]
@@ -225,10 +240,10 @@ class NextStep:
         unclear = anew[unclear[np.argsort(-beyond[unclear], kind="stable")]]
         view = observe(step, self._locations).view
         for first in range(0, unclear.size, _PEOPLE_AT_ONCE):
-            if np.count_nonzero(effect.excess > 0) > enough:
+            if self._people_over(effect) > enough:
                 return False
             self._look_closely(view, effect, unclear[first : first + _PEOPLE_AT_ONCE])
-        return bool(np.count_nonzero(effect.excess > 0) <= enough)
+        return self._people_over(effect) <= enough
 
     def _look_closely(self, step: StepView, effect: CandidateEffect, chosen: NDArray[np.int64]) -> None:
         """The accountant's terms for these positions."""
@@ -283,8 +298,11 @@ class NextStep:
         return observe(StepSchedule(self._step, raw), self._locations).labels
 
 
-def find_limits(accounts: Accounts, limit: RiskBudget, within_nats: float) -> Limits:
-    """Everybody's limits on information under a limit on risk that holds within so many nats."""
+def find_limits(accounts: Accounts, limit: RiskBudget, within_nats: float, draws: int) -> Limits:
+    """Everybody's limits on information under a limit on risk that holds within so many nats.
+
+    ``draws`` accounted chains stand for each person.
+    """
     phases, people = accounts.constants.guess.size, accounts.since.size
     limits = Limits(
         np.zeros(phases, np.int64), np.zeros(phases, np.bool_), np.zeros(phases), np.zeros(people, np.int64)
@@ -300,7 +318,7 @@ def find_limits(accounts: Accounts, limit: RiskBudget, within_nats: float) -> Li
     nonstationary = np.flatnonzero(np.diff(accounts.population.initial_start))
     if nonstationary.size:
         find_largest_guesses(accounts.population, nonstationary, accounts.horizon, guesses)
-    set_limits(accounts, limits, levels, guesses)
+    set_limits(accounts, limits, levels, guesses, draws)
     if limit.in_hindsight:
         reserve_for_hindsight(accounts, limits, float(limit.reserve))
     return limits
