@@ -75,7 +75,7 @@ def plan(
         settings = Settings.model_validate(given)
     except ValidationError as error:
         raise settings_error(error) from None
-    note = basis_note(len(people), people.assumed)
+    note = basis_note(len(people), people.assumed, draws=people.draws)
     return Plan(plan_schedule(settings, schedule, people), mistakes, horizon, note)
 
 

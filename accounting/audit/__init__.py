@@ -8,6 +8,7 @@ from accounting.audit.explanation import (
     ReleaseShare,
     explain,
     information_shares,
+    mean_explanation,
 )
 
 __all__ = [
@@ -23,5 +24,6 @@ __all__ = [
     "audit_population",
     "explain",
     "information_shares",
+    "mean_explanation",
     "posterior_ceiling",
 ]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 
 import numpy as np
@@ -86,6 +88,25 @@ def explain(
         without = audit_exposure(_without(exposure, steps, share), mistakes, effort=effort)
         shares.append(ReleaseShare(**asdict(share), certified_drop=whole.certified - without.certified))
     return Explanation(whole.certified, whole.baseline, sum(whole.information.per_step), tuple(shares))
+
+
+def mean_explanation(each: Sequence[Explanation]) -> Explanation:
+    """The mean over several chains that stand for one person; a release that one leaves out is 0 there."""
+    count = len(each)
+    nats: dict[tuple[int, str, str], float] = defaultdict(float)
+    drop: dict[tuple[int, str, str], float] = defaultdict(float)
+    for found in each:
+        for share in found.shares:
+            release = (share.step, share.sensor, share.mechanism)
+            nats[release] += share.information_nats / count
+            drop[release] += share.certified_drop / count
+    shares = (ReleaseShare(*release, nats[release], drop[release]) for release in nats)
+    return Explanation(
+        sum(found.certified for found in each) / count,
+        sum(found.baseline for found in each) / count,
+        sum(found.information_nats for found in each) / count,
+        tuple(sorted(shares, key=lambda share: (-share.information_nats, share.step, share.sensor))),
+    )
 
 
 def _alone(exposure: Exposure, step: int, release: SensorRelease) -> float:

@@ -220,7 +220,12 @@ class ContinuousAccountant:
         """The last step in a few numbers."""
         figures = self.risk(), self.baseline(), self.added()
         found = summarise(self._next_step - 1, *figures, self.settings.thresholds, self.worst())
-        return replace(found, not_reached=self.not_reached, within_nats=self.settings.within_nats)
+        return replace(
+            found,
+            not_reached=self.not_reached,
+            within_nats=self.settings.within_nats,
+            draws=self.population.draws,
+        )
 
     def view(self) -> AccountantView:
         """The state after the last step, for what-if questions; read only."""

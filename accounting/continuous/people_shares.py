@@ -35,7 +35,7 @@ class PeopleShares:
         return PeopleShares(self.count, share, rank)
 
     def of_draws(self, draws: int) -> PeopleShares:
-        """The same of so many chains of each person, one person after the other, all in the person's share."""
+        """The same of so many chains of each person, one after the other, in the person's share."""
         share, rank = np.repeat(self.share, draws), np.repeat(self.rank, draws) * draws
         return PeopleShares(self.count, share, rank + np.tile(np.arange(draws), self.rank.size))
 

@@ -20,7 +20,8 @@ class RiskSummary:
 
     ``most_risk`` and ``most_added`` are the highest of anybody at any step so far. ``not_reached`` are people
     whom the refined bounds could have lowered, and the work of the step did not suffice for. Risks are those
-    of everybody ``within_nats`` of the prior; what was added, and baselines, are the prior's.
+    of everybody ``within_nats`` of the prior; what was added, and baselines, are the prior's. All are means
+    over the ``draws`` chains that stand for each person.
     """
 
     step: int
@@ -38,6 +39,7 @@ class RiskSummary:
     most_added: float
     not_reached: int = 0
     within_nats: float = 0.0
+    draws: int = 1
 
 
 def summarise(

@@ -128,7 +128,7 @@ class Population:
 
     def any_draw(self, chains: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """What is said of each accounted chain, as it holds for any of a person's, (N,)."""
-        return chains.reshape(len(self), -1).any(axis=1) if len(self) else chains
+        return np.asarray(chains.reshape(-1, self.draws).any(axis=1), dtype=np.bool_)
 
     @property
     def bytes_per_person(self) -> float:

@@ -55,7 +55,8 @@ class Alternative:
         """The priors at hand, as all other figures have them."""
         check = settings.priors_check
         within = 0.0 if check is None else check.within_nats
-        return cls(AS_GIVEN, ceiling_condition(check), population, names, within)
+        condition = ceiling_condition(check, population.draws)
+        return cls(AS_GIVEN, condition, population, names, within)
 
     def varied(self, text: str) -> Alternative:
         """``NAME=NATS`` or ``NAME=FILE``; :class:`SettingsError` for anything else, or other locations."""

@@ -58,7 +58,7 @@ def ledger_document(
             group: _differential(log.of_group(group), questions.delta, Neighbours.ADD_REMOVE)
             for group in log.groups()
         },
-        "note": basis_note(len(population), population.assumed, questions.priors_check),
+        "note": basis_note(len(population), population.assumed, questions.priors_check, population.draws),
         "bayesian": _answer(lambda: _bayesian(log, questions)),
         "reconstruction": _answer(lambda: _reconstruction(log, population, questions.horizon, progress)),
     }

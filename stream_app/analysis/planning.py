@@ -158,8 +158,6 @@ def _decided(
     progress: Callable[[int, int], None] = lambda done, steps: None,
     asked: Sequence[str] = (),
 ) -> ReleasePlan:
-    if settings.priors_check is not None:
-        settings.priors_check.require(population)
     decides = isinstance(plan.policy, BudgetPolicy)
     names, as_run = _split_names(settings, population, is_needed=decides)
     others = vary(Alternative.given(population, names, settings), asked)
@@ -181,7 +179,7 @@ def _decided(
         done()
     is_whole = not isinstance(plan.policy, BudgetPolicy) and not any(s.risks.not_reached for s in steps)
     as_run = as_run or not accountant.settings.refines or is_whole
-    note = basis_note(len(population), population.assumed, settings.priors_check)
+    note = basis_note(len(population), population.assumed, settings.priors_check, population.draws)
     schedule = [each.decided.schedule for each in steps]
     varied = answers(others, schedule, settings, plan.first_slot, done)
     personas = shares_of_people(population, accountant.risk(), settings.thresholds)

@@ -16,7 +16,7 @@ from models.exceptions import TallyguardError
 from models.prior_files import load_population
 from models.priors import Population
 from models.releases import SensorRegistry
-from stream_app.setup.given_priors import population_of
+from stream_app.setup.given_priors import as_set, population_of
 from stream_app.setup.keys import (
     load_noise_key,
     load_pseudonym_key,
@@ -117,16 +117,14 @@ def check_files(
 def _note(settings: Settings | None, population: Population) -> str | None:
     """What every output of a run will say of the priors."""
     check = None if settings is None else settings.priors_check
-    return basis_note(len(population), population.assumed, check)
+    return basis_note(len(population), population.assumed, check, population.draws)
 
 
 def _people(settings: Settings | None, priors: Path | None) -> Population | None:
     """The people to check with: of the file, or nobody where the settings can do without."""
     if priors is not None:
         population = load_population(priors)
-        if settings is not None and settings.priors_check is not None:
-            settings.priors_check.require(population)
-        return population
+        return population if settings is None else as_set(settings, population)
     if settings is None or settings.locations is None:
         return None
     return population_of(settings, None)

@@ -78,12 +78,19 @@ class RunLog:
     @property
     def note(self) -> str | None:
         """What must be said of the priors; None for measured habits of people."""
-        return basis_note(self.settings.get("people", 1), self.settings.get("assumed_habits"), self.check)
+        return basis_note(
+            self.settings.get("people", 1), self.settings.get("assumed_habits"), self.check, self.draws
+        )
 
     @property
     def check(self) -> PriorsVerdict | None:
         """What real traces had said of the priors when the run was last started."""
         return priors_check_of(self.settings)
+
+    @property
+    def draws(self) -> int:
+        """How many chains stand for each person since the run was last started."""
+        return int((self.settings.get("drawn") or {}).get("draws", 1))
 
     @property
     def within_nats(self) -> float:
@@ -93,7 +100,7 @@ class RunLog:
     @property
     def condition(self) -> str:
         """When the ceilings hold, in short."""
-        return ceiling_condition(self.check)
+        return ceiling_condition(self.check, self.draws)
 
     @property
     def is_raised(self) -> bool:
@@ -107,8 +114,9 @@ class RunLog:
 
     @property
     def raised_from(self) -> int:
-        """The first step whose ceilings are those that the check asks for; after the last step if none is."""
-        others = [summary.step for summary in self.summaries if summary.within_nats != self.within_nats]
+        """The first step whose ceilings are those that are asked for now; after the last step if none is."""
+        now = self.within_nats, self.draws
+        others = [each.step for each in self.summaries if (each.within_nats, each.draws) != now]
         return max(others, default=-1) + 1
 
     @property

@@ -36,6 +36,16 @@ class PeopleOver(NamedTuple):
     allowed: int
 
 
+class Asked(NamedTuple):
+    """The ceilings that the answer is about: within a radius, means over so many chains a person."""
+
+    within_nats: float = 0.0
+    draws: int = 1
+
+
+AS_RECORDED = Asked()
+
+
 class Verdict(NamedTuple):
     """The answer for all steps, and the step it rests on: the first that breaks the rule, or the worst."""
 
@@ -53,17 +63,17 @@ def verdict_on(
     limit: RiskBudget | None,
     *,
     is_refuted: bool = False,
-    within_nats: float = 0.0,
+    asked: Asked = AS_RECORDED,
 ) -> Verdict:
     """The run held against the limit; ``reasons`` are those of the steps that a risk budget decided.
 
     Where the priors ``is_refuted`` as too low, ceilings are raised, but nothing bounds what releases add. The
-    answer holds ``within_nats``: steps recorded before that was asked for are judged by what they would be.
+    answer is about the ceilings ``asked`` for: steps recorded before are judged by what they would be.
     """
     if limit is None:
         return Verdict(Answer.NO_RULE, of_steps=len(summaries))
     is_unbounded = is_refuted and limit.added is not None
-    found = [_over_within(within_nats, summary, reasons.get(summary.step), limit) for summary in summaries]
+    found = [_over_within(asked, summary, reasons.get(summary.step), limit) for summary in summaries]
     if is_unbounded:
         found = [_without_added(summary, limit) for summary in summaries]
     broken = [over for over in found if over.least > over.allowed]
@@ -77,17 +87,20 @@ def verdict_on(
 
 
 def _over_within(
-    nats: float, summary: RiskSummary, why: DecisionReason | None, limit: RiskBudget
+    asked: Asked, summary: RiskSummary, why: DecisionReason | None, limit: RiskBudget
 ) -> PeopleOver:
-    """Between how many people were over the limit within so many nats, where fewer were recorded too.
+    """Between how many people were over the limit by the ceilings asked for; lower ones may be recorded.
 
     A risk that is raised above the limit is above the lowered limit as it is: exactly where it was not raised
-    at all, and at most where it was raised by less. A decision knew nothing of the lowered limit.
+    at all, and at most where it was raised by less. A decision knew nothing of the lowered limit. Of means
+    over other chains nothing is known.
     """
+    if summary.draws != asked.draws:
+        return PeopleOver(summary.step, summary.people, 0, summary.people, limit.allowed(summary.people))
     recorded = people_over(summary, why, limit)
-    if summary.within_nats >= nats:
+    if summary.within_nats >= asked.within_nats:
         return recorded
-    lowered = people_over(summary, None, budget_within(nats, limit))
+    lowered = people_over(summary, None, budget_within(asked.within_nats, limit))
     least = max(recorded.least, 0 if summary.within_nats else lowered.least)
     return recorded._replace(least=least, most=max(least, lowered.most))
 

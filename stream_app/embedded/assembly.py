@@ -21,6 +21,7 @@ from stream_app.embedded.run_output import RunOutput
 from stream_app.embedded.runner import EmbeddedRunner, RunReport
 from stream_app.embedded.signals import StopRequest, stop_on_signals
 from stream_app.embedded.snapshots import SnapshotCache
+from stream_app.setup.given_priors import drawn_from
 from stream_app.setup.keys import Keys, load_keys, require_private_panel
 from stream_app.setup.run_folder.manifest import ACCEPTABLE, REPORTED
 from stream_app.setup.run_folder.run_settings import sensors_fingerprint
@@ -49,7 +50,7 @@ from stream_app.steps.policy import BudgetPolicy
 from stream_app.steps.policy.people_shards import new_shadow
 from stream_app.watching.events import Observer, Observers
 from stream_app.watching.people import PeopleView
-from stream_app.watching.prior_notes import basis_note, habits_warning, rule_warning
+from stream_app.watching.prior_notes import basis_note, evidence_warning, habits_warning, rule_warning
 from stream_app.wire import (
     Chunks,
     Clock,
@@ -136,7 +137,9 @@ def run(
             plan.policy.bind(accountant)
         shadow = new_shadow(settings, accountant)
         refuted = rule_warning(settings.priors_check, settings.release.budget.limit)
-        for warning in (_note(settings, population), refuted, habits_warning(accountant)):
+        is_fitted, check = population.fitted is not None, settings.priors_check
+        few = evidence_warning(check, population.draws, is_fitted=is_fitted)
+        for warning in (_note(settings, population), refuted, few, habits_warning(accountant)):
             if warning is not None:
                 logger.warning("%s", warning)
         observer = observer or Observer()
@@ -197,7 +200,7 @@ def _people_view(
 
 def _note(settings: Settings, population: Population) -> str | None:
     """What every output must say of the priors."""
-    return basis_note(len(population), population.assumed, settings.priors_check)
+    return basis_note(len(population), population.assumed, settings.priors_check, population.draws)
 
 
 def restore_engine(
@@ -258,6 +261,7 @@ def make_manifest(
         **fixed,
         "first_slot": plan.first_slot,
         "people": len(population),
+        "drawn": drawn_from(population),
         "assumed_habits": population.assumed,
         "priors": population.fingerprint,
         "sensors": sensors_fingerprint(plan.registry),

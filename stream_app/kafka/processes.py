@@ -65,7 +65,13 @@ def run_account_worker(settings: Settings, *, announce: Announce) -> int:
 
 
 def _deployment(settings: Settings) -> Deployment:
-    """The deployment; :class:`SettingsError` for a panel, whose people are spread over workers here."""
+    """The deployment; :class:`SettingsError` for what one process alone can do: a panel, chains drawn."""
+    if settings.evidence is not None:
+        raise SettingsError(
+            "evidence must be left out on Kafka, where no worker has it",
+            settings.evidence,
+            "let tallyguard run account these people, or audit them with --posterior",
+        )
     if settings.panel is not None:
         raise SettingsError(
             "panel must be left out on Kafka",

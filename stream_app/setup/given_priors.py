@@ -1,11 +1,11 @@
-"""A run without priors: counts are published and the privacy ledger is kept, but for nobody's risk."""
+"""The people that settings and a priors file give: none without one, with chains drawn from evidence."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from models.prior_files import load_population
-from models.priors import Population
+from models.prior_files import load_evidence, load_population
+from models.priors import Population, with_draws
 from stream_app.exceptions import SettingsError
 from stream_app.setup.location_names import location_names
 from stream_app.setup.release_settings import BUDGET
@@ -20,12 +20,30 @@ def population_of(settings: Settings, priors: Path | None) -> Population:
     if priors is not None:
         population = load_population(priors)
         require_people(settings, len(population))
-        if settings.priors_check is not None:
-            settings.priors_check.require(population)
-        return population
+        return as_set(settings, population)
     require_people(settings, 0)
     remedy = "name a file of location names, one a line (`tallyguard init` writes it), or give --priors"
     return Population.pack([], location_names(settings, "where no priors are given", remedy))
+
+
+def as_set(settings: Settings, population: Population) -> Population:
+    """The people of a priors file as the settings account them: with chains drawn, where there is evidence.
+
+    :class:`SettingsError` for a check of other priors, :class:`~models.exceptions.PriorError` for evidence of
+    others.
+    """
+    if settings.priors_check is not None:
+        settings.priors_check.require(population)
+    if settings.evidence is None or not len(population):
+        return population
+    return with_draws(population, load_evidence(settings.evidence), settings.posterior_draws)
+
+
+def drawn_from(population: Population) -> dict[str, int | str] | None:
+    """What a run records of the chains it accounts; None where they are the priors."""
+    if population.drawn is None:
+        return None
+    return {"draws": population.draws, "chains": population.drawn.fingerprint}
 
 
 def require_people(settings: Settings, people: int) -> None:

@@ -14,6 +14,7 @@ from pydantic import Field, SecretStr, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from accounting.settings import HORIZON, MISTAKES, OPERATIONS, HorizonSettings
+from models.priors import MOST_DRAWS
 from stream_app.setup.priors_verdict import PriorsCheckSetting
 from stream_app.setup.release_settings import ReleaseSettings
 from stream_app.setup.settings_section import NameList, NumberList, Section, take_secret
@@ -197,6 +198,17 @@ class Settings(BaseSettings):
         description="file of `tallyguard priors check --json`: if real traces refuted the priors as too low, "
         "ceilings and the risk budget hold within the radius that they leave, and every output says so",
     )
+    evidence: Path | None = Field(
+        default=None,
+        description="file of `tallyguard priors fit --evidence`: every ceiling and guess, and with them the "
+        "risk budget, is a mean over chains that the same data could have given; not on Kafka",
+    )
+    posterior_draws: int = Field(
+        default=20,
+        ge=2,
+        le=MOST_DRAWS,
+        description="with evidence: chains of each person, each of which costs what a person costs",
+    )
     panel: Path | None = Field(
         default=None,
         description="file of volunteers' true places (JSON lines), readable by its owner only, that the "
@@ -251,6 +263,11 @@ class Settings(BaseSettings):
         if self.mistakes >= self.horizon:
             raise ValueError(f"mistakes must be below the horizon {self.horizon}, got {self.mistakes}")
         return self
+
+    @property
+    def draws(self) -> int:
+        """How many chains stand for each person."""
+        return 1 if self.evidence is None else self.posterior_draws
 
     @property
     def origin_seconds(self) -> int:

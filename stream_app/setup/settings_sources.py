@@ -27,7 +27,10 @@ _NOT_SETTINGS = {
     CONFIG_VARIABLE,  # names the settings file
     "TALLYGUARD_SHARED",  # where the tests find reference material
 }
-_FILES = ("noise_key", "pseudonym_key", "page_token_file", "sensors", "locations", "priors_check", "panel")
+_FILES = (
+    *("noise_key", "pseudonym_key", "page_token_file", "sensors", "locations"),
+    *("priors_check", "evidence", "panel"),
+)
 _FILES_IN = {
     "kafka": ("ca_file", "certificate_file", "password_file"),
     "release": ("covariance", "recipients"),

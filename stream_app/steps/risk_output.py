@@ -70,6 +70,7 @@ def summary_message(
         attack=None if attack is None else _attack(attack),
         not_reached=summary.not_reached,
         within_nats=summary.within_nats,
+        draws=summary.draws,
     )
 
 

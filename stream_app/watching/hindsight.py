@@ -10,6 +10,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+import numpy as np
+
 from accounting import bounds
 from accounting.bounds.radius import ceiling_within
 from accounting.exposure import Exposure
@@ -75,8 +77,13 @@ def hindsight(
     """The risk of one person's ``past`` steps; None where noise is shared between steps.
 
     ``log`` are consecutive released steps around them, as many as :func:`covers` asks for; ``first_slot`` is
-    the slot of step 0. :class:`~accounting.exceptions.HorizonError` for steps outside the log.
+    the slot of step 0. Where several chains stand for the person, both ceilings are means over them.
+    :class:`~accounting.exceptions.HorizonError` for steps outside the log.
     """
+    if population.drawn is not None:
+        chains = population.chains_of(np.array([person]))
+        each = [hindsight(population.drawn, chain, log, first_slot, past, effort) for chain in chains]
+        return _mean([found for found in each if found is not None])
     begin, end = max(log[0].step, past.first - REACH), min(log[-1].step, past.last + REACH)
     before = _before(population, person, first_slot, begin)
     observations = tuple(_observed(population, person, log, range(begin, end + 1)))
@@ -97,6 +104,23 @@ def hindsight(
         now=now.certified,
         now_by=now.by,
         confidence=min(least.confidence, now.confidence),
+    )
+
+
+def _mean(each: Sequence[Hindsight]) -> Hindsight | None:
+    """The mean of several chains' ceilings, named by the highest; None where there is none."""
+    if not each:
+        return None
+    count = len(each)
+    then, now = max(each, key=lambda found: found.then), max(each, key=lambda found: found.now)
+    return replace(
+        each[0],
+        baseline=sum(found.baseline for found in each) / count,
+        then=sum(found.then for found in each) / count,
+        then_by=then.then_by,
+        now=sum(found.now for found in each) / count,
+        now_by=now.now_by,
+        confidence=max(0.0, 1.0 - sum(1.0 - found.confidence for found in each)),
     )
 
 

@@ -88,7 +88,7 @@ class PeopleView:
         self._accountant = accountant
         self._settings = settings
         self._pseudonyms = tuple(pseudonyms)
-        self._information = SensorInformation(population, settings.first_slot)
+        self._information = SensorInformation(population.accounted, settings.first_slot)
 
     @property
     def people(self) -> int:
@@ -145,14 +145,15 @@ class PeopleView:
         """One person's risk over these steps taken apart by release; safe on any thread.
 
         The explained risk is that of these steps alone, from the person's habitual start: what earlier
-        releases revealed is in the running risk, not here.
+        releases revealed is in the running risk, not here. Of several chains it is the mean.
         """
-        from accounting.audit import explain
+        from accounting.audit import explain, mean_explanation
 
         first_slot = self._settings.first_slot + (steps[0].step if steps else 0)
-        exposure = Exposure.of(
-            self._population.chain(person),
-            Schedule(tuple(steps), first_slot),
-            self._population.location_count,
-        )
-        return explain(exposure, tuple(steps), min(self._settings.mistakes, len(steps) - 1))
+        schedule, mistakes = Schedule(tuple(steps), first_slot), min(self._settings.mistakes, len(steps) - 1)
+        chains = self._population.accounted
+        each = [
+            explain(Exposure.of(chains.chain(chain), schedule, chains.location_count), tuple(steps), mistakes)
+            for chain in self._population.chains_of(np.array([person]))
+        ]
+        return each[0] if len(each) == 1 else mean_explanation(each)

@@ -22,11 +22,21 @@ NO_PEOPLE = (
 )
 
 
-def basis_note(people: int, assumed: str | None, check: PriorsVerdict | None = None) -> str | None:
-    """What every output of a run must say of its priors; None for measured habits that nobody checked."""
+def basis_note(
+    people: int, assumed: str | None, check: PriorsVerdict | None = None, draws: int = 1
+) -> str | None:
+    """What every output of a run must say of its priors; None for measured habits that nobody checked.
+
+    ``draws`` chains stand for each person.
+    """
     if people == 0:
         return NO_PEOPLE
-    found = [] if check is None else [check_note(check)]
+    found = [] if check is None else [check_note(check, draws)]
+    if draws > 1:
+        found.append(
+            f"ceiling, guess, attack and added are means over {draws:,} chains a person that the same data "
+            "could have given: figures, not certificates, for habits that do not change"
+        )
     if assumed is not None:
         found.append(
             f"habits are assumed, not measured ({assumed}): every guess and ceiling holds for them only"
@@ -34,7 +44,7 @@ def basis_note(people: int, assumed: str | None, check: PriorsVerdict | None = N
     return "; ".join(found) or None
 
 
-def check_note(check: PriorsVerdict) -> str:
+def check_note(check: PriorsVerdict, draws: int = 1) -> str:
     """What real traces said of the priors, and what that means for every figure beside it."""
     if not check.is_too_low:
         return f"held against later traces of {check.people:,} people, " + (
@@ -43,8 +53,8 @@ def check_note(check: PriorsVerdict) -> str:
             else "the priors were not refuted, which is no proof"
         )
     raised = (
-        f"ceilings are raised to hold for each person {within_in_words(check)}, the least mean distance that "
-        "their traces leave for a group, and it may be larger"
+        f"ceilings are raised to hold for each person {within_in_words(check, draws)}, the least mean "
+        "distance that their traces leave for a group, and it may be larger"
         if check.within_nats
         else "by how much, their traces do not say"
     )
@@ -69,22 +79,24 @@ def panel_note(event: PanelChecked) -> str | None:
     return None
 
 
-def within_in_words(check: PriorsVerdict) -> str:
+def within_in_words(check: PriorsVerdict, draws: int = 1) -> str:
     """For whom ceilings hold where the priors were refuted as too low."""
-    return f"within {check.within_nats:.3g} nats of the priors (over all steps together)"
+    around = "the priors" if draws == 1 else "what the data leave open"
+    return f"within {check.within_nats:.3g} nats of {around} (over all steps together)"
 
 
-def ceiling_condition(check: PriorsVerdict | None) -> str:
-    """When ceilings hold, in short: what stands beside each of them.
+def ceiling_condition(check: PriorsVerdict | None, draws: int = 1) -> str:
+    """When ceilings hold, in short: what stands beside each of them; ``draws`` chains stand for each person.
 
     A check bounds the mean distance of a group's people. A raised ceiling, and a mean of them, holds if each
-    person's is within it: hence "each".
+    person's is within it: hence "each". A mean over chains is raised as a whole: who does not know which of
+    them is the person's does no better than who knows.
     """
     if check is None or not check.is_too_low:
-        return "if habits are as assumed"
-    return (
-        f"if each person is within {check.within_nats:.3g} nats of priors refuted on {check.people:,} people"
-    )
+        return "if habits are as assumed" if draws == 1 else "on average over what the data leave open"
+    refuted = f"priors refuted on {check.people:,} people"
+    around = refuted if draws == 1 else f"what the data of {refuted} leave open"
+    return f"if each person is within {check.within_nats:.3g} nats of {around}"
 
 
 def radius_note(radius: Radius) -> str:
@@ -131,6 +143,17 @@ def posterior_note() -> str:
         "adversary who knows the person's own chain succeeds no more often, averaged over what the data "
         "leave open; in brackets the 95 % interval of drawing. Credible: with 90 % the person's own ceiling "
         "is not above it. Figures, not certificates"
+    )
+
+
+def evidence_warning(check: PriorsVerdict | None, draws: int, *, is_fitted: bool) -> str | None:
+    """What to say where fitted priors were refuted as too low, and ceilings leave out how few the data are."""
+    if check is None or not check.is_too_low or draws > 1 or not is_fitted:
+        return None
+    return (
+        "the priors were fitted to data and refuted as too low: part of that may be few data; name the file "
+        "of `tallyguard priors fit --evidence` in the setting evidence, and ceilings are means over what it "
+        "leaves open"
     )
 
 

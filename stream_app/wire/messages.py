@@ -337,7 +337,8 @@ class RiskSummary(BaseMessage):
     nobody was measured: the figures hold for those habits only. Without an ``attack`` none was measured.
     ``not_reached`` people have the fast bound,
     because the work of the step did not suffice for the tighter one. Risks hold for everybody ``within_nats``
-    of the prior (over all steps together); baseline, attack and what was added are the prior's.
+    of the prior (over all steps together); baseline, attack and what was added are the prior's. Each figure
+    is the mean over the ``draws`` chains that stand for a person.
     """
 
     type: Literal["risk_summary"] = "risk_summary"
@@ -360,6 +361,7 @@ class RiskSummary(BaseMessage):
     attack: Attack | None = None
     not_reached: int = 0
     within_nats: Annotated[float, Field(ge=0.0, allow_inf_nan=False)] = 0.0
+    draws: Annotated[int, Field(ge=1)] = 1
 
 
 class PlaceReport(BaseMessage):

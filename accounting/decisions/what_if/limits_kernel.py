@@ -114,7 +114,7 @@ def find_largest_guesses(
 
 
 class Person(NamedTuple):
-    """Whose limits are set: so many chains from ``first`` on, and the guesses (N,) of initial distributions."""
+    """Whose limits are set: so many chains from ``first`` on; ``guesses`` (N,) of initial distributions."""
 
     accounts: Accounts
     guesses: NDArray[np.float64]

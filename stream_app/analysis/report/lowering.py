@@ -7,9 +7,11 @@ promised is what that run's report says of them. No count is looked at, so the a
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+
+import numpy as np
 
 from accounting.audit import InformationShare, information_shares
 from accounting.bounds.radius import ceilings_within
@@ -100,10 +102,13 @@ class _Window:
     steps: tuple[StepSchedule, ...]
     first_slot: int
 
-    def exposure(self, steps: Sequence[StepSchedule]) -> Exposure:
-        """The person's exposure to these steps, from the habitual start."""
-        schedule = Schedule(tuple(steps), self.first_slot)
-        return Exposure.of(self.population.chain(self.person), schedule, self.population.location_count)
+    def shares(self) -> Iterator[InformationShare]:
+        """What each release revealed from the habitual start; of several chains each its part of the mean."""
+        schedule, chains = Schedule(self.steps, self.first_slot), self.population.accounted
+        for chain in self.population.chains_of(np.array([self.person])):
+            exposure = Exposure.of(chains.chain(chain), schedule, chains.location_count)
+            for share in information_shares(exposure, self.steps):
+                yield replace(share, information_nats=share.information_nats / self.population.draws)
 
 
 def load_priors(
@@ -131,11 +136,7 @@ def lowering(
     windows = [
         _window(log, priors, record, person, steps) for record, person in zip(exposed, index, strict=True)
     ]
-    revealed = [
-        (number, share)
-        for number, window in enumerate(windows)
-        for share in information_shares(window.exposure(window.steps), window.steps)
-    ]
+    revealed = [(number, share) for number, window in enumerate(windows) for share in window.shares()]
     shares = _by_sensor(revealed)
     again = _Again(priors.population.subset(index), steps, log.horizon())
     horizon = int(log.settings["horizon"])

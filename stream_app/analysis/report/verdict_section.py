@@ -9,7 +9,7 @@ from accounting.settings import RiskBudget
 from stream_app.analysis.report.html import Rows, paragraph, table
 from stream_app.analysis.report.texts import CHOOSING_A_RULE
 from stream_app.analysis.run_log import RunLog
-from stream_app.analysis.verdict import Answer, PeopleOver, Verdict, verdict_on
+from stream_app.analysis.verdict import Answer, Asked, PeopleOver, Verdict, verdict_on
 from stream_app.setup.release_settings import BUDGET
 from stream_app.watching.wording import in_a_hundred, in_points
 
@@ -17,7 +17,11 @@ from stream_app.watching.wording import in_a_hundred, in_points
 def may_i_publish(log: RunLog) -> Iterable[str]:
     """The verdict, its figures, and how a rule is chosen where there is none."""
     verdict = verdict_on(
-        log.summaries, log.reasons, log.limit, is_refuted=log.is_raised, within_nats=log.within_nats
+        log.summaries,
+        log.reasons,
+        log.limit,
+        is_refuted=log.is_raised,
+        asked=Asked(log.within_nats, log.draws),
     )
     yield f'<p class="verdict">{escape(sentence(verdict, log))}</p>'
     yield table(("", ""), _figures(verdict, log))

@@ -65,7 +65,7 @@ def run(
         bool,
         typer.Option(
             "--accept-changes",
-            help="Continue although release policy, schedule, noise key or priors_check changed.",
+            help="Continue although release policy, schedule, noise key, priors_check or evidence changed.",
         ),
     ] = False,
     json: JsonOption = False,

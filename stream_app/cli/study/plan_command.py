@@ -54,11 +54,12 @@ def plan(
     from models.prior_files import load_population
     from stream_app.analysis.planning import plan_releases
     from stream_app.cli.shared.command_settings import settings_of
+    from stream_app.setup.given_priors import as_set
 
     budget = {"share": share, "risk": risk, "added": added, "look_ahead": look_ahead}
     settings = settings_of(config, {"horizon": horizon, "mistakes": mistakes})
     settings = _with_budget(settings, {key: value for key, value in budget.items() if value is not None})
-    population = load_population(priors)
+    population = as_set(settings, load_population(priors))
     with progress() as bar:
         task = bar.add_task("planning", total=None)
         planned = plan_releases(

@@ -109,5 +109,6 @@ def _varied(folder: Path, known: Priors, settings: Settings, asked: list[str]) -
 def _priors(folder: Path, priors: Path, settings: Settings, designs: Designs) -> Priors:
     from models.prior_files import load_population
     from stream_app.analysis.report import load_priors
+    from stream_app.setup.given_priors import as_set
 
-    return load_priors(folder, settings, load_population(priors), designs)
+    return load_priors(folder, settings, as_set(settings, load_population(priors)), designs)

@@ -15,6 +15,7 @@ from accounting.ledgers import PrivacyAccount
 from models.priors import Population
 from models.releases import SensorRegistry
 from stream_app.exceptions import OutputError, RunChangedError, restoring
+from stream_app.setup.given_priors import drawn_from
 from stream_app.setup.priors_verdict import PriorsVerdict, priors_check_of
 from stream_app.setup.release_settings import BudgetSettings
 from stream_app.setup.run_folder.manifest import UNSAID, load_document, load_sealed
@@ -44,6 +45,11 @@ class _RecordedRelease(_Part):
     budget: BudgetSettings = BudgetSettings()
 
 
+class _RecordedDraws(_Part):
+    draws: Annotated[int, Field(ge=2)]
+    chains: str
+
+
 class _Recorded(_Part):
     """What every reader of a run needs of ``run.json``."""
 
@@ -59,6 +65,7 @@ class _Recorded(_Part):
     people: Annotated[int, Field(ge=0)] = 1
     assumed_habits: str | None = None
     priors_check: PriorsVerdict | None = None
+    drawn: _RecordedDraws | None = None
     sharpen: bool | None = None
     sharpen_above: float | None = None
     sharpen_operations: int | None = None
@@ -128,6 +135,14 @@ def check_belongs(folder: Path, population: Population, registry: SensorRegistry
     stored = load_run(folder)
     if stored.get("priors") not in (None, population.fingerprint):
         raise RunChangedError("the priors must be those of the run", "others", "name the file the run had")
+    if stored.get("drawn") != drawn_from(population):
+        raise RunChangedError(
+            "evidence and posterior_draws must be those of the run, whose ceilings are means over chains"
+            if stored.get("drawn")
+            else "evidence must be left out: the run had none",
+            "others",
+            "name the run's settings file with --config",
+        )
     if stored.get("sensors") not in (None, sensors_fingerprint(registry)):
         raise RunChangedError(
             "the sensors must be those of the run", "others", "name the run's settings file with --config"

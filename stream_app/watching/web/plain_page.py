@@ -52,7 +52,7 @@ def render(status: Status, about: Settings | None = None) -> str:
     origin = (0, 1) if about is None else (about.origin_seconds, about.step_seconds)
     when = partial(step_in_words, origin_seconds=origin[0], step_seconds=origin[1])
     refresh = "" if status.phase == "stopped" else '<meta http-equiv="refresh" content="2">'
-    condition = ceiling_condition(None if about is None else about.priors_check)
+    condition = ceiling_condition(*((None,) if about is None else (about.priors_check, about.draws)))
     body = [
         "<h1>tallyguard</h1>",
         f"<p role=status>{escape(_sentence(status))}</p>",

@@ -53,7 +53,7 @@ def _about(settings: Settings | None) -> dict[str, Any] | None:
         "mistakes": settings.mistakes,
         "delta": settings.delta,
         "thresholds": list(settings.thresholds),
-        "condition": ceiling_condition(settings.priors_check),
+        "condition": ceiling_condition(settings.priors_check, settings.draws),
         "is_raised": settings.priors_check is not None and settings.priors_check.is_too_low,
     }
 
