@@ -20,12 +20,12 @@ from accounting.bounds.radius import bound_for, ceilings_within
 from accounting.continuous import membership
 from accounting.continuous.accounts_kernel import (
     HISTORY,
-    MEMORY,
     UNITS_PER_NAT,
     Accounts,
     Horizon,
     HorizonState,
     Nonstationary,
+    empty_state,
 )
 from accounting.continuous.cascade import Cascade, SeenHorizon, find_due
 from accounting.continuous.constants_kernel import empty_constants, fill_constants
@@ -101,7 +101,7 @@ class ContinuousAccountant:
             arrays,
             empty_constants(arrays),
             Nonstationary(*(arrays.initial.copy() for _ in Nonstationary._fields)),
-            _empty_state(len(chains), horizon),
+            empty_state(len(chains), horizon),
             np.repeat(np.maximum(since, first_step).astype(np.int64), self.population.draws),
             _kernel_horizon(self.settings),
         )
@@ -412,18 +412,3 @@ def _kernel_horizon(settings: HorizonSettings) -> Horizon:
 
 def _digest(array: NDArray[Any]) -> str:
     return hashlib.sha256(array.tobytes()).hexdigest()
-
-
-def _empty_state(people: int, horizon: int) -> HorizonState:
-    return HorizonState(
-        unconditioned=np.zeros((horizon + MEMORY, people), dtype=np.int64),
-        conditional=np.zeros((horizon, people), dtype=np.int64),
-        carried=np.zeros((MEMORY + 1, people), dtype=np.int64),
-        running=np.zeros(people, dtype=np.int64),
-        information=np.zeros(people, dtype=np.int64),
-        guess=np.full(people, -1.0),
-        bound=np.zeros(people),
-        baseline=np.zeros(people),
-        risk=np.zeros(people),
-        decided_by=np.zeros(people, dtype=np.int8),
-    )

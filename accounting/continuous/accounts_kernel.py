@@ -75,6 +75,22 @@ class HorizonState(NamedTuple):
     decided_by: NDArray[np.int8]  # (N,) BY_ codes
 
 
+def empty_state(people: int, horizon: int) -> HorizonState:
+    """Before the first step: nothing was revealed of anybody."""
+    return HorizonState(
+        unconditioned=np.zeros((horizon + MEMORY, people), dtype=np.int64),
+        conditional=np.zeros((horizon, people), dtype=np.int64),
+        carried=np.zeros((MEMORY + 1, people), dtype=np.int64),
+        running=np.zeros(people, dtype=np.int64),
+        information=np.zeros(people, dtype=np.int64),
+        guess=np.full(people, -1.0),
+        bound=np.zeros(people),
+        baseline=np.zeros(people),
+        risk=np.zeros(people),
+        decided_by=np.zeros(people, dtype=np.int8),
+    )
+
+
 class Accounts(NamedTuple):
     """Everybody's priors, constants and state, and the horizon they are held against."""
 

@@ -147,7 +147,7 @@ def posterior_note() -> str:
 
 
 def evidence_warning(check: PriorsVerdict | None, draws: int, *, is_fitted: bool) -> str | None:
-    """What to say where fitted priors were refuted as too low, and ceilings leave out how few the data are."""
+    """What to say where fitted priors were refuted as too low, and how few the data are is left out."""
     if check is None or not check.is_too_low or draws > 1 or not is_fitted:
         return None
     return (
