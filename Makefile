@@ -33,7 +33,8 @@ help: ## this list
 # A first demo compiles what it needs and nothing else, in two processes: its page is up before that is done.
 demo: $(VENV)/installed-packages ## a simulated city end to end, no broker needed (STEPS=48 PEOPLE=2000 PAUSE=0.1)
 	@test -e $(VENV)/installed-runtime || { $(BIN)/python -m stream_app.starting.warm_up audit >/dev/null 2>&1 & }; \
-	$(BIN)/tallyguard demo --steps $(STEPS) --people $(PEOPLE) --seconds-per-step $(PAUSE); status=$$?; wait; exit $$status
+	status=0; $(BIN)/tallyguard demo --steps $(STEPS) --people $(PEOPLE) --seconds-per-step $(PAUSE) || status=$$?; \
+	wait; exit $$status
 
 test: install-dev services ## every test
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup
@@ -113,7 +114,9 @@ readme: install-dev ## refresh the README's picture and example from a run of th
 screenshots: install-dev services ## pictures of page, report and dashboards for docs/how-to/watch.md
 	@$(BIN)/python -m tests.watching.screenshots docs/screenshots
 
-# A failure here does not end the installation: the demo and the tests show it in a better place.
+# Bytecode is written when a module is first imported: most of those installed never are. A failure to compile kernels
+# does not end the installation: the demo and the tests show it in a better place.
+PIP_INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 WARM_UP = $(BIN)/python -m stream_app.starting.warm_up >/dev/null || true
 
 install: $(VENV)/installed-runtime
@@ -128,20 +131,19 @@ $(VENV)/bin/python:
 
 $(VENV)/installed-packages: requirements.lock pyproject.toml | $(VENV)/bin/python
 	@echo "installing tallyguard (once)"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@$(PIP_INSTALL) --require-hashes -r requirements.lock
+	@$(PIP_INSTALL) --no-deps --no-build-isolation --editable .
 	@touch $@
 
 $(VENV)/installed-runtime: $(VENV)/installed-packages
 	@$(WARM_UP)
 	@touch $@
 
-$(VENV)/installed-dev: requirements-dev.lock pyproject.toml | $(VENV)/bin/python
-	@echo "installing tallyguard with its development tools (once)"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.lock
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
-	@$(WARM_UP)
-	@touch $(VENV)/installed-packages $(VENV)/installed-runtime $@
+# Kernels are compiled while the tools come in: of what runs, both locks name the same versions.
+$(VENV)/installed-dev: requirements-dev.lock $(VENV)/installed-packages
+	@echo "installing its development tools (once)"
+	@{ $(WARM_UP); } & status=0; $(PIP_INSTALL) --require-hashes -r requirements-dev.lock || status=$$?; wait; exit $$status
+	@touch $(VENV)/installed-runtime $@
 
 UV_COMPILE := uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --no-emit-find-links --no-header --quiet

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import tomllib
@@ -107,13 +108,18 @@ def test_every_make_target_named_in_a_document_exists() -> None:
         assert named <= targets, document
 
 
-def test_continuous_integration_runs_every_test_and_the_linters() -> None:
-    """`.ci/run` is executable and calls `make test`."""
-    script = ROOT / ".ci" / "run"
-    assert script.stat().st_mode & 0o111
-    commands = script.read_text().splitlines()
-    assert "make test" in commands
-    assert "make lint" in commands
+@pytest.mark.parametrize("fails", ["nothing", "test", "lint"])
+def test_continuous_integration_runs_every_test_and_the_linters(tmp_path: Path, fails: str) -> None:
+    """`.ci/run` calls `make test` and `make lint`, whichever ends first, and fails if one of them does."""
+    made = tmp_path / "make"
+    made.write_text(f'#!/bin/sh\necho "$@" >> {tmp_path}/asked\n[ "$*" != {fails} ]\n')
+    made.chmod(0o755)
+    environment = os.environ | {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    done = subprocess.run([ROOT / ".ci" / "run"], env=environment, check=False)
+    assert (done.returncode == 0) == (fails == "nothing")
+    asked = (tmp_path / "asked").read_text().splitlines()
+    assert "install" in asked[0]
+    assert sorted(asked[1:]) == ["lint", "test"]
 
 
 def test_a_machine_without_python_is_told_so() -> None:
