@@ -111,8 +111,9 @@ AGGREGATES: dict[str, Callable[[str], Target]] = {
     ),
     "zones, GeoJSON": door(as_file("zones.geojson", read_points), json.dumps(_GEOJSON).encode()),
     "days of a survey": door(
-        as_file("days.csv", read_days),
+        as_file("days.csv", lambda path: read_days(path, week=path.read_bytes().startswith(b"day"))),
         f"person,weight,0,1,2\n{PERSON},120,home,work,home\nb,95.5,home,shop,home\n".encode(),
+        f"day,0,1,2\n1,home,work,home\nweekend,home,shop,home\n{PERSON},home,home,home\n".encode(),
     ),
     "hourly flows": door(
         as_file("flows.csv", _flows), b"slot,origin,destination,people\n0,north,mill,30\n1,mill,x,2.5\n"

@@ -65,7 +65,7 @@ def personas(
         float | None, typer.Option(help="How many people all personas stand for.", show_default=False)
     ] = None,
     slots: Annotated[int, typer.Option(min=1, help="Slots of a day.")] = 24,
-    cycle: Annotated[Cycle, typer.Option(help="Cycle of assumed days.")] = Cycle.DAY,
+    cycle: Annotated[Cycle, typer.Option(help="Cycle of assumed days, or of a survey.")] = Cycle.DAY,
     least_people: Annotated[
         float, typer.Option(min=0.0, help="Smaller classes are added to another of their home and day.")
     ] = 0.0,

@@ -11,6 +11,8 @@ from models.fitting.personas import HOME, WORK, Activity, DayType
 from stream_app.exceptions import InputError
 
 HOURS = 24
+WEEK = (5, 2)
+"""Weekdays and days of a weekend."""
 MEAL, OUT = "meal", "out"
 #: Where one goes for them, and how far: a meal near work, everything else near home.
 ASSUMED_ACTIVITIES = {MEAL: Activity(MEAL, WORK, 0.6), OUT: Activity(OUT, HOME, 2.0)}
@@ -36,7 +38,7 @@ def assumed_days(slots: int, week: bool = False) -> tuple[DayType, ...]:
     works = _day("works", _WORKS, _WORK_DAY, slots)
     if not week:
         return works, free
-    return works.then(free, (5, 2)), free.then(free, (5, 2))
+    return works.then(free, WEEK), free.then(free, WEEK)
 
 
 def _day(

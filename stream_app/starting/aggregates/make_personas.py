@@ -117,10 +117,12 @@ def make_personas(
 
 
 def _require_days(asked: PersonaQuestions) -> None:
-    """Only assumed days are known for a week."""
+    """A week is made of assumed days or of those of a survey."""
     if asked.week:
         raise InputError(
-            "a cycle of a week must be of assumed days", "days of another source", "leave out --cycle week"
+            "a cycle of a week must be of a home-work table with assumed days or those of a survey",
+            "days of another source",
+            "leave out --cycle week",
         )
 
 
@@ -137,9 +139,10 @@ def _of_home_work(
     away = (numbered.home == city.outside) | (numbered.work == city.outside)
     if away.any():
         remarks.append(_outside_in_words(float(numbered.people[away].sum()), float(numbered.people.sum())))
-    if asked.activities is not None:
-        _require_days(asked)
-    days = assumed_days(asked.slots, asked.week) if asked.activities is None else read_days(asked.activities)
+    if asked.activities is None:
+        days = assumed_days(asked.slots, asked.week)
+    else:
+        days = read_days(asked.activities, asked.week)
     days = _usable(days, bool((numbered.work >= 0).any()), bool((numbered.work < 0).any()))
     classes = classes_of(numbered, days, asked.least_people)
     jobs = np.bincount(

@@ -6,22 +6,27 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from models.fitting.personas import HOME, WORK, DayType, Flows
 from stream_app.exceptions import InputError
 from stream_app.starting.aggregates.agent_days import AT_HOME, WORKS, numbered
+from stream_app.starting.aggregates.assumed_days import WEEK
 from stream_app.starting.aggregates.columns import needed, numbers, texts, usual
 from stream_app.starting.counts.tables import read_table
 
 _MOST_SLOTS = 1_000_000
+_WEEKDAY = {"weekday", "monday", "tuesday", "wednesday", "thursday", "friday", *"12345"}
+_WEEKEND = {"weekend", "saturday", "sunday", *"67"}
 
 
-def read_days(path: Path) -> tuple[DayType, ...]:
+def read_days(path: Path, week: bool = False) -> tuple[DayType, ...]:
     """A type of day of who works in it, and one of who does not.
 
     Columns 0, 1, ... name what each person does in that slot; ``weight`` may say how many the person stands
-    for.
+    for. For a ``week`` the column ``day`` says which day the row is of: then five weekdays and two days of a
+    weekend follow each other. Who works on weekdays has the weekends of all, others those without work.
     """
     table = read_table(path)
     slots = sum(name.strip().isdecimal() for name in table.column_names)
@@ -48,11 +53,51 @@ def read_days(path: Path) -> tuple[DayType, ...]:
     works = np.zeros(len(sequences), dtype=np.bool_)
     if WORK in activities:
         works = (sequences == activities.index(WORK)).any(axis=1)
-    return tuple(
-        DayType.of_sequences(name, activities, sequences[own], weights[own])
-        for name, own in ((WORKS, works), (AT_HOME, ~works))
-        if own.any()
-    )
+    free = _weekend(path, table, week)
+
+    def day(name: str, rows: NDArray[np.bool_]) -> DayType:
+        return DayType.of_sequences(name, activities, sequences[rows], weights[rows])
+
+    found = []
+    for name, own, off in ((WORKS, works, free), (AT_HOME, ~works, free & ~works)):
+        if (own & ~free).any():
+            if week and not off.any():
+                raise InputError(
+                    f"{path} must have days of a weekend without work, for who does not work",
+                    "none",
+                    "add such rows, or leave out --cycle week",
+                )
+            found.append(day(name, own & ~free).then(day(name, off), WEEK) if week else day(name, own))
+    return tuple(found)
+
+
+def _weekend(path: Path, table: pa.Table, week: bool) -> NDArray[np.bool_]:
+    """Which rows are of a weekend; :class:`InputError` where the file and the cycle do not fit each other."""
+    column = usual(table, ("day", "weekday", "day_of_week"))
+    if column is None and not week:
+        return np.zeros(len(table), dtype=np.bool_)
+    if column is None or not week:
+        raise InputError(
+            f"{path} must have a column day for a cycle of a week, and none for one of a day",
+            "none" if column is None else f"a column {column!r}",
+            "say weekday or weekend, or monday to sunday, in each row" if week else "give --cycle week",
+        )
+    days = [cell.lower() for cell in texts(path, table, column)]
+    wrong = next((row for row, name in enumerate(days) if name not in _WEEKDAY | _WEEKEND), None)
+    if wrong is not None:
+        raise InputError(
+            f"column {column!r} of {path} must hold weekday or weekend, monday to sunday, or 1 (monday) to 7",
+            f"something else in row {wrong + 1}",
+            "correct it",
+        )
+    free = np.array([name in _WEEKEND for name in days], dtype=np.bool_)
+    if free.all() or not free.any():
+        raise InputError(
+            f"{path} must have weekdays and days of a weekend for a cycle of a week",
+            "weekends alone" if free.any() else "weekdays alone",
+            "leave out the column and --cycle week",
+        )
+    return free
 
 
 def read_flows(path: Path, names: Sequence[str], location: NDArray[np.int64], outside: int) -> Flows:

@@ -27,6 +27,7 @@ from stream_app.cli.app import app
 from stream_app.exceptions import InputError
 from stream_app.starting.aggregates import PersonaQuestions, make_personas
 from stream_app.starting.aggregates.assumed_days import assumed_days
+from stream_app.starting.aggregates.survey_files import read_days
 from stream_app.starting.aggregates.zone_files import read_points
 from tests.shared_files import shared
 
@@ -385,9 +386,18 @@ def test_a_week_of_assumed_days_has_no_work_at_the_weekend() -> None:
             "x.csv",
             "pid,activity_type,start_time,lat,lon\n1,1,0,48,2\n",
             ["--zones", "zones.csv", "--cycle", "week"],
-            "must be of assumed days",
+            "must be of a home-work table with assumed days",
         ),
         ("x.gpkg", "no database", ["--zones", "zones.csv"], "must be a GeoPackage"),
+        *(
+            ("od.csv", "origin,destination,flow\nnorth,mill,5\n", ["--zones", "zones.csv", *more], says)
+            for more, says in (
+                (["--activities", "days.csv"], "give --cycle week"),
+                (["--activities", "odd.csv", "--cycle", "week"], "something else in row 2"),
+                (["--activities", "plain.csv", "--cycle", "week"], "say weekday or weekend"),
+                (["--activities", "free.csv", "--cycle", "week"], "got weekends alone"),
+            )
+        ),
     ],
 )
 def test_what_cannot_be_read_is_told_with_a_remedy(
@@ -395,6 +405,10 @@ def test_what_cannot_be_read_is_told_with_a_remedy(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     written(tmp_path, ZONES, "zones.csv")
+    for file, days in (("days", ("1", "6")), ("odd", ("1", "x")), ("free", ("sunday", "weekend"))):
+        rows = "".join(f"{day},home,work\n" for day in days)
+        written(tmp_path, f"day,0,1\n{rows}", f"{file}.csv")
+    written(tmp_path, "0,1\nhome,work\n", "plain.csv")
     source = written(tmp_path, text, name)
     status, said = invoked("priors", "personas", source, *more, "--output", "p.json")
     assert status == 1
@@ -490,3 +504,29 @@ def test_invented_people_have_habits_by_name(tmp_path: Path) -> None:
     assert still.population.fingerprint != usual.population.fingerprint
     with pytest.raises(InputError, match="--habits must be among as assumed, stays longer"):
         make_personas(None, PersonaQuestions(sensors=sensors, people=5000.0, habits="sleeps"))
+
+
+def test_a_survey_with_weekdays_and_weekends_makes_weeks(tmp_path: Path) -> None:
+    """Five days as on weekdays, two as on weekends, for who works and for who does not; one home law each."""
+    rows = [
+        *("monday,home,work,work,home", "friday,home,work,work,out"),
+        *("2,home,home,out,home", "saturday,home,out,out,home"),
+        *("7,home,home,out,home", "weekend,home,work,home,home"),
+    ]
+    survey = written(tmp_path, "day,0,1,2,3\n" + "\n".join(rows) + "\n", "days.csv")
+    works, free = read_days(survey, week=True)
+    assert (works.slots, free.slots) == (28, 28)
+    at_work = works.law[:, works.activities.index("work")].reshape(7, 4)
+    np.testing.assert_allclose(at_work[1:5, 1], 1.0, atol=5e-3)
+    np.testing.assert_allclose(at_work[6, 1], 1 / 3, atol=5e-3)  # of all weekends one in three works
+    assert "work" not in free.activities
+    out = free.law[:, free.activities.index("out")].reshape(7, 4)
+    np.testing.assert_allclose(out[1:5, 1], 0.0, atol=5e-3)
+    np.testing.assert_allclose(out[6, 1], 1 / 2, atol=5e-3)
+    table = written(tmp_path, "origin,destination,flow\nnorth,mill,5\nport,,5\n", "od.csv")
+    status, said = invoked(
+        *("priors", "personas", table, "--zones", written(tmp_path, ZONES, "zones.csv")),
+        *("--activities", survey, "--cycle", "week", "--output", tmp_path / "p.json"),
+    )
+    assert status == 0, said
+    assert load_population(tmp_path / "p.json").arrays.slots.tolist() == [28, 28]
