@@ -30,17 +30,22 @@ _MOST_LOG = 700.0  # of the evidence: a float holds no more
 
 
 class Panel(Observer):
-    """Reads what was appended to the file at the start and after every step, and tells ``observer``."""
+    """Reads what was appended to the file at the start and after every step, and tells ``observer``.
 
-    def __init__(self, path: Path, population: Population, check: PanelCheck, observer: Observer) -> None:
+    ``told`` is what was told last.
+    """
+
+    def __init__(
+        self, path: Path, population: Population, check: PanelCheck, observer: Observer | None = None
+    ) -> None:
         self._path = path
         self._check = check
-        self._observer = observer
+        self._observer = observer or Observer()
         self._people = {person: position for position, person in enumerate(population.people)}
         self._locations = {name: index for index, name in enumerate(population.location_names)}
         self._read_bytes = self._lines = 0
         self._is_open_to_others = False
-        self._told = PanelChecked(0, 1.0, is_refuted=False)
+        self.told = PanelChecked(0, 1.0, is_refuted=False)
 
     @classmethod
     def of(
@@ -54,15 +59,16 @@ class Panel(Observer):
 
     def started(self, event: RunStarted) -> None:
         """Read everything there is."""
-        self._observer.panel_checked(self._told)
-        self._read()
+        self._observer.panel_checked(self.told)
+        self.read()
 
     def closed(self, event: StepClosed) -> None:
         """Read what was appended."""
-        self._read()
+        self.read()
 
-    def _read(self) -> None:
-        before, refused = self._told, []
+    def read(self) -> None:
+        """Read what was appended, and tell where it makes twenty guesses more."""
+        before, refused = self.told, []
         for line in self._appended():
             self._lines += 1
             if not self._take(line):
@@ -74,9 +80,9 @@ class Panel(Observer):
                 len(refused),
                 refused[0],
             )
-        if self._told != before:
-            self._observer.panel_checked(self._told)
-        if self._told.is_refuted and not before.is_refuted:
+        if self.told != before:
+            self._observer.panel_checked(self.told)
+        if self.told.is_refuted and not before.is_refuted:
             logger.warning(
                 "panel: the priors are refuted, ceilings are too low; see docs/runbooks/priors-refuted.md"
             )
@@ -95,7 +101,7 @@ class Panel(Observer):
         if self._check.guesses > before and self._check.guesses % TOLD_EVERY == 0:
             running = self._check.check
             evidence = exp(min(running.log_evidence, _MOST_LOG))
-            self._told = PanelChecked(self._check.guesses, evidence, is_refuted=running.is_refuted)
+            self.told = PanelChecked(self._check.guesses, evidence, is_refuted=running.is_refuted)
         return is_new
 
     def _appended(self) -> Iterator[bytes]:

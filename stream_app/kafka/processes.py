@@ -76,7 +76,7 @@ def _deployment(settings: Settings) -> Deployment:
         raise SettingsError(
             "panel must be left out on Kafka",
             settings.panel,
-            "hold the priors against volunteers' traces with `tallyguard priors check`",
+            "hold the priors against volunteers' places in a process of its own: `tallyguard priors watch`",
         )
     return Deployment.of(settings)
 

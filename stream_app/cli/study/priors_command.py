@@ -11,6 +11,7 @@ from stream_app.cli.shared.options import JsonOption
 from stream_app.cli.shared.output import print_json, stderr, stdout
 from stream_app.cli.study.personas_command import personas
 from stream_app.cli.study.priors_check_command import check
+from stream_app.cli.study.priors_watch_command import watch
 
 if TYPE_CHECKING:
     from models.fitting import Checkins, FitOptions
@@ -119,6 +120,7 @@ def fit(
 
 priors.command()(personas)
 priors.command()(check)
+priors.command()(watch)
 _NOT_OPTIONS = {"checkins", "output", "json", "evidence", "reject_bad_rows", "sensors", "within_km"}
 
 

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import logging
-from dataclasses import dataclass, field
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import numpy as np
 import pytest
 from prometheus_client import CollectorRegistry
 
+from models.prior_files import save_population
 from models.priors import Population
 from stream_app.analysis.preflight import check_files
 from stream_app.embedded import RunOptions, run
@@ -34,6 +41,7 @@ from tests.stream_app.engine_support import (
 )
 
 HORIZON = 4
+MAIN = "import sys; from stream_app.cli import main; sys.exit(main())"
 STEPS = 60 * HORIZON
 
 
@@ -184,3 +192,49 @@ def test_on_kafka_a_panel_is_refused() -> None:
         run_account_worker(given, announce=print)
     with pytest.raises(SettingsError, match="panel must be left out on Kafka"):
         run_release_worker(given, None, accept_changes=False, announce=print)
+
+
+def test_on_kafka_a_process_of_its_own_watches_the_panel(tmp_path: Path) -> None:
+    """The figures of a run; its metrics follow what is appended, and it ends in order."""
+    lines = reports(population(), 1.0, HORIZON * 40)
+    half = len(lines) // 2
+    panel = private(tmp_path / "panel.jsonl", lines[:half])
+    heard, _, _ = watched(tmp_path / "out", panel)
+    save_population(population(), tmp_path / "priors.json")
+    given = f'panel = "panel.jsonl"\nhorizon = {HORIZON}\nmistakes = {settings().mistakes}\n'
+    config = tmp_path / "t.toml"
+    config.write_text(given)
+    asked = [sys.executable, "-c", MAIN, "priors", "watch", "priors.json", "--config", str(config)]
+    once = subprocess.run([*asked, "--once", "--json"], cwd=tmp_path, capture_output=True, check=True)
+    assert json.loads(once.stdout) == asdict(heard.events[-1])
+    said = subprocess.run([*asked, "--once"], cwd=tmp_path, capture_output=True, check=True, text=True)
+    assert "Volunteers do not refute the priors (120 guesses" in " ".join(said.stdout.split())
+    going = [*asked, "--listen", "127.0.0.1:0", "--every", "1"]
+    with subprocess.Popen(going, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stderr is not None
+            address = process.stderr.readline().split()[-1]
+            with panel.open("ab") as file:
+                file.writelines(lines[half:])
+            until = time.monotonic() + 60
+            while "tallyguard_panel_guesses 240.0" not in (page := _page(address)):
+                assert time.monotonic() < until, page
+                time.sleep(0.2)
+            assert 'tallyguard_priors_refuted{found_by="panel"} 0.0' in page
+        finally:
+            process.terminate()
+        assert process.wait(timeout=60) == 0
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        held = f"127.0.0.1:{taken.getsockname()[1]}"
+        refused = subprocess.run(
+            [*asked, "--listen", held], check=False, cwd=tmp_path, capture_output=True, text=True
+        )
+    assert "must be free" in refused.stderr
+    config.write_text("horizon = 4\n")
+    refused = subprocess.run(asked, check=False, cwd=tmp_path, capture_output=True, text=True)
+    assert "panel must name the file of volunteers' true places" in " ".join(refused.stderr.split())
+
+
+def _page(address: str) -> str:
+    with urllib.request.urlopen(address, timeout=10) as answer:
+        return str(answer.read().decode())
