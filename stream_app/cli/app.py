@@ -24,8 +24,8 @@ from stream_app.cli.study.audit_command import audit
 from stream_app.cli.study.explain_command import explain
 from stream_app.cli.study.ledger_command import ledger
 from stream_app.cli.study.noise_command import noise
+from stream_app.cli.study.on_priors.priors_command import priors
 from stream_app.cli.study.plan_command import plan
-from stream_app.cli.study.priors_command import priors
 from stream_app.cli.study.report_command import report
 
 START, DECIDE, RUN, KAFKA, RESEARCH = ("Start here", "Decide", "Run", "Kafka", "Research")

@@ -9,9 +9,9 @@ import typer
 
 from stream_app.cli.shared.options import JsonOption
 from stream_app.cli.shared.output import print_json, stderr, stdout
-from stream_app.cli.study.personas_command import personas
-from stream_app.cli.study.priors_check_command import check
-from stream_app.cli.study.priors_watch_command import watch
+from stream_app.cli.study.on_priors.personas_command import personas
+from stream_app.cli.study.on_priors.priors_check_command import check
+from stream_app.cli.study.on_priors.priors_watch_command import watch
 
 if TYPE_CHECKING:
     from models.fitting import Checkins, FitOptions

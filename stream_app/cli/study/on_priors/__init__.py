@@ -1,0 +1,1 @@
+"""Commands that make priors and hold them against traces."""
