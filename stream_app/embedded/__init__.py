@@ -1,6 +1,7 @@
 """One process that reads messages, runs the engine and keeps the output folder."""
 
 from stream_app.embedded.assembly import RunOptions, run
+from stream_app.embedded.panel_watch import panel_of, watch_panel
 from stream_app.embedded.runner import RunReport
 
-__all__ = ["RunOptions", "RunReport", "run"]
+__all__ = ["RunOptions", "RunReport", "panel_of", "run", "watch_panel"]
