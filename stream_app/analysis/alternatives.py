@@ -87,6 +87,8 @@ class Alternative:
                 f"others in {value}",
                 "write both files with one list of locations",
             )
+        if population.fingerprint == self.population.fingerprint:
+            return replace(self, name=name)
         assumed = "" if population.assumed is None else f" (assumed: {population.assumed})"
         rests_on = f"if habits are as in {Path(value).name}{assumed}"
         return Alternative(name, rests_on, population, population.people)

@@ -16,7 +16,7 @@ from models.priors import Population
 from models.releases import SensorRegistry
 from stream_app.exceptions import OutputError, RunChangedError, restoring
 from stream_app.setup.given_priors import drawn_from
-from stream_app.setup.priors_verdict import PriorsVerdict, priors_check_of
+from stream_app.setup.priors_verdict import PriorsVerdict, is_no_weaker, priors_check_of
 from stream_app.setup.release_settings import BudgetSettings
 from stream_app.setup.run_folder.manifest import UNSAID, load_document, load_sealed
 from stream_app.setup.settings import Settings
@@ -125,8 +125,15 @@ def settings_of_run(folder: Path, given: Settings) -> Settings:
                 "to ask about other settings, give a schedule instead of the run",
             )
     recorded = {name: _FORMS[name](value) if name in _FORMS else value for name, value in stored.items()}
+    known = priors_check_of(load_run(folder))
     if given.priors_check is None:  # else what was found out since
-        recorded["priors_check"] = priors_check_of(load_run(folder))
+        recorded["priors_check"] = known
+    elif not is_no_weaker(given.priors_check, known):
+        raise RunChangedError(
+            f"priors_check must raise ceilings as far as that of {folder}, or further",
+            "one that raises them less",
+            "leave priors_check out: the run recorded it",
+        )
     return given.model_copy(update=recorded)
 
 

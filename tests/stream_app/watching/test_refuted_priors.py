@@ -15,6 +15,7 @@ from accounting.bounds.radius import ceiling_within
 from accounting.ledgers import ReleaseLog, read_reconstruction
 from accounting.settings import RiskBudget
 from models.mechanisms import Raw
+from models.prior_files import save_population
 from models.releases import SensorRelease, StepSchedule
 from stream_app.analysis.alternatives import Alternative, answers, vary
 from stream_app.analysis.planning import plan_releases
@@ -24,6 +25,7 @@ from stream_app.embedded import RunOptions, run
 from stream_app.exceptions import OutputError, RunChangedError, SettingsError
 from stream_app.setup.given_priors import population_of
 from stream_app.setup.priors_verdict import PriorsVerdict, load_priors_check
+from stream_app.setup.run_folder.run_settings import settings_of_run
 from stream_app.setup.settings import Settings
 from stream_app.setup.settings_sources import load_settings
 from stream_app.watching.events import Observers
@@ -273,8 +275,6 @@ def test_a_check_of_other_priors_or_another_file_is_refused(tmp_path: Path) -> N
     other = population(7)
     with pytest.raises(SettingsError, match="priors_check must be of the priors that are used"):
         verdict().require(other)
-    from models.prior_files import save_population
-
     save_population(other, tmp_path / "others.json")
     with pytest.raises(SettingsError, match="check these: tallyguard priors check"):
         population_of(load_settings(tmp_path / "t.toml"), tmp_path / "others.json")
@@ -314,6 +314,25 @@ def test_a_radius_that_the_check_refutes_is_no_alternative() -> None:
     assert given.varied(f"far={KAPPA}").within_nats == KAPPA
     with pytest.raises(SettingsError, match="the check refutes any smaller one"):
         given.varied("near=0.05")
+
+
+def test_the_same_priors_under_another_name_have_the_same_radius(tmp_path: Path) -> None:
+    """Not the ceilings that the check refutes."""
+    save_population(population(), tmp_path / "same.json")
+    given = Alternative.given(population(), population().people, checked(verdict()))
+    same = given.varied(f"same={tmp_path / 'same.json'}")
+    assert (same.within_nats, same.rests_on) == (KAPPA, given.rests_on)
+
+
+def test_readers_take_no_weaker_check_than_the_run_had(tmp_path: Path) -> None:
+    """A stronger one is what was found out since."""
+    shown = seen(tmp_path / "out", checked(verdict()))
+    assert settings_of_run(shown.folder, Settings()).priors_check == verdict()
+    stronger = Settings(priors_check=verdict(kappa=2 * KAPPA))
+    assert settings_of_run(shown.folder, stronger).priors_check == verdict(kappa=2 * KAPPA)
+    for weaker in (verdict(kappa=KAPPA / 2), verdict("not refuted by 423 people")):
+        with pytest.raises(RunChangedError, match="leave priors_check out: the run recorded it"):
+            settings_of_run(shown.folder, Settings(priors_check=weaker))
 
 
 def test_the_ledger_says_what_releases_added_under_the_prior(tmp_path: Path) -> None:
