@@ -151,7 +151,7 @@ def _frontier_success(raw: RawHorizon, horizon: Horizon) -> float:
 
 
 @jit
-def _noised_success(raw: RawHorizon, seen: SeenSteps, horizon: Horizon) -> float:
+def noised_success(raw: RawHorizon, seen: SeenSteps, horizon: Horizon) -> float:
     """The frontier bound with the noise of what was ``seen``; 1 where nothing is noised, or too much is."""
     steps, places = raw.hits.shape
     chain, known = raw.person.chain, raw.hits_before.copy()
@@ -215,7 +215,7 @@ def refine(
         by = BY_RAW_SUCCESS if exact.success <= exact.divergence else BY_DIVERGENCE
         least_worth = max(baseline + _WORTH_MORE, accounts.horizon.refined_from)
         if min(lowest, state.risk[person]) > least_worth:
-            noised = _noised_success(raw, seen, accounts.horizon)
+            noised = noised_success(raw, seen, accounts.horizon)
             if noised < lowest:
                 lowest, by = noised, BY_LEVELS
         if lowest < state.risk[person]:
@@ -258,7 +258,7 @@ def _expanded(searched: float, vectors: int, mistakes: int, products: float) -> 
 def _noised_operations(
     counted: CountedHits, horizon: Horizon, vectors: int, places: float, moves: float
 ) -> float:
-    """What :func:`_noised_success` takes: the history's pairs of laws, then all sequences of levels."""
+    """What :func:`noised_success` takes: the history's pairs of laws, then all sequences of levels."""
     if counted.noised + counted.noised_before == 0.0:
         return 0.0
     steps, mistakes = float(horizon.steps), float(horizon.mistakes)

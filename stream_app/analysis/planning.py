@@ -13,10 +13,13 @@ from typing import Any
 
 from accounting.continuous import RiskSummary, SharesOfPeople, shares_of_people
 from accounting.continuous.shadow import MeanAttack
+from accounting.exceptions import SettingsError
+from accounting.exposure.crowd import CrowdAdversary
 from models.mechanisms import Mechanism
 from models.priors import Population
 from models.releases import Schedule, Sensor, SensorRegistry
 from stream_app.analysis.alternatives import Alternative, Answer, answers, vary
+from stream_app.analysis.crowd import PlannedCrowd, plan_in_crowd
 from stream_app.setup.given_priors import require_people
 from stream_app.setup.keys import load_pseudonym_key
 from stream_app.setup.settings import Settings
@@ -34,9 +37,12 @@ class PlannedStep:
     risks: RiskSummary
     attack: MeanAttack | None = None  # None where none was measured
 
-    def as_json(self) -> dict[str, Any]:
-        """The step as a JSON object: the releases in the form of a schedule file."""
-        why = self.decided.why
+    def as_json(self, crowd: RiskSummary | None = None) -> dict[str, Any]:
+        """The step as a JSON object: the releases in the form of a schedule file.
+
+        With a ``crowd`` its risks stand where the informed ones do else, and those beside them.
+        """
+        why, risks = self.decided.why, crowd or self.risks
         return {
             "step": self.decided.schedule.step,
             "releases": [
@@ -49,13 +55,21 @@ class PlannedStep:
                 for release in self.decided.schedule.releases
             ],
             "why": None if why is None else why.model_dump(mode="json"),
-            "risk": {f"{level:g}": value for level, value in self.risks.risk_quantiles.items()},
-            "mean_risk": self.risks.mean_risk,
-            "mean_added": self.risks.mean_added,
-            "mean_baseline": self.risks.mean_baseline,
-            "attack": None if self.attack is None else _attack(self.attack),
-            "at_risk": {f"{level:g}": count for level, count in self.risks.at_risk.items()},
+            **_risks(risks),
+            "mean_baseline": risks.mean_baseline,
+            # The attack that is tried knows where everybody else is.
+            "attack": None if self.attack is None or crowd is not None else _attack(self.attack),
+            **({} if crowd is None else {"informed": _risks(self.risks)}),
         }
+
+
+def _risks(risks: RiskSummary) -> dict[str, Any]:
+    return {
+        "risk": {f"{level:g}": value for level, value in risks.risk_quantiles.items()},
+        "mean_risk": risks.mean_risk,
+        "mean_added": risks.mean_added,
+        "at_risk": {f"{level:g}": count for level, count in risks.at_risk.items()},
+    }
 
 
 def _shares(found: SharesOfPeople) -> dict[str, Any]:
@@ -85,7 +99,8 @@ class ReleasePlan:
     ``as_run`` says that a run decides the very same; without the pseudonym key it may decide otherwise in
     steps where refined bounds do not suffice for everybody. ``warning`` stands where habits alone give
     most people away, ``note`` where the priors are not measured habits. ``alternatives`` are what other
-    habits make of the same releases, where they were asked for.
+    habits make of the same releases, where they were asked for. Against the informed adversary, and with
+    ``crowd`` against one who does not know where the others are.
     """
 
     people: int
@@ -95,6 +110,7 @@ class ReleasePlan:
     note: str | None = None
     alternatives: tuple[Answer, ...] = ()
     personas: SharesOfPeople | None = None  # None where everybody stands for themselves
+    crowd: PlannedCrowd | None = None
 
     def sensors(self) -> tuple[SensorPlan, ...]:
         """Each sensor's share, in the order of their first announcement."""
@@ -106,12 +122,15 @@ class ReleasePlan:
 
     def as_json(self) -> dict[str, Any]:
         """The plan as one JSON document."""
+        crowd = self.crowd
+        steps = [None] * len(self.steps) if crowd is None else crowd.steps
         return {
             "people": self.people,
             "as_run": self.as_run,
             "warning": self.warning,
             "note": self.note,
-            "steps": [step.as_json() for step in self.steps],
+            **({} if crowd is None else {"adversary": "crowd", "crowd": crowd.as_json()}),
+            "steps": [step.as_json(risks) for step, risks in zip(self.steps, steps, strict=True)],
             "sensors": [vars(sensor) for sensor in self.sensors()],
             "alternatives": [each.as_json() for each in self.alternatives],
             "personas": None if self.personas is None else _shares(self.personas),
@@ -124,11 +143,13 @@ def plan_releases(
     population: Population,
     progress: Callable[[int, int], None] = lambda done, steps: None,
     asked: Sequence[str] = (),
+    adversary: CrowdAdversary | None = None,
 ) -> ReleasePlan:
     """Decide and account every step of a schedule file; ``progress`` gets steps done and steps in all.
 
     The schedule's mechanisms stand under a fixed policy and are the best there may be under a risk budget.
     ``asked`` are alternatives under which the same releases are accounted: ``NAME=NATS`` or ``NAME=FILE``.
+    With an ``adversary`` the steps are also accounted against one who does not know where the others are.
     """
     return _decided(
         settings,
@@ -136,6 +157,7 @@ def plan_releases(
         population,
         progress,
         asked,
+        adversary,
     )
 
 
@@ -157,8 +179,11 @@ def _decided(
     population: Population,
     progress: Callable[[int, int], None] = lambda done, steps: None,
     asked: Sequence[str] = (),
+    adversary: CrowdAdversary | None = None,
 ) -> ReleasePlan:
     decides = isinstance(plan.policy, BudgetPolicy)
+    if adversary is not None:
+        _refuse_in_crowd(decides, asked)
     names, as_run = _split_names(settings, population, is_needed=decides)
     others = vary(Alternative.given(population, names, settings), asked)
     accountant = new_accountant(settings, plan, population, names)
@@ -166,7 +191,7 @@ def _decided(
     if isinstance(plan.policy, BudgetPolicy):
         plan.policy.bind(accountant)
     last = max(plan.announced, default=-1)
-    done = _StepsDone(progress, (last + 1) * (1 + len(others)))
+    done = _StepsDone(progress, (last + 1) * (1 + len(others) + (adversary is not None)))
     steps = []
     for step in range(last + 1):
         decided = plan.policy.decide(step, plan.announced.get(step, ()))
@@ -184,7 +209,26 @@ def _decided(
     varied = answers(others, schedule, settings, plan.first_slot, done)
     personas = shares_of_people(population, accountant.risk(), settings.thresholds)
     warning = habits_warning(accountant)
-    return ReleasePlan(len(population), tuple(steps), as_run, warning, note, varied, personas)
+    crowd = None
+    if adversary is not None:
+        crowd = plan_in_crowd(population, schedule, accountant.settings, adversary, done)
+    return ReleasePlan(len(population), tuple(steps), as_run, warning, note, varied, personas, crowd)
+
+
+def _refuse_in_crowd(decides: bool, asked: Sequence[str]) -> None:
+    """What is not known against a crowd adversary is refused, not answered for another one."""
+    if decides:
+        raise SettingsError(
+            "a plan against the crowd adversary must have fixed mechanisms",
+            "a risk budget, which is kept against the informed adversary",
+            'plan with another release.mechanism, or with --adversary "informed"',
+        )
+    if asked:
+        raise SettingsError(
+            "a plan against the crowd adversary cannot be varied",
+            f"{len(asked)} alternatives",
+            "leave out --vary, or plan against the informed adversary",
+        )
 
 
 class _StepsDone:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from math import inf
 from typing import ClassVar
 
 import numpy as np
@@ -54,8 +55,8 @@ class Crowded(Tabulated):
         return self.share if self.is_erased else self.inner.reveal_probability()
 
     def divergence(self) -> float:
-        """Infinite for the erasure, which now and then reveals all; else that of the noise alone."""
-        return float("inf") if self.is_erased else self.inner.divergence()
+        """Infinite: an erasure reveals all now and then, and of the crowd no divergence is known."""
+        return inf
 
     def information_table(self) -> InformationTable:
         """The smaller of what the crowd leaves and what the noise does."""

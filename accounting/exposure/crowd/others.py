@@ -74,23 +74,24 @@ class Others:
         self._known: OrderedDict[_Key, _KnownStep] = OrderedDict()
 
     def apply(self, step: StepSchedule) -> StepCrowd:
-        """The crowds of one step's releases; steps come in order without gaps, empty ones included."""
+        """The crowds of one step's releases; steps come in order without gaps, empty ones included.
+
+        A suppressed sensor is asked about as if it were released, which tells more: so its crowd, and that of
+        the others, does not depend on what is decided for a step.
+        """
         if step.step != self._next_step:
             raise StepOrderError(
                 f"the next step must be {self._next_step}", step.step, "apply steps in order, empty ones too"
             )
         self._next_step += 1
-        released = [k for k, release in enumerate(step.releases) if release.mechanism.is_released]
-        sensors = _sole_sensor([step.releases[k].sensor.locations for k in released], self._locations)
+        sensors = _sole_sensor([each.sensor.locations for each in step.releases], self._locations)
         here = self._since <= step.step
         self._advance_laws(step.step)
         habitual = np.flatnonzero(here & ~self._starts_itself)
-        sums = self._look_up(sensors, len(released), step.step, habitual)
-        sums = sums + self._ask(sensors, len(released), step.step, np.flatnonzero(here & self._starts_itself))
-        found = [SensorCrowd()] * len(step.releases)
-        for row, k in zip(sums.tolist(), released, strict=True):
-            found[k] = SensorCrowd(tuple(row))
-        return tuple(found)
+        count = len(step.releases)
+        sums = self._look_up(sensors, count, step.step, habitual)
+        sums = sums + self._ask(sensors, count, step.step, np.flatnonzero(here & self._starts_itself))
+        return tuple(SensorCrowd(tuple(row)) for row in sums.tolist())
 
     @property
     def _locations(self) -> int:

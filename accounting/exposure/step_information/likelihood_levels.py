@@ -43,6 +43,8 @@ def levels_of(mechanism: Mechanism) -> LevelTables:
         return _RAW
     if law is None or isinstance(mechanism, DrawnPerWindow):
         shown = mechanism.reveal_probability()
+        if shown >= 1.0:
+            return _RAW
         hidden = 1.0 - shown
         return _table({WHOLE: ([1.0], [1.0], shown), WIDE: ([shown, hidden], [0.0, hidden], shown)})
     return _table({way: _levels(law, offsets) for way, offsets in _OFFSETS.items()})

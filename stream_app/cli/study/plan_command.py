@@ -7,12 +7,20 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from stream_app.cli.shared.adversary import (
+    AdversaryOption,
+    AloneOption,
+    CompanionsOption,
+    KnownOption,
+    crowd_adversary,
+)
 from stream_app.cli.shared.options import ConfigOption, HorizonOption, JsonOption, MistakesOption, VaryOption
 from stream_app.cli.shared.output import print_json, progress, stderr, stdout
 
 if TYPE_CHECKING:
     from accounting.continuous import SharesOfPeople
     from models.releases import StepSchedule
+    from stream_app.analysis.crowd import PlannedCrowd
     from stream_app.analysis.planning import ReleasePlan
     from stream_app.setup.settings import Settings
 
@@ -34,6 +42,10 @@ def plan(
     horizon: HorizonOption = None,
     mistakes: MistakesOption = None,
     vary: VaryOption = None,
+    adversary: AdversaryOption = None,
+    known: KnownOption = 0,
+    companions: CompanionsOption = 0,
+    alone: AloneOption = 1.0,
     plot: Annotated[Path | None, typer.Option(help="Also draw the plan (PNG).", show_default=False)] = None,
     json: JsonOption = False,
 ) -> None:
@@ -50,12 +62,16 @@ def plan(
       tallyguard plan tomorrow.json --priors priors.json --risk 0.5 --look-ahead 24 --json
       tallyguard plan tomorrow.json --priors priors.json --vary radius=0.1
         --vary "survey 2019=priors-2019.json"
+      tallyguard plan tomorrow.json --priors priors.json --adversary crowd --known 10
     """
     from models.prior_files import load_population
     from stream_app.analysis.planning import plan_releases
     from stream_app.cli.shared.command_settings import settings_of
     from stream_app.setup.given_priors import as_set
 
+    crowd = crowd_adversary(adversary, known, companions, alone)
+    if crowd is not None and plot is not None:
+        raise typer.BadParameter("--plot draws the informed ceilings; leave out --adversary crowd")
     budget = {"share": share, "risk": risk, "added": added, "look_ahead": look_ahead}
     settings = settings_of(config, {"horizon": horizon, "mistakes": mistakes})
     settings = _with_budget(settings, {key: value for key, value in budget.items() if value is not None})
@@ -68,6 +84,7 @@ def plan(
             population,
             lambda done, steps: bar.update(task, completed=done, total=steps),
             vary or (),
+            crowd,
         )
     if plot is not None:
         from stream_app.analysis.plan_figure import draw_plan
@@ -109,19 +126,23 @@ def _print_plan(planned: ReleasePlan) -> None:
     if planned.warning:
         stderr().print(f"warning: {planned.warning}", soft_wrap=True)
     table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=0)
-    names = ("Step", "Raw", "Noised", "Silent", "Error", "Over", "Guess", "Attack", "Ceiling", "Highest")
+    crowd = planned.crowd
+    beside = "Attack" if crowd is None else "Informed"
+    names = ("Step", "Raw", "Noised", "Silent", "Error", "Over", "Guess", beside, "Ceiling", "Highest")
     for name in names:
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("Because", no_wrap=True)
-    for step in planned.steps:
-        why, quantiles = step.decided.why, step.risks.risk_quantiles
+    for index, step in enumerate(planned.steps):
+        risks = step.risks if crowd is None else crowd.steps[index]
+        attack = "-" if step.attack is None else f"{step.attack.success:.3f}"
+        why, quantiles = step.decided.why, risks.risk_quantiles
         table.add_row(
             str(step.decided.schedule.step),
             *_counts(step.decided.schedule),
             "" if why is None else f"{why.over + why.natural} of {why.allowed}",
             f"{step.risks.mean_baseline:.3f}",
-            "-" if step.attack is None else f"{step.attack.success:.3f}",
-            f"{step.risks.mean_risk:.3f}",
+            attack if crowd is None else f"{step.risks.mean_risk:.3f}",
+            f"{risks.mean_risk:.3f}",
             f"{quantiles[1.0]:.3f}",
             "configured" if why is None else why.because.value,
         )
@@ -138,11 +159,14 @@ def _print_plan(planned: ReleasePlan) -> None:
     console.print(sensors)
     console.print(
         "Error: mean expected absolute error of what is released, in people. Over: people over the limit of "
-        "the risk budget, and how many may be. Guess, Attack, Ceiling: means over people after the step, of "
-        "the best guess without counts, of an attack tried on drawn people, and of the certified risk; "
-        f"Highest: the highest certified risk. {_attack_in_words(planned)} {DISTANCE}",
+        f"the risk budget, and how many may be. Guess, {beside}, Ceiling: means over people after the step, "
+        f"of the best guess without counts, of {_beside_in_words(planned)}, and of the certified risk; "
+        f"Highest: the highest certified risk. {_attack_in_words(planned) if crowd is None else ''}".rstrip()
+        + (f" {DISTANCE}" if crowd is None else ""),
         soft_wrap=True,
     )
+    if crowd is not None:
+        _print_crowd(crowd)
     if planned.personas is not None:
         _print_shares(planned.personas)
     if planned.alternatives:
@@ -173,6 +197,40 @@ def _print_alternatives(planned: ReleasePlan) -> None:
     console.print(EXPLAINED, soft_wrap=True)
     for answer in planned.alternatives:
         console.print(f"{answer.name}: ceilings hold {answer.rests_on}.", soft_wrap=True)
+
+
+def _beside_in_words(planned: ReleasePlan) -> str:
+    if planned.crowd is None:
+        return "an attack tried on drawn people"
+    return "the certified risk if everybody else's place is known"
+
+
+def _print_crowd(crowd: PlannedCrowd) -> None:
+    """Under which condition ceilings hold, and where raw counts hide people among the others."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    console = stdout()
+    console.print(f"In the crowd: {crowd.condition}.", soft_wrap=True)
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    table.add_column("Sensor", overflow="fold", min_width=len("Sensor"))
+    for name in ("Hides most as sigma", "in slot", "Least", "in slot"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for sensor in dict.fromkeys(each.sensor for each in crowd.hidden):
+        own = [each for each in crowd.hidden if each.sensor == sensor]
+        most, least = max(own, key=lambda each: each.sigma), min(own, key=lambda each: each.sigma)
+        ends = (_hidden_in_words(most.sigma), str(most.slot), _hidden_in_words(least.sigma), str(least.slot))
+        table.add_row(sensor, *ends)
+    console.print(table)
+    console.print(
+        "What the crowd hides of a raw count, as if noised with so many people of Gaussian noise; slots are "
+        "those of the priors' cycle, hours of the day if it has 24.",
+        soft_wrap=True,
+    )
+
+
+def _hidden_in_words(sigma: float) -> str:
+    return f"{sigma:.1f}" if sigma > 0.0 else "hides nobody"
 
 
 def _attack_in_words(planned: ReleasePlan) -> str:

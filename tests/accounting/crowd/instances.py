@@ -9,7 +9,7 @@ import numpy as np
 from accounting.bounds.against_crowd import SeenInCrowd
 from accounting.exposure import Exposure
 from accounting.exposure.crowd import CrowdAdversary, Others, StepCrowd
-from models.mechanisms import Gaussian, Mechanism
+from models.mechanisms import Mechanism
 from models.priors import MovementPrior, Population
 from models.releases import Schedule, Sensor, SensorRelease, StepSchedule
 from tests.accounting.chains import KIND_SHARES, KINDS, random_matrix
@@ -67,10 +67,11 @@ class Instance:
                 found.append(Count(step.step, cover, noise_of(release.mechanism)))
         return found
 
-    def optimum(self, window: tuple[int, int], mistakes: int, others: list[Chain] | None = None) -> float:
-        """The best that any adversary can do who knows where nobody is."""
-        law = others_law(self.others if others is None else others, self.counts(), self.steps)
-        joint = joint_law(self.target, self.counts(), law, self.steps)
+    def optimum(self, window: tuple[int, int], mistakes: int, until: int | None = None) -> float:
+        """The best that any adversary can do who knows where nobody is, at once or at step ``until``."""
+        counts = [each for each in self.counts() if until is None or each.step <= until]
+        law = others_law(self.others, counts, self.steps)
+        joint = joint_law(self.target, counts, law, self.steps)
         return collective_optimum(joint, self.target, self.steps, window, mistakes)
 
 
@@ -100,6 +101,25 @@ def random_chain(rng: np.random.Generator, places: int, cycle: int) -> Chain:
     kinds = rng.choice(KINDS, size=cycle, p=KIND_SHARES)
     matrices = np.stack([random_matrix(rng, places, kind) for kind in kinds])
     return rng.dirichlet(np.full(places, 1.5)), matrices
+
+
+def large_instance(rng: np.random.Generator) -> Instance:
+    """Up to 70 others who move a lot, the target among them, and up to three counts in up to five steps."""
+    places, steps = int(rng.integers(2, 4)), int(rng.integers(2, 6))
+    start = np.full(places, 1.0 / places)
+    pool = [(start, rng.dirichlet(np.full(places, 4.0), size=places)[None]) for _ in range(3)]
+    target = pool[0] if rng.random() < 0.5 else random_chain(rng, places, 1)
+    chains = [target, *(pool[k % 3] for k in range(int(rng.integers(25, 71))))]
+    population = Population.pack([prior_of(f"p{k}", c, False) for k, c in enumerate(chains)], _names(places))
+    chains = [(population.chain(k).start[0].copy(), moves) for k, (_, moves) in enumerate(chains)]
+    at = set(rng.permutation(steps)[:3].tolist())
+    found = []
+    for t in range(steps):
+        cover = (int(rng.integers(places)),)
+        mechanism = RAW if rng.random() < 0.8 else gaussian(0.7)
+        release = (SensorRelease(Sensor("s0", cover), mechanism),) if t in at else ()
+        found.append(StepSchedule(t, release))
+    return Instance(chains[0], chains[1:], Schedule(tuple(found)), population, False)
 
 
 def random_instance(rng: np.random.Generator, *, target_among: bool) -> Instance:
@@ -139,6 +159,3 @@ def random_schedule(rng: np.random.Generator, places: int, steps: int) -> Schedu
     if left == MOST_COUNTS:
         found[-1] = StepSchedule(steps - 1, (SensorRelease(Sensor("s0", (0,)), RAW),))
     return Schedule(tuple(found))
-
-
-__all__ = ["Gaussian", "Instance", "TargetApart", "prior_of", "random_instance"]

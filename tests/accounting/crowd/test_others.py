@@ -89,12 +89,7 @@ class Slowly:
         """Sums at each release of the step, (releases, COLUMNS)."""
         sums = np.zeros((len(step.releases), COLUMNS))
         covers = [
-            {
-                k
-                for k, own in enumerate(step.releases)
-                if own.mechanism.is_released and z in own.sensor.locations
-            }
-            for z in self.places
+            {k for k, own in enumerate(step.releases) if z in own.sensor.locations} for z in self.places
         ]
         if self.was_free:
             self.told, self.was_free = step.step, False

@@ -10,7 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from accounting.continuous.crowd import CrowdAccount
+from accounting.exposure.crowd import CrowdAdversary, equivalent_sigma
+from accounting.settings import HorizonSettings
+from models.mechanisms import Raw
 from models.prior_files import save_population
+from models.priors import MovementPrior, Population
+from models.releases import Schedule, StepSchedule
 from stream_app.analysis.planning import plan_releases
 from stream_app.cli import main
 from stream_app.embedded import RunOptions, run
@@ -287,3 +293,41 @@ def test_a_report_has_the_table_to_sign(
     cells = section.split("<td>as given</td>")[1].split("</tr>")[0]
     mean = in_a_hundred(float(np.mean([each.mean_risk for each in log.summaries])))
     assert f"<td>{mean}</td><td>{in_a_hundred(log.most_risk)}</td>" in cells
+
+
+def test_a_plan_in_a_crowd_shows_both_ceilings_and_where_raw_is_safe(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The crowd account's figures, the informed ones beside them, what is hidden; the rest is refused."""
+    moves = np.array([[0.7, 0.2, 0.1], [0.3, 0.4, 0.3], [0.5, 0.2, 0.3]])
+    people = Population.pack([MovementPrior.from_dense(f"p{k}", moves) for k in range(80)])
+    save_population(people, tmp_path / "priors.json")
+    steps = [{"sensors": [k % 2, 2], "mechanism": "raw"} for k in range(6)]
+    (tmp_path / "schedule.json").write_text(json.dumps({"steps": steps}))
+    more = ("--horizon", "3", "--mistakes", "0")
+    plain = plan(tmp_path, monkeypatch, capsys, *more)
+    found = plan(tmp_path, monkeypatch, capsys, *more, "--adversary", "crowd", "--known", "5")
+    account = CrowdAccount(people, CrowdAdversary(known=5), HorizonSettings(3, 0, operations=60_000_000_000))
+    assert "adversary" not in plain
+    assert (found["adversary"], found["crowd"]["others"], found["crowd"]["known"]) == ("crowd", 79, 5)
+    sigmas: dict[tuple[str, int], list[float]] = {}
+    for number, (step, informed) in enumerate(zip(found["steps"], plain["steps"], strict=True)):
+        raw = Schedule.of([[number % 2, 2]], Raw()).steps[0].releases
+        account.apply(StepSchedule(number, raw))
+        assert step["mean_risk"] == account.summary().mean_risk < informed["mean_risk"]
+        assert step["risk"]["1"] == account.risk().max()
+        assert step["informed"]["risk"] == informed["risk"]
+        assert (step["attack"], step["mean_baseline"]) == (None, informed["mean_baseline"])
+        for name, crowd in zip((str(number % 2), "2"), account.crowds, strict=True):
+            sigmas.setdefault((name, 0), []).append(equivalent_sigma(crowd, account.adversary))
+    hidden = {(each["sensor"], each["slot"]): each["sigma"] for each in found["crowd"]["hidden"]}
+    assert hidden == {where: min(each) for where, each in sigmas.items()}
+    own = ("plan", tmp_path / "schedule.json", "--priors", tmp_path / "priors.json", "--adversary", "crowd")
+    assert call(monkeypatch, *own, *more, "--known", "5") == 0
+    shown = capsys.readouterr().out
+    assert found["crowd"]["condition"] in shown
+    assert f"{max(hidden.values()):.1f}" in shown
+    for wrong in (("--vary", "radius=0.1"), ("--added", "0.1")):
+        assert call(monkeypatch, *own, *wrong) == 1
+        assert "crowd adversary" in capsys.readouterr().err
+    assert call(monkeypatch, *own, "--plot", tmp_path / "plan.png") == 2

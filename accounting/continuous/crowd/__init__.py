@@ -1,0 +1,5 @@
+"""The running account against an adversary who does not know where the others are."""
+
+from accounting.continuous.crowd.crowd_account import CrowdAccount
+
+__all__ = ["CrowdAccount"]

@@ -1,0 +1,93 @@
+"""A plan against the crowd adversary: everybody's risk after each step, and what each sensor hides when."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import lcm
+from typing import Any
+
+import numpy as np
+
+from accounting.continuous import RiskSummary
+from accounting.continuous.crowd import CrowdAccount
+from accounting.exposure.crowd import CrowdAdversary, SensorCrowd, equivalent_sigma, revealed
+from accounting.settings import HorizonSettings
+from models.mechanisms import Raw
+from models.priors import Population
+from models.releases import StepSchedule
+from stream_app.watching.prior_notes import crowd_note
+
+_RAW = Raw()
+
+
+@dataclass(frozen=True)
+class HiddenCount:
+    """What the crowd at one sensor hides in one slot of the day, at the worst of the planned steps.
+
+    A raw count reveals whether a person was there in at most ``revealed`` of all cases, as under Gaussian
+    noise of ``sigma`` people; sigma 0: nobody is hidden, there are
+    too few, or all of them are counted on for another sensor.
+    """
+
+    sensor: str
+    slot: int
+    steps: int
+    sigma: float
+    revealed: float
+
+
+@dataclass(frozen=True)
+class PlannedCrowd:
+    """Risks against the crowd adversary after each step, what is hidden where, and the condition of both."""
+
+    adversary: CrowdAdversary
+    others: int
+    steps: tuple[RiskSummary, ...]
+    hidden: tuple[HiddenCount, ...]
+
+    @property
+    def condition(self) -> str:
+        """When the ceilings hold, in words."""
+        return crowd_note(self.adversary, self.others)
+
+    def as_json(self) -> dict[str, Any]:
+        """The fields beside the steps."""
+        adversary = self.adversary
+        return {
+            "others": self.others,
+            "known": adversary.known,
+            "companions": adversary.companions,
+            "alone": adversary.alone,
+            "condition": self.condition,
+            "hidden": [vars(each) for each in self.hidden],
+        }
+
+
+def plan_in_crowd(
+    population: Population,
+    steps: Sequence[StepSchedule],
+    settings: HorizonSettings,
+    adversary: CrowdAdversary,
+    done: Callable[[], None],
+) -> PlannedCrowd:
+    """Account these steps against the crowd adversary; ``done`` is called after each."""
+    account = CrowdAccount(population, adversary, settings)
+    cycle = lcm(*np.unique(population.arrays.slots).tolist())
+    summaries, found = [], dict[tuple[str, int], list[SensorCrowd]]()
+    for step in steps:
+        account.apply(step)
+        summaries.append(account.summary())
+        slot = (settings.first_slot + step.step) % cycle
+        for release, crowd in zip(step.releases, account.crowds, strict=True):
+            found.setdefault((release.sensor.name, slot), []).append(crowd)
+        done()
+    hidden = [_worst(*where, crowds, adversary) for where, crowds in found.items()]
+    return PlannedCrowd(adversary, len(population) - 1, tuple(summaries), tuple(hidden))
+
+
+def _worst(sensor: str, slot: int, crowds: Sequence[SensorCrowd], adversary: CrowdAdversary) -> HiddenCount:
+    """What is hidden where the crowd is thinnest."""
+    thinnest = min(crowds, key=lambda crowd: crowd.variance(adversary))
+    shown = revealed(thinnest.variance(adversary), _RAW, adversary.companions)
+    return HiddenCount(sensor, slot, len(crowds), equivalent_sigma(thinnest, adversary), shown)
