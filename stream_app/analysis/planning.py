@@ -14,7 +14,7 @@ from typing import Any
 from accounting.continuous import RiskSummary, SharesOfPeople, shares_of_people
 from accounting.continuous.shadow import MeanAttack
 from accounting.exceptions import SettingsError
-from accounting.exposure.crowd import CrowdAdversary
+from accounting.exposure.crowd import CrowdAdversary, Others
 from models.mechanisms import Mechanism
 from models.priors import Population
 from models.releases import Schedule, Sensor, SensorRegistry
@@ -184,6 +184,7 @@ def _decided(
     decides = isinstance(plan.policy, BudgetPolicy)
     if adversary is not None:
         _refuse_in_crowd(decides, asked)
+        Others(population)  # refuses whoever is no crowd before the work begins
     names, as_run = _split_names(settings, population, is_needed=decides)
     others = vary(Alternative.given(population, names, settings), asked)
     accountant = new_accountant(settings, plan, population, names)

@@ -57,12 +57,18 @@ class Others:
     since: NDArray[np.int64] | None = None
 
     def __post_init__(self) -> None:
-        """Toss everybody's coin. :class:`SettingsError` for personas, who are no people that move."""
+        """Toss everybody's coin. :class:`SettingsError` for personas and for drawn chains."""
         if self.population.weights is not None:
             raise SettingsError(
                 "a crowd must be made of people with priors of their own",
                 "personas that stand for many",
                 "use the informed adversary",
+            )
+        if self.population.draws != 1:
+            raise SettingsError(
+                "the priors of a crowd must be taken as they are",
+                f"{self.population.draws} chains that stand for each person",
+                "leave out the evidence, or use the informed adversary",
             )
         arrays = self.population.arrays
         self._next_step = self.first_step

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace
 
 import numba
 import numpy as np
@@ -239,7 +240,8 @@ def test_who_stays_where_they_are_hides_nobody() -> None:
 
 def test_personas_and_steps_out_of_order_are_refused() -> None:
     """A persona stands for many people whose number is an estimate, and steps build on each other."""
-    population = random_people(np.random.default_rng(9), 3)
+    rng = np.random.default_rng(9)
+    population = random_people(rng, 3)
     with pytest.raises(StepOrderError, match="next step must be 0"):
         Others(population).apply(StepSchedule(1, ()))
     personas = Population(
@@ -247,3 +249,6 @@ def test_personas_and_steps_out_of_order_are_refused() -> None:
     )
     with pytest.raises(SettingsError, match="priors of their own"):
         Others(personas)
+    drawn = replace(population, drawn=random_people(rng, 6))
+    with pytest.raises(SettingsError, match="2 chains that stand for each person"):
+        Others(drawn)
