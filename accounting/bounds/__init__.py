@@ -1,6 +1,6 @@
 """Upper bounds on the success of any adversary, one file each; the certified bound is their minimum."""
 
-from accounting.bounds.against_crowd import SeenInCrowd, certify_in_crowd
+from accounting.bounds.against_crowd import BY_INFORMATION, BY_LEVELS, SeenInCrowd, certify_in_crowd
 from accounting.bounds.certified import Bounds, Certified, all_bounds, baseline_bound, certify
 from accounting.bounds.horizon_risk import HorizonRisk, horizon_risk
 from accounting.bounds.population_sample import MeanAdded, mean_added
@@ -9,6 +9,8 @@ from accounting.bounds.registry import BOUNDS, deciding_bound, question
 
 __all__ = [
     "BOUNDS",
+    "BY_INFORMATION",
+    "BY_LEVELS",
     "Bounds",
     "Certified",
     "Effort",

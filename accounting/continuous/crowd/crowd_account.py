@@ -8,14 +8,12 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from accounting.bounds.against_crowd import BY_INFORMATION, BY_LEVELS
+from accounting.bounds import BY_INFORMATION, BY_LEVELS
 from accounting.bounds.radius import ceilings_within
-from accounting.continuous.accountant import ContinuousAccountant
+from accounting.continuous import ContinuousAccountant, RiskSummary, no_moments, summarise
 from accounting.continuous.accounts_kernel import HISTORY, NEGLIGIBLE, Accounts
 from accounting.continuous.crowd.erased_success_kernel import find_erased_success
 from accounting.continuous.refine_kernel import find_operations
-from accounting.continuous.risk_summary import RiskSummary, summarise
-from accounting.continuous.worst_moments import no_moments
 from accounting.exposure.crowd import LEVELS, CrowdAdversary, Others, StepCrowd, at_level, in_crowd
 from accounting.exposure.step_information import followed_by, nothing_seen_for, seen_release
 from accounting.exposure.step_information.seen_steps_kernel import SeenSteps
