@@ -95,7 +95,7 @@ def ceiling_condition(check: PriorsVerdict | None, draws: int = 1) -> str:
     if check is None or not check.is_too_low:
         return "if habits are as assumed" if draws == 1 else "on average over what the data leave open"
     refuted = f"priors refuted on {check.people:,} people"
-    around = refuted if draws == 1 else f"what the data of {refuted} leave open"
+    around = refuted if draws == 1 else f"chains drawn for {refuted}"
     return f"if each person is within {check.within_nats:.3g} nats of {around}"
 
 

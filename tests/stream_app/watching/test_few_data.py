@@ -127,7 +127,7 @@ def test_every_place_says_what_the_means_are_and_when_they_hold(tmp_path: Path) 
         (None, "on average over what the data leave open"),
         (
             verdict(),
-            "if each person is within 0.1 nats of what the data of priors refuted on 423 people leave open",
+            "if each person is within 0.1 nats of chains drawn for priors refuted on 423 people",
         ),
     ):
         given, folder = few(tmp_path, check=check), tmp_path / str(check is None)
