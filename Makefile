@@ -24,7 +24,7 @@ PYTHON ?= $(shell for candidate in python3 python3.11 python3.12 python3.13; do 
 test test-fast: export OPENBLAS_NUM_THREADS := 1
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test services test-fast lint docs format bench fuzz soak held-out figures tightness ceilings prior-check personas real-checkins decisions designs \
+.PHONY: help demo test services test-fast lint docs format bench fuzz soak held-out figures tightness ceilings crowd prior-check personas real-checkins decisions designs \
 	readme screenshots lock install install-dev clean
 
 help: ## this list
@@ -91,6 +91,9 @@ tightness: install-dev ## certified bound against the best attack on the paper's
 
 ceilings: install-dev ## guess, best attack and running ceiling on the demo's city
 	@$(BIN)/python -m experiments.ceilings --results docs/results
+
+crowd: install-dev ## what a crowd hides on the demo's city, and an attack that follows the crowd
+	@$(BIN)/python -m experiments.crowd --results docs/results
 
 prior-check: install-dev ## priors held against the real windows they were not fitted to (DATA=folder)
 	@$(BIN)/python -m experiments.prior_check $(if $(DATA),--data $(DATA)) --results docs/results

@@ -1,6 +1,14 @@
 """Everything known about one person under one schedule, and which release caused it."""
 
-from accounting.audit.audit import CROWD, INFORMED, AttackSettings, Audit, audit_exposure, audit_population
+from accounting.audit.audit import (
+    CROWD,
+    INFORMED,
+    AttackSettings,
+    Audit,
+    audit_exposure,
+    audit_population,
+    seen_among,
+)
 from accounting.audit.drawn_ceilings import PosteriorCeiling, posterior_ceiling
 from accounting.audit.explanation import (
     Explanation,
@@ -26,4 +34,5 @@ __all__ = [
     "information_shares",
     "mean_explanation",
     "posterior_ceiling",
+    "seen_among",
 ]

@@ -39,11 +39,15 @@ class HiddenCount:
 
 @dataclass(frozen=True)
 class PlannedCrowd:
-    """Risks against the crowd adversary after each step, what is hidden where, and the condition of both."""
+    """Risks against the crowd adversary after each step, what is hidden where, and the condition of both.
+
+    ``informed`` are the risks of the same steps against whoever knows where everybody else is.
+    """
 
     adversary: CrowdAdversary
     others: int
     steps: tuple[RiskSummary, ...]
+    informed: tuple[RiskSummary, ...]
     hidden: tuple[HiddenCount, ...]
 
     @property
@@ -74,16 +78,18 @@ def plan_in_crowd(
     """Account these steps against the crowd adversary; ``done`` is called after each."""
     account = CrowdAccount(population, adversary, settings)
     cycle = lcm(*np.unique(population.arrays.slots).tolist())
-    summaries, found = [], dict[tuple[str, int], list[SensorCrowd]]()
+    summaries, informed, found = [], [], dict[tuple[str, int], list[SensorCrowd]]()
     for step in steps:
         account.apply(step)
         summaries.append(account.summary())
+        informed.append(account.informed.summary())
         slot = (settings.first_slot + step.step) % cycle
         for release, crowd in zip(step.releases, account.crowds, strict=True):
             found.setdefault((release.sensor.name, slot), []).append(crowd)
         done()
     hidden = [_worst(*where, crowds, adversary) for where, crowds in found.items()]
-    return PlannedCrowd(adversary, len(population) - 1, tuple(summaries), tuple(hidden))
+    others = len(population) - 1
+    return PlannedCrowd(adversary, others, tuple(summaries), tuple(informed), tuple(hidden))
 
 
 def _worst(sensor: str, slot: int, crowds: Sequence[SensorCrowd], adversary: CrowdAdversary) -> HiddenCount:

@@ -9,7 +9,8 @@ from typing import Any
 
 from stream_app.analysis.alternatives import Answer
 from stream_app.analysis.audit_file import AuditedPerson
-from stream_app.analysis.report.alternatives_section import if_habits_are_otherwise
+from stream_app.analysis.crowd import PlannedCrowd
+from stream_app.analysis.report.alternatives_section import among_the_others, if_habits_are_otherwise
 from stream_app.analysis.report.charts import Line, line_chart
 from stream_app.analysis.report.hindsight_section import in_hindsight
 from stream_app.analysis.report.html import Rows, paragraph, section, table
@@ -39,11 +40,13 @@ def run_report(
     lower: Lowering | None = None,
     later: Sequence[Hindsight | None] | None = None,
     varied: Sequence[Answer] = (),
+    crowd: PlannedCrowd | None = None,
 ) -> str:
     """The report of a run; ``made`` says when and with which version, ``lower`` what would lower the risk.
 
     ``later`` are the exposed people's worst moments in hindsight; None where the priors are not at hand.
-    ``varied`` is what other habits make of the same releases, where that was asked.
+    ``varied`` is what other habits make of the same releases, ``crowd`` how they stand against whoever does
+    not know where the others are, where that was asked.
     """
     if not log.summaries:
         return _without_people(log, made)
@@ -60,6 +63,7 @@ def run_report(
             section("The setting", table(("", ""), _setting(log)), paragraph(condition)),
             section("How the risk moved", *_figures(log)),
             *([section("If habits are otherwise", *if_habits_are_otherwise(varied))] if varied else []),
+            *([] if crowd is None else [section("Among the others", *among_the_others(crowd))]),
             section("The most exposed people", *_exposed(log)),
             *([section("What was released later", *in_hindsight(log, later))] if log.exposed else []),
             section("What was published", *_published(log)),

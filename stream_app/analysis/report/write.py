@@ -10,6 +10,7 @@ from models.mechanisms import NO_DESIGNS, Designs
 from stream_app.analysis.accounted_again import read_decisions
 from stream_app.analysis.alternatives import Answer
 from stream_app.analysis.audit_file import read_audit
+from stream_app.analysis.crowd import PlannedCrowd
 from stream_app.analysis.report.hindsight_section import exposed_in_hindsight
 from stream_app.analysis.report.lowering import Priors, lowering
 from stream_app.analysis.report.page import audit_report, run_report
@@ -36,12 +37,14 @@ def make_report(
     priors: Priors | None = None,
     designs: Designs = NO_DESIGNS,
     varied: Sequence[Answer] = (),
+    crowd: PlannedCrowd | None = None,
 ) -> str:
     """The report of a run's folder or of an audit's JSON, as HTML.
 
     With the run's ``priors`` it says how the most exposed people's moments stand in hindsight, which sensors
     revealed most about them, and what less would do. ``designs`` of noise are those that the log may name
-    beside the run's own; ``varied`` is what other habits make of the same releases. :class:`OutputError`
+    beside the run's own; ``varied`` is what other habits make of the same releases, ``crowd``
+    how they stand against whoever does not know where the others are. :class:`OutputError`
     where ``source`` is neither.
     """
     moment = now or datetime.now(UTC)
@@ -49,10 +52,10 @@ def make_report(
     if source.is_dir():
         log = read_run(source, most_exposed, designs)
         if priors is None:
-            return run_report(log, made, varied=varied)
+            return run_report(log, made, varied=varied, crowd=crowd)
         steps = read_decisions(source / "decisions.jsonl", priors.registry)
         later = exposed_in_hindsight(log, priors, steps)
-        return run_report(log, made, lowering(log, priors, steps), later, varied)
+        return run_report(log, made, lowering(log, priors, steps), later, varied, crowd)
     return audit_report(read_audit(source), made)
 
 

@@ -7,6 +7,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from stream_app.cli.shared.adversary import (
+    AdversaryOption,
+    AloneOption,
+    CompanionsOption,
+    KnownOption,
+    crowd_adversary,
+)
 from stream_app.cli.shared.options import (
     ConfigOption,
     CovarianceOption,
@@ -17,8 +24,10 @@ from stream_app.cli.shared.options import (
 from stream_app.cli.shared.output import print_json, progress, stdout
 
 if TYPE_CHECKING:
+    from accounting.exposure.crowd import CrowdAdversary
     from models.mechanisms import Designs
     from stream_app.analysis.alternatives import Answer
+    from stream_app.analysis.crowd import PlannedCrowd
     from stream_app.analysis.report import Priors
     from stream_app.setup.settings import Settings
 
@@ -41,6 +50,10 @@ def report(
     config: ConfigOption = None,
     covariance: CovarianceOption = None,
     vary: VaryOption = None,
+    adversary: AdversaryOption = None,
+    known: KnownOption = 0,
+    companions: CompanionsOption = 0,
+    alone: AloneOption = 1.0,
     most_exposed: Annotated[int, typer.Option(min=0, help="People listed, by pseudonym.")] = 10,
     json: JsonOption = False,
 ) -> None:
@@ -59,6 +72,7 @@ def report(
       tallyguard report out --pdf report.pdf
       tallyguard report out --priors priors.parquet --config tallyguard.toml
       tallyguard report out --priors priors.parquet --vary radius=0.1 --vary "2019=priors-2019.json"
+      tallyguard report out --priors priors.parquet --adversary crowd --known 10
       tallyguard audit priors.json --schedule day.json --mistakes 2 --json > audit.json
       tallyguard report audit.json --output audit.html
     """
@@ -66,6 +80,7 @@ def report(
     from stream_app.cli.shared.command_settings import settings_of
     from stream_app.setup.run_folder.run_settings import settings_of_run
 
+    crowd = crowd_adversary(adversary, known, companions, alone)
     outputs = [output] if pdf is None or pdf == output else [output, pdf]
     if pdf is not None and not is_pdf(pdf):
         raise typer.BadParameter("--pdf names a file that ends in .pdf")
@@ -77,11 +92,12 @@ def report(
         settings = settings_of_run(source, settings)
     if priors is not None and not source.is_dir():
         raise typer.BadParameter("--priors belongs to the output folder of a run")
-    known = None if priors is None else _priors(source, priors, settings, designs)
-    if vary and known is None:
-        raise typer.BadParameter("--vary needs the run's --priors")
-    varied = () if known is None else _varied(source, known, settings, vary or [])
-    made = make_report(source, most_exposed, priors=known, designs=designs, varied=varied)
+    run_priors = None if priors is None else _priors(source, priors, settings, designs)
+    if (vary or crowd is not None) and run_priors is None:
+        raise typer.BadParameter("--vary and --adversary crowd need the run's --priors")
+    varied = () if run_priors is None else _varied(source, run_priors, settings, vary or [])
+    beside = None if crowd is None or run_priors is None else _in_crowd(source, run_priors, settings, crowd)
+    made = make_report(source, most_exposed, priors=run_priors, designs=designs, varied=varied, crowd=beside)
     sizes = [save_report(made, path) for path in outputs]
     if json:
         written = dict(zip(map(str, outputs), sizes, strict=True))
@@ -104,6 +120,19 @@ def _varied(folder: Path, known: Priors, settings: Settings, asked: list[str]) -
     with progress() as bar:
         task = bar.add_task("accounting", total=len(chosen) * len(steps))
         return answers(chosen, steps, rule, settings.first_slot, lambda: bar.advance(task))
+
+
+def _in_crowd(folder: Path, known: Priors, settings: Settings, adversary: CrowdAdversary) -> PlannedCrowd:
+    """The run's steps accounted again, against whoever does not know where the others are."""
+    from stream_app.analysis.accounted_again import read_decisions
+    from stream_app.analysis.crowd import plan_in_crowd
+    from stream_app.analysis.report import read_run
+
+    steps = read_decisions(folder / "decisions.jsonl", known.registry)
+    horizon = read_run(folder).with_rule(settings).horizon_settings(settings.first_slot)
+    with progress() as bar:
+        task = bar.add_task("accounting", total=len(steps))
+        return plan_in_crowd(known.population, steps, horizon, adversary, lambda: bar.advance(task))
 
 
 def _priors(folder: Path, priors: Path, settings: Settings, designs: Designs) -> Priors:

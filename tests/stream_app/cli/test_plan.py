@@ -21,6 +21,7 @@ from stream_app.analysis.planning import plan_releases
 from stream_app.cli import main
 from stream_app.embedded import RunOptions, run
 from stream_app.steps.risk_output import summary_message
+from stream_app.watching.wording import in_a_hundred
 from stream_app.wire.messages import StepDecision
 from tests.accounting.decisions import deciding
 from tests.stream_app.engine_support import NAMES, activation, lines_of, population, reading, run_on, settings
@@ -331,3 +332,33 @@ def test_a_plan_in_a_crowd_shows_both_ceilings_and_where_raw_is_safe(
         assert call(monkeypatch, *own, *wrong) == 1
         assert "crowd adversary" in capsys.readouterr().err
     assert call(monkeypatch, *own, "--plot", tmp_path / "plan.png") == 2
+
+
+def test_a_report_says_how_a_run_stands_among_the_others(
+    files: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Both ceilings of the same steps, the condition, and what is hidden where; priors are needed."""
+    messages = [activation(t, "A", "B") for t in range(6)]
+    messages += [reading(t, name, 7) for t in range(6) for name in ("A", "B")]
+    keys = {"noise_key_secret": "11" * 32, "pseudonym_key_secret": "22" * 32}
+    for name, value in keys.items():
+        monkeypatch.setenv(f"TALLYGUARD_{name.upper()}", value)
+    run_on(files / "out", [lines_of(messages)], settings={"release": {"mechanism": "raw"}})
+    own = ("report", files / "out", "--output", files / "report.html", "--adversary", "crowd")
+    assert call(monkeypatch, *own) == 2
+    assert call(monkeypatch, *own, "--priors", files / "priors.json", "--known", "1") == 0
+    text = (files / "report.html").read_text()
+    section = text.split("Among the others</h2>")[1].split("</section>")[0]
+    people = population()
+    steps = [StepSchedule(t, Schedule.of([[0, 1]], Raw()).steps[0].releases) for t in range(6)]
+    account = CrowdAccount(people, CrowdAdversary(known=1), settings().horizon_settings(0))
+    summaries = []
+    for step in steps:
+        account.apply(step)
+        summaries.append((account.summary(), account.informed.summary()))
+    crowd, informed = summaries[-1]
+    assert f"<td>{in_a_hundred(crowd.mean_risk)}</td><td>{in_a_hundred(informed.mean_risk)}</td>" in section
+    assert "if the 5 others, but for 1 whom the adversary may follow, move independently" in section
+    assert section.count("<td style=") == 2 * 1
+    assert call(monkeypatch, *own[:-2], "--priors", files / "priors.json") == 0
+    assert "Among the others" not in (files / "report.html").read_text()
