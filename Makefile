@@ -8,8 +8,9 @@ BIN := $(VENV)/bin
 STEPS ?= 48
 PEOPLE ?= 2000
 PAUSE ?= 0.1
-# For two cores: one of the three waits for Kafka most of the time.
+# For two cores: two of the three wait for Kafka at first.
 WORKERS ?= 3
+SHARED_OUT := -n $(WORKERS) --dist loadgroup --no-loadscope-reorder
 COMPARE_BITS := tests/test_readme.py tests/models/noise/test_correlated.py tests/stream_app/embedded/test_restart.py \
 	$(addprefix tests/accounting/,test_audit.py exposure/test_information.py exposure/test_history.py \
 	bounds/test_horizon_risk.py continuous/test_repeated_steps.py)
@@ -36,10 +37,13 @@ demo: $(VENV)/installed-packages ## a simulated city end to end, no broker neede
 	status=0; $(BIN)/tallyguard demo --steps $(STEPS) --people $(PEOPLE) --seconds-per-step $(PAUSE) || status=$$?; \
 	wait; exit $$status
 
-test: install-dev services ## every test
-	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup
-	@echo "once more, as a machine without AVX-512 sees them: tests that compare bits"
-	@$(BIN)/python -m tests.bits.cpus -n $(WORKERS) --dist loadgroup -k "not many_random_moments" $(COMPARE_BITS)
+# The second pass runs beside the first, which often waits for a broker; what it says comes last.
+test: install-dev services ## every test, and those that compare bits once more as a machine without AVX-512 sees them
+	@said=$$(mktemp); trap 'rm -f $$said' EXIT; \
+	$(BIN)/python -m tests.bits.cpus -k "not many_random_moments" $(COMPARE_BITS) >$$said 2>&1 & bits=$$!; \
+	status=0; $(BIN)/python -m pytest $(SHARED_OUT) || status=$$?; \
+	wait $$bits || status=$$?; \
+	echo "once more, as a machine without AVX-512 sees them: tests that compare bits"; cat $$said; exit $$status
 
 # Tests of alerts, dashboards, the page, the report as a PDF (Pango, a font) and Kafka need these; without them they are
 # skipped by name, with CI=true they fail. Kafka itself comes by Maven when its first test runs, and is kept in the user's cache.
@@ -57,7 +61,7 @@ services: ## Prometheus, Chromium, Pango, Java, Maven and faketime from Debian's
 	elif [ -n "$$missing" ]; then echo "not installed, tests that need them are skipped:$$missing"; fi
 
 test-fast: install-dev ## the tests that take less than three minutes together
-	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m "not slow"
+	@$(BIN)/python -m pytest $(SHARED_OUT) -m "not slow"
 
 lint: install-dev docs ## ruff, mypy --strict on the packages, and the documentation's links
 	@$(BIN)/ruff check $(wildcard $(CODE))

@@ -8,11 +8,24 @@ from hypothesis import settings
 settings.register_profile("any machine", deadline=None)  # a loaded one is slow, which is no fault
 settings.load_profile("any machine")
 
+# Each takes minutes in one process.
+LONG = ("tests/kafka/faults/", "tests/kafka/", "tests/accounting/test_array_indices.py")
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests that share a fixture of their module run in one process, or each process would make its own."""
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Tests that share a fixture of their module run in one process, or each process would make its own.
+
+    The longest tests are first, or one process would still run them when the others have nothing to do.
+    """
     for item in items:
         fixtures = item._fixtureinfo.name2fixturedefs.values()  # type: ignore[attr-defined]
         shares = any(fixture.scope == "module" for found in fixtures for fixture in found)
         if shares and item.get_closest_marker("xdist_group") is None:
             item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
+    if hasattr(config, "workerinput"):
+        items.sort(key=_turn)
+
+
+def _turn(item: pytest.Item) -> tuple[int, bool]:
+    long = next((i for i, name in enumerate(LONG) if item.nodeid.startswith(name)), len(LONG))
+    return long, item.get_closest_marker("slow") is None

@@ -1,7 +1,4 @@
-"""Kernels never read or write outside their arrays.
-
-They stand in the first folder, or the longer one would be the last of all tests to end.
-"""
+"""Kernels never read or write outside their arrays."""
 
 from __future__ import annotations
 

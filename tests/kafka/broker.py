@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import subprocess
@@ -27,13 +28,17 @@ def jars(version: str = VERSION) -> Path:
     """The folder of the broker's jars, outside the tree; skips by name where Maven cannot bring them."""
     cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache"))
     folder = cache / "tallyguard" / f"kafka-{version}"
-    if not folder.is_dir():
-        _fetch(version, folder)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with (folder.parent / "maven.lock").open("w") as lock:  # Maven's own folder is not for two at a time
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not folder.is_dir():
+            _fetch(version, folder)
     return folder
 
 
 def _fetch(version: str, folder: Path) -> None:
-    unfinished = folder.with_name(f"{folder.name}.{os.getpid()}")
+    unfinished = folder.with_name(f"{folder.name}.unfinished")
+    shutil.rmtree(unfinished, ignore_errors=True)
     command = [program("mvn"), "-q", "-B", "-f", str(Path(__file__).with_name("pom.xml"))]
     command += ["dependency:copy-dependencies", f"-Dkafka.version={version}"]
     fetched = subprocess.run(
@@ -49,10 +54,7 @@ def _fetch(version: str, folder: Path) -> None:
         if os.environ.get("CI") == "true":
             pytest.fail(reason)
         pytest.skip(reason)
-    try:
-        unfinished.replace(folder)
-    except OSError:  # another process was faster
-        shutil.rmtree(unfinished, ignore_errors=True)
+    unfinished.replace(folder)
 
 
 class Broker:

@@ -1,4 +1,4 @@
-"""One broker for all tests of this folder; they run in one process, after each other."""
+"""Two brokers for all tests of this folder: tests of faults run in one process, the others in another."""
 
 from __future__ import annotations
 
@@ -12,10 +12,12 @@ from tests.kafka.support import Process
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Give every test here to the same process, so that there is one broker."""
+    """Give every test here to one of two processes, each with a broker; both wait most of the time."""
+    here = Path(__file__).parent
     for item in items:
-        if Path(__file__).parent in item.path.parents:
-            item.add_marker(pytest.mark.xdist_group("kafka"))
+        if here in item.path.parents:
+            is_fault = here / "faults" in item.path.parents
+            item.add_marker(pytest.mark.xdist_group("kafka-faults" if is_fault else "kafka"))
 
 
 @pytest.fixture(scope="session", autouse=True)

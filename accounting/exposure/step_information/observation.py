@@ -47,7 +47,7 @@ class StepObservation:
         """Whether everything that is released is released exactly; true for an empty step."""
         return all(mechanism.is_exact for mechanism in self.mechanisms)
 
-    @property
+    @cached_property
     def has_independent_noise(self) -> bool:
         """Whether the noise of every release here is independent of that of other steps.
 
