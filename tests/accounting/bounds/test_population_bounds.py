@@ -109,6 +109,8 @@ def near_deterministic(places: int) -> MovementPrior:
     return MovementPrior.from_dense("ring", matrix, initial=np.eye(places)[0])
 
 
+@pytest.mark.slow
+@pytest.mark.indices
 @pytest.mark.parametrize("mistakes", [0, 7])
 def test_a_thousand_steps_give_probabilities_above_the_baseline(mistakes: int) -> None:
     rng = np.random.default_rng(6)

@@ -78,6 +78,7 @@ def kill_and_restart(tmp_path: Path, source: Path, kills: int, seed: int, kind: 
     return hits
 
 
+@pytest.mark.slow
 def test_a_run_killed_at_ten_random_moments_ends_with_the_same_files(tmp_path: Path, source: Path) -> None:
     """Releases, decisions, risks and dead letters, byte for byte."""
     assert kill_and_restart(tmp_path, source, kills=10, seed=int.from_bytes(os.urandom(4))) >= 5

@@ -271,6 +271,7 @@ with exit_on_known_errors():
 """
 
 
+@pytest.mark.slow
 def test_on_a_small_disk_the_command_says_what_to_do_and_goes_on_once_there_is_room(tmp_path: Path) -> None:
     """A real file system of 512 KiB, most of it taken by something else."""
     small, source = tmp_path / "small", tmp_path / "messages.jsonl"

@@ -56,6 +56,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> tuple[DemoReport, RunLog, 
 Seen = tuple[DemoReport, RunLog, Places]
 
 
+@pytest.mark.slow
 def test_the_maximum_is_the_same_in_the_chart_the_table_the_terminal_the_page_and_the_metric(
     seen: Seen,
 ) -> None:

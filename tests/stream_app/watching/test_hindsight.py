@@ -113,6 +113,7 @@ def watched(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, PeopleBoard
     return folder, board
 
 
+@pytest.mark.slow
 def test_the_page_the_report_and_the_audit_say_the_same(
     watched: tuple[Path, PeopleBoard],
     tmp_path: Path,
