@@ -18,13 +18,15 @@ from pathlib import Path
 
 import numpy as np
 
-from accounting.audit import AttackSettings, audit_exposure, posterior_ceiling
+from accounting.audit import AttackSettings, audit_exposure, audit_population, posterior_ceiling
 from accounting.bounds import Effort
 from accounting.bounds.horizon_risk import horizon_risk
 from accounting.bounds.noised import sampled_success
 from accounting.bounds.radius import Radius
 from accounting.continuous import ContinuousAccountant
+from accounting.continuous.crowd import CrowdAccount
 from accounting.exposure import Exposure
+from accounting.exposure.crowd import CrowdAdversary
 from accounting.exposure.step_information import SensorInformation
 from accounting.ledgers import (
     ReleaseLog,
@@ -119,6 +121,20 @@ def accountant(city: City) -> object:
         own.apply(step)
         told.append((own.risk(), own.baseline(), own.summary()))
     return told, own.snapshot()
+
+
+def crowd(city: City) -> object:
+    """What the others hide, everybody's account among them, and one person's ceiling."""
+    own, planned, told = (
+        CrowdAccount(city.population, settings=HorizonSettings(5, 1)),
+        schedule(city, None),
+        [],
+    )
+    for step in planned.steps:
+        own.apply(step)
+        told.append(([each.units for each in own.crowds], own.risk(), own.information_nats()))
+    (audit,) = audit_population(city.population, planned, 1, people=[0], adversary=CrowdAdversary(known=1))
+    return told, audit.model_dump_json()
 
 
 def mechanisms(city: City) -> object:
@@ -218,6 +234,7 @@ SAMPLES: tuple[Callable[[City], object], ...] = (
     audits,
     unsure,
     accountant,
+    crowd,
     ledgers,
     fits,
     personas,

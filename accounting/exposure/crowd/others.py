@@ -77,6 +77,7 @@ class Others:
         self._starts_itself = np.diff(arrays.initial_start) > 0
         self._now, self._before = arrays.initial.copy(), arrays.initial.copy()
         self._period = lcm(*np.unique(arrays.slots).tolist())
+        self._is_here, self._habitual = 0, np.empty(0, dtype=np.int64)
         self._known: OrderedDict[_Key, _KnownStep] = OrderedDict()
 
     def apply(self, step: StepSchedule) -> StepCrowd:
@@ -93,9 +94,8 @@ class Others:
         sensors = _sole_sensor([each.sensor.locations for each in step.releases], self._locations)
         here = self._since <= step.step
         self._advance_laws(step.step)
-        habitual = np.flatnonzero(here & ~self._starts_itself)
         count = len(step.releases)
-        sums = self._look_up(sensors, count, step.step, habitual)
+        sums = self._look_up(sensors, count, step.step, here)
         sums = sums + self._ask(sensors, count, step.step, np.flatnonzero(here & self._starts_itself))
         return tuple(SensorCrowd(tuple(row)) for row in sums.tolist())
 
@@ -111,12 +111,16 @@ class Others:
             advance_laws(self.population.arrays, moving, slot, self._before, self._now)
 
     def _look_up(
-        self, sensors: NDArray[np.int64], count: int, step: int, people: NDArray[np.int64]
+        self, sensors: NDArray[np.int64], count: int, step: int, here: NDArray[np.bool_]
     ) -> NDArray[np.int64]:
         """The sums of people who start like their chain; computed once where everything is as before."""
         slot = (self.first_slot + step) % self._period
+        if np.count_nonzero(here) != self._is_here:  # nobody leaves
+            self._is_here = np.count_nonzero(here)
+            self._habitual = np.flatnonzero(here & ~self._starts_itself)
+        people = self._habitual
         own = self._state[people]
-        key = (slot, count, _digest(sensors), _digest(own), _digest(people))
+        key = (slot, count, _digest(sensors), _digest(own))
         if key not in self._known:
             sums = self._ask(sensors, count, step, people)
             self._known[key] = _KnownStep(sums, self._state[people])
