@@ -10,7 +10,7 @@ import pytest
 from accounting.continuous import ContinuousAccountant
 from accounting.continuous.crowd import CrowdAccount
 from accounting.exceptions import StepOrderError
-from accounting.exposure.crowd import CrowdAdversary
+from accounting.exposure.crowd import LEVELS, CrowdAdversary, revealed
 from accounting.settings import HorizonSettings
 from models.priors import MovementPrior, Population
 from models.releases import Schedule, StepSchedule
@@ -92,6 +92,18 @@ def test_who_knows_everybody_has_the_informed_risk_to_the_bit() -> None:
         assert known.decided_by(0) == alone.decided_by(0)
         assert (fewer.risk() < alone.risk()).all()
         assert (fewer.information_nats() <= alone.information_nats()).all()
+
+
+def test_levels_are_shared_among_all_counts_that_a_refined_bound_looks_at() -> None:
+    """Two sensors in each of the 48 + 3 steps: a 102nd of each level for a count."""
+    moves = np.full((3, 3), 1 / 3)
+    priors = [MovementPrior.from_dense(f"p{k}", moves) for k in range(900)]
+    account = CrowdAccount(Population.pack(priors), CrowdAdversary(), HorizonSettings(3, 0))
+    account.apply(Schedule.of([[0, 1]], RAW).steps[0])
+    for level, seen in zip(LEVELS, account._seen, strict=True):
+        shown = [revealed(crowd.variance_at(level / 102, account.adversary), RAW) for crowd in account.crowds]
+        assert seen.tables.shown[:, 0].tolist() == shown
+        assert min(shown) < 0.3
 
 
 def test_risk_falls_with_the_crowd_and_rises_with_who_is_known() -> None:

@@ -201,6 +201,40 @@ def test_who_knows_everybody_is_the_informed_adversary_to_the_bit() -> None:
             assert certify_in_crowd(exposure, fewer, mistakes, Effort(), without).value < informed.value
 
 
+def test_nobody_hides_themselves_nor_behind_companions_or_the_known() -> None:
+    """A crowd of the person alone, of a group, of people who are followed: the informed ceiling."""
+    for people, adversary in (
+        (1, CrowdAdversary()),
+        (3, CrowdAdversary(known=2)),
+        (3, CrowdAdversary(companions=2)),
+    ):
+        exposure, schedule = coin_exposure(3)
+        crowds = crowd_of(people, schedule)
+        assert sum(crowd.units[0] for step in crowds for crowd in step) > 0
+        found = ceiling(exposure, SeenInCrowd(schedule.steps, crowds, adversary))
+        assert found == certify(question(exposure, 0, Effort()), 0.0).value == 1.0
+    thousand = SensorCrowd((300 * UNITS, 600 * UNITS, *(500 * UNITS for _ in RATES)))
+    for missing in (CrowdAdversary(), CrowdAdversary(known=4), CrowdAdversary(companions=3, known=2)):
+        people = 1 + missing.known + missing.companions
+        assert thousand.variance(missing) == 300 - people / 4
+        assert thousand.coins(missing) == 600 - people
+        assert thousand.variance_at(1.0, missing) == pytest.approx(1000 - people / 4)
+
+
+def test_a_level_is_shared_among_the_counts_that_see_the_person() -> None:
+    """Of three, in one of which the person is never counted, two have half of it each."""
+    places = MovementPrior.from_dense("target", np.full((2, 2), 0.5), places=[0, 1])
+    person = Population.pack([places], ["0", "1", "2"])
+    schedule = Schedule.of([[0], [2], [1]], RAW)
+    exposure = Exposure.of(person.chain(0), schedule, 3)
+    crowd = sums_of(np.full(200, 0.4))
+    seen = SeenInCrowd(schedule.steps, [(crowd,)] * 3, APART)
+    (first,), _, (last,) = (each.mechanisms for each in seen.at_level(exposure, 0.02).observations)
+    assert first.reveal_probability() == revealed(crowd.variance_at(0.01, APART), RAW)
+    assert last == first
+    assert first.reveal_probability() < revealed(crowd.variance_at(0.001, APART), RAW)
+
+
 def test_companions_shift_the_count_by_their_number() -> None:
     """A group of three among people who flip coins: above the optimum, and above the ceiling of one alone."""
     half = np.array([0.5, 0.5])
