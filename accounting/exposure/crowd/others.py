@@ -115,8 +115,8 @@ class Others:
     ) -> NDArray[np.int64]:
         """The sums of people who start like their chain; computed once where everything is as before."""
         slot = (self.first_slot + step) % self._period
-        if np.count_nonzero(here) != self._is_here:  # nobody leaves
-            self._is_here = np.count_nonzero(here)
+        if int(here.sum()) != self._is_here:  # nobody leaves
+            self._is_here = int(here.sum())
             self._habitual = np.flatnonzero(here & ~self._starts_itself)
         people = self._habitual
         own = self._state[people]
