@@ -39,8 +39,9 @@ demo: $(VENV)/installed-packages ## a simulated city end to end, no broker neede
 
 # The second pass runs beside the first, which often waits for a broker; what it says comes last.
 test: install-dev services ## every test, and those that compare bits once more as a machine without AVX-512 sees them
-	@said=$$(mktemp); trap 'rm -f $$said' EXIT; \
+	@said=$$(mktemp); \
 	$(BIN)/python -m tests.bits.cpus -k "not many_random_moments" $(COMPARE_BITS) >$$said 2>&1 & bits=$$!; \
+	trap 'rm -f $$said; kill $$bits 2>/dev/null || true' EXIT; \
 	status=0; $(BIN)/python -m pytest $(SHARED_OUT) || status=$$?; \
 	wait $$bits || status=$$?; \
 	echo "once more, as a machine without AVX-512 sees them: tests that compare bits"; cat $$said; exit $$status

@@ -19,7 +19,7 @@ import platform
 import re
 import shutil
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from contextlib import ExitStack, suppress
 from functools import cache
 from pathlib import Path
@@ -52,28 +52,29 @@ def _kernel_source(path: Path) -> bytes:
     return source if b"models.numerics.jit" in source else b""
 
 
-def _imported(source: bytes, root: Path) -> set[Path]:
-    """Files below ``root`` that may be meant by the import lines of ``source``."""
+@cache
+def _imported(path: Path, root: Path) -> Set[Path]:
+    """Files with kernels below ``root`` that may be meant by the import lines of another."""
     found = set()
-    for module, names in _IMPORT.findall(source):
+    for module, names in _IMPORT.findall(_kernel_source(path)):
         there = root.joinpath(*module.decode().split("."))
         found |= {there.with_suffix(".py")}
         found |= {there / f"{name.decode()}.py" for name in re.findall(rb"\w+", names)}
-    return found
+    return {each for each in found if _kernel_source(each)}
 
 
 def source_stamp(path: Path, root: Path = _ROOT) -> str:
     """A name for the contents of a file and of all files with kernels it imports, also through others."""
-    seen: dict[Path, bytes] = {}
+    seen: set[Path] = set()
     waiting = {path}
     while waiting:
         each = waiting.pop()
-        seen[each] = _kernel_source(each)
-        waiting |= _imported(seen[each], root) - seen.keys()
+        seen.add(each)
+        waiting |= _imported(each, root) - seen
     digest = hashlib.sha256(numba.__version__.encode())
-    for each in sorted(each for each in seen if seen[each]):
-        name = os.path.relpath(each, root).encode()
-        digest.update(b"%s\0%d\0" % (name, len(seen[each])) + seen[each])
+    for each in sorted(each for each in seen if _kernel_source(each)):
+        name, source = os.path.relpath(each, root).encode(), _kernel_source(each)
+        digest.update(b"%s\0%d\0" % (name, len(source)) + source)
     return digest.hexdigest()[:16]
 
 

@@ -72,11 +72,14 @@ def test_an_index_one_too_far_is_found_in_every_sort_of_kernel(tmp_path: Path) -
 def test_no_test_of_a_kernel_makes_it_leave_its_arrays() -> None:
     """Fast tests of models and accounting, and those marked, once more, with kernels that check every index.
 
+    Tests of compiling itself are left out: they start processes with kernels of their own.
+
     Such kernels are kept apart, as numba does not tell them from others; compiling takes most of the time,
     once. Not seen are loads and stores that are written for the compiler (``models.numerics.jit.intrinsic``),
     an index just below zero, which counts from the end, and one that stays inside an array that people share.
     """
     cache = Path(numba.config.CACHE_DIR).with_name("kernels-checked")
-    chosen = ("-m", "not slow or indices", "tests/models", "tests/accounting")
+    chosen = ["-m", "not slow or indices", "tests/models", "tests/accounting"]
+    chosen += [f"--ignore=tests/models/numerics/test_{name}.py" for name in ("jit", "compiling")]
     run = checked("-m", "pytest", "-x", *chosen, cache=cache)
     assert run.returncode == 0, run.stdout[-4000:]
