@@ -195,7 +195,7 @@ class ContinuousAccountant:
         if first.size == 0:
             return 0.0
         each = np.add.reduceat(self._accounts.constants.baseline, first) / (last - first)
-        return float(np.median(each))
+        return float(np.median(self._mean(each)))
 
     def information_nats(self) -> NDArray[np.float64]:
         """Bound on what everything released tells about the horizon, nats, shape (N,)."""
@@ -225,6 +225,7 @@ class ContinuousAccountant:
             not_reached=self.not_reached,
             within_nats=self.settings.within_nats,
             draws=self.population.draws,
+            chains=self.population.chains_named,
         )
 
     def view(self) -> AccountantView:

@@ -21,7 +21,7 @@ class RiskSummary:
     ``most_risk`` and ``most_added`` are the highest of anybody at any step so far. ``not_reached`` are people
     whom the refined bounds could have lowered, and the work of the step did not suffice for. Risks are those
     of everybody ``within_nats`` of the prior; what was added, and baselines, are the prior's. All are means
-    over the ``draws`` chains that stand for each person.
+    over the ``draws`` chains that stand for each person, which ``chains`` names.
     """
 
     step: int
@@ -40,6 +40,7 @@ class RiskSummary:
     not_reached: int = 0
     within_nats: float = 0.0
     draws: int = 1
+    chains: str | None = None
 
 
 def summarise(

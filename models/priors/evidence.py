@@ -21,8 +21,9 @@ from models.priors.packing import Lists, Moves
 from models.priors.population import Population
 
 MOST_DRAWS = 100
-"""Chains of one person, at most: each is accounted as a person of its own."""
+"""Chains of one person, at most: each costs what a person costs, and has a number of 63 bits with theirs."""
 
+_LEAST_SHARE = 1e-12  # of what is likeliest of a row: far below any figure, far above what floats lose
 _LEAST = 1e-300  # below it no gamma variable of a row might be above zero
 
 
@@ -115,11 +116,11 @@ def _dirichlet(
 
     Their logarithms, as those of small shapes underflow: ``Gamma(a) = Gamma(a + 1) U^(1 / a)``.
     """
-    with np.errstate(over="ignore"):  # a share of next to nothing of a row
+    with np.errstate(over="ignore", divide="ignore"):  # a share of next to nothing of a row
         gamma = log(random.standard_gamma(shape + 1.0)) + log(1.0 - random.random(shape.size)) / shape
     largest = np.full(group.max() + 1, -np.inf)
     np.maximum.at(largest, group, gamma)
-    found = exp(gamma - largest[group])
+    found = np.maximum(exp(gamma - largest[group]), _LEAST_SHARE)
     return np.asarray(found / np.bincount(group, found)[group])
 
 

@@ -122,6 +122,11 @@ class Population:
         """How many chains stand for each person."""
         return 1 if self.drawn is None else len(self.drawn) // len(self)
 
+    @property
+    def chains_named(self) -> str | None:
+        """A short name of the chains that are drawn; None where the priors are accounted."""
+        return None if self.drawn is None else self.drawn.fingerprint[:16]
+
     def chains_of(self, people: NDArray[np.int64]) -> NDArray[np.int64]:
         """Positions among the accounted chains of those that stand for these people, in their order."""
         return (people[:, np.newaxis] * self.draws + np.arange(self.draws)).reshape(-1)

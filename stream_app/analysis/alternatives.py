@@ -78,7 +78,8 @@ class Alternative:
                     value,
                     f"give {least} or more",
                 )
-            rests_on = f"within {nats:g} nats of these priors, over all steps together"
+            around = "these priors" if self.population.draws == 1 else "what few data leave open"
+            rests_on = f"within {nats:g} nats of {around}, over all steps together"
             return replace(self, name=name, rests_on=rests_on, within_nats=nats)
         population = load_population(Path(value))
         if population.location_names != self.population.location_names:
@@ -90,7 +91,8 @@ class Alternative:
         if population.fingerprint == self.population.fingerprint:
             return replace(self, name=name)
         assumed = "" if population.assumed is None else f" (assumed: {population.assumed})"
-        rests_on = f"if habits are as in {Path(value).name}{assumed}"
+        certain = ", as if few data left nothing open" if self.population.draws > 1 else ""
+        rests_on = f"if habits are as in {Path(value).name}{assumed}{certain}"
         return Alternative(name, rests_on, population, population.people)
 
 

@@ -14,6 +14,7 @@ from accounting.settings import HorizonSettings, RiskBudget
 from models.mechanisms import NO_DESIGNS, Designs, Mechanism, parse
 from models.releases import Sensor, SensorRelease
 from stream_app.analysis.run_lines import complete_lines, record_of
+from stream_app.analysis.verdict import Asked
 from stream_app.exceptions import OutputError
 from stream_app.setup.priors_verdict import PriorsVerdict, priors_check_of
 from stream_app.setup.release_settings import BudgetSettings
@@ -93,6 +94,11 @@ class RunLog:
         return int((self.settings.get("drawn") or {}).get("draws", 1))
 
     @property
+    def asked(self) -> Asked:
+        """The ceilings that are asked for since the run was last started."""
+        return Asked(self.within_nats, (self.settings.get("drawn") or {}).get("chains"))
+
+    @property
     def within_nats(self) -> float:
         """The radius that the check asks ceilings to hold within."""
         return 0.0 if self.check is None else self.check.within_nats
@@ -115,8 +121,7 @@ class RunLog:
     @property
     def raised_from(self) -> int:
         """The first step whose ceilings are those that are asked for now; after the last step if none is."""
-        now = self.within_nats, self.draws
-        others = [each.step for each in self.summaries if (each.within_nats, each.draws) != now]
+        others = [each.step for each in self.summaries if Asked(each.within_nats, each.chains) != self.asked]
         return max(others, default=-1) + 1
 
     @property

@@ -37,10 +37,10 @@ class PeopleOver(NamedTuple):
 
 
 class Asked(NamedTuple):
-    """The ceilings that the answer is about: within a radius, means over so many chains a person."""
+    """The ceilings that the answer is about: within a radius, means over these chains of each person."""
 
     within_nats: float = 0.0
-    draws: int = 1
+    chains: str | None = None
 
 
 AS_RECORDED = Asked()
@@ -75,7 +75,7 @@ def verdict_on(
     is_unbounded = is_refuted and limit.added is not None
     found = [_over_within(asked, summary, reasons.get(summary.step), limit) for summary in summaries]
     if is_unbounded:
-        found = [_without_added(summary, limit) for summary in summaries]
+        found = [_without_added(asked, summary, limit) for summary in summaries]
     broken = [over for over in found if over.least > over.allowed]
     unclear = [over for over in found if over.most > over.allowed]
     if broken:
@@ -95,8 +95,8 @@ def _over_within(
     at all, and at most where it was raised by less. A decision knew nothing of the lowered limit. Of means
     over other chains nothing is known.
     """
-    if summary.draws != asked.draws:
-        return PeopleOver(summary.step, summary.people, 0, summary.people, limit.allowed(summary.people))
+    if summary.chains != asked.chains:
+        return _not_known(summary, limit)
     recorded = people_over(summary, why, limit)
     if summary.within_nats >= asked.within_nats:
         return recorded
@@ -105,8 +105,15 @@ def _over_within(
     return recorded._replace(least=least, most=max(least, lowered.most))
 
 
-def _without_added(summary: RiskSummary, limit: RiskBudget) -> PeopleOver:
+def _not_known(summary: RiskSummary, limit: RiskBudget) -> PeopleOver:
+    """Nobody or everybody: other ceilings were recorded."""
+    return PeopleOver(summary.step, summary.people, 0, summary.people, limit.allowed(summary.people))
+
+
+def _without_added(asked: Asked, summary: RiskSummary, limit: RiskBudget) -> PeopleOver:
     """Who is over the limit on the ceiling at least; what releases add may put anybody over the other."""
+    if summary.chains != asked.chains:
+        return _not_known(summary, limit)
     least = 0 if limit.risk is None else people_over(summary, None, replace(limit, added=None)).least
     return PeopleOver(summary.step, summary.people, least, summary.people, limit.allowed(summary.people))
 

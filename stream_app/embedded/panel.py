@@ -83,9 +83,7 @@ class Panel(Observer):
         if self.told != before:
             self._observer.panel_checked(self.told)
         if self.told.is_refuted and not before.is_refuted:
-            logger.warning(
-                "panel: the priors are refuted, ceilings are too low; see docs/runbooks/priors-refuted.md"
-            )
+            logger.warning("panel: the priors are refuted; see docs/runbooks/priors-refuted.md")
 
     def _take(self, line: bytes) -> bool:
         """One line; whether it says where somebody of the priors was, later than what is known."""

@@ -13,6 +13,7 @@ from stream_app.kafka.deployment.deployment import Deployment
 from stream_app.kafka.process.worker import Pulse, run_worker
 from stream_app.kafka.process.worker_metrics import AccountCounters, AccountMetrics, ReleaseCounters
 from stream_app.kafka.release.release_worker import ReleaseRules, ReleaseWorker
+from stream_app.setup.given_priors import refuse_evidence
 from stream_app.setup.keys import load_noise_key
 from stream_app.setup.schedule_files import load_schedule, schedule_fingerprint
 from stream_app.setup.settings import Settings
@@ -66,12 +67,7 @@ def run_account_worker(settings: Settings, *, announce: Announce) -> int:
 
 def _deployment(settings: Settings) -> Deployment:
     """The deployment; :class:`SettingsError` for what one process alone can do: a panel, chains drawn."""
-    if settings.evidence is not None:
-        raise SettingsError(
-            "evidence must be left out on Kafka, where no worker has it",
-            settings.evidence,
-            "let tallyguard run account these people, or audit them with --posterior",
-        )
+    refuse_evidence(settings)
     if settings.panel is not None:
         raise SettingsError(
             "panel must be left out on Kafka",

@@ -39,11 +39,21 @@ def as_set(settings: Settings, population: Population) -> Population:
     return with_draws(population, load_evidence(settings.evidence), settings.posterior_draws)
 
 
+def refuse_evidence(settings: Settings) -> None:
+    """:class:`SettingsError` for evidence on Kafka."""
+    if settings.evidence is not None:
+        raise SettingsError(
+            "evidence must be left out on Kafka, where no worker has it",
+            settings.evidence,
+            "let tallyguard run account these people, or audit them with --posterior",
+        )
+
+
 def drawn_from(population: Population) -> dict[str, int | str] | None:
     """What a run records of the chains it accounts; None where they are the priors."""
-    if population.drawn is None:
+    if population.chains_named is None:
         return None
-    return {"draws": population.draws, "chains": population.drawn.fingerprint}
+    return {"draws": population.draws, "chains": population.chains_named}
 
 
 def require_people(settings: Settings, people: int) -> None:

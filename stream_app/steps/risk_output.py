@@ -71,6 +71,7 @@ def summary_message(
         not_reached=summary.not_reached,
         within_nats=summary.within_nats,
         draws=summary.draws,
+        chains=summary.chains,
     )
 
 

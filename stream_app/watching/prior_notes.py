@@ -69,7 +69,7 @@ def panel_note(event: PanelChecked) -> str | None:
     if event.is_refuted:
         return (
             f"volunteers refute the priors ({event.guesses:,} guesses held against their true places): "
-            "people are easier to guess than the priors say, ceilings are too low"
+            "people are easier to guess than the priors say, and ceilings computed with them are too low"
         )
     if event.guesses:
         return (

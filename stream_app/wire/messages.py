@@ -338,7 +338,7 @@ class RiskSummary(BaseMessage):
     ``not_reached`` people have the fast bound,
     because the work of the step did not suffice for the tighter one. Risks hold for everybody ``within_nats``
     of the prior (over all steps together); baseline, attack and what was added are the prior's. Each figure
-    is the mean over the ``draws`` chains that stand for a person.
+    is the mean over the ``draws`` chains that stand for a person; ``chains`` is their fingerprint.
     """
 
     type: Literal["risk_summary"] = "risk_summary"
@@ -362,6 +362,7 @@ class RiskSummary(BaseMessage):
     not_reached: int = 0
     within_nats: Annotated[float, Field(ge=0.0, allow_inf_nan=False)] = 0.0
     draws: Annotated[int, Field(ge=1)] = 1
+    chains: Name | None = None
 
 
 class PlaceReport(BaseMessage):

@@ -30,6 +30,7 @@ from accounting.hmm.propagation import predict
 from models.numerics.jit import bare_jit, inline, jit
 
 _AT_ONCE = 4  # laws before they are covered together, for each that stays
+_LEAST_RATIO = 1e-100
 _FREE = 3e-4  # growth of mass for which two laws are covered together even where there is room
 
 
@@ -68,7 +69,10 @@ def _covered_mass(law: NDArray[np.float64], i: int, j: int, ratio: float) -> flo
 
 @inline
 def _best_ratio(laws: Laws, i: int, j: int) -> float:
-    """The ``r`` of three with the least mass: that of the masses, and two where one law hides the other."""
+    """The ``r`` of three with the least mass: that of the masses, and two where one law hides the other.
+
+    Any ``r`` covers both laws; one that a float can no longer be divided by is moved to the nearest that can.
+    """
     law = laws.law
     most, least = 0.0, np.inf  # of f / g
     for x in range(law.shape[1]):
@@ -77,10 +81,10 @@ def _best_ratio(laws: Laws, i: int, j: int) -> float:
             most, least = max(most, quotient), min(least, quotient)
         elif law[i, x] > 0.0:
             most = np.inf
-    ratio = laws.mass[i] / laws.mass[j]
+    ratio = min(max(laws.mass[i] / laws.mass[j], _LEAST_RATIO), 1.0 / _LEAST_RATIO)
     total = _covered_mass(law, i, j, ratio)
     for other in (most, least):
-        if 0.0 < other < np.inf:
+        if _LEAST_RATIO < other < 1.0 / _LEAST_RATIO:
             covered = _covered_mass(law, i, j, other)
             if covered < total:
                 total, ratio = covered, other

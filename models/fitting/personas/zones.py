@@ -49,7 +49,9 @@ class Zones:
         if candidates.size and mine.size:
             tree = cKDTree(places.position_km[candidates])
             apart, best = tree.query(self.position_km[mine])
-            found[mine] = np.where(apart <= within_km, candidates[best], len(places.names))
+            best = np.minimum(best, candidates.size - 1)  # none is nearest to what is endlessly far
+            is_near = np.isfinite(apart) & (apart <= within_km)
+            found[mine] = np.where(is_near, candidates[best], len(places.names))
         return found
 
 

@@ -15,13 +15,14 @@ def what_habits_rest_on(log: RunLog) -> Iterable[str]:
     if log.note is None:
         return
     yield paragraph(f"Note: {log.note}.")
-    if log.check is None:
-        return
-    yield from checked_groups(log.check)
-    if 0 < log.raised_from <= log.summaries[-1].step:
+    if log.check is not None:
+        yield from checked_groups(log.check)
+    if log.raised_from > 0:
+        are_others = any(summary.chains != log.asked.chains for summary in log.summaries)
+        answered = "leaves them open" if are_others else "raises them"
         yield paragraph(
             f"Ceilings before {log.when(log.raised_from)} were computed before that was known, under another "
-            "condition; the answer to the question above raises them."
+            f"condition; the answer to the question below {answered}."
         )
 
 

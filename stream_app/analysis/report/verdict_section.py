@@ -9,7 +9,7 @@ from accounting.settings import RiskBudget
 from stream_app.analysis.report.html import Rows, paragraph, table
 from stream_app.analysis.report.texts import CHOOSING_A_RULE
 from stream_app.analysis.run_log import RunLog
-from stream_app.analysis.verdict import Answer, Asked, PeopleOver, Verdict, verdict_on
+from stream_app.analysis.verdict import Answer, PeopleOver, Verdict, verdict_on
 from stream_app.setup.release_settings import BUDGET
 from stream_app.watching.wording import in_a_hundred, in_points
 
@@ -21,7 +21,7 @@ def may_i_publish(log: RunLog) -> Iterable[str]:
         log.reasons,
         log.limit,
         is_refuted=log.is_raised,
-        asked=Asked(log.within_nats, log.draws),
+        asked=log.asked,
     )
     yield f'<p class="verdict">{escape(sentence(verdict, log))}</p>'
     yield table(("", ""), _figures(verdict, log))

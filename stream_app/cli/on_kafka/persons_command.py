@@ -57,6 +57,7 @@ def load(
     """
     from stream_app.cli.shared.command_settings import settings_of
     from stream_app.kafka.tools.person_loading import load_people, write_locations
+    from stream_app.setup.given_priors import refuse_evidence
     from stream_app.watching.prior_notes import basis_note
 
     if (priors is None) == (city_people is None):
@@ -65,6 +66,7 @@ def load(
     population = _population(priors, city_people, seed)
     if locations_file is not None:
         write_locations(locations_file, population.location_names)
+    refuse_evidence(settings)
     report = load_people(settings, population, effective_from, remove_others=remove_others)
     if json:
         print_json(report._asdict())

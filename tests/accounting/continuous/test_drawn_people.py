@@ -7,12 +7,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from accounting.bounds.noised.noised_history_kernel import _new_laws, _thin_out
 from accounting.bounds.radius import ceilings_within
 from accounting.continuous import ContinuousAccountant, PeopleShares
 from accounting.continuous.shadow import Shadow, drawn_parts
 from accounting.settings import HorizonSettings, RiskBudget
 from models.exceptions import PriorError
-from models.priors import Evidence, Lists, Population, with_draws
+from models.priors import Evidence, Lists, MovementPrior, Population, with_draws
 from tests.accounting.continuous.test_continuous import random_step
 from tests.accounting.decisions import deciding
 
@@ -56,6 +57,8 @@ def test_each_figure_is_the_mean_over_the_chains_of_a_person() -> None:
         assert summary.mean_risk == means.risk().mean()
         assert summary.at_risk[0.5] == int((means.risk() >= 0.5).sum())
     np.testing.assert_allclose(means.worst().highest_risk, highest, rtol=1e-12)
+    guesses = [means.of_people(np.array([k])).median_guess() for k in range(len(people))]
+    assert means.median_guess() == float(np.median(guesses))
     best = int(np.argmax(each.risk()[3 * DRAWS : 4 * DRAWS]))
     assert means.decided_by(3) == each.decided_by(3 * DRAWS + best)
 
@@ -162,3 +165,21 @@ def test_draws_that_cannot_be_are_refused() -> None:
         )
     two = Population.concatenate([with_few_data(plain.subset([k]), 3.0) for k in range(3)])
     assert two.accounted.fingerprint == with_few_data(plain, 3.0).accounted.fingerprint
+
+
+def test_no_draw_is_too_small_to_be_multiplied() -> None:
+    """A row that nearly always says one thing, and few data."""
+    unlikely = Population.pack([MovementPrior.from_dense("bob", [[0.9998, 0.0002], [0.5, 0.5]])])
+    drawn = with_few_data(unlikely, 20.0, draws=100).drawn
+    assert drawn is not None
+    assert drawn.arrays.value.min() > 1e-13
+
+
+def test_laws_that_are_too_far_apart_to_be_divided_are_covered_all_the_same() -> None:
+    """Of 2.7 and 5e-324 the ratio is no number above 0; whatever covers both is a cover."""
+    laws = _new_laws(4, 3)
+    laws.law[0], laws.law[1] = 0.9, [5e-324, 0.0, 0.0]
+    assert _thin_out(laws, 2, 1) == 1
+    assert np.isfinite(laws.law[0]).all()
+    assert (laws.law[0] >= 0.9).all()
+    assert laws.law[0].sum() == pytest.approx(2.7)

@@ -12,15 +12,17 @@ import numpy as np
 import pytest
 
 from accounting.bounds.radius import ceiling_within
+from accounting.settings import RiskBudget
 from models.exceptions import PriorError
 from models.mechanisms import Raw
 from models.prior_files import save_evidence, save_population
 from models.priors import Evidence, FittedWindows, Lists, Population
 from models.releases import SensorRelease, StepSchedule
 from stream_app.analysis.accounted_again import account, read_decisions
+from stream_app.analysis.alternatives import Alternative
 from stream_app.analysis.planning import plan_releases
 from stream_app.analysis.report import load_priors, read_run, write_report
-from stream_app.analysis.verdict import Answer, Asked, verdict_on
+from stream_app.analysis.verdict import Answer, verdict_on
 from stream_app.embedded import RunOptions, run
 from stream_app.exceptions import RunChangedError, SettingsError
 from stream_app.kafka.processes import _deployment
@@ -178,8 +180,42 @@ def test_a_run_takes_evidence_up_when_told_to_and_answers_for_no_step_before(tmp
     assert log.summaries[log.raised_from :] == whole.summaries[log.raised_from :]
     limit = given.release.budget.model_copy(update={"risk": 1.0}).limit
     for found, answer in ((log, Answer.OPEN), (whole, Answer.YES)):
-        asked = Asked(found.within_nats, found.draws)
-        assert verdict_on(found.summaries, {}, limit, asked=asked).answer is answer
+        assert verdict_on(found.summaries, {}, limit, asked=found.asked).answer is answer
+    write_report(out, tmp_path / "report.html")
+    said = f"Ceilings before {log.when(log.raised_from)} were computed before that was known"
+    assert said in (report := (tmp_path / "report.html").read_text())
+    assert "the answer to the question below leaves them open" in report
+
+
+def test_ceilings_of_other_chains_prove_nothing_of_these(tmp_path: Path) -> None:
+    """As many chains from other evidence: an earlier yes is none, nor an earlier no where nothing bounds."""
+    out = tmp_path / "out"
+    much, little = few(tmp_path, 1000.0), few(tmp_path, 0.5)
+    half = [each for each in messages_of_a_day(8, 1) if each.step < 4]
+    run(much, RunOptions(out, keep_open=True), accounted(much), chunks=[lines_of(half)])
+    before = read_run(out)
+    run(little, RunOptions(out, keep_open=True, accept_changes=True), accounted(little), chunks=[])
+    log = read_run(out)
+    assert log.summaries == before.summaries
+    assert log.draws == before.draws == DRAWS
+    assert log.raised_from == len(log.summaries)
+    highest = max(each.risk["1.0"] for each in log.summaries)
+    limit = RiskBudget(risk=highest)
+    assert verdict_on(before.summaries, {}, limit, asked=before.asked).answer is Answer.YES
+    assert verdict_on(log.summaries, {}, limit, asked=log.asked).answer is Answer.OPEN
+    both = RiskBudget(risk=highest / 2, added=0.5)
+    refuted = verdict_on(log.summaries, {}, both, is_refuted=True, asked=log.asked)
+    assert refuted.answer is Answer.OPEN
+
+
+def test_alternatives_say_what_they_leave_out(tmp_path: Path) -> None:
+    given = few(tmp_path)
+    people = accounted(given)
+    row = Alternative.given(people, people.people, given)
+    assert "within 0.2 nats of what few data leave open" in row.varied("far=0.2").rests_on
+    others = replace(population(3), people=("x", "y", "z"))
+    save_population(others, tmp_path / "others.json")
+    assert "as if few data left nothing open" in row.varied(f"o={tmp_path / 'others.json'}").rests_on
 
 
 def test_a_budget_is_decided_on_the_means(tmp_path: Path) -> None:

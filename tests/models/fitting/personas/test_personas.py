@@ -177,3 +177,10 @@ def test_what_is_no_day_or_activity_is_refused() -> None:
     classes = Classes(np.array([0]), np.array([NO_WORK]), np.array([0]), np.array([1.0]))
     with pytest.raises(PersonaError, match="each activity of a day must have an anchor"):
         personas(classes, [day], around())
+
+
+def test_nothing_is_nearest_to_what_is_endlessly_far() -> None:
+    """Coordinates whose distance is no number."""
+    zones = Zones.on_plane(["a", "b"], [1e300, 1.0], [-1e300, 1.0])
+    places = Zones.on_plane(["p"], [0.0], [0.0])
+    assert zones.nearest(places, np.inf).tolist() == [1, 0]
