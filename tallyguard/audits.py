@@ -140,14 +140,15 @@ class Audits(Table):
             "guess": [each.baseline for each in audits],
             "attack": [best_attack(each) for each in audits],
             "ceiling": [each.certified for each in audits],
-            "adversary": [each.adversary for each in audits],
-            "ceiling_informed": [each.certified_informed for each in audits],
             "certified_by": [each.certified_by for each in audits],
             "confidence": [each.confidence for each in audits],
             "paper_tight": [each.bounds.tight for each in audits],
             "entropy": [each.entropy for each in audits],
             "information": [each.information.exact for each in audits],
         }
+        if self.condition is not None:
+            found["adversary"] = [each.adversary for each in audits]
+            found["ceiling_informed"] = [each.certified_informed for each in audits]
         if self.within is not None:
             found["ceiling_radius"] = [self.within.ceiling(each) for each in audits]
         if self.posteriors is not None:
