@@ -42,7 +42,7 @@ def read_days(path: Path, week: bool = False) -> tuple[DayType, ...]:
     if "" in activities or HOME not in activities:
         raise InputError(
             f"{path} must say what people do in each slot, and call being at home {HOME!r}",
-            "an empty cell" if "" in activities else ", ".join(activities),
+            "an empty cell" if "" in activities else f"{len(activities)} other names",
             "fill it, or leave the person out",
         )
     sequences = index.reshape(slots, -1).T

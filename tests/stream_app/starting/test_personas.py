@@ -530,3 +530,11 @@ def test_a_survey_with_weekdays_and_weekends_makes_weeks(tmp_path: Path) -> None
     )
     assert status == 0, said
     assert load_population(tmp_path / "p.json").arrays.slots.tolist() == [28, 28]
+
+
+def test_an_error_repeats_no_cell_of_a_survey(tmp_path: Path) -> None:
+    """A column may be shifted, and what people do be their names."""
+    survey = written(tmp_path, "0,1\nann-the-volunteer,work\n", "days.csv")
+    with pytest.raises(InputError, match="got 2 other names") as refused:
+        read_days(survey)
+    assert "ann" not in str(refused.value)
