@@ -72,7 +72,7 @@ def fit(
     evidence: Annotated[
         Path | None,
         typer.Option(
-            help="Also write how many moves each row rests on (.parquet), for audit --posterior.",
+            help="Also write what each row rests on (.parquet): audit --posterior, setting evidence.",
             show_default=False,
         ),
     ] = None,
