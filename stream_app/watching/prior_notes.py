@@ -132,7 +132,8 @@ def crowd_note(adversary: CrowdAdversary, others: int) -> str:
     )
     return (
         f"if {who}{known} move independently of each other and of the person, as their priors say, nobody "
-        f"who does not know where they are does better; couples, families and events do not{group}"
+        "who does not know where they are does better; couples, families and crowds at events do not move "
+        f"so{group}"
     )
 
 
