@@ -47,11 +47,11 @@ def find_due(accounts: Accounts, settings: HorizonSettings) -> Due:
     people = np.flatnonzero(is_raised & (state.risk >= accounts.horizon.refined_from))
     is_owed = np.zeros(state.risk.size, dtype=np.bool_)
     if settings.decided is not None:
-        is_owed = _is_above(settings.decided, settings.within_nats, state)
+        is_owed = is_above(settings.decided, settings.within_nats, state)
     return Due(people, is_owed[people])
 
 
-def _is_above(limit: RiskBudget, within_nats: float, state: HorizonState) -> NDArray[np.bool_]:
+def is_above(limit: RiskBudget, within_nats: float, state: HorizonState) -> NDArray[np.bool_]:
     """Who is above the limit of decisions by the fast bound, (N,): the refined ones may have cleared them.
 
     But for those whom habits alone put above it, whom no bound clears. Whom ``habits_apart`` spares is

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accounting.continuous.accounts_kernel import Accounts, Constants
+from accounting.numerics.packed import packed_positions
 from models.priors import PopulationArrays
 
 Arrays = TypeVar("Arrays", bound=Any)  # a NamedTuple of arrays whose last axis is people
@@ -50,7 +51,7 @@ def take_people(arrays: Arrays, people: NDArray[np.int64]) -> Arrays:
 
 def take_packed(arrays: Arrays, start: NDArray[np.int64], people: NDArray[np.int64]) -> Arrays:
     """Flat arrays in which person ``i`` owns ``[start[i], start[i + 1])``: the slices of these people."""
-    index = _positions(start, people)
+    index = packed_positions(start, people)
     return type(arrays)(*(array[index] for array in arrays))
 
 
@@ -67,15 +68,8 @@ def join_constants(first: Constants, second: Constants) -> Constants:
 
 def take_constants(constants: Constants, people: NDArray[np.int64]) -> Constants:
     """The constants of these people."""
-    index = _positions(constants.phase_start, people)
+    index = packed_positions(constants.phase_start, people)
     taken = {name: getattr(constants, name)[index] for name in Constants._fields if name != "phase_start"}
     lengths = np.diff(constants.phase_start)[people]
     start = np.concatenate(([0], np.cumsum(lengths))).astype(constants.phase_start.dtype)
     return Constants(phase_start=start, **taken)
-
-
-def _positions(start: NDArray[np.int64], people: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Every position that these people own in a flat array."""
-    if people.size == 0:
-        return np.empty(0, dtype=np.int64)
-    return np.concatenate([np.arange(start[person], start[person + 1]) for person in people])

@@ -134,7 +134,7 @@ def raw_horizon(accounts: Accounts, person: int, first: int, labels: NDArray[np.
 
 
 @jit
-def _frontier_success(raw: RawHorizon, horizon: Horizon) -> float:
+def exact_success(raw: RawHorizon, horizon: Horizon) -> float:
     """The frontier bound, or 1 where its tables would be too large; the optimum if no guess may be wrong."""
     steps, places = raw.hits.shape
     laws, shown = history_laws(raw.before, raw.hits_before, raw.marginal_before, _MOST_LAWS)
@@ -180,7 +180,7 @@ def _exact_bounds(accounts: Accounts, person: int, raw: RawHorizon, carried: flo
     guess = accounts.constants.guess[accounts.constants.phase_start[person] + slot]
     information = renewal_information(chain, start, slot, raw.hits, raw.marginal).sum() + carried
     divergence = divergence_root(information * (1.0 + 1e-12), guess)
-    return RefinedBounds(_frontier_success(raw, accounts.horizon), divergence)
+    return RefinedBounds(exact_success(raw, accounts.horizon), divergence)
 
 
 @jit

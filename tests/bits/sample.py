@@ -24,7 +24,6 @@ from accounting.bounds.horizon_risk import horizon_risk
 from accounting.bounds.noised import sampled_success
 from accounting.bounds.radius import Radius
 from accounting.continuous import ContinuousAccountant
-from accounting.continuous.crowd import CrowdAccount
 from accounting.exposure import Exposure
 from accounting.exposure.crowd import CrowdAdversary
 from accounting.exposure.step_information import SensorInformation
@@ -49,6 +48,7 @@ from models.releases import Schedule, SensorRelease, StepSchedule
 from stream_app.city.simulation import City, CityOptions, build_city
 from stream_app.starting.aggregates import PersonaQuestions, make_personas
 from stream_app.starting.demo import DemoOptions, run_demo
+from tests.accounting.crowd.both import BothAccounts
 
 STEPS = 8
 LAGS = np.subtract.outer(np.arange(24), np.arange(24)) / 3.0
@@ -126,7 +126,7 @@ def accountant(city: City) -> object:
 def crowd(city: City) -> object:
     """What the others hide, everybody's account among them, and one person's ceiling."""
     own, planned, told = (
-        CrowdAccount(city.population, settings=HorizonSettings(5, 1)),
+        BothAccounts(city.population, settings=HorizonSettings(5, 1)),
         schedule(city, None),
         [],
     )

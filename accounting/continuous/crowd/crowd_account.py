@@ -2,98 +2,156 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from copy import copy
+from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from accounting.bounds import BY_INFORMATION, BY_LEVELS
 from accounting.bounds.radius import ceilings_within
-from accounting.continuous import ContinuousAccountant, RiskSummary, no_moments, summarise
+from accounting.continuous import ContinuousAccountant, RiskSummary, WorstMoments, no_moments, summarise
 from accounting.continuous.accounts_kernel import HISTORY, NEGLIGIBLE, Accounts
-from accounting.continuous.crowd.erased_success_kernel import find_erased_success
+from accounting.continuous.cascade import Due, find_due
+from accounting.continuous.crowd.levels_kernel import Levels, find_exact_success, find_success_by_levels
+from accounting.continuous.membership import join_people, take_people
 from accounting.continuous.refine_kernel import find_operations
+from accounting.continuous.saved_state import named, pack_state, taken, unpack_state
+from accounting.exceptions import SnapshotError, StepOrderError
 from accounting.exposure.crowd import LEVELS, CrowdAdversary, Others, StepCrowd, at_level, in_crowd
-from accounting.exposure.step_information import followed_by, nothing_seen_for, seen_release
-from accounting.exposure.step_information.seen_steps_kernel import SeenSteps
-from accounting.settings import HorizonSettings
+from accounting.exposure.step_information import followed_by, is_whole, nothing_seen_for, seen_release
+from accounting.exposure.step_information.seen_steps_kernel import LevelTables, SeenSteps
+from accounting.settings import RiskBudget
 from models.priors import Population
 from models.releases import StepSchedule
 
 _INFORMED, _INFORMATION, _LEVELS = range(3)
 
 
-@dataclass
+@dataclass(frozen=True, slots=True)
+class CrowdRisks:
+    """The figures that change from step to step, (N,) each."""
+
+    risk: NDArray[np.float64]
+    by: NDArray[np.int8]
+    reached: NDArray[np.int64]
+    reached_before: NDArray[np.int64]
+    is_unreached: NDArray[np.bool_]
+
+    def of(self, people: NDArray[np.int64]) -> CrowdRisks:
+        """Of some people, by position."""
+        return CrowdRisks(*(array[people] for array in self._arrays()))
+
+    def join(self, others: CrowdRisks) -> CrowdRisks:
+        """Of these people, then of the others."""
+        return CrowdRisks(*map(np.concatenate, zip(self._arrays(), others._arrays(), strict=True)))
+
+    def _arrays(self) -> tuple[NDArray[Any], ...]:
+        return self.risk, self.by, self.reached, self.reached_before, self.is_unreached
+
+
 class CrowdAccount:
     """Risks of a population in which everybody hides among the others, moved on by :meth:`apply`.
 
-    ``informed`` is the account against whoever knows where everybody else is, as ever; whoever does not know
-    does no better. Beside it the fast bound is computed from what each count reveals in the crowd, and, for
-    those whom that leaves high, the bound through noise at each of ``LEVELS``, as far as ``operations`` go:
-    highest added first. Risks hold if the others move independently, as their priors say.
+    ``informed`` is the account against whoever knows where everybody else is, as ever, which every step must
+    be applied to first; whoever does not know does no better. Beside it the fast bound is computed from what
+    each count reveals in the crowd, and, for those whom that leaves high, the bound through noise at each of
+    ``LEVELS``, as far as the settings' ``operations`` go: highest added first, and whoever is above the limit
+    ``decided`` whatever it costs. Risks hold if the others move independently, as their priors say.
 
     What is told of the others follows from priors and announced sensors, so a replay gives the same bits.
     """
 
-    population: Population
-    adversary: CrowdAdversary = field(default_factory=CrowdAdversary)
-    settings: HorizonSettings = field(default_factory=HorizonSettings)
-    effective_from: NDArray[np.int64] | None = None
-
-    def __post_init__(self) -> None:
-        """Nothing is released yet."""
-        settings, since = self.settings, self.effective_from
-        people, locations = len(self.population), self.population.location_count
-        self.informed = ContinuousAccountant(self.population, settings, since)
-        self._everything = self.informed
+    def __init__(
+        self,
+        informed: ContinuousAccountant,
+        adversary: CrowdAdversary | None = None,
+        names: Sequence[str] | None = None,
+        decided: RiskBudget | None = None,
+    ) -> None:
+        """Before the first step of ``informed``; ``names`` (N,) as for :class:`Others`."""
+        self.informed = informed
+        self.adversary = adversary or CrowdAdversary()
+        self.settings = replace(informed.settings, decided=decided)
+        settings, population, since = self.settings, informed.population, informed.since
+        self.others = Others(population, settings.first_slot, settings.first_step, since, names)
+        self._everything = informed
         if self.adversary.companions:  # no noise is known to hide a group: its counts as if they were exact
-            self._everything = ContinuousAccountant(self.population, settings, since)
+            self._everything = ContinuousAccountant(population, settings, since, informed.shares)
         fast = replace(settings, sharpen=False, decided=None)
-        self._fast = ContinuousAccountant(self.population, fast, since)
-        first_seen = self._accounts.since
-        self._others = Others(self.population, settings.first_slot, settings.first_step, first_seen)
-        self._seen = [nothing_seen_for(HISTORY + settings.horizon, locations) for _ in LEVELS]
-        self._worst = no_moments(people)
-        self._by = np.zeros(people, dtype=np.int8)
-        self._risk = self._everything.view().accounts.state.risk.copy()
-        self._crowds: StepCrowd = ()
-        self._not_reached = 0
+        self.fast = ContinuousAccountant(population, fast, since, informed.shares)
+        """The account by the fast bound alone, of the steps as this adversary sees them."""
+        self._seen = [nothing_seen_for(HISTORY + settings.horizon, population.location_count) for _ in LEVELS]
+        self._worst = no_moments(len(population))
+        risk, nobody = self._everything.view().accounts.state.risk.copy(), np.zeros(len(population), np.int8)
+        reached = self._reached(risk)
+        self._risks = CrowdRisks(risk, nobody, reached, reached, nobody.astype(np.bool_))
+
+    @property
+    def population(self) -> Population:
+        """Everybody who is accounted."""
+        return self.informed.population
 
     @property
     def next_step(self) -> int:
         """The step that :meth:`apply` expects."""
-        return self.informed.next_step
+        return self.fast.next_step
 
     @property
-    def crowds(self) -> StepCrowd:
-        """What each release of the last step hides among, everybody counted."""
-        return self._crowds
+    def levels(self) -> Levels:
+        """What was seen in the last steps, at each level."""
+        return Levels(LEVELS, tuple(self._seen))
 
-    def apply(self, step: StepSchedule) -> None:
-        """Account one step; steps come in order without gaps, empty ones included."""
-        crowds = self._others.apply(step)
-        self.informed.apply(step)
+    def ask(self, step: StepSchedule) -> StepCrowd:
+        """What each release of the next step would hide among, everybody here counted; nothing moves on."""
+        return self.others.ask(step)
+
+    def apply(self, step: StepSchedule, crowds: StepCrowd | None = None) -> StepCrowd:
+        """Account one step; steps come in order without gaps, empty ones included.
+
+        ``crowds`` are the sums over everybody, where this is the account of some of the people; the sums that
+        were used are returned.
+        """
+        if self.informed.next_step != step.step + 1:
+            raise StepOrderError(
+                f"the informed account must be at step {step.step + 1}",
+                self.informed.next_step,
+                "apply each step to it, and then here",
+            )
+        own = self.others.apply(step)
+        crowds = own if crowds is None else crowds
         if self._everything is not self.informed:
             self._everything.apply(at_level(step, crowds, self.adversary, 0.0))
-        self._fast.apply(in_crowd(step, crowds, self.adversary))
-        self._crowds = crowds
-        counts = max(1, sum(each.mechanism.is_released for each in step.releases))
+        self.fast.apply(self.seen(step, crowds))
         self._seen = [
-            followed_by(seen, self._erased(step, level / counts))
-            for seen, level in zip(self._seen, LEVELS, strict=True)
+            followed_by(seen, erased)
+            for seen, erased in zip(self._seen, self.erased(step, crowds), strict=True)
         ]
         self._lower(step.step)
-        self._worst.note(step.step, self._risk, self._accounts.state.baseline, self._accounts.since)
+        state = self._accounts.state
+        self._worst.note(step.step, self._risks.risk, state.baseline, self._accounts.since)
+        return crowds
 
-    def apply_all(self, steps: Iterable[StepSchedule]) -> None:
-        """Account several steps, as after a restart."""
-        for step in steps:
-            self.apply(step)
+    def seen(self, step: StepSchedule, crowds: StepCrowd) -> StepSchedule:
+        """The step as this adversary sees it, for the fast bound."""
+        return in_crowd(step, crowds, self.adversary)
+
+    def erased(self, step: StepSchedule, crowds: StepCrowd) -> tuple[SeenSteps, ...]:
+        """The step at each level, which is shared among all counts that a refined bound looks at."""
+        counts = max(1, sum(each.mechanism.is_released for each in step.releases))
+        shares = (level / counts / (HISTORY + self.settings.horizon) for level in LEVELS)
+        return tuple(
+            seen_release(
+                at_level(step, crowds, self.adversary, share).releases, self.population.location_count
+            )
+            for share in shares
+        )
 
     def risk(self) -> NDArray[np.float64]:
         """Certified risk of each person against the crowd adversary, within the settings' radius, (N,)."""
-        return ceilings_within(self.settings.within_nats, self._risk).copy()
+        return ceilings_within(self.settings.within_nats, self._risks.risk).copy()
 
     def baseline(self) -> NDArray[np.float64]:
         """Success of the best guess from the prior alone, (N,)."""
@@ -101,73 +159,181 @@ class CrowdAccount:
 
     def added(self) -> NDArray[np.float64]:
         """Upper bound on what the releases added under the prior, against the crowd adversary, (N,)."""
-        return self._risk - self._accounts.state.baseline
+        return self._risks.risk - self._accounts.state.baseline
 
     def information_nats(self) -> NDArray[np.float64]:
         """Bound on what everything released tells this adversary about the horizon, nats, (N,)."""
-        informed = self._everything.information_nats()
-        return np.minimum(self._fast.information_nats(), informed)
+        return np.minimum(self.fast.information_nats(), self._everything.information_nats())
 
     def decided_by(self, person: int) -> str:
         """Which bound gave a person's risk."""
-        if self._by[person] == _INFORMED:
+        if self._risks.by[person] == _INFORMED:
             return self._everything.decided_by(person)
-        return BY_LEVELS if self._by[person] == _LEVELS else BY_INFORMATION
+        return BY_LEVELS if self._risks.by[person] == _LEVELS else BY_INFORMATION
+
+    def crossings(self) -> NDArray[np.int64]:
+        """People whose highest reached threshold changed in the last step, increasing."""
+        return np.flatnonzero(self._risks.reached != self._risks.reached_before)
+
+    def worst(self) -> WorstMoments:
+        """Everybody's worst moments since the first step; the highest risk is within the radius."""
+        worst = self._worst.copy()
+        return worst._replace(highest_risk=ceilings_within(self.settings.within_nats, worst.highest_risk))
+
+    @property
+    def not_reached(self) -> int:
+        """People whom the bound at levels could have lowered, had the work of the last step sufficed."""
+        return int(np.count_nonzero(self._risks.is_unreached))
 
     def summary(self) -> RiskSummary:
         """The last step in a few numbers, against the crowd adversary."""
-        worst = self._worst.copy()
-        raised = worst._replace(highest_risk=ceilings_within(self.settings.within_nats, worst.highest_risk))
         figures = self.risk(), self.baseline(), self.added()
-        found = summarise(self.next_step - 1, *figures, self.settings.thresholds, raised)
-        return replace(found, not_reached=self._not_reached, within_nats=self.settings.within_nats)
+        found = summarise(self.next_step - 1, *figures, self.settings.thresholds, self.worst())
+        return replace(found, not_reached=self.not_reached, within_nats=self.settings.within_nats)
+
+    def with_people(self, newcomers: CrowdAccount, informed: ContinuousAccountant) -> CrowdAccount:
+        """This account and one of other people, at the same step; ``informed`` is the account of all."""
+        joined = self._of(informed)
+        joined.others = self.others.with_people(newcomers.others, informed.population)
+        joined.fast = self.fast.with_people(newcomers.fast)
+        if self._everything is not self.informed:
+            joined._everything = self._everything.with_people(newcomers._everything)
+        joined._risks = self._risks.join(newcomers._risks)
+        joined._worst = join_people(self._worst, newcomers._worst)
+        return joined
+
+    def of_people(self, people: NDArray[np.int64], informed: ContinuousAccountant) -> CrowdAccount:
+        """The account of some of the people, by position; ``informed`` is theirs."""
+        chosen = self._of(informed)
+        chosen.others = self.others.of_people(people, informed.population)
+        chosen.fast = self.fast.of_people(people)
+        if self._everything is not self.informed:
+            chosen._everything = self._everything.of_people(people)
+        chosen._risks = self._risks.of(people)
+        chosen._worst = take_people(self._worst, people)
+        return chosen
+
+    def snapshot(self) -> bytes:
+        """The state as bytes, that of ``informed`` included; equal for equal histories."""
+        kept = {
+            name: np.frombuffer(each.snapshot(), dtype=np.uint8) for name, each in self._accountants().items()
+        }
+        return pack_state(self._basis(), {**self._fixed_arrays(), **self._level_arrays(), **kept})
+
+    def restore(self, snapshot: bytes) -> None:
+        """Take over the state of :meth:`snapshot`, that of ``informed`` included.
+
+        :class:`~accounting.exceptions.SnapshotError` otherwise; the account must not be used then.
+        """
+        bytes_of = dict.fromkeys(self._accountants(), np.zeros(0, dtype=np.uint8))
+        any_length = {**self._level_arrays(), **bytes_of}
+        stored = unpack_state(snapshot, self._basis(), self._fixed_arrays(), any_length)
+        for name, accountant in self._accountants().items():
+            accountant.restore(stored[name].tobytes())
+        self._seen = [
+            SeenSteps(stored[f"labels{k}"], stored[f"channel{k}"], taken(f"level{k}", LevelTables, stored))
+            for k in range(len(LEVELS))
+        ]
+        if not all(map(is_whole, self._seen)):
+            raise SnapshotError(
+                "a snapshot's arrays must belong together",
+                "channels that do not",
+                "delete the snapshot; the state is rebuilt from the release log",
+            )
+        self.others.take_over(stored, self.fast.next_step)
+        self._risks = CrowdRisks(*(stored[f"crowd_{name}"] for name in CrowdRisks.__slots__))
+        self._worst = taken("worst", WorstMoments, stored)
 
     @property
     def _accounts(self) -> Accounts:
-        return self._fast.view().accounts
+        return self.fast.view().accounts
 
-    def _erased(self, step: StepSchedule, level: float) -> SeenSteps:
-        """The step at a level that is shared among all steps that a refined bound looks at."""
-        share = level / (HISTORY + self.settings.horizon)
-        erased = at_level(step, self._crowds, self.adversary, share)
-        return seen_release(erased.releases, self.population.location_count)
+    def _of(self, informed: ContinuousAccountant) -> CrowdAccount:
+        """A copy for other people, to be filled in."""
+        found = copy(self)
+        found.informed = informed
+        if self._everything is self.informed:
+            found._everything = informed
+        return found
+
+    def _accountants(self) -> dict[str, ContinuousAccountant]:
+        """Those that it consists of, by name."""
+        found = {"informed": self.informed, "fast": self.fast}
+        return found if self._everything is self.informed else {**found, "everything": self._everything}
+
+    def _basis(self) -> dict[str, object]:
+        """Everything but steps and people that the state follows from."""
+        decided = self.settings.decided
+        return {**asdict(self.adversary), "decided": None if decided is None else asdict(decided)}
+
+    def _fixed_arrays(self) -> dict[str, NDArray[Any]]:
+        risks = {f"crowd_{name}": getattr(self._risks, name) for name in CrowdRisks.__slots__}
+        return {**risks, **named("worst", self._worst), **self.others.saved()}
+
+    def _level_arrays(self) -> dict[str, NDArray[Any]]:
+        found: dict[str, NDArray[Any]] = {}
+        for k, seen in enumerate(self._seen):
+            found |= {f"labels{k}": seen.labels, f"channel{k}": seen.channel}
+            found |= named(f"level{k}", seen.tables)
+        return found
+
+    def _reached(self, risk: NDArray[np.float64]) -> NDArray[np.int64]:
+        """The highest threshold that each person has reached."""
+        within = ceilings_within(self.settings.within_nats, risk)
+        return np.searchsorted(np.array(self.settings.thresholds), within, side="right")
 
     def _lower(self, step: int) -> None:
-        """The least of the three ways, the dear one as far as the work of a step goes."""
+        """The least of the three ways, the refined one as far as the work of a step goes."""
         state, everything = self._accounts.state, self._everything.view().accounts.state.risk
-        self._by = np.where(state.risk < everything, _INFORMATION, _INFORMED).astype(np.int8)
-        self._risk = np.minimum(state.risk, everything)
-        due = self._due()
-        if due.size == 0:
-            return
-        # (1 - b_1) f(b_1) + (b_1 - b_2) f(b_2) + .. + b_k f(1), from the widest level on.
-        least = everything[due].copy()
-        total, smaller = LEVELS[-1] * least, LEVELS[-1]
-        success = np.empty(due.size)
-        for k in range(len(LEVELS) - 1, -1, -1):
-            find_erased_success(self._accounts, due, step, self._seen[k], success)
-            least = np.minimum(least, np.maximum(success, state.baseline[due]))
-            larger = LEVELS[k - 1] if k else 1.0
-            total += (larger - smaller) * least
-            smaller = larger
-        total *= 1.0 + 1e-12
-        lowered = total < self._risk[due]
-        self._by[due[lowered]] = _LEVELS
-        self._risk[due] = np.minimum(self._risk[due], total)
+        by = np.where(state.risk < everything, _INFORMATION, _INFORMED).astype(np.int8)
+        risk = np.minimum(state.risk, everything)
+        chosen, is_unreached = self._chosen(risk)
+        people = chosen.people
+        if people.size:
+            most = self._if_exact(chosen, step, everything)
+            success = np.empty(people.size)
+            find_success_by_levels(self._accounts, people, step, self.levels, most, success)
+            is_lower = success < risk[people]
+            by[people[is_lower]] = _LEVELS
+            risk[people] = np.minimum(risk[people], success)
+        reached = self._reached(risk)
+        self._risks = CrowdRisks(risk, by, reached, self._risks.reached, is_unreached)
 
-    def _due(self) -> NDArray[np.int64]:
-        """Whom the bound at levels could lower, and the work of a step suffices for."""
+    def _if_exact(self, chosen: Due, step: int, everything: NDArray[np.float64]) -> NDArray[np.float64]:
+        """A bound for each of the chosen if all counts were exact; the best for who is owed it."""
+        most = everything[chosen.people].copy()
+        owed = chosen.people[chosen.is_owed]
+        if owed.size:
+            success = np.empty(owed.size)
+            find_exact_success(self._accounts, owed, step, self._seen[0].labels, success)
+            baseline = self._accounts.state.baseline[owed]
+            most[chosen.is_owed] = np.minimum(most[chosen.is_owed], np.maximum(success, baseline))
+        return most
+
+    def _chosen(self, risk: NDArray[np.float64]) -> tuple[Due, NDArray[np.bool_]]:
+        """Whom the bound at levels could lower and the work suffices for; and whom it does not, (N,)."""
         state, settings = self._accounts.state, self.settings
-        self._not_reached = 0
-        if not settings.refines or not any(seen.is_noised for seen in self._seen):
-            return np.empty(0, dtype=np.int64)
-        is_raised = self._risk > np.maximum(state.baseline, state.guess * (1.0 + NEGLIGIBLE))
-        due = np.flatnonzero(is_raised & (self._risk >= self._accounts.horizon.refined_from))
-        if settings.operations is None or due.size == 0:
-            return due
-        cost = np.empty(due.size, dtype=np.int64)
-        find_operations(self._accounts, due, settings.vectors, self._seen[0], cost)
-        order = np.argsort(-(self._risk - state.baseline)[due], kind="stable")
-        paid = np.cumsum(cost[order] * len(LEVELS)) <= settings.operations
-        self._not_reached = int(np.count_nonzero(~paid))
-        return np.sort(due[order[paid]])
+        is_unreached = np.zeros(risk.size, dtype=np.bool_)
+        due = find_due(self._accounts, settings)
+        is_raised = risk > np.maximum(state.baseline, state.guess * (1.0 + NEGLIGIBLE))
+        is_due = is_raised[due.people] & (risk[due.people] >= self._accounts.horizon.refined_from)
+        is_any = any(seen.is_noised for seen in self._seen)
+        is_due &= due.is_owed | is_any
+        if not settings.refines:
+            is_due[:] = False
+        due = Due(due.people[is_due], due.is_owed[is_due])
+        if settings.operations is None or due.people.size == 0:
+            return due, is_unreached
+        cost = np.empty(due.people.size, dtype=np.int64)
+        find_operations(self._accounts, due.people, settings.vectors, self._seen[0], cost)
+        cost *= len(LEVELS)
+        shares = self.informed.people_shares
+        left = shares.even_parts(settings.operations)
+        left -= shares.total(due.people[due.is_owed], cost[due.is_owed])
+        is_paid = due.is_owed.copy()
+        added = (risk - state.baseline)[due.people]
+        order = np.lexsort((shares.rank[due.people], -added))
+        order = order[~due.is_owed[order]]
+        is_paid[order] = shares.paid(due.people[order], cost[order], left)
+        is_unreached[due.people[~is_paid]] = True
+        return Due(due.people[is_paid], due.is_owed[is_paid]), is_unreached

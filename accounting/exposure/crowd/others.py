@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import hashlib
 from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from math import lcm
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +26,7 @@ from accounting.exposure.crowd.variance_kernel import (
     add_up_crowd,
     advance_laws,
 )
+from accounting.numerics.packed import packed_positions
 from models.priors import Population
 from models.releases import StepSchedule
 
@@ -42,19 +45,30 @@ class _KnownStep(NamedTuple):
     state: NDArray[np.int8]  # (N,)
 
 
+class _AskedStep(NamedTuple):
+    """The next step as it was asked about: by these sensors, with this answer and the states after it."""
+
+    sensors: bytes
+    crowds: StepCrowd
+    state: NDArray[np.int8]  # (N,)
+
+
 @dataclass
 class Others:
     """Everybody of a population as a crowd; :meth:`apply` asks them at one step after the other.
 
     ``since[i]`` is the first step that person ``i`` is part of the crowd at, by default ``first_step``.
+    ``names`` (N,) toss the coins, by default the population's; give the same wherever answers must agree.
     Nothing is ever revised: what a step hides depends on that step and earlier ones, and on the next move.
-    A step with the same sensors, slot and states as an earlier one is looked up.
+    A step with the same sensors, slot and states as an earlier one is looked up. Answers of groups of people
+    add up to that of all.
     """
 
     population: Population
     first_slot: int = 0
     first_step: int = 0
     since: NDArray[np.int64] | None = None
+    names: Sequence[str] | None = None
 
     def __post_init__(self) -> None:
         """Toss everybody's coin. :class:`SettingsError` for personas and for drawn chains."""
@@ -72,16 +86,16 @@ class Others:
             )
         arrays = self.population.arrays
         self._next_step = self.first_step
-        self._state = np.where(_coins(self.population.people), NOT_YET_LATE, NOT_YET).astype(np.int8)
+        coins = _coins(self.population.people if self.names is None else self.names)
+        self._state = np.where(coins, NOT_YET_LATE, NOT_YET).astype(np.int8)
         self._since = np.full(len(self.population), self.first_step) if self.since is None else self.since
-        self._starts_itself = np.diff(arrays.initial_start) > 0
         self._now, self._before = arrays.initial.copy(), arrays.initial.copy()
-        self._period = lcm(*np.unique(arrays.slots).tolist())
-        self._is_here, self._habitual = 0, np.empty(0, dtype=np.int64)
-        self._known: OrderedDict[_Key, _KnownStep] = OrderedDict()
+        self._laws_of = self.first_step
+        self._asked: _AskedStep | None = None
+        self._index_people()
 
-    def apply(self, step: StepSchedule) -> StepCrowd:
-        """The crowds of one step's releases; steps come in order without gaps, empty ones included.
+    def ask(self, step: StepSchedule) -> StepCrowd:
+        """The crowds of the next step's releases, if these are its sensors; nothing moves on.
 
         A suppressed sensor is asked about as if it were released, which tells more: so its crowd, and that of
         the others, does not depend on what is decided for a step.
@@ -90,14 +104,87 @@ class Others:
             raise StepOrderError(
                 f"the next step must be {self._next_step}", step.step, "apply steps in order, empty ones too"
             )
-        self._next_step += 1
         sensors = _sole_sensor([each.sensor.locations for each in step.releases], self._locations)
-        here = self._since <= step.step
-        self._advance_laws(step.step)
-        count = len(step.releases)
-        sums = self._look_up(sensors, count, step.step, here)
-        sums = sums + self._ask(sensors, count, step.step, np.flatnonzero(here & self._starts_itself))
-        return tuple(SensorCrowd(tuple(row)) for row in sums.tolist())
+        key = _digest(sensors) + len(step.releases).to_bytes(4)
+        asked = self._asked
+        if asked is None or asked.sensors != key:
+            asked = self._asked = self._answer(key, sensors, step)
+        return asked.crowds
+
+    def apply(self, step: StepSchedule) -> StepCrowd:
+        """The same, and on to the step after it; steps come in order without gaps, empty ones included."""
+        crowds = self.ask(step)
+        if self._asked is not None:
+            self._state = self._asked.state
+        self._asked = None
+        self._next_step += 1
+        return crowds
+
+    def with_people(self, newcomers: Others, population: Population) -> Others:
+        """These and the newcomers, who have come to the same step, as one; ``population`` is all of them."""
+        joined = self._of(population)
+        joined._since = np.concatenate((self._since, newcomers._since))
+        joined._state = np.concatenate((self._state, newcomers._state))
+        joined._now, joined._before = (
+            np.concatenate(pair) for pair in zip(self._laws(), newcomers._laws(), strict=True)
+        )
+        joined._index_people()
+        return joined
+
+    def of_people(self, people: NDArray[np.int64], population: Population) -> Others:
+        """Some of these, by position; ``population`` is they."""
+        chosen = self._of(population)
+        chosen._since, chosen._state = self._since[people], self._state[people]
+        own = packed_positions(self.population.arrays.initial_start, people)
+        chosen._now, chosen._before = (laws[own] for laws in self._laws())
+        chosen._index_people()
+        return chosen
+
+    def saved(self) -> Mapping[str, NDArray[Any]]:
+        """What follows from the steps so far, as arrays."""
+        now, before = self._laws()
+        return {"told": self._state, "law_now": now, "law_before": before}
+
+    def take_over(self, saved: Mapping[str, NDArray[Any]], next_step: int) -> None:
+        """Go on before ``next_step`` from what :meth:`saved` gave there."""
+        self._state = saved["told"]
+        self._now, self._before = saved["law_now"], saved["law_before"]
+        self._next_step = self._laws_of = next_step
+        self._asked = None
+
+    @property
+    def next_step(self) -> int:
+        """The step that is asked about next."""
+        return self._next_step
+
+    def _of(self, population: Population) -> Others:
+        """A copy for other people, to be filled in."""
+        found = copy(self)
+        found.population, found.names, found.since = population, None, None
+        found._laws_of = self._next_step
+        return found
+
+    def _index_people(self) -> None:
+        """What follows from who is there."""
+        arrays = self.population.arrays
+        self._starts_itself = np.diff(arrays.initial_start) > 0
+        self._period = lcm(*np.unique(arrays.slots).tolist())
+        self._is_here, self._habitual = 0, np.empty(0, dtype=np.int64)
+        self._known: OrderedDict[_Key, _KnownStep] = OrderedDict()
+        self._asked = None
+
+    def _laws(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Of those who start by themselves, at the next step and the one before it."""
+        if self._laws_of < self._next_step:
+            self._advance_laws(self._next_step)
+        return self._now, self._before
+
+    def _answer(self, key: bytes, sensors: NDArray[np.int64], step: StepSchedule) -> _AskedStep:
+        here, count, state = self._since <= step.step, len(step.releases), self._state.copy()
+        self._laws()
+        sums = self._look_up(sensors, count, here, state)
+        sums = sums + self._ask(sensors, count, np.flatnonzero(here & self._starts_itself), state)
+        return _AskedStep(key, tuple(SensorCrowd(tuple(row)) for row in sums.tolist()), state)
 
     @property
     def _locations(self) -> int:
@@ -105,42 +192,42 @@ class Others:
 
     def _advance_laws(self, step: int) -> None:
         """Of those who start by themselves, from their second step on."""
+        self._laws_of = step
         moving = np.flatnonzero(self._starts_itself & (self._since < step))
         if moving.size:
             slot = self.first_slot + step - 1
             advance_laws(self.population.arrays, moving, slot, self._before, self._now)
 
     def _look_up(
-        self, sensors: NDArray[np.int64], count: int, step: int, here: NDArray[np.bool_]
+        self, sensors: NDArray[np.int64], count: int, here: NDArray[np.bool_], state: NDArray[np.int8]
     ) -> NDArray[np.int64]:
         """The sums of people who start like their chain; computed once where everything is as before."""
-        slot = (self.first_slot + step) % self._period
+        slot = (self.first_slot + self._next_step) % self._period
         if int(here.sum()) != self._is_here:  # nobody leaves
             self._is_here = int(here.sum())
             self._habitual = np.flatnonzero(here & ~self._starts_itself)
         people = self._habitual
-        own = self._state[people]
-        key = (slot, count, _digest(sensors), _digest(own))
+        key = (slot, count, _digest(sensors), _digest(state[people]))
         if key not in self._known:
-            sums = self._ask(sensors, count, step, people)
-            self._known[key] = _KnownStep(sums, self._state[people])
+            sums = self._ask(sensors, count, people, state)
+            self._known[key] = _KnownStep(sums, state[people])
             most = max(1, _MOST_BYTES // max(1, people.size))
             if len(self._known) > most:
                 self._known.popitem(last=False)
         self._known.move_to_end(key)
         known = self._known[key]
-        self._state[people] = known.state
+        state[people] = known.state
         return known.sums
 
     def _ask(
-        self, sensors: NDArray[np.int64], count: int, step: int, people: NDArray[np.int64]
+        self, sensors: NDArray[np.int64], count: int, people: NDArray[np.int64], state: NDArray[np.int8]
     ) -> NDArray[np.int64]:
-        """Ask these people; (S, COLUMNS)."""
+        """Ask these people, whose ``state`` moves on; (S, COLUMNS)."""
         blocks = -(-people.size // PEOPLE_A_BLOCK)
         sums = np.zeros((blocks, count, COLUMNS), dtype=np.int64)
-        slot = self.first_slot + step
+        slot = self.first_slot + self._next_step
         crowd = Crowd(self.population.arrays, people, slot, sensors, self._before, self._now)
-        add_up_crowd(crowd, self._state, sums)
+        add_up_crowd(crowd, state, sums)
         return sums.sum(axis=0)
 
 
@@ -153,7 +240,7 @@ def _sole_sensor(covers: list[tuple[int, ...]], locations: int) -> NDArray[np.in
     return found
 
 
-def _coins(people: tuple[str, ...]) -> NDArray[np.bool_]:
+def _coins(people: Sequence[str]) -> NDArray[np.bool_]:
     tossed = (hashlib.sha256(f"{COIN}\0{person}".encode()).digest()[0] & 1 for person in people)
     return np.fromiter(tossed, dtype=np.bool_, count=len(people))
 

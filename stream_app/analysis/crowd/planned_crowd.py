@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from accounting.continuous import RiskSummary
+from accounting.continuous import ContinuousAccountant, RiskSummary
 from accounting.continuous.crowd import CrowdAccount
 from accounting.exposure.crowd import CrowdAdversary, SensorCrowd, equivalent_sigma, revealed
 from accounting.settings import HorizonSettings
@@ -76,15 +76,17 @@ def plan_in_crowd(
     done: Callable[[], None],
 ) -> PlannedCrowd:
     """Account these steps against the crowd adversary; ``done`` is called after each."""
-    account = CrowdAccount(population, adversary, settings)
+    informed_account = ContinuousAccountant(population, settings)
+    account = CrowdAccount(informed_account, adversary)
     cycle = lcm(*np.unique(population.arrays.slots).tolist())
     summaries, informed, found = [], [], dict[tuple[str, int], list[SensorCrowd]]()
     for step in steps:
-        account.apply(step)
+        informed_account.apply(step)
+        crowds = account.apply(step)
         summaries.append(account.summary())
-        informed.append(account.informed.summary())
+        informed.append(informed_account.summary())
         slot = (settings.first_slot + step.step) % cycle
-        for release, crowd in zip(step.releases, account.crowds, strict=True):
+        for release, crowd in zip(step.releases, crowds, strict=True):
             found.setdefault((release.sensor.name, slot), []).append(crowd)
         done()
     hidden = [_worst(*where, crowds, adversary) for where, crowds in found.items()]

@@ -9,11 +9,12 @@ import pytest
 
 from accounting.continuous import ContinuousAccountant
 from accounting.continuous.crowd import CrowdAccount
-from accounting.exceptions import StepOrderError
-from accounting.exposure.crowd import LEVELS, CrowdAdversary, revealed
+from accounting.exceptions import SnapshotError, StepOrderError
+from accounting.exposure.crowd import LEVELS, CrowdAdversary, SensorCrowd, revealed
 from accounting.settings import HorizonSettings
 from models.priors import MovementPrior, Population
-from models.releases import Schedule, StepSchedule
+from models.releases import Schedule, Sensor, SensorRelease, StepSchedule
+from tests.accounting.crowd.both import BothAccounts
 from tests.accounting.crowd.collective import Count, collective_optimum, joint_law, others_law
 from tests.accounting.crowd.instances import Instance, large_instance, random_instance
 from tests.accounting.exposures import RAW, gaussian
@@ -25,7 +26,7 @@ COIN = MovementPrior.from_dense("coin", np.full((2, 2), 0.5))
 def check(instance: Instance, settings: HorizonSettings) -> set[str]:
     """Every horizon of a log, each with what came before it; by which bounds risks were lowered."""
     horizon, mistakes = settings.horizon, settings.mistakes
-    account = CrowdAccount(instance.population, CrowdAdversary(), settings)
+    account = BothAccounts(instance.population, CrowdAdversary(), settings)
     counted = {each.step for each in instance.counts()}
     found = set()
     for step in instance.schedule.steps:
@@ -82,8 +83,8 @@ def test_who_knows_everybody_has_the_informed_risk_to_the_bit() -> None:
     """As many known as there are others, raw and noised; the informed account is the one without a crowd."""
     steps = steps_of([RAW, gaussian(0.8), RAW, RAW, gaussian(0.8), RAW])
     settings = HorizonSettings(3, 0, sharpen_above=0.0)
-    known = CrowdAccount(people(30), CrowdAdversary(known=29), settings)
-    fewer = CrowdAccount(people(30), CrowdAdversary(), settings)
+    known = BothAccounts(people(30), CrowdAdversary(known=29), settings)
+    fewer = BothAccounts(people(30), CrowdAdversary(), settings)
     alone = ContinuousAccountant(people(30), settings)
     for step in steps:
         for account in (known, fewer, alone):
@@ -98,7 +99,7 @@ def test_levels_are_shared_among_all_counts_that_a_refined_bound_looks_at() -> N
     """Two sensors in each of the 48 + 3 steps: a 102nd of each level for a count."""
     moves = np.full((3, 3), 1 / 3)
     priors = [MovementPrior.from_dense(f"p{k}", moves) for k in range(900)]
-    account = CrowdAccount(Population.pack(priors), CrowdAdversary(), HorizonSettings(3, 0))
+    account = BothAccounts(Population.pack(priors), CrowdAdversary(), HorizonSettings(3, 0))
     account.apply(Schedule.of([[0, 1]], RAW).steps[0])
     for level, seen in zip(LEVELS, account._seen, strict=True):
         shown = [revealed(crowd.variance_at(level / 102, account.adversary), RAW) for crowd in account.crowds]
@@ -112,7 +113,7 @@ def test_risk_falls_with_the_crowd_and_rises_with_who_is_known() -> None:
     settings = HorizonSettings(3, 0, sharpen_above=0.0)
 
     def risk(count: int, adversary: CrowdAdversary) -> float:
-        account = CrowdAccount(people(count), adversary, settings)
+        account = BothAccounts(people(count), adversary, settings)
         account.apply_all(steps)
         return float(account.risk()[0])
 
@@ -136,8 +137,8 @@ def test_a_group_that_moves_together_is_held_by_the_ceiling_for_groups() -> None
     joint = joint_law((half, moves), counts, others_law([(half, moves)] * 40, counts, 2), 2, group=3)
     best = collective_optimum(joint, (half, moves), 2, (0, 1), 0)
     settings = HorizonSettings(2, 0, sharpen_above=0.0)
-    group = CrowdAccount(people(43), CrowdAdversary(companions=2), settings)
-    single = CrowdAccount(people(43), CrowdAdversary(), settings)
+    group = BothAccounts(people(43), CrowdAdversary(companions=2), settings)
+    single = BothAccounts(people(43), CrowdAdversary(), settings)
     group.apply_all(steps)
     single.apply_all(steps)
     assert single.risk()[0] < best <= group.risk()[0] <= 1.0
@@ -146,8 +147,8 @@ def test_a_group_that_moves_together_is_held_by_the_ceiling_for_groups() -> None
 def test_work_is_limited_and_who_was_not_reached_is_counted() -> None:
     """Without operations nothing is refined; with few, some; the rest keep the valid fast bound."""
     steps = steps_of([RAW] * 4)
-    whole = CrowdAccount(people(50), CrowdAdversary(), HorizonSettings(3, 0, sharpen_above=0.0))
-    few = CrowdAccount(
+    whole = BothAccounts(people(50), CrowdAdversary(), HorizonSettings(3, 0, sharpen_above=0.0))
+    few = BothAccounts(
         people(50), CrowdAdversary(), HorizonSettings(3, 0, sharpen_above=0.0, operations=3_000_000)
     )
     whole.apply_all(steps)
@@ -161,8 +162,8 @@ def test_work_is_limited_and_who_was_not_reached_is_counted() -> None:
 
 
 def test_a_radius_raises_the_crowd_ceiling_like_any_other() -> None:
-    near = CrowdAccount(people(40), CrowdAdversary(), HorizonSettings(3, 0, within_nats=0.1))
-    at = CrowdAccount(people(40), CrowdAdversary(), HorizonSettings(3, 0))
+    near = BothAccounts(people(40), CrowdAdversary(), HorizonSettings(3, 0, within_nats=0.1))
+    at = BothAccounts(people(40), CrowdAdversary(), HorizonSettings(3, 0))
     for step in steps_of([RAW] * 3):
         near.apply(step)
         at.apply(step)
@@ -175,8 +176,8 @@ def test_people_who_come_later_hide_nobody_before_and_steps_come_in_order() -> N
     steps = steps_of([RAW] * 4)
     since = np.where(np.arange(60) < 20, 0, 2)
     settings = HorizonSettings(2, 0, sharpen_above=0.0)
-    joined = CrowdAccount(people(60), CrowdAdversary(), settings, since)
-    few = CrowdAccount(people(20), CrowdAdversary(), settings)
+    joined = BothAccounts(people(60), CrowdAdversary(), settings, since)
+    few = BothAccounts(people(20), CrowdAdversary(), settings)
     for step in steps[:2]:
         joined.apply(step)
         few.apply(step)
@@ -187,3 +188,93 @@ def test_people_who_come_later_hide_nobody_before_and_steps_come_in_order() -> N
         assert (joined.risk()[:20] < few.risk()).all()
     with pytest.raises(StepOrderError, match="next step must be 4"):
         joined.apply(steps[0])
+
+
+def city(seed: int, count: int) -> Population:
+    """People of their own kind, some with a start of their own."""
+    rng = np.random.default_rng(seed)
+    priors = []
+    for k in range(count):
+        moves = rng.dirichlet(np.full(3, 2.0), size=(2, 3))
+        own = rng.dirichlet(np.full(3, 2.0)) if k % 4 == 0 else None
+        priors.append(MovementPrior.from_dense(f"p{k}", moves, initial=own))
+    return Population.pack(priors)
+
+
+def varied_steps(count: int) -> list[StepSchedule]:
+    mechanisms = [RAW, gaussian(0.8), RAW]
+    sensors = [[[0]], [[0], [1]], [[1, 2]], []]
+    return [
+        StepSchedule(
+            t,
+            tuple(
+                SensorRelease(Sensor(f"S{k}", tuple(where)), mechanisms[t % 3])
+                for k, where in enumerate(sensors[t % 4])
+            ),
+        )
+        for t in range(count)
+    ]
+
+
+@pytest.mark.parametrize("companions", [0, 1])
+def test_a_snapshot_brings_an_account_on_to_the_bit(companions: int) -> None:
+    """Both accounts, the others' states, levels; another adversary's snapshot is refused."""
+    everybody, adversary = city(1, 24), CrowdAdversary(companions=companions)
+    settings = HorizonSettings(3, 1, sharpen_above=0.0)
+    whole = BothAccounts(everybody, adversary, settings)
+    steps = varied_steps(9)
+    whole.apply_all(steps[:5])
+    again = BothAccounts(everybody, adversary, settings)
+    again.restore(whole.snapshot())
+    for step in steps[5:]:
+        whole.apply(step)
+        again.apply(step)
+        assert again.crowds == whole.crowds
+        assert again.risk().tolist() == whole.risk().tolist()
+        assert again.informed.risk().tolist() == whole.informed.risk().tolist()
+        assert again.crossings().tolist() == whole.crossings().tolist()
+    assert again.snapshot() == whole.snapshot()
+    assert again.summary() == whole.summary()
+    other = BothAccounts(everybody, CrowdAdversary(known=3), settings)
+    with pytest.raises(SnapshotError, match="other"):
+        other.restore(whole.snapshot())
+    with pytest.raises(SnapshotError):
+        again.restore(whole.informed.snapshot())
+
+
+def test_partitions_and_newcomers_account_as_one_to_the_bit() -> None:
+    """Sums of partitions add up; people who join later are as if they had been there; who leaves is gone."""
+    everybody, adversary = city(2, 30), CrowdAdversary(known=2)
+    settings = HorizonSettings(3, 1, sharpen_above=0.0)
+    steps, rng = varied_steps(10), np.random.default_rng(5)
+    part = rng.integers(2, size=30)
+    positions = [np.flatnonzero(part == k) for k in (0, 1)]
+    whole = BothAccounts(everybody, adversary, settings)
+    parts = [BothAccounts(everybody.subset(where), adversary, settings) for where in positions]
+    late = BothAccounts(everybody.subset(positions[1][:4]), adversary, settings)
+    parts[1] = BothAccounts(everybody.subset(positions[1][4:]), adversary, settings)
+    for step in steps:
+        asked = [each.ask(step) for each in (*parts, late)]
+        assert asked == [each.ask(step) for each in (*parts, late)]
+        total = tuple(sum(each, start=SensorCrowd()) for each in zip(*asked, strict=True))
+        assert whole.apply(step) == total
+        for each in (*parts, late):
+            each.apply(step, total)
+        together = CrowdAccount.with_people(late, parts[1], late.informed.with_people(parts[1].informed))
+        assert together.risk().tolist() == whole.risk()[positions[1]].tolist()
+        assert parts[0].risk().tolist() == whole.risk()[positions[0]].tolist()
+    some = np.arange(0, 30, 2)
+    fewer = whole.of_people(some, whole.informed.of_people(some))
+    assert fewer.risk().tolist() == whole.risk()[some].tolist()
+    step = StepSchedule(10, steps[5].releases)
+    rest = whole.of_people(some + 1, whole.informed.of_people(some + 1))
+    apart = [each.ask(step) for each in (fewer, rest)]
+    assert tuple(a + b for a, b in zip(*apart, strict=True)) == whole.ask(step)
+
+
+def test_the_informed_account_goes_first() -> None:
+    """A step that it has not seen is refused."""
+    informed = ContinuousAccountant(people(5), HorizonSettings(2, 0))
+    account = CrowdAccount(informed)
+    with pytest.raises(StepOrderError, match="informed account must be at step 1"):
+        account.apply(steps_of([RAW])[0])

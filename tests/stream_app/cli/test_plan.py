@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from accounting.continuous.crowd import CrowdAccount
 from accounting.exposure.crowd import CrowdAdversary, equivalent_sigma
 from accounting.settings import HorizonSettings
 from models.mechanisms import Raw
@@ -23,6 +22,7 @@ from stream_app.embedded import RunOptions, run
 from stream_app.steps.risk_output import summary_message
 from stream_app.watching.wording import in_a_hundred
 from stream_app.wire.messages import StepDecision
+from tests.accounting.crowd.both import BothAccounts
 from tests.accounting.decisions import deciding
 from tests.stream_app.engine_support import NAMES, activation, lines_of, population, reading, run_on, settings
 
@@ -308,7 +308,7 @@ def test_a_plan_in_a_crowd_shows_both_ceilings_and_where_raw_is_safe(
     more = ("--horizon", "3", "--mistakes", "0")
     plain = plan(tmp_path, monkeypatch, capsys, *more)
     found = plan(tmp_path, monkeypatch, capsys, *more, "--adversary", "crowd", "--known", "5")
-    account = CrowdAccount(people, CrowdAdversary(known=5), HorizonSettings(3, 0, operations=60_000_000_000))
+    account = BothAccounts(people, CrowdAdversary(known=5), HorizonSettings(3, 0, operations=60_000_000_000))
     assert "adversary" not in plain
     assert (found["adversary"], found["crowd"]["others"], found["crowd"]["known"]) == ("crowd", 79, 5)
     sigmas: dict[tuple[str, int], list[float]] = {}
@@ -351,7 +351,7 @@ def test_a_report_says_how_a_run_stands_among_the_others(
     section = text.split("Among the others</h2>")[1].split("</section>")[0]
     people = population()
     steps = [StepSchedule(t, Schedule.of([[0, 1]], Raw()).steps[0].releases) for t in range(6)]
-    account = CrowdAccount(people, CrowdAdversary(known=1), settings().horizon_settings(0))
+    account = BothAccounts(people, CrowdAdversary(known=1), settings().horizon_settings(0))
     summaries = []
     for step in steps:
         account.apply(step)
