@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accounting.continuous.accounts_kernel import Accounts, Constants
-from accounting.numerics.packed import packed_positions
+from accounting.numerics import packed_positions
 from models.priors import PopulationArrays
 
 Arrays = TypeVar("Arrays", bound=Any)  # a NamedTuple of arrays whose last axis is people

@@ -1,7 +1,8 @@
-"""Generic numerics: roots that err to the safe side, and confidence bounds on probabilities and means."""
+"""Generic numerics: roots that err to the safe side, confidence bounds on means, flat arrays of people."""
 
 from accounting.numerics.betting import mean_interval, upper_mean
 from accounting.numerics.intervals import clopper_pearson
+from accounting.numerics.packed import packed_positions
 from accounting.numerics.roots import bracket
 
-__all__ = ["bracket", "clopper_pearson", "mean_interval", "upper_mean"]
+__all__ = ["bracket", "clopper_pearson", "mean_interval", "packed_positions", "upper_mean"]

@@ -12,13 +12,24 @@ from numpy.typing import NDArray
 
 from accounting.bounds import BY_INFORMATION, BY_LEVELS
 from accounting.bounds.radius import ceilings_within
-from accounting.continuous import ContinuousAccountant, RiskSummary, WorstMoments, no_moments, summarise
+from accounting.continuous import (
+    ContinuousAccountant,
+    Due,
+    RiskSummary,
+    WorstMoments,
+    find_due,
+    join_people,
+    named,
+    no_moments,
+    pack_state,
+    summarise,
+    take_people,
+    taken,
+    unpack_state,
+)
 from accounting.continuous.accounts_kernel import HISTORY, NEGLIGIBLE, Accounts
-from accounting.continuous.cascade import Due, find_due
 from accounting.continuous.crowd.levels_kernel import Levels, find_exact_success, find_success_by_levels
-from accounting.continuous.membership import join_people, take_people
 from accounting.continuous.refine_kernel import find_operations
-from accounting.continuous.saved_state import named, pack_state, taken, unpack_state
 from accounting.exceptions import SnapshotError, StepOrderError
 from accounting.exposure.crowd import LEVELS, CrowdAdversary, Others, StepCrowd, at_level, in_crowd
 from accounting.exposure.step_information import followed_by, is_whole, nothing_seen_for, seen_release

@@ -26,7 +26,7 @@ from accounting.exposure.crowd.variance_kernel import (
     add_up_crowd,
     advance_laws,
 )
-from accounting.numerics.packed import packed_positions
+from accounting.numerics import packed_positions
 from models.priors import Population
 from models.releases import StepSchedule
 
