@@ -14,7 +14,7 @@ import numpy as np
 
 from accounting.continuous import ContinuousAccountant
 from accounting.decisions import SensorChoice, StepDecider, decide
-from accounting.decisions.what_if import WhatIf
+from accounting.decisions.what_if import AnnouncedStep, WhatIf
 from accounting.settings import OPERATIONS, HorizonSettings, RiskBudget
 from benchmarks.continuous import stationary
 from benchmarks.forward_viterbi import LOCATIONS, random_population
@@ -57,7 +57,7 @@ def run(population: Population, sensors: int, operations: int) -> Timed:
     for step in range(STEPS + 1):
         offered = choices(rng, sensors)
         began = time.perf_counter()
-        asked = what_if.next_step([choice.sensor for choice in offered])
+        asked = what_if.next_step(AnnouncedStep([choice.sensor for choice in offered]))
         found = decide(StepDecider(step, offered, LIMIT, people=len(population)), asked.count_over)
         decided.append(time.perf_counter() - began)
         began = time.perf_counter()

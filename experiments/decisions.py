@@ -23,7 +23,7 @@ from accounting.continuous import ContinuousAccountant
 from accounting.continuous.accounts_kernel import NEGLIGIBLE
 from accounting.decisions import SensorChoice, StepDecider, decide
 from accounting.decisions.choices import schedule_of
-from accounting.decisions.what_if import WhatIf
+from accounting.decisions.what_if import AnnouncedStep, WhatIf
 from accounting.settings import OPERATIONS, HorizonSettings, RiskBudget
 from experiments.drawing import DOTS_PER_INCH
 from experiments.held_out import DATA_SETS, NOWHERE_SENSOR, find_data
@@ -124,7 +124,7 @@ def budgeted(setting: Setting, limit: RiskBudget, accountant: ContinuousAccounta
 
     def choose(step: int, choices: Sequence[SensorChoice]) -> StepSchedule:
         coming = setting.steps[step + 1 : step + 1 + ahead]
-        asked = what_if.next_step([choice.sensor for choice in choices], coming)
+        asked = what_if.next_step(AnnouncedStep([choice.sensor for choice in choices], coming=coming))
         decider = StepDecider(step, choices, limit, people=len(setting.population))
         return decide(decider, asked.count_over).schedule
 

@@ -23,7 +23,7 @@ from stream_app.analysis.crowd import PlannedCrowd, plan_in_crowd
 from stream_app.setup.given_priors import require_people
 from stream_app.setup.keys import load_pseudonym_key
 from stream_app.setup.settings import Settings
-from stream_app.steps import Plan, follow_schedule, make_plan, new_accountant
+from stream_app.steps import Plan, follow_schedule, make_plan, new_accounts
 from stream_app.steps.policy import BudgetPolicy, Decided
 from stream_app.steps.policy.people_shards import new_shadow
 from stream_app.watching.prior_notes import basis_note, habits_warning
@@ -187,7 +187,7 @@ def _decided(
         Others(population)  # refuses whoever is no crowd before the work begins
     names, as_run = _split_names(settings, population, is_needed=decides)
     others = vary(Alternative.given(population, names, settings), asked)
-    accountant = new_accountant(settings, plan, population, names)
+    accountant = new_accounts(settings, plan, population, names).informed
     shadow = new_shadow(settings, accountant)
     if isinstance(plan.policy, BudgetPolicy):
         plan.policy.bind(accountant)

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from accounting.continuous import ContinuousAccountant
 from models.priors import Population
 from stream_app.embedded.journal import Journal
 from stream_app.embedded.message_reader import MessageReader
@@ -23,12 +22,13 @@ from stream_app.embedded.signals import StopRequest, stop_on_signals
 from stream_app.embedded.snapshots import SnapshotCache
 from stream_app.setup.given_priors import drawn_from
 from stream_app.setup.keys import Keys, load_keys, require_private_panel
+from stream_app.setup.release_settings import CROWD
 from stream_app.setup.run_folder.manifest import ACCEPTABLE, REPORTED
 from stream_app.setup.run_folder.run_settings import sensors_fingerprint
 from stream_app.setup.schedule_files import schedule_fingerprint
 from stream_app.setup.settings import Settings
 from stream_app.steps import (
-    Accountant,
+    Accounts,
     Adversary,
     Intake,
     JsonlRisks,
@@ -44,7 +44,7 @@ from stream_app.steps import (
     StoredStep,
     TierContinuation,
     make_plan,
-    new_accountant,
+    new_accounts,
 )
 from stream_app.steps.policy import BudgetPolicy
 from stream_app.steps.policy.people_shards import new_shadow
@@ -59,6 +59,7 @@ from stream_app.wire import (
     SystemClock,
     check_file,
     checked_chunks,
+    crowds_of,
     open_input,
     schedule_of,
 )
@@ -130,11 +131,12 @@ def run(
     try:
         snapshots = _snapshots(settings, options, manifest)
         names = keys.pseudonyms.pseudonyms(population.people)
-        accountant = _restored_accountant(
-            lambda: new_accountant(settings, plan, population, names), plan, snapshots, journal
+        accounts = _restored_accounts(
+            lambda: new_accounts(settings, plan, population, names), plan, snapshots, journal
         )
+        accountant = accounts.informed
         if isinstance(plan.policy, BudgetPolicy):
-            plan.policy.bind(accountant)
+            plan.policy.bind(accountant, accounts.deciding)
         shadow = new_shadow(settings, accountant)
         refuted = rule_warning(settings.priors_check, settings.release.budget.limit)
         is_fitted, check = population.fitted is not None, settings.priors_check
@@ -143,16 +145,16 @@ def run(
             if warning is not None:
                 logger.warning("%s", warning)
         observer = observer or Observer()
-        account = restore_account(accountant, plan.policy, plan.registry, journal, observer, shadow)
+        account = restore_account(accounts, plan.policy, plan.registry, journal, observer, shadow)
         publisher = KeyedPublisher.of(settings, keys.noise)
-        engine = restore_engine(settings, plan, accountant, publisher, journal, shadow)
+        engine = restore_engine(settings, plan, accounts, publisher, journal, shadow)
         output = RunOutput(
             journal,
             _risk_writer(options, keys, population),
             account,
-            _people_view(population, accountant, keys, settings),
+            _people_view(population, accounts, keys, settings),
             most_exposed=settings.most_exposed,
-            snapshot=lambda now: snapshots.save_sometimes(accountant, now),
+            snapshot=lambda now: snapshots.save_sometimes(accounts.whole, now),
         )
         with (
             stop_on_signals() as request,
@@ -175,13 +177,13 @@ def _snapshots(settings: Settings, options: RunOptions, manifest: Mapping[str, A
     return SnapshotCache(options.output, basis, settings.snapshot_seconds)
 
 
-def _restored_accountant(
-    new: Callable[[], ContinuousAccountant], plan: Plan, snapshots: SnapshotCache, journal: Journal
-) -> ContinuousAccountant:
-    """The accountant as far as a snapshot takes it; a new one where the policy needs every step again."""
-    accountant = new()
-    if _needs_every_step(plan) or snapshots.restore(accountant, journal.last_commit.next_step):
-        return accountant
+def _restored_accounts(
+    new: Callable[[], Accounts], plan: Plan, snapshots: SnapshotCache, journal: Journal
+) -> Accounts:
+    """The accounts as far as a snapshot takes them; new ones where the policy needs every step again."""
+    accounts = new()
+    if _needs_every_step(plan) or snapshots.restore(accounts.whole, journal.last_commit.next_step):
+        return accounts
     return new()
 
 
@@ -190,12 +192,11 @@ def _needs_every_step(plan: Plan) -> bool:
     return isinstance(plan.policy, BudgetPolicy) and plan.policy.limit.in_hindsight
 
 
-def _people_view(
-    population: Population, accountant: ContinuousAccountant, keys: Keys, settings: Settings
-) -> PeopleView:
+def _people_view(population: Population, accounts: Accounts, keys: Keys, settings: Settings) -> PeopleView:
     """What observers may ask about people."""
     names = keys.pseudonyms.pseudonyms(population.people)
-    return PeopleView(population, accountant, accountant.settings, names, _note(settings, population))
+    note = _note(settings, population)
+    return PeopleView(population, accounts.informed, names, note=note, crowd=accounts.crowd)
 
 
 def _note(settings: Settings, population: Population) -> str | None:
@@ -206,7 +207,7 @@ def _note(settings: Settings, population: Population) -> str | None:
 def restore_engine(
     settings: Settings,
     plan: Plan,
-    accountant: Accountant,
+    accounts: Accounts,
     publisher: Publisher,
     journal: Journal,
     adversary: Adversary | None = None,
@@ -221,17 +222,23 @@ def restore_engine(
     if journal.last_commit.window:
         window.load(journal.last_commit.window)
     stored = (
-        StoredStep(schedule_of(step.decision, plan.registry), step.release, step.decision.why)
+        StoredStep(
+            schedule_of(step.decision, plan.registry),
+            step.release,
+            step.decision.why,
+            None if accounts.crowd is None else crowds_of(step.decision),
+        )
         for step in journal.published_since()
     )
     return StepEngine(
         Intake(plan.registry, window, settings.max_ahead),
         plan.policy,
         publisher,
-        accountant,
+        accounts.informed,
         risk_every=settings.risk_every,
         stored=stored,
         adversary=adversary,
+        crowd=accounts.crowd,
     )
 
 
@@ -263,6 +270,7 @@ def make_manifest(
         "people": len(population),
         "drawn": drawn_from(population),
         "assumed_habits": population.assumed,
+        "crowd": _crowd_of(settings),
         "priors": population.fingerprint,
         "sensors": sensors_fingerprint(plan.registry),
         "schedule": schedule,
@@ -270,6 +278,13 @@ def make_manifest(
         "noise_key": keys.noise.fingerprint(),
         "pseudonym_key": keys.pseudonyms.fingerprint(),
     }
+
+
+def _crowd_of(settings: Settings) -> dict[str, Any] | None:
+    """Whom ceilings in the crowd hold against, and whether a budget is kept by them; None without them."""
+    if not settings.has_crowd:
+        return None
+    return {**settings.crowd.model_dump(mode="json", exclude={"on"}), "decides": settings.adversary == CROWD}
 
 
 def _risk_writer(options: RunOptions, keys: Keys, population: Population) -> RiskWriter:

@@ -7,19 +7,19 @@ that an attack beside the ceiling remembers.
 
 from __future__ import annotations
 
-from accounting.continuous import ContinuousAccountant
 from accounting.continuous.shadow import Shadow, remembered_steps
 from accounting.ledgers import PrivacyAccount
 from models.releases import SensorRegistry
 from stream_app.embedded.journal import Commit, Journal
 from stream_app.exceptions import OutputError, restoring
+from stream_app.steps import Accounts
 from stream_app.steps.policy import Policy
 from stream_app.watching.events import Observer
-from stream_app.wire import fingerprint_of, schedule_of
+from stream_app.wire import crowds_of, fingerprint_of, schedule_of
 
 
 def restore_account(
-    accountant: ContinuousAccountant,
+    accounts: Accounts,
     policy: Policy,
     registry: SensorRegistry,
     journal: Journal,
@@ -30,7 +30,7 @@ def restore_account(
 
     :class:`OutputError` where the commit's account is not that of the logged steps.
     """
-    commit = journal.last_commit
+    accountant, commit = accounts.informed, journal.last_commit
     recent = max(0, commit.next_step - accountant.settings.horizon)
     account = _carried(commit)
     charged = PrivacyAccount(sensor.group for sensor in registry.sensors) if account is None else account
@@ -40,8 +40,9 @@ def restore_account(
     for decision in journal.accounted(first):
         schedule = schedule_of(decision, registry)
         if decision.step >= accountant.next_step:
-            policy.accounted(schedule)
-            accountant.apply(schedule)
+            crowds = None if accounts.crowd is None else crowds_of(decision)
+            policy.accounted(schedule, crowds)
+            accounts.apply(schedule, crowds)
         if shadow is not None:
             shadow.note(schedule)
         if account is None:

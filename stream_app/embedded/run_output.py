@@ -9,7 +9,7 @@ from typing import Any
 from accounting.ledgers import PrivacyAccount
 from models.releases import StepSchedule
 from stream_app.embedded.journal import Commit, Journal
-from stream_app.steps import ClosedStep, RiskWriter, StepEngine, summary_message, with_worst
+from stream_app.steps import ClosedStep, RiskWriter, StepEngine, crowd_message, summary_message, with_worst
 from stream_app.watching.people import PeopleView
 from stream_app.wire import Rejected, RiskSummary, decision_of, fingerprint_of
 
@@ -50,12 +50,16 @@ class RunOutput:
     def publish(self, closed: ClosedStep) -> RiskSummary | None:
         """Make a step durable, then write its risks; its summary, where there are people."""
         if not closed.is_replayed:
-            self._journal.publish(decision_of(closed.schedule, closed.why), closed.release)
+            decision = decision_of(closed.schedule, closed.why, crowds=closed.crowds)
+            self._journal.publish(decision, closed.release)
         self._account.charge(closed.schedule)
         self._last_closed = closed.schedule
         summary = None
         if self.view.people:
-            summary = summary_message(closed.summary, assumed=self.view.assumed, attack=closed.attack)
+            adversary, crowd = self.view.adversary, None
+            if closed.in_crowd is not None and adversary is not None:
+                crowd = crowd_message(closed.in_crowd, adversary)
+            summary = summary_message(closed.summary, 0, self.view.assumed, closed.attack, crowd)
             self._journal.append_risks(self._naming(summary).line())
         for block in self._risks.blocks(closed.schedule.step, closed.records):
             self._journal.append_risks(block)

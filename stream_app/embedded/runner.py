@@ -223,6 +223,7 @@ class EmbeddedRunner:
             lag_steps=max(self._engine.intake.window.watermark - step, 0),
             is_replayed=closed.is_replayed,
             why=closed.why,
+            crowds=closed.crowds,
         )
 
     def _finish(self, is_stopped: Callable[[], bool]) -> None:

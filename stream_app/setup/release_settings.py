@@ -1,16 +1,19 @@
-"""Settings of the release policy: how counts are released, and under which risk budget."""
+"""Settings of the release policy: how counts are released, under which risk budget, against whom."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
 from accounting.settings import RiskBudget
 from stream_app.setup.settings_section import NumberList, Section
+
+if TYPE_CHECKING:
+    from accounting.exposure.crowd import CrowdAdversary
 
 BUDGET = "budget"
 """The release mechanism of a deployment whose mechanisms are decided step by step."""
@@ -167,6 +170,40 @@ class ReleaseSettings(Section):
             object.__setattr__(self, "tiers", tiers)
         object.__setattr__(self, "tiers", dict(sorted(self.tiers.items(), key=lambda tier: tier[1])))
         return self
+
+
+AdversaryName = Literal["informed", "crowd"]
+INFORMED: AdversaryName = "informed"
+CROWD: AdversaryName = "crowd"
+
+
+class CrowdSettings(Section):
+    """What an adversary knows who does not know where everybody else is."""
+
+    on: bool = Field(
+        default=False,
+        description="compute every ceiling against an adversary, too, who does not know where everybody else "
+        "is; holds if others move as their priors say, each alone; adversary = crowd does so anyway",
+    )
+    known: int = Field(
+        default=0, ge=0, description="people whose movements this adversary knows all the same, any of them"
+    )
+    companions: int = Field(
+        default=0, ge=0, description="people who always move with whoever is traced, as in a family"
+    )
+    alone: float = Field(
+        default=1.0,
+        ge=0,
+        le=1,
+        description="share of the people, at each sensor, who move independently of all others",
+    )
+
+    @property
+    def adversary(self) -> CrowdAdversary:
+        """As the accounts take it."""
+        from accounting.exposure.crowd import CrowdAdversary
+
+        return CrowdAdversary(self.known, self.companions, self.alone)
 
 
 def mechanism_of(policy: ReleaseSettings | SensorPolicy, release: ReleaseSettings) -> str:

@@ -13,10 +13,17 @@ from typing import Any, Literal
 from pydantic import Field, SecretStr, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from accounting.settings import HORIZON, MISTAKES, OPERATIONS, HorizonSettings
+from accounting.settings import HORIZON, MISTAKES, OPERATIONS, HorizonSettings, RiskBudget
 from models.priors import MOST_DRAWS
 from stream_app.setup.priors_verdict import PriorsCheckSetting
-from stream_app.setup.release_settings import ReleaseSettings
+from stream_app.setup.release_settings import (
+    BUDGET,
+    CROWD,
+    INFORMED,
+    AdversaryName,
+    CrowdSettings,
+    ReleaseSettings,
+)
 from stream_app.setup.settings_section import NameList, NumberList, Section, take_secret
 
 MAX_OPERATIONS = 10**15
@@ -220,6 +227,14 @@ class Settings(BaseSettings):
         lt=1,
         description="probability with which the panel ever refutes right priors, at most",
     )
+    adversary: AdversaryName = Field(
+        default=INFORMED,
+        description="whom a risk budget is kept against: informed = who knows where everybody else is; crowd "
+        "= who only knows how they live",
+    )
+    crowd: CrowdSettings = Field(
+        default=CrowdSettings(), description="the adversary who only knows how people live"
+    )
     release: ReleaseSettings = Field(default=ReleaseSettings(), description="release policy")
     listen: str = Field(
         default="127.0.0.1:9464", description="address of metrics, health and page; empty = none"
@@ -269,16 +284,32 @@ class Settings(BaseSettings):
         """How many chains stand for each person."""
         return 1 if self.evidence is None else self.posterior_draws
 
+    @model_validator(mode="after")
+    def _crowd_has_priors(self) -> Settings:
+        if self.has_crowd and self.evidence is not None:
+            raise ValueError(
+                "crowd takes the priors as they are, and evidence stands for what they leave open; drop one"
+            )
+        return self
+
+    @property
+    def has_crowd(self) -> bool:
+        """Whether ceilings are computed against the crowd adversary, too."""
+        return self.crowd.on or self.adversary == CROWD
+
     @property
     def origin_seconds(self) -> int:
         """Start of step 0 in unix seconds."""
         return int(self.origin.timestamp())
 
+    @property
+    def refined_limit(self) -> RiskBudget | None:
+        """The risk budget whose decisions count on refined bounds; in hindsight none does."""
+        limit = self.release.budget.limit if self.release.mechanism == BUDGET else None
+        return None if limit is None or limit.in_hindsight else limit
+
     def horizon_settings(self, first_slot: int) -> HorizonSettings:
         """Horizon, thresholds and bounds of an accountant."""
-        limit = self.release.budget.limit if self.release.mechanism == "budget" else None
-        if limit is not None and limit.in_hindsight:
-            limit = None  # such decisions do not count on refined bounds
         return HorizonSettings(
             self.horizon,
             self.mistakes,
@@ -287,7 +318,7 @@ class Settings(BaseSettings):
             sharpen=self.sharpen,
             sharpen_above=self.sharpen_above,
             operations=self.sharpen_operations,
-            decided=limit,
+            decided=None if self.adversary == CROWD else self.refined_limit,
             within_nats=0.0 if self.priors_check is None else self.priors_check.within_nats,
         )
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from accounting.audit import audit_exposure
 from accounting.continuous import ContinuousAccountant
-from accounting.decisions.what_if import WhatIf
+from accounting.decisions.what_if import AnnouncedStep, WhatIf
 from accounting.exposure import Exposure
 from accounting.exposure.step_information import observe
 from accounting.settings import HorizonSettings, RiskBudget
@@ -63,7 +63,7 @@ def compile_decisions() -> None:
     what_if = WhatIf(accountant, RiskBudget(risk=0.5))
     schedule = Schedule.raw([[1], [0]])
     for step in schedule.steps:
-        what_if.next_step([step.releases[0].sensor], []).count_over([step])
+        what_if.next_step(AnnouncedStep([step.releases[0].sensor])).count_over([step])
         what_if.note(step)
         accountant.apply(step)
 

@@ -1,9 +1,11 @@
 """The walk of a reading: intake, open steps, the engine, publication."""
 
+from stream_app.steps.accounts import Accounts
 from stream_app.steps.engine import (
     Accountant,
     Adversary,
     ClosedStep,
+    Crowd,
     Publisher,
     RiskRecords,
     StepEngine,
@@ -17,7 +19,7 @@ from stream_app.steps.plan import (
     follow_schedule,
     is_activations,
     make_plan,
-    new_accountant,
+    new_accounts,
     policy_of_schedule,
     tiers_of,
 )
@@ -27,6 +29,7 @@ from stream_app.steps.risk_output import (
     ParquetRisks,
     RiskFormat,
     RiskWriter,
+    crowd_message,
     summary_message,
     with_worst,
 )
@@ -37,9 +40,11 @@ from stream_app.steps.window import Origin, StepWindow
 
 __all__ = [
     "Accountant",
+    "Accounts",
     "Adversary",
     "Backlog",
     "ClosedStep",
+    "Crowd",
     "Intake",
     "JsonlRisks",
     "KeyedPublisher",
@@ -55,11 +60,12 @@ __all__ = [
     "StepWindow",
     "StoredStep",
     "TierContinuation",
+    "crowd_message",
     "first_slot_of",
     "follow_schedule",
     "is_activations",
     "make_plan",
-    "new_accountant",
+    "new_accounts",
     "policy_of_schedule",
     "public_release",
     "release_for_tier",

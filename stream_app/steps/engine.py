@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.exceptions import TallyguardError
-from models.mechanisms import PublishesTiers, Suppressed
+from models.mechanisms import PublishesTiers, Raw, Suppressed
 from models.releases import PublishedValue, SensorRelease, StepSchedule, TierValues
 from stream_app.exceptions import AccountingFailedError
 from stream_app.steps.intake import Intake, Receipt, refuse_waiting
@@ -26,6 +26,7 @@ from stream_app.wire import Activation, DecisionReason, Reading, Rejected, Senso
 if TYPE_CHECKING:
     from accounting.continuous import RiskSummary as AccountantSummary
     from accounting.continuous.shadow import MeanAttack
+    from accounting.exposure.crowd import StepCrowd
 
 _SUPPRESSED = Suppressed().name
 
@@ -59,6 +60,28 @@ class Accountant(Protocol):
         """The last step in a few numbers."""
 
 
+class Crowd(Protocol):
+    """What the engine asks of :class:`accounting.continuous.crowd.CrowdAccount`."""
+
+    def ask(self, step: StepSchedule) -> StepCrowd:
+        """What each release of the next step would hide among."""
+
+    def apply(self, step: StepSchedule, crowds: StepCrowd | None = None) -> StepCrowd:
+        """Account one step that the accountant has accounted."""
+
+    def risk(self) -> NDArray[np.float64]:
+        """Certified risk of each person against the crowd adversary, shape (N,)."""
+
+    def crossings(self) -> NDArray[np.int64]:
+        """People who crossed a threshold in the last step."""
+
+    def decided_by(self, person: int) -> str:
+        """Which bound gave a person's risk."""
+
+    def summary(self) -> AccountantSummary | None:
+        """The last step in a few numbers; None where nobody is accounted."""
+
+
 class Adversary(Protocol):
     """What the engine asks of :class:`accounting.continuous.shadow.Shadow`, the attack beside the ceiling."""
 
@@ -82,6 +105,7 @@ class StoredStep(NamedTuple):
     schedule: StepSchedule
     release: StepRelease
     why: DecisionReason | None = None
+    crowds: StepCrowd | None = None
 
 
 class DueStep(NamedTuple):
@@ -92,13 +116,18 @@ class DueStep(NamedTuple):
 
 
 class RiskRecords(NamedTuple):
-    """Risks of the people to be reported at a step, all of shape (n,); ``person`` indexes the population."""
+    """Risks of the people to be reported at a step, all of shape (n,); ``person`` indexes the population.
+
+    ``crowd`` are those against the crowd adversary, where they are computed.
+    """
 
     person: NDArray[np.int64]
     risk: NDArray[np.float64]
     baseline: NDArray[np.float64]
     added: NDArray[np.float64]
     by: tuple[str, ...]
+    crowd: NDArray[np.float64] | None = None
+    crowd_by: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +137,7 @@ class ClosedStep:
     ``schedule`` is what was accounted: a missing reading is accounted as if it had been released.
     ``why`` says what settled the decision where a risk budget did.
     ``is_replayed`` is true when an earlier run has made the release durable already. ``attack`` is None where
-    none was measured.
+    none was measured, ``crowds`` and ``in_crowd`` where risks in the crowd are not computed.
     """
 
     schedule: StepSchedule
@@ -120,6 +149,8 @@ class ClosedStep:
     is_replayed: bool
     why: DecisionReason | None = None
     attack: MeanAttack | None = None
+    crowds: StepCrowd | None = None
+    in_crowd: AccountantSummary | None = None
 
 
 class StepEngine:
@@ -135,7 +166,10 @@ class StepEngine:
         risk_every: int = 100,
         stored: Iterable[StoredStep] = (),
         adversary: Adversary | None = None,
+        crowd: Crowd | None = None,
     ) -> None:
+        """``crowd`` accounts the same people beside the ``accountant``, against the crowd adversary."""
+        self._crowd = crowd
         self.intake = intake
         self._adversary = adversary
         self.accountant = accountant
@@ -184,8 +218,15 @@ class StepEngine:
         if due is None:
             return None
         if due.stored is not None:
-            return self.complete(due, Decided(due.stored.schedule, due.stored.why))
-        return self.complete(due, self._policy.decide(due.closed.step, due.closed.sensors))
+            return self.complete(due, Decided(due.stored.schedule, due.stored.why, due.stored.crowds))
+        step, sensors = due.closed.step, due.closed.sensors
+        crowds = None if self._crowd is None else self._crowd.ask(self._announced(step, sensors))
+        return self.complete(due, self._policy.decide(step, sensors, crowds)._replace(crowds=crowds))
+
+    def _announced(self, step: int, sensors: Sequence[str]) -> StepSchedule:
+        """The step before anything is decided of it."""
+        known = map(self.intake.registry.get, sensors)
+        return StepSchedule(step, tuple(SensorRelease(sensor, Raw()) for sensor in known))
 
     def take_due(self) -> DueStep | None:
         """The next step if it is due; it must be completed before anything else is asked of the engine.
@@ -200,26 +241,30 @@ class StepEngine:
     def complete(self, due: DueStep, decided: Decided) -> ClosedStep:
         """Account the decided step and draw its values; what was stored of it stands."""
         closed, stored = due
-        schedule, why = decided
-        self._account(schedule)
+        schedule, why, crowds = decided
+        self._account(schedule, crowds)
         release = self._release(schedule, closed) if stored is None else stored.release
         return ClosedStep(
             schedule=schedule,
             release=release,
             missing=tuple(name for name in closed.sensors if name not in closed.counts),
             summary=self.accountant.summary(),
-            records=risk_records(self.accountant, closed.step, self._risk_every),
+            records=risk_records(self.accountant, closed.step, self._risk_every, self._crowd),
             rejected=tuple(refuse_waiting(closed.step, *entry) for entry in closed.waiting.items()),
             is_replayed=stored is not None,
             why=why,
             attack=None if self._adversary is None else self._adversary.mean(),
+            crowds=crowds,
+            in_crowd=None if self._crowd is None else self._crowd.summary(),
         )
 
-    def _account(self, schedule: StepSchedule) -> None:
+    def _account(self, schedule: StepSchedule, crowds: StepCrowd | None) -> None:
         """Account a step, or stop everything."""
         try:
-            self._policy.accounted(schedule)
+            self._policy.accounted(schedule, crowds)
             self.accountant.apply(schedule)
+            if self._crowd is not None:
+                self._crowd.apply(schedule, crowds)
             if self._adversary is not None:
                 self._adversary.note(schedule)
         except TallyguardError as error:
@@ -241,16 +286,20 @@ def release_of(schedule: StepSchedule, values: Sequence[PublishedValue]) -> Step
     return StepRelease(step=schedule.step, releases=tuple(map(_sensor_value, schedule.releases, values)))
 
 
-def risk_records(accountant: Accountant, step: int, every: int) -> RiskRecords:
+def risk_records(accountant: Accountant, step: int, every: int, crowd: Crowd | None = None) -> RiskRecords:
     """Risks after a step of those who crossed a threshold, and of everybody at each ``every``-th step."""
     risk = accountant.risk()
     person = np.arange(risk.size) if step % every == 0 else accountant.crossings()
+    if crowd is not None and step % every:
+        person = np.union1d(person, crowd.crossings())
     return RiskRecords(
         person,
         risk[person],
         accountant.baseline()[person],
         accountant.added()[person],
         tuple(map(accountant.decided_by, person.tolist())),
+        None if crowd is None else crowd.risk()[person],
+        () if crowd is None else tuple(map(crowd.decided_by, person.tolist())),
     )
 
 

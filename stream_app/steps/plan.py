@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from accounting.continuous import ContinuousAccountant
 from models.priors import Population
 from models.releases import Schedule, SensorRegistry
 from stream_app.exceptions import SettingsError
 from stream_app.setup.schedule_files import load_schedule
 from stream_app.setup.sensor_files import load_registry
 from stream_app.setup.settings import Settings
+from stream_app.steps.accounts import Accounts
 from stream_app.steps.policy import (
     BudgetPolicy,
     FixedPolicy,
@@ -22,7 +22,6 @@ from stream_app.steps.policy import (
     designs_of,
     policy_from,
 )
-from stream_app.steps.policy.people_shards import people_shares
 from stream_app.steps.tier_continuation import TierLevels
 from stream_app.steps.tier_views import tier_names
 from stream_app.wire import load_activations
@@ -94,9 +93,8 @@ def first_slot_of(settings: Settings, schedule: Schedule) -> int:
     return said.pop() if said else 0
 
 
-def new_accountant(
+def new_accounts(
     settings: Settings, plan: Plan, population: Population, pseudonyms: Sequence[str]
-) -> ContinuousAccountant:
-    """The accountant before the first step; ``pseudonyms`` (N,) say who shares work with whom."""
-    shares = people_shares(pseudonyms, settings.kafka.partitions)
-    return ContinuousAccountant(population, settings.horizon_settings(plan.first_slot), shares=shares)
+) -> Accounts:
+    """Everybody's accounts before the first step; ``pseudonyms`` (N,) say who shares work with whom."""
+    return Accounts.of(settings, settings.horizon_settings(plan.first_slot), population, pseudonyms)

@@ -13,12 +13,13 @@ import numpy as np
 from accounting.bounds.radius import ceiling_within
 from stream_app.setup.run_folder.durable import SECRET_MODE, replace_file
 from stream_app.steps.engine import RiskRecords
-from stream_app.wire import Attack, AttackedPart, RiskSummary, WorstMoment
+from stream_app.wire import Attack, AttackedPart, CrowdSummary, RiskSummary, WorstMoment
 
 if TYPE_CHECKING:
     from accounting.continuous import RiskSummary as AccountantSummary
     from accounting.continuous import WorstMoments
     from accounting.continuous.shadow import MeanAttack
+    from accounting.exposure.crowd import CrowdAdversary
 
 Value = TypeVar("Value", int, float)
 _BLOCK_PEOPLE = 4096  # lines made at once: everybody's would take half a kilobyte a person
@@ -46,10 +47,12 @@ def summary_message(
     partition: int = 0,
     assumed: str | None = None,
     attack: MeanAttack | None = None,
+    crowd: CrowdSummary | None = None,
 ) -> RiskSummary:
     """The packed summary of a step as a message; levels become texts, as JSON keys are.
 
-    ``assumed`` says what habits rest on where nobody was measured; ``attack`` is None if none was measured.
+    ``assumed`` says what habits rest on where nobody was measured; ``attack`` is None if none was measured,
+    ``crowd`` if risks in the crowd are not computed.
     """
     return RiskSummary(
         step=summary.step,
@@ -72,6 +75,25 @@ def summary_message(
         within_nats=summary.within_nats,
         draws=summary.draws,
         chains=summary.chains,
+        crowd=crowd,
+    )
+
+
+def crowd_message(summary: AccountantSummary, adversary: CrowdAdversary) -> CrowdSummary:
+    """The summary of a step against a crowd adversary, as a part of the message."""
+    return CrowdSummary(
+        known=adversary.known,
+        companions=adversary.companions,
+        alone=adversary.alone,
+        at_risk=_by_text(summary.at_risk),
+        at_added_risk=_by_text(summary.at_added_risk),
+        risk=_by_text(summary.risk_quantiles),
+        added=_by_text(summary.added_quantiles),
+        mean_risk=summary.mean_risk,
+        mean_added=summary.mean_added,
+        most_risk=summary.most_risk,
+        most_added=summary.most_added,
+        not_reached=summary.not_reached,
     )
 
 
@@ -117,11 +139,12 @@ class JsonlRisks:
         columns = (records.person, records.risk, records.baseline, records.added)
         for first in range(0, records.person.size, _BLOCK_PEOPLE):
             block = slice(first, first + _BLOCK_PEOPLE)
-            rows = zip(*(column[block].tolist() for column in columns), records.by[block], strict=True)
+            ends = _in_crowd(records, block)
+            rows = zip(*(column[block].tolist() for column in columns), records.by[block], ends, strict=True)
             yield "".join(
                 f'{start}"{self._people[i]}","risk":{risk!r},"baseline":{baseline!r},"added":{added!r},'
-                f'"by":"{by}"}}\n'
-                for i, risk, baseline, added, by in rows
+                f'"by":"{by}"{end}}}\n'
+                for i, risk, baseline, added, by, end in rows
             ).encode()
 
     def discard_from(self, step: int) -> None:
@@ -153,6 +176,9 @@ class ParquetRisks:
             "added": records.added,
             "by": pa.array(records.by, type=pa.string()).dictionary_encode(),
         }
+        if records.crowd is not None:
+            columns["crowd"] = records.crowd
+            columns["crowd_by"] = pa.array(records.crowd_by, type=pa.string()).dictionary_encode()
         buffer = BytesIO()
         pq.write_table(pa.table(columns), buffer, compression="zstd")
         replace_file(self._folder / f"step-{step:012d}.parquet", buffer.getvalue(), SECRET_MODE)
@@ -163,6 +189,14 @@ class ParquetRisks:
         for path in self._folder.glob("step-*"):
             if path.suffix == ".new" or int(path.stem.removeprefix("step-")) >= step:
                 path.unlink()
+
+
+def _in_crowd(records: RiskRecords, block: slice) -> list[str]:
+    """The fields of each line that stand where risks in the crowd are computed."""
+    if records.crowd is None:
+        return [""] * records.person[block].size
+    rows = zip(records.crowd[block].tolist(), records.crowd_by[block], strict=True)
+    return [f',"crowd":{risk!r},"crowd_by":"{by}"' for risk, by in rows]
 
 
 def _by_text(levels: Mapping[float, Value]) -> dict[str, Value]:

@@ -16,6 +16,7 @@ from models.releases import StepSchedule
 from stream_app.wire import Outcome, Reason
 
 if TYPE_CHECKING:
+    from accounting.exposure.crowd import StepCrowd
     from accounting.ledgers import PrivacyAccount
     from stream_app.watching.people import PeopleView
     from stream_app.wire import ClockOff, DecisionReason, RiskSummary
@@ -29,7 +30,8 @@ class StepClosed:
     released as nothing. ``published`` maps a sensor to its public value. ``latency_seconds`` is the time from
     the message that closed the step to its durable release and risks. ``is_replayed`` is true while a restart
     walks over steps that an earlier run has published already. ``why`` says what settled the decision,
-    where a risk budget did.
+    where a risk budget did. ``crowds`` are what each of the schedule's counts hides among, where that is
+    known.
     """
 
     step: int
@@ -42,6 +44,7 @@ class StepClosed:
     lag_steps: int
     is_replayed: bool = False
     why: DecisionReason | None = None
+    crowds: StepCrowd | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,9 +16,10 @@ from numpy.typing import NDArray
 
 from accounting.bounds.radius import ceilings_within
 from accounting.continuous import ContinuousAccountant, WorstMoments
+from accounting.continuous.crowd import CrowdAccount
 from accounting.exposure import Exposure
+from accounting.exposure.crowd import CrowdAdversary
 from accounting.exposure.step_information import SensorInformation
-from accounting.settings import HorizonSettings
 from models.priors import Population
 from models.releases import Schedule, StepSchedule
 from stream_app.watching.prior_notes import habits_warning
@@ -39,7 +40,8 @@ class Standing:
     """Everybody's certified risk, baseline and added risk after a step, (N,) each, and worst moments.
 
     ``pseudonyms`` are in the same order. ``habits`` are the risks with nothing released: the baselines, or
-    what they are raised to where risks are those within a radius.
+    what they are raised to where risks are those within a radius. ``crowd`` are the risks against the crowd
+    adversary, where they are computed.
     """
 
     step: int
@@ -49,9 +51,12 @@ class Standing:
     added: NDArray[np.float64]
     habits: NDArray[np.float64]
     worst: WorstMoments
+    crowd: NDArray[np.float64] | None = None
 
     @classmethod
-    def of(cls, accountant: ContinuousAccountant, pseudonyms: Sequence[str]) -> Standing:
+    def of(
+        cls, accountant: ContinuousAccountant, pseudonyms: Sequence[str], crowd: CrowdAccount | None = None
+    ) -> Standing:
         """What an accountant says after its last step."""
         baseline = accountant.baseline()
         return cls(
@@ -62,6 +67,7 @@ class Standing:
             accountant.added(),
             ceilings_within(accountant.settings.within_nats, baseline),
             accountant.worst(),
+            None if crowd is None else crowd.risk(),
         )
 
     def most_exposed(self, threshold: float, at_most: int) -> NDArray[np.int64]:
@@ -78,11 +84,17 @@ class PeopleView:
         self,
         population: Population,
         accountant: ContinuousAccountant,
-        settings: HorizonSettings,
         pseudonyms: Sequence[str],
+        *,
         note: str | None = None,
+        crowd: CrowdAccount | None = None,
     ) -> None:
-        """``note`` is what every output must say of the priors; None for measured, unrefuted habits."""
+        """``note`` is what every output must say of the priors; None for measured, unrefuted habits.
+
+        ``crowd`` is the same people's account against the crowd adversary, where it is kept.
+        """
+        settings = accountant.settings
+        self._crowd = crowd
         self._population = population
         self._note = note
         self._accountant = accountant
@@ -116,6 +128,11 @@ class PeopleView:
         return self._note
 
     @property
+    def adversary(self) -> CrowdAdversary | None:
+        """The crowd adversary whom ceilings are computed against too; None for none."""
+        return None if self._crowd is None else self._crowd.adversary
+
+    @property
     def warning(self) -> str | None:
         """What to say where habits alone give most people away; None where they do not."""
         return habits_warning(self._accountant)
@@ -126,7 +143,7 @@ class PeopleView:
 
     def standing(self) -> Standing:
         """Copies of everybody's figures after the last accounted step."""
-        return Standing.of(self._accountant, self._pseudonyms)
+        return Standing.of(self._accountant, self._pseudonyms, self._crowd)
 
     def hindsight(self, person: int, log: Sequence[StepSchedule], last_step: int) -> Hindsight | str:
         """The risk of the horizon that ended at ``last_step``, given the whole ``log``; or why there is none.

@@ -2,7 +2,7 @@
 
 from stream_app.wire.clock import Clock, ClockOff, SteadyTime, SystemClock
 from stream_app.wire.csv_messages import LineParser, load_activations, reading_parser
-from stream_app.wire.decision_messages import decision_of, fingerprint_of, schedule_of
+from stream_app.wire.decision_messages import crowds_of, decision_of, fingerprint_of, schedule_of
 from stream_app.wire.input_format import check_file, checked_chunks
 from stream_app.wire.inputs import MAX_LINE_BYTES, Chunks, FileChunks, Line, LineReader, open_input
 from stream_app.wire.messages import (
@@ -13,6 +13,8 @@ from stream_app.wire.messages import (
     AttackedPart,
     BaseMessage,
     ContinuedStep,
+    CrowdSummary,
+    CrowdSums,
     DecisionReason,
     Finite,
     Name,
@@ -49,6 +51,8 @@ __all__ = [
     "Clock",
     "ClockOff",
     "ContinuedStep",
+    "CrowdSummary",
+    "CrowdSums",
     "DecisionReason",
     "FileChunks",
     "Finite",
@@ -75,6 +79,7 @@ __all__ = [
     "WorstMoment",
     "check_file",
     "checked_chunks",
+    "crowds_of",
     "decision_of",
     "explain",
     "fingerprint_of",

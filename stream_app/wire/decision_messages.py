@@ -4,20 +4,28 @@ from __future__ import annotations
 
 import hashlib
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from models import mechanisms
 from models.mechanisms import Designs, Mechanism
 from models.releases import SensorRegistry, SensorRelease, StepSchedule
 from stream_app.wire.messages import DecisionReason, SensorDecision, StepDecision
 
+if TYPE_CHECKING:
+    from accounting.exposure.crowd import StepCrowd
+
 
 def decision_of(
-    schedule: StepSchedule, why: DecisionReason | None = None, deployment: str | None = None
+    schedule: StepSchedule,
+    why: DecisionReason | None = None,
+    deployment: str | None = None,
+    crowds: StepCrowd | None = None,
 ) -> StepDecision:
     """The message of a decided step, with its reason where a risk budget decided.
 
-    ``deployment`` is the digest of what accounts it, where others do.
+    ``deployment`` is the digest of what accounts it, where others do; ``crowds`` what each count hides among.
     """
+    sums = [None] * len(schedule.releases) if crowds is None else [each.units for each in crowds]
     return StepDecision(
         step=schedule.step,
         decisions=tuple(
@@ -25,8 +33,9 @@ def decision_of(
                 sensor=release.sensor.name,
                 mechanism=release.mechanism.name,
                 parameters=dict(release.mechanism.parameters),
+                crowd=crowd,
             )
-            for release in schedule.releases
+            for release, crowd in zip(schedule.releases, sums, strict=True)
         ),
         why=why,
         deployment=deployment,
@@ -44,6 +53,17 @@ def schedule_of(decision: StepDecision, registry: SensorRegistry) -> StepSchedul
             )
             for item in decision.decisions
         ),
+    )
+
+
+def crowds_of(decision: StepDecision) -> StepCrowd:
+    """What each count of a stored decision hides among; nobody where that was not found."""
+    from accounting.exposure.crowd import SensorCrowd
+
+    nobody = SensorCrowd()
+    return tuple(
+        SensorCrowd(item.crowd) if item.crowd is not None and len(item.crowd) == len(nobody.units) else nobody
+        for item in decision.decisions
     )
 
 

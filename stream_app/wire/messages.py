@@ -173,14 +173,19 @@ class StepRelease(BaseMessage):
     releases: tuple[SensorValue, ...]
 
 
+CrowdSums = Annotated[tuple[Annotated[int, Field(ge=-(2**63), lt=2**63)], ...], Field(max_length=64)]
+"""What a count hides among, in units of 1 / 2^32: see ``accounting.exposure.crowd.SensorCrowd``."""
+
+
 class SensorDecision(BaseModel):
-    """The mechanism decided for one sensor of a step: what is accounted."""
+    """The mechanism decided for one sensor of a step: what is accounted; ``crowd`` where others hide it."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     sensor: Name
     mechanism: Name
     parameters: Mapping[str, Finite] = Field(default_factory=dict)
+    crowd: CrowdSums | None = None
 
 
 class DecisionReason(BaseModel):
@@ -271,7 +276,7 @@ def _matrix_record(matrix: Matrix) -> Any:
 
 
 class PersonRisk(BaseMessage):
-    """One person's certified risk at a step, by pseudonym."""
+    """One person's certified risk at a step, by pseudonym; ``crowd`` is that against the crowd adversary."""
 
     type: Literal["risk"] = "risk"
     step: Step
@@ -280,6 +285,8 @@ class PersonRisk(BaseMessage):
     baseline: Probability
     added: Probability
     by: Name
+    crowd: Probability | None = None
+    crowd_by: Name | None = None
 
 
 class WorstMoment(BaseModel):
@@ -327,6 +334,29 @@ class Attack(BaseModel):
         return sum(part.draws for part in self.parts)
 
 
+class CrowdSummary(BaseModel):
+    """The same people's risks against an adversary who does not know where the others are, packed.
+
+    Who knows all movements of ``known`` people; ``companions`` always move with whoever is guessed, and of
+    the others a share moves ``alone``. The other fields are as those of the summary they stand in.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    known: Annotated[int, Field(ge=0)]
+    companions: Annotated[int, Field(ge=0)]
+    alone: Probability
+    at_risk: Mapping[Level, int]
+    at_added_risk: Mapping[Level, int]
+    risk: Mapping[Level, Finite]
+    added: Mapping[Level, Finite]
+    mean_risk: Finite
+    mean_added: Finite
+    most_risk: Finite
+    most_added: Finite
+    not_reached: int = 0
+
+
 class RiskSummary(BaseMessage):
     """The risks of all people of a partition at a step, packed.
 
@@ -338,7 +368,9 @@ class RiskSummary(BaseMessage):
     ``not_reached`` people have the fast bound,
     because the work of the step did not suffice for the tighter one. Risks hold for everybody ``within_nats``
     of the prior (over all steps together); baseline, attack and what was added are the prior's. Each figure
-    is the mean over the ``draws`` chains that stand for a person; ``chains`` is their fingerprint.
+    is the mean over the ``draws`` chains that stand for a person; ``chains`` is their fingerprint. ``crowd``
+    stands where risks against the crowd adversary are computed too; all other fields are against whoever
+    knows where everybody else is.
     """
 
     type: Literal["risk_summary"] = "risk_summary"
@@ -363,6 +395,7 @@ class RiskSummary(BaseMessage):
     within_nats: Annotated[float, Field(ge=0.0, allow_inf_nan=False)] = 0.0
     draws: Annotated[int, Field(ge=1)] = 1
     chains: Name | None = None
+    crowd: CrowdSummary | None = None
 
 
 class PlaceReport(BaseMessage):

@@ -87,7 +87,8 @@ class CrowdAccount:
         self.adversary = adversary or CrowdAdversary()
         self.settings = replace(informed.settings, decided=decided)
         settings, population, since = self.settings, informed.population, informed.since
-        self.others = Others(population, settings.first_slot, settings.first_step, since, names)
+        log_start = min(settings.first_step, 0)
+        self.others = Others(population, settings.first_slot, settings.first_step, since, names, log_start)
         self._everything = informed
         if self.adversary.companions:  # no noise is known to hide a group: its counts as if they were exact
             self._everything = ContinuousAccountant(population, settings, since, informed.shares)
@@ -302,11 +303,10 @@ class CrowdAccount:
         people = chosen.people
         if people.size:
             most = self._if_exact(chosen, step, everything)
-            success = np.empty(people.size)
+            success = risk[people]
             find_success_by_levels(self._accounts, people, step, self.levels, most, success)
-            is_lower = success < risk[people]
-            by[people[is_lower]] = _LEVELS
-            risk[people] = np.minimum(risk[people], success)
+            by[people[success < risk[people]]] = _LEVELS
+            risk[people] = success
         reached = self._reached(risk)
         self._risks = CrowdRisks(risk, by, reached, self._risks.reached, is_unreached)
 

@@ -11,8 +11,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from accounting.continuous.accounts_kernel import HISTORY, Accounts
-from accounting.continuous.refine_kernel import exact_success, noised_success, raw_horizon
+from accounting.continuous.accounts_kernel import HISTORY, Accounts, Horizon
+from accounting.continuous.refine_kernel import RawHorizon, exact_success, noised_success, raw_horizon
 from accounting.exposure.step_information.seen_steps_kernel import SeenSteps
 from models.numerics.jit import jit, pjit
 
@@ -26,26 +26,74 @@ class Levels(NamedTuple):
     seen: tuple[SeenSteps, ...]
 
 
+class LevelHorizon(NamedTuple):
+    """One person's horizon; its history begins with ``row`` of what was seen at the levels."""
+
+    raw: RawHorizon
+    row: int
+    least: float  # no bound on its success is below that
+
+
+@jit
+def level_horizon(
+    accounts: Accounts, person: int, first: int, levels: Levels, row: int, least: float
+) -> LevelHorizon:
+    """The horizon of the steps ``first..``."""
+    rows = slice(row, row + HISTORY + accounts.horizon.steps)
+    return LevelHorizon(raw_horizon(accounts, person, first, levels.seen[0].labels[rows]), row, least)
+
+
+@jit
+def success_at_level(horizon: Horizon, person: LevelHorizon, levels: Levels, k: int) -> float:
+    """The bound through noise, with the counts erased at level ``k``."""
+    rows = slice(person.row, person.row + HISTORY + horizon.steps)
+    whole = levels.seen[k]
+    seen = SeenSteps(whole.labels[rows], whole.channel[rows], whole.tables)
+    return max(noised_success(person.raw, seen, horizon), person.least)
+
+
 @jit
 def success_by_levels(
-    accounts: Accounts, person: int, first: int, levels: Levels, row: int, everything: float, least: float
+    horizon: Horizon, person: LevelHorizon, levels: Levels, everything: float, known: float
 ) -> float:
-    """The bound on the horizon of the steps ``first..``, never below ``least``.
+    """The bound on the person's horizon; ``everything`` is one if all counts were exact.
 
-    Its history begins with ``row`` of the levels; ``everything`` is a bound if all counts were exact.
+    1 where it is not below ``known``, a bound there is already: at the first level counts reveal least, so
+    where that one is not, the whole is not either.
     """
-    rows = slice(row, row + HISTORY + accounts.horizon.steps)
-    raw = raw_horizon(accounts, person, first, levels.seen[0].labels[rows])
+    lowest = success_at_level(horizon, person, levels, 0)
     highest, smaller, total = everything, 0.0, 0.0
     for k in range(len(levels.probability) - 1, -1, -1):
         total += (levels.probability[k] - smaller) * highest
         smaller = levels.probability[k]
-        whole = levels.seen[k]
-        seen = SeenSteps(whole.labels[rows], whole.channel[rows], whole.tables)
+        if total + (1.0 - smaller) * min(lowest, highest) >= known:
+            return 1.0
         # Who sees less than at this level does no better.
-        highest = min(highest, max(noised_success(raw, seen, accounts.horizon), least))
+        highest = min(highest, lowest if k == 0 else success_at_level(horizon, person, levels, k))
     total += (1.0 - smaller) * highest
     return total * (1.0 + _ROUNDING)
+
+
+@jit
+def is_within_by_levels(horizon: Horizon, person: LevelHorizon, levels: Levels, limit: float) -> bool:
+    """Whether :func:`success_by_levels`, or the exact bound, is at most ``limit``; as few levels as tell it.
+
+    What is left when the next level is reached can only be lower; and where even the first one, at which
+    counts reveal least, is above the limit, so is the whole.
+    """
+    if max(exact_success(person.raw, horizon), person.least) <= limit:
+        return True
+    lowest = success_at_level(horizon, person, levels, 0)
+    highest, smaller, total = 1.0, 0.0, 0.0
+    for k in range(len(levels.probability) - 1, -1, -1):
+        total += (levels.probability[k] - smaller) * highest
+        smaller = levels.probability[k]
+        if (total + (1.0 - smaller) * lowest) * (1.0 + _ROUNDING) > limit:
+            return False
+        highest = min(highest, lowest if k == 0 else success_at_level(horizon, person, levels, k))
+        if (total + (1.0 - smaller) * highest) * (1.0 + _ROUNDING) <= limit:
+            return True
+    return False
 
 
 @pjit(lambda accounts, people, *_: people.size)
@@ -59,11 +107,16 @@ def find_success_by_levels(
     everything: NDArray[np.float64],
     success: NDArray[np.float64],
 ) -> None:
-    """Fills ``success`` (n,) of the horizon that ends with ``step_number``; ``everything`` (n,) as above."""
+    """Lowers ``success`` (n,), the bounds known of the horizon that ends with ``step_number``.
+
+    ``everything`` (n,) as above.
+    """
     first = step_number - accounts.horizon.steps + 1
     for k in range(begin, end):
         least = accounts.state.baseline[people[k]]
-        success[k] = success_by_levels(accounts, people[k], first, levels, 0, everything[k], least)
+        person = level_horizon(accounts, people[k], first, levels, 0, least)
+        found = success_by_levels(accounts.horizon, person, levels, everything[k], success[k])
+        success[k] = min(success[k], found)
 
 
 @pjit(lambda accounts, people, *_: people.size)

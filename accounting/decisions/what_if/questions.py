@@ -16,9 +16,11 @@ from numpy.typing import NDArray
 from accounting.bounds.radius import budget_within
 from accounting.continuous import ContinuousAccountant
 from accounting.continuous.accounts_kernel import Accounts
+from accounting.continuous.crowd import CrowdAccount
 from accounting.continuous.horizon_kernel import Transition
 from accounting.decisions import CandidateEffect, OverLimit
 from accounting.decisions.what_if.candidate_kernel import Terms, count_reaches, find_terms
+from accounting.decisions.what_if.crowd_check import CrowdCheck
 from accounting.decisions.what_if.headroom_kernel import Headroom, find_headroom
 from accounting.decisions.what_if.limits_kernel import (
     BudgetLevels,
@@ -29,6 +31,7 @@ from accounting.decisions.what_if.limits_kernel import (
 )
 from accounting.decisions.what_if.quick_bounds import QuickBounds
 from accounting.decisions.what_if.refined_check import RefinedCheck
+from accounting.exposure.crowd import SensorCrowd, StepCrowd
 from accounting.exposure.step_information import SensorInformation, observe
 from accounting.exposure.step_information.step_terms_kernel import StepView
 from accounting.settings import RiskBudget
@@ -48,13 +51,26 @@ _PEOPLE_AT_ONCE = 2048
 
 
 class Basis(NamedTuple):
-    """What questions about any step need."""
+    """What questions about any step need; ``crowd`` where the limit is on ceilings against that adversary."""
 
     accountant: ContinuousAccountant
     limits: Limits
     natural: tuple[int, ...]
     information: SensorInformation
     refines: bool
+    crowd: CrowdAccount | None
+
+
+class AnnouncedStep(NamedTuple):
+    """The step that is asked about: its sensors, and what each hides among, where that is known.
+
+    ``coming`` are the announced sensors of the steps after it among which each person's headroom is to be
+    spread evenly; empty for first come, first served.
+    """
+
+    sensors: Sequence[Sensor]
+    crowds: StepCrowd | None = None
+    coming: Sequence[Sequence[Sensor]] = ()
 
 
 class WhatIf:
@@ -62,15 +78,20 @@ class WhatIf:
 
     Limits follow from the priors and are computed once. With a limit in hindsight, whoever was over once
     stays over, since later releases reach back; every step must go to :meth:`note` before it is accounted.
-    Where the accountant raises risks to a radius, the limit is on those.
+    Where the accountant raises risks to a radius, the limit is on those. With a ``crowd`` beside the
+    accountant the limit is on risks against that adversary.
     """
 
-    def __init__(self, accountant: ContinuousAccountant, limit: RiskBudget) -> None:
-        """Refined bounds are used where the accountant surely refines whom they clear; not for hindsight.
+    def __init__(
+        self, accountant: ContinuousAccountant, limit: RiskBudget, crowd: CrowdAccount | None = None
+    ) -> None:
+        """Refined bounds are used where the accounts surely refine whom they clear; not for hindsight.
 
         Nor where several chains stand for a person, all of which would have to be refined.
         """
         settings, population = accountant.settings, accountant.population
+        if crowd is not None:
+            accountant, settings = crowd.fast, crowd.settings
         is_owed = settings.operations is None or settings.decided == limit
         refines = settings.refines and is_owed and settings.horizon > 1 and population.draws == 1
         self.limit = limit
@@ -82,6 +103,7 @@ class WhatIf:
             tuple(each // population.draws for each in _count_natural(accounts, limits)),
             SensorInformation(population.accounted),
             refines and not limit.in_hindsight,
+            crowd,
         )
         self._was_over = np.zeros(len(population), dtype=np.bool_)
 
@@ -95,19 +117,15 @@ class WhatIf:
         """The step that questions are about: the one to be accounted next."""
         return self._basis.accountant.next_step
 
-    def next_step(self, sensors: Sequence[Sensor], coming: Sequence[Sequence[Sensor]] = ()) -> NextStep:
-        """Open questions about the next step, in which these sensors may be released.
+    def next_step(self, announced: AnnouncedStep) -> NextStep:
+        """Open questions about the next step, in which these sensors may be released."""
+        return NextStep(self._basis, self._was_over, announced)
 
-        ``coming`` are the announced sensors of the steps after it among which each person's headroom is to
-        be spread evenly; empty for first come, first served.
-        """
-        return NextStep(self._basis, self._was_over, sensors, coming)
-
-    def note(self, step: StepSchedule) -> None:
+    def note(self, step: StepSchedule, crowds: StepCrowd | None = None) -> None:
         """The step that will be accounted next; only needed for a limit in hindsight."""
         if self.limit.in_hindsight:
             sensors = [release.sensor for release in step.releases]
-            self._was_over |= self.next_step(sensors).is_over(step)
+            self._was_over |= self.next_step(AnnouncedStep(sensors, crowds)).is_over(step)
 
 
 class NextStep:
@@ -117,14 +135,9 @@ class NextStep:
     reveal so much that their mean keeps the limit.
     """
 
-    def __init__(
-        self,
-        basis: Basis,
-        was_over: NDArray[np.bool_],
-        sensors: Sequence[Sensor],
-        coming: Sequence[Sequence[Sensor]],
-    ) -> None:
-        accountant = basis.accountant
+    def __init__(self, basis: Basis, was_over: NDArray[np.bool_], announced: AnnouncedStep) -> None:
+        accountant, sensors = basis.accountant, announced.sensors
+        self._crowd, self._crowds = basis.crowd, announced.crowds or (SensorCrowd(),) * len(sensors)
         self._view = accountant.view()
         self._settings = accountant.settings
         self._step = accountant.next_step
@@ -133,19 +146,9 @@ class NextStep:
         self._locations = self._population.location_count
         self._is_nonstationary = np.diff(self._view.accounts.population.initial_start) > 0
         self._headroom = self._find_headroom(basis.limits)
-        self._refined_check = None
-        rows = [self._labels(announced) for announced in coming]
+        rows = [self._labels(later) for later in announced.coming]
         self._coming = np.array(rows, dtype=np.int32).reshape(-1, self._locations)
-        if basis.refines:
-            operations = self._settings.operations
-            self._refined_check = RefinedCheck(
-                self._view,
-                basis.limits,
-                self._step,
-                self._coming,
-                accountant.people_shares,
-                None if operations is None else operations // DECIDING_PART,
-            )
+        self._check = self._refined_check(basis) if basis.refines else None
         slot = self._settings.first_slot + self._step
         self._quick = QuickBounds(basis.information, sensors, slot, self._is_nonstationary)
         self._shares = self._count_steps()
@@ -153,6 +156,15 @@ class NextStep:
         self._is_fixed = np.repeat(self._fixed, self._population.draws)
         self._open = self._find_open()
         self._effects: deque[CandidateEffect] = deque(maxlen=_EFFECTS_KEPT)
+
+    def _refined_check(self, basis: Basis) -> RefinedCheck | CrowdCheck:
+        """Whoever may clear people whom the fast bound does not."""
+        operations = self._settings.operations
+        most = None if operations is None else operations // DECIDING_PART
+        if basis.crowd is not None:
+            return CrowdCheck(basis.crowd, self._crowds, basis.limits, most)
+        shares = basis.accountant.people_shares
+        return RefinedCheck(self._view, basis.limits, self._step, self._coming, shares, most)
 
     def count_over(self, candidates: Sequence[StepSchedule], enough: int | None = None) -> OverLimit:
         """How many people each candidate would put over the limit.
@@ -185,12 +197,12 @@ class NextStep:
     def _count(self, step: StepSchedule, enough: int) -> tuple[int, int]:
         """People over the limit, and how many more the refined bounds cleared."""
         fixed = int(np.count_nonzero(self._fixed))
-        spare = 0 if self._refined_check is None else self._refined_check.most_cleared
+        spare = 0 if self._check is None else self._check.most_cleared
         effect = self._effect(step, enough - fixed + spare)
         if effect is None:
             return self.people, 0
         over = np.flatnonzero(effect.excess > 0)
-        cleared = 0 if self._refined_check is None else self._clear(self._refined_check, step, effect, over)
+        cleared = 0 if self._check is None else self._clear(self._check, step, effect, over)
         return fixed + self._people_over(effect) - cleared, cleared
 
     def _people_over(self, effect: CandidateEffect) -> int:
@@ -200,20 +212,25 @@ class NextStep:
         return over.size if draws == 1 else np.unique(over // draws).size
 
     def _clear(
-        self, check: RefinedCheck, step: StepSchedule, effect: CandidateEffect, over: NDArray[np.int64]
+        self,
+        check: RefinedCheck | CrowdCheck,
+        step: StepSchedule,
+        effect: CandidateEffect,
+        over: NDArray[np.int64],
     ) -> int:
         """How many of those over by the fast bound are not by the refined ones."""
         chosen = over[~self._is_nonstationary[self._open[over]]]
         terms = Terms(self._open[chosen], effect.conditional[chosen], effect.unconditioned[chosen])
         leaves_headroom = terms.unconditioned <= self._headroom.unconditioned[terms.people]
-        labels = observe(step, self._locations).labels
-        return check.cleared(terms, effect.excess[chosen], leaves_headroom, labels)
+        return check.cleared(step, terms, effect.excess[chosen], leaves_headroom)
 
     def _effect(self, step: StepSchedule, enough: int) -> CandidateEffect | None:
         """What a candidate does to each open person; only those are looked at whom it treats anew.
 
         None as soon as more than ``enough`` are over.
         """
+        if self._crowd is not None:
+            step = self._crowd.seen(step, self._crowds)
         like = min(self._effects, key=lambda known: len(known.differing(step)), default=None)
         effect = CandidateEffect.of(step, self._open.size) if like is None else like.copied_for(step)
         anew = np.ones(self._open.size, dtype=np.bool_)
@@ -276,7 +293,7 @@ class NextStep:
     def _is_lost(self) -> NDArray[np.bool_]:
         """Over the limit in silence, and the refined bounds are not used."""
         is_over = self._headroom.is_quiet_over
-        return is_over if self._refined_check is None else is_over & self._is_nonstationary
+        return is_over if self._check is None else is_over & self._is_nonstationary
 
     def _find_headroom(self, limits: Limits) -> Headroom:
         people = limits.step.size

@@ -13,7 +13,8 @@ from accounting.continuous.refine_kernel import LEAST_OPERATIONS, find_operation
 from accounting.decisions.what_if.candidate_kernel import Terms
 from accounting.decisions.what_if.limits_kernel import Limits
 from accounting.decisions.what_if.refined_check_kernel import find_refined_headroom
-from accounting.exposure.step_information import seen_exactly
+from accounting.exposure.step_information import observe, seen_exactly
+from models.releases import StepSchedule
 
 _BEYOND_FAST = 1 << 61
 """A ``c`` that the fast bound never clears, so that every horizon is looked at with the refined bounds."""
@@ -65,17 +66,17 @@ class RefinedCheck:
 
     def cleared(
         self,
+        step: StepSchedule,
         terms: Terms,
         excess: NDArray[np.int64],
         leaves_headroom: NDArray[np.bool_],
-        labels: NDArray[np.int32],
     ) -> int:
         """How many of these people, over the limit by the fast bound, are within it by the refined bounds.
 
-        ``excess`` (n,) is by how much the terms are too large; those with the least are evaluated first.
-        ``leaves_headroom`` (n,): later horizons keep to the fast bound. ``labels`` (M,) are the step's
-        outcomes.
+        ``excess`` (n,) is by how much the step's terms are too large; those with the least are evaluated
+        first. ``leaves_headroom`` (n,): later horizons keep to the fast bound.
         """
+        labels = observe(step, self._view.labels.shape[1]).labels
         order = np.lexsort((self._shares.rank[terms.people], excess))
         order = order[self._can_be_cleared(terms.people[order])]
         cost = self._operations(terms.people, labels)

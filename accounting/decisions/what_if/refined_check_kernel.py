@@ -14,6 +14,8 @@ would be -1: over the limit.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -25,21 +27,21 @@ from accounting.decisions.what_if.limits_kernel import UNLIMITED, Limits
 from models.numerics.jit import inline, pjit
 
 
-@inline
-def refined_headroom(
-    accounts: Accounts,
-    limits: Limits,
-    next_step: int,
-    labels: NDArray[np.int32],
-    terms: Terms,
-    k: int,
-) -> int:
-    """The largest ``c`` of the next step that keeps all horizons to come within limits.
+class Unclear(NamedTuple):
+    """Horizons that the fast bound does not clear: how many steps ahead they begin, and what they carry."""
 
-    The step says ``c`` and ``u`` of person ``k`` of ``terms`` at least: -1 if that is too much. ``labels``
-    (2 HISTORY + 2 T + C, M): the steps of the last horizon and before it but for the earliest, the next step,
-    silence. Once all of the history that is followed is silence, horizons differ by their slot and by what
-    they carry, which never rises in silence: one cycle of them is enough.
+    ahead: NDArray[np.int64]  # (n,)
+    carried: NDArray[np.float64]  # (n,) units
+    headroom: int  # the largest ``c`` of the next step that keeps the others within their limits
+
+
+@inline
+def unclear_horizons(accounts: Accounts, limits: Limits, next_step: int, terms: Terms, k: int) -> Unclear:
+    """The horizons to come that the fast bound does not clear of person ``k`` of ``terms``.
+
+    The step says ``c`` and ``u`` of the person, and silence follows. Once all of the history that is followed
+    is silence, horizons differ by their slot and by what they carry, which never rises in silence: one cycle
+    of them is enough.
     """
     person, conditional, unconditioned = terms.people[k], terms.conditional[k], terms.unconditioned[k]
     state, constants, horizon = accounts.state, accounts.constants, accounts.horizon.steps
@@ -48,7 +50,10 @@ def refined_headroom(
     outlook = new_outlook(horizon, HISTORY + slots + 1)
     look_back(state, outlook, next_step, person)
     running, known, headroom = state.running[person], state.information[person], UNLIMITED
-    for ahead in range(horizon + HISTORY + slots):
+    ahead_of = np.empty(horizon + HISTORY + slots, np.int64)
+    carried_by = np.empty(ahead_of.size)
+    count = 0
+    for ahead in range(ahead_of.size):
         position = MEMORY + ahead
         phase = constants.phase_start[person] + (accounts.horizon.first_slot + first + ahead) % slots
         entropy = float(constants.entropy_units[phase])
@@ -65,13 +70,46 @@ def refined_headroom(
             revealed = unconditioned if position == outlook.now else 0
             if min(carried + revealed, entropy) <= limit:
                 continue
-        if limits.risk[phase] < accounts.horizon.refined_from:
+        ahead_of[count], carried_by[count] = ahead, carried
+        count += 1
+    return Unclear(ahead_of[:count], carried_by[:count], headroom)
+
+
+@inline
+def phase_of(accounts: Accounts, person: int, step: int) -> int:
+    """Where a person's constants of the horizon that begins with a step stand."""
+    slots = int(accounts.population.slots[person])
+    return int(accounts.constants.phase_start[person] + (accounts.horizon.first_slot + step) % slots)
+
+
+@inline
+def refined_headroom(
+    accounts: Accounts,
+    limits: Limits,
+    next_step: int,
+    labels: NDArray[np.int32],
+    terms: Terms,
+    k: int,
+) -> int:
+    """The largest ``c`` of the next step that keeps all horizons to come within limits.
+
+    The step says ``c`` and ``u`` of person ``k`` of ``terms`` at least: -1 if that is too much. ``labels``
+    (2 HISTORY + 2 T + C, M): the steps of the last horizon and before it but for the earliest, the next step,
+    silence.
+    """
+    person, horizon = terms.people[k], accounts.horizon.steps
+    first = next_step - horizon + 1
+    unclear = unclear_horizons(accounts, limits, next_step, terms, k)
+    for j in range(unclear.ahead.size):
+        ahead = unclear.ahead[j]
+        limit = limits.risk[phase_of(accounts, person, first + ahead)]
+        if limit < accounts.horizon.refined_from:
             return -1
         window = labels[ahead : ahead + HISTORY + horizon]
-        refined = refined_bounds(accounts, person, first + ahead, window, carried / UNITS_PER_NAT)
-        if min(refined.success, refined.divergence) > limits.risk[phase]:
+        refined = refined_bounds(accounts, person, first + ahead, window, unclear.carried[j] / UNITS_PER_NAT)
+        if min(refined.success, refined.divergence) > limit:
             return -1
-    return headroom
+    return unclear.headroom
 
 
 @pjit(lambda accounts, limits, terms, *_: terms.people.size)

@@ -59,6 +59,8 @@ class Others:
 
     ``since[i]`` is the first step that person ``i`` is part of the crowd at, by default ``first_step``.
     ``names`` (N,) toss the coins, by default the population's; give the same wherever answers must agree.
+    Whoever comes after ``log_start``, by default ``first_step``, is told at the first step they are seen in:
+    it may be the step after a free one under a prior that this one replaces.
     Nothing is ever revised: what a step hides depends on that step and earlier ones, and on the next move.
     A step with the same sensors, slot and states as an earlier one is looked up. Answers of groups of people
     add up to that of all.
@@ -69,6 +71,7 @@ class Others:
     first_step: int = 0
     since: NDArray[np.int64] | None = None
     names: Sequence[str] | None = None
+    log_start: int | None = None
 
     def __post_init__(self) -> None:
         """Toss everybody's coin. :class:`SettingsError` for personas and for drawn chains."""
@@ -87,8 +90,9 @@ class Others:
         arrays = self.population.arrays
         self._next_step = self.first_step
         coins = _coins(self.population.people if self.names is None else self.names)
-        self._state = np.where(coins, NOT_YET_LATE, NOT_YET).astype(np.int8)
         self._since = np.full(len(self.population), self.first_step) if self.since is None else self.since
+        is_late = self._since > (self.first_step if self.log_start is None else self.log_start)
+        self._state = np.where(coins | is_late, NOT_YET_LATE, NOT_YET).astype(np.int8)
         self._now, self._before = arrays.initial.copy(), arrays.initial.copy()
         self._laws_of = self.first_step
         self._asked: _AskedStep | None = None

@@ -14,17 +14,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from accounting.continuous import join_people, no_moments, summarise
+from accounting.continuous import RiskSummary, join_people, no_moments, summarise
 from accounting.continuous.shadow import MeanAttack, mean_attack
+from accounting.exposure.crowd import CrowdAdversary
 from accounting.exposure.step_information import SensorInformation
 from models.releases import StepSchedule
 from stream_app.kafka.account.partition_accounts import PartitionAccounts
 from stream_app.kafka.process.worker_metrics import AccountCounters
-from stream_app.steps import summary_message
+from stream_app.steps import crowd_message, summary_message
+from stream_app.steps.policy import Decided
 from stream_app.watching.events import Observer, RunStarted, RunStopped, StepClosed
 from stream_app.watching.people import NATS_PER_BIT, PeopleView, Standing
 from stream_app.watching.prior_notes import basis_note
-from stream_app.wire import Reason
+from stream_app.wire import CrowdSummary, Reason
 
 if TYPE_CHECKING:
     from accounting.audit import Explanation
@@ -78,6 +80,12 @@ class PartitionsView(PeopleView):
         """The radius that every ceiling is raised to."""
         return self._accountants[0].settings.within_nats if self._accountants else 0.0
 
+    @property
+    def adversary(self) -> CrowdAdversary | None:
+        """The crowd adversary whom ceilings are computed against too."""
+        crowd = self._partitions[0].accounts.crowd if self._partitions else None
+        return None if crowd is None else crowd.adversary
+
     def sensor_information_bits(self, step: StepSchedule) -> dict[str, float]:
         """Mean information each release of the step reveals about a person, bits, by sensor."""
         totals = dict.fromkeys((release.sensor.name for release in step.releases), 0.0)
@@ -90,13 +98,17 @@ class PartitionsView(PeopleView):
         """Everybody's figures after the last step that every partition has applied."""
         step = min((each.next_step for each in self._accountants), default=0) - 1
         people = tuple(name for each in self._accountants for name in each.population.people)
-        parts = [Standing.of(each, each.population.people) for each in self._accountants]
+        parts = [
+            Standing.of(each.accountant, each.pseudonyms, each.accounts.crowd) for each in self._partitions
+        ]
         figures = {
             name: np.concatenate([np.empty(0), *(getattr(part, name) for part in parts)])
             for name in ("risk", "baseline", "added", "habits")
         }
         worst = reduce(join_people, (part.worst for part in parts), no_moments(0))
-        return Standing(step, people, **figures, worst=worst)
+        crowd = [part.crowd for part in parts if part.crowd is not None]
+        in_crowd = np.concatenate(crowd) if parts and len(crowd) == len(parts) else None
+        return Standing(step, people, **figures, worst=worst, crowd=in_crowd)
 
     def hindsight(self, person: int, log: Sequence[StepSchedule], last_step: int) -> str:
         """Why there is none: people join and change here, so no log reaches from their first step on."""
@@ -106,9 +118,7 @@ class PartitionsView(PeopleView):
         """One person's risk over these steps taken apart by release; safe on any thread."""
         number = bisect_right(self._first, person) - 1
         accountant = self._accountants[number]
-        view = PeopleView(
-            accountant.population, accountant, accountant.settings, accountant.population.people
-        )
+        view = PeopleView(accountant.population, accountant, accountant.population.people)
         return view.explain(person - self._first[number], steps)
 
 
@@ -128,7 +138,7 @@ class AccountWatch:
         self._now_seconds = now_seconds
         self._partitions: tuple[PartitionAccounts, ...] = ()
         self._view = PartitionsView(())
-        self._schedules: dict[int, StepSchedule] = {}
+        self._steps: dict[int, Decided] = {}
         self._shown_seconds = -np.inf
         self._shown_step = -1
 
@@ -140,10 +150,10 @@ class AccountWatch:
         view = self._view if self._partitions else None
         self._observer.started(RunStarted(self._view.people, self._reached(), self._sensors, view))
 
-    def accounted(self, accounts: PartitionAccounts, schedule: StepSchedule) -> None:
+    def accounted(self, accounts: PartitionAccounts, decided: Decided) -> None:
         """A partition has applied a step."""
         self._counters.person_steps.inc(len(accounts.pseudonyms))
-        self._schedules[schedule.step] = schedule
+        self._steps[decided.schedule.step] = decided
         self.show()
 
     def show(self, *, at_once: bool = False) -> None:
@@ -151,11 +161,11 @@ class AccountWatch:
         reached = self._reached() - 1
         now = self._now_seconds()
         recent = now - self._shown_seconds < SHOW_SECONDS and not at_once
-        if reached <= self._shown_step or reached not in self._schedules or recent:
+        if reached <= self._shown_step or reached not in self._steps or recent:
             return
-        for step in sorted(step for step in self._schedules if step < reached):
-            self._observer.restored(self._schedules.pop(step))
-        self._observer.closed(self._event(self._schedules.pop(reached)))
+        for step in sorted(step for step in self._steps if step < reached):
+            self._observer.restored(self._steps.pop(step).schedule)
+        self._observer.closed(self._event(self._steps.pop(reached)))
         self._shown_step, self._shown_seconds = reached, now
 
     def dropped(self) -> None:
@@ -183,7 +193,8 @@ class AccountWatch:
         """The step that some partition applies next."""
         return min((accounts.next_step for accounts in self._partitions), default=0)
 
-    def _event(self, schedule: StepSchedule) -> StepClosed:
+    def _event(self, decided: Decided) -> StepClosed:
+        schedule = decided.schedule
         standing = self._view.standing()
         thresholds = self._partitions[0].accountant.settings.thresholds
         summary = replace(
@@ -199,10 +210,25 @@ class AccountWatch:
             published={},
             missing=(),
             people=standing.risk.size,
-            summary=summary_message(summary, assumed=self._view.assumed, attack=self._attack(standing)),
+            summary=summary_message(
+                summary, 0, self._view.assumed, self._attack(standing), self._in_crowd(summary, standing)
+            ),
             latency_seconds=0.0,
             lag_steps=0,
+            crowds=decided.crowds,
         )
+
+    def _in_crowd(self, informed: RiskSummary, standing: Standing) -> CrowdSummary | None:
+        """The last step against the crowd adversary, of everybody here."""
+        crowds = [each.accounts.crowd for each in self._partitions if each.accounts.crowd is not None]
+        if standing.crowd is None or len(crowds) < len(self._partitions):
+            return None
+        worst = reduce(join_people, (each.worst() for each in crowds))
+        added = np.concatenate([each.added() for each in crowds])
+        thresholds = crowds[0].settings.thresholds
+        summary = summarise(informed.step, standing.crowd, standing.baseline, added, thresholds, worst)
+        not_reached = sum(each.not_reached for each in crowds)
+        return crowd_message(replace(summary, not_reached=not_reached), crowds[0].adversary)
 
     def _attack(self, standing: Standing) -> MeanAttack | None:
         """The attack on everybody here; None where some partition has none."""

@@ -16,7 +16,6 @@ from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 from models.exceptions import MechanismError, ScheduleError, SensorError
-from models.releases import StepSchedule
 from stream_app.exceptions import restoring
 from stream_app.kafka.account.account_watch import AccountWatch
 from stream_app.kafka.account.partition_accounts import Arrival, Moved, PartitionAccounts
@@ -36,8 +35,9 @@ from stream_app.kafka.deployment.records import DECISION
 from stream_app.kafka.deployment.refused_record import RefusedRecord, refused_person
 from stream_app.kafka.process.worker import Job, Pulse, heed_cancellation
 from stream_app.kafka.process.worker_warm_up import account_a_little
+from stream_app.steps.policy import Decided
+from stream_app.steps.policy.crowd_sums import CrowdAnswer, CrowdQuestion
 from stream_app.steps.policy.proposals import Answer, Proposal
-from stream_app.wire import StepDecision
 
 logger = logging.getLogger(__name__)
 
@@ -46,7 +46,9 @@ _STEPS_AT_A_TIME = 200  # caught up between two signs of life
 Result = TypeVar("Result")
 
 
-def answer_if_sound(accounts: PartitionAccounts, proposal: Proposal) -> Answer | None:
+def answer_if_sound(
+    accounts: PartitionAccounts, proposal: Proposal | CrowdQuestion
+) -> Answer | CrowdAnswer | None:
     """A partition's answer; None, and a warning, for what no release worker of this deployment asks."""
     try:
         return accounts.answer(proposal)
@@ -59,7 +61,7 @@ class _PartitionProposal(NamedTuple):
     """A proposal and the partition it is put to."""
 
     partition: int
-    proposal: Proposal
+    proposal: Proposal | CrowdQuestion
 
 
 class AccountWorker(Job):
@@ -73,9 +75,9 @@ class AccountWorker(Job):
         self._risks = RiskTopic(deployment.connection, deployment.topics)
         self._persons = PersonSource(deployment, self._refuse)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="accountant")
-        self._answers_proposals = deployment.limit() is not None
+        self._answers_proposals = deployment.limit() is not None or deployment.settings.has_crowd
         self._proposals = ProposalSource(deployment.connection, deployment.topics.proposals, self._hear)
-        self._proposed: dict[int, Proposal] = {}
+        self._proposed: dict[int, Proposal | CrowdQuestion] = {}
         self._partitions: dict[int, PartitionAccounts] = {}
         self._lags = False
         self._ends = LogEnds(deployment.settings.kafka.stall_seconds / 4)
@@ -106,7 +108,7 @@ class AccountWorker(Job):
         """Keep an event until its turn comes."""
         await self._inbox.put(event)
 
-    async def _hear(self, partition: int, proposal: Proposal) -> None:
+    async def _hear(self, partition: int, proposal: Proposal | CrowdQuestion) -> None:
         """Keep a proposal until its turn comes."""
         await self._inbox.put(_PartitionProposal(partition, proposal))
 
@@ -207,34 +209,35 @@ class AccountWorker(Job):
 
     async def _take(self, accounts: PartitionAccounts, event: Any) -> None:
         """One event: account its step, write the risks, acknowledge."""
-        schedule = await self._scheduled(event)
-        if schedule is not None:
-            arrival = accounts.arrival_of(schedule.step)
+        decided = await self._decided(event)
+        if decided is not None:
+            step = decided.schedule.step
+            arrival = accounts.arrival_of(step)
             if arrival is Arrival.AHEAD:
-                self._watch.filled(schedule.step - accounts.next_step)
-                await self._catch_up(accounts, schedule.step, is_reported=False)
+                self._watch.filled(step - accounts.next_step)
+                await self._catch_up(accounts, step, is_reported=False)
             if arrival is Arrival.KNOWN:
                 self._watch.dropped()
             else:
-                await self._apply(accounts, schedule)
+                await self._apply(accounts, decided)
         event.ack()
         self._lags = False
         self._pulse.progress()
 
-    async def _apply(self, accounts: PartitionAccounts, schedule: StepSchedule) -> None:
+    async def _apply(self, accounts: PartitionAccounts, decided: Decided) -> None:
         """Account a step and write the risks after it."""
-        summary, records = await self._in_thread(lambda: _account(accounts, schedule))
+        summary, records = await self._in_thread(lambda: _account(accounts, decided))
         await self._risks.write(accounts.partition, summary, accounts.pseudonyms, records)
-        self._watch.accounted(accounts, schedule)
+        self._watch.accounted(accounts, decided)
 
-    async def _scheduled(self, event: Any) -> StepSchedule | None:
+    async def _decided(self, event: Any) -> Decided | None:
         """The decided step in an event; None after a dead letter."""
         decision = DECISION.read(event.message)
         if isinstance(decision, RefusedRecord):
             await self._refuse(decision)
             return None
         try:
-            return self._schedule(decision)
+            return self._deployment.decided(decision)
         except (SensorError, MechanismError, ScheduleError) as error:
             message = event.message
             source = f"{message.topic}/{message.partition}:{message.offset}"
@@ -243,25 +246,25 @@ class AccountWorker(Job):
 
     async def _catch_up(self, accounts: PartitionAccounts, until: int, *, is_reported: bool = True) -> None:
         """Apply the logged steps before ``until``; writing risks unless another worker has done so."""
-        async for schedules in self._logged(accounts.next_step, until):
+        async for steps in self._logged(accounts.next_step, until):
             if is_reported:
-                await self._in_thread(partial(_apply_all, accounts, schedules, self._pulse.progress))
+                await self._in_thread(partial(_apply_all, accounts, steps, self._pulse.progress))
                 continue
-            for schedule in schedules:
-                await self._apply(accounts, schedule)
+            for decided in steps:
+                await self._apply(accounts, decided)
                 self._pulse.progress()
 
-    async def _logged(self, first: int, until: int) -> AsyncIterator[list[StepSchedule]]:
+    async def _logged(self, first: int, until: int) -> AsyncIterator[list[Decided]]:
         """The decided steps ``first..until - 1`` of the log, some at a time: the log may be long."""
         connection, decisions = self._deployment.connection, self._topics.decisions
-        found: list[StepSchedule] = []
+        found: list[Decided] = []
         due = first
         async with aclosing(read_steps(connection, decisions, first, until)) as steps:
             async for decision in steps:
                 if decision.step != due:
                     break
                 due += 1
-                found.append(self._schedule(decision))
+                found.append(self._deployment.decided(decision))
                 self._pulse.progress()
                 if len(found) == _STEPS_AT_A_TIME:
                     yield found
@@ -300,15 +303,12 @@ class AccountWorker(Job):
         """Bring changes into the accounts; records that are no priors go to the dead letters."""
         moved = self._pulse.progress
         newcomers = await self._in_thread(lambda: accounts.newcomers(changes, moved))
-        async for schedules in self._logged(newcomers.next_step, accounts.next_step):
-            await self._in_thread(partial(newcomers.apply, schedules, moved))
+        async for steps in self._logged(newcomers.next_step, accounts.next_step):
+            await self._in_thread(partial(newcomers.apply, steps, moved))
         await self._in_thread(lambda: accounts.change(newcomers, moved))
         for person in newcomers.refused:
             source = f"{self._topics.persons}/{accounts.partition}:{person.offset}"
             await self._refuse(refused_person(source, person.pseudonym.encode(), person.reason))
-
-    def _schedule(self, decision: StepDecision) -> StepSchedule:
-        return self._deployment.schedule_of(decision)
 
     async def _refuse(self, refused: RefusedRecord) -> None:
         letter = refused.letter()
@@ -324,13 +324,13 @@ class AccountWorker(Job):
         return future.result()
 
 
-def _apply_all(accounts: PartitionAccounts, schedules: Iterable[StepSchedule], moved: Moved) -> None:
-    for schedule in schedules:
-        accounts.apply(schedule)
+def _apply_all(accounts: PartitionAccounts, steps: Iterable[Decided], moved: Moved) -> None:
+    for decided in steps:
+        accounts.apply(decided.schedule, decided.crowds)
         moved()
 
 
-def _account(accounts: PartitionAccounts, schedule: StepSchedule) -> tuple[Any, Any]:
+def _account(accounts: PartitionAccounts, decided: Decided) -> tuple[Any, Any]:
     """One step on the accountant's thread."""
-    accounts.apply(schedule)
+    accounts.apply(decided.schedule, decided.crowds)
     return accounts.summary(), accounts.records()

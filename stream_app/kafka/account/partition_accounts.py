@@ -14,12 +14,15 @@ import numpy as np
 from accounting.continuous import ContinuousAccountant
 from accounting.continuous.shadow import AttackedPart, Shadow
 from accounting.decisions.what_if import WhatIf
+from accounting.exposure.crowd import StepCrowd
 from models.releases import StepSchedule
 from stream_app.kafka.deployment.deployment import Deployment
 from stream_app.kafka.deployment.person_records import People, PersonEntry, RefusedPerson, people_of
 from stream_app.setup.priors_verdict import PriorsVerdict
-from stream_app.steps import RiskRecords, risk_records, summary_message, with_worst
-from stream_app.steps.policy.people_shards import new_shadow, people_shares
+from stream_app.steps import Accounts, RiskRecords, risk_records, summary_message, with_worst
+from stream_app.steps.policy import Decided
+from stream_app.steps.policy.crowd_sums import CrowdAnswer, CrowdQuestion
+from stream_app.steps.policy.people_shards import new_shadow
 from stream_app.steps.policy.proposals import Answer, Proposal, Respondent
 from stream_app.wire import RiskSummary
 
@@ -43,25 +46,25 @@ class Newcomers:
 
     def __init__(
         self,
-        accountant: ContinuousAccountant | None,
+        accounts: Accounts | None,
         refused: tuple[RefusedPerson, ...],
         changed: Mapping[str, str | None],
         until: int,
     ) -> None:
-        self.accountant = accountant
+        self.accounts = accounts
         """Of all of them; None for nobody."""
         self.refused = refused
         """Records that are no prior."""
         self.changed = changed
         """Everybody who comes, changes or leaves, and what the new prior rests on if it was not measured."""
-        self.next_step = until if accountant is None else accountant.next_step
+        self.next_step = until if accounts is None else accounts.informed.next_step
         """The first logged step that concerns any of them; they enter the accounts before step ``until``."""
 
-    def apply(self, schedules: Iterable[StepSchedule], moved: Moved) -> None:
+    def apply(self, steps: Iterable[Decided], moved: Moved) -> None:
         """Account some logged steps, in order, for everybody whom they concern."""
-        for schedule in schedules:
-            if self.accountant is not None:
-                self.accountant.apply(schedule)
+        for step in steps:
+            if self.accounts is not None:
+                self.accounts.apply(step.schedule, step.crowds)
             moved()
 
 
@@ -82,7 +85,12 @@ class PartitionAccounts:
         self._what_if: WhatIf | None = None
         self._shadow: Shadow | None = None
         self._assumed: dict[str, str] = {}  # what the priors of some people rest on, by pseudonym
-        self._use(self._accountant(people_of([], self._names), self._settings.first_step))
+        self._use(self._new_accounts(people_of([], self._names), self._settings.first_step))
+
+    @property
+    def accountant(self) -> ContinuousAccountant:
+        """The account against whoever knows where everybody else is."""
+        return self.accounts.informed
 
     @property
     def next_step(self) -> int:
@@ -115,11 +123,11 @@ class PartitionAccounts:
             return Arrival.KNOWN
         return Arrival.NEXT if step == self.next_step else Arrival.AHEAD
 
-    def apply(self, step: StepSchedule) -> None:
-        """Account one step for everybody."""
+    def apply(self, step: StepSchedule, crowds: StepCrowd | None = None) -> None:
+        """Account one step for everybody; ``crowds`` are the sums over all partitions."""
         if self._what_if is not None:
-            self._what_if.note(step)
-        self.accountant.apply(step)
+            self._what_if.note(step, crowds)
+        self.accounts.apply(step, crowds)
         if self._shadow is not None:
             self._shadow.note(step)
 
@@ -127,9 +135,21 @@ class PartitionAccounts:
         """How an attack on people drawn from these goes after the last step; None where none is tried."""
         return None if self._shadow is None else self._shadow.attack()
 
-    def answer(self, proposal: Proposal) -> Answer | None:
-        """What a proposal would do to the people; None for a step that is not next, or without a budget."""
+    def answer(self, proposal: Proposal | CrowdQuestion) -> Answer | CrowdAnswer | None:
+        """What a proposal would do to the people, or among whom sensors would count them.
+
+        None for a step that is not next, and for what the settings ask nobody.
+        """
+        if isinstance(proposal, CrowdQuestion):
+            return self._crowd_answer(proposal)
         return None if self._respondent is None else self._respondent.answer(proposal)
+
+    def _crowd_answer(self, question: CrowdQuestion) -> CrowdAnswer | None:
+        crowd = self.accounts.crowd
+        is_ours = (question.step, question.source.deployment) == (self.next_step, self._digest)
+        if crowd is None or not is_ours:
+            return None
+        return CrowdAnswer.of(question, self.partition, crowd.ask(question.schedule(self._registry)))
 
     @property
     def needs_every_step(self) -> bool:
@@ -139,12 +159,13 @@ class PartitionAccounts:
     def summary(self) -> RiskSummary:
         """The last step in a few numbers, naming the most exposed where the settings ask for it."""
         attack = None if self._shadow is None else self._shadow.mean()
-        summary = summary_message(self.accountant.summary(), self.partition, self.assumed, attack)
+        crowd = self.accounts.crowd_summary()
+        summary = summary_message(self.accountant.summary(), self.partition, self.assumed, attack, crowd)
         return with_worst(summary, self.accountant.worst(), self.pseudonyms, self._most_exposed)
 
     def records(self) -> RiskRecords:
         """Risks to be reported of single people after the last step."""
-        return risk_records(self.accountant, self.next_step - 1, self._risk_every)
+        return risk_records(self.accountant, self.next_step - 1, self._risk_every, self.accounts.crowd)
 
     def newcomers(
         self, changes: MutableMapping[str, PersonEntry | None], moved: Moved = lambda: None
@@ -167,7 +188,7 @@ class PartitionAccounts:
         first = min([self.next_step, *(int(some.effective_from.min()) for some in packed)])
         parts = []
         while packed:
-            parts.append(self._accountant(packed.pop(0), first))
+            parts.append(self._new_accounts(packed.pop(0), first))
             moved()
         return Newcomers(_joined(parts, moved) if parts else None, refused, changed, self.next_step)
 
@@ -181,29 +202,29 @@ class PartitionAccounts:
             self._assumed.pop(name, None)
             if (assumed := newcomers.changed[name]) is not None:
                 self._assumed[name] = assumed
-        known = self.accountant
-        staying = [i for i, name in enumerate(known.population.people) if name not in gone]
-        if len(staying) < len(known.population):
+        known = self.accounts
+        staying = [i for i, name in enumerate(self.pseudonyms) if name not in gone]
+        if len(staying) < len(self.pseudonyms):
             known = known.of_people(np.array(staying, dtype=np.int64))
-        came, newcomers.accountant = newcomers.accountant, None
+        came, newcomers.accounts = newcomers.accounts, None
         self._use(known if came is None else known.with_people(came))
         moved()
 
-    def _use(self, accountant: ContinuousAccountant) -> None:
-        """Account with this one from now on."""
-        self.accountant = accountant
-        before, self._shadow = self._shadow, new_shadow(self._given, accountant)
+    def _use(self, accounts: Accounts) -> None:
+        """Account with these from now on."""
+        self.accounts = accounts
+        before, self._shadow = self._shadow, new_shadow(self._given, accounts.informed)
         if self._shadow is not None and before is not None:
             self._shadow.remember_as(before)
         if self._limit is not None:
-            self._what_if = WhatIf(accountant, self._limit)
+            self._what_if = WhatIf(accounts.informed, self._limit, accounts.deciding)
             self._respondent = Respondent(self.partition, self._what_if, self._registry, self._digest)
 
-    def _accountant(self, people: People, first: int) -> ContinuousAccountant:
-        """An accountant of these people before step ``first``."""
-        settings = self._settings.starting_at(max(first, self._settings.first_step))
-        shares = people_shares(people.population.people, self._given.kafka.partitions)
-        return ContinuousAccountant(people.population, settings, people.effective_from, shares)
+    def _new_accounts(self, people: People, first: int) -> Accounts:
+        """The accounts of these people before step ``first``."""
+        horizon = self._settings.starting_at(max(first, self._settings.first_step))
+        names = people.population.people
+        return Accounts.of(self._given, horizon, people.population, names, people.effective_from)
 
 
 def _pieces(changes: MutableMapping[str, PersonEntry | None]) -> Iterator[list[PersonEntry]]:
@@ -214,13 +235,13 @@ def _pieces(changes: MutableMapping[str, PersonEntry | None]) -> Iterator[list[P
         yield [entry for entry in taken if entry is not None]
 
 
-def _joined(parts: list[ContinuousAccountant], moved: Moved) -> ContinuousAccountant:
+def _joined(parts: list[Accounts], moved: Moved) -> Accounts:
     """All of them as one, in this order; joined in pairs, so that nobody is copied once a piece.
 
     The list is used up on the way, so that nobody is held three times.
     """
     while len(parts) > 1:
-        pairs: list[ContinuousAccountant] = []
+        pairs: list[Accounts] = []
         while parts:
             first = parts.pop(0)
             pairs.append(first.with_people(parts.pop(0)) if parts else first)

@@ -8,11 +8,12 @@ from stream_app.kafka.broker.connection import Connection
 from stream_app.kafka.deployment.background_listener import BackgroundListener
 from stream_app.kafka.deployment.log_reader import reading
 from stream_app.kafka.deployment.records import PROPOSAL
+from stream_app.steps.policy.crowd_sums import CrowdQuestion
 from stream_app.steps.policy.proposals import Proposal
 
 _RECENT = 20  # proposals looked back at: one may wait for who has just taken a partition over
 
-Hand = Callable[[int, Proposal], Awaitable[None]]
+Hand = Callable[[int, Proposal | CrowdQuestion], Awaitable[None]]
 
 
 class ProposalSource(BackgroundListener):

@@ -7,6 +7,7 @@ from typing import Any
 from stream_app.kafka.broker.connection import Connection
 from stream_app.kafka.broker.topics import Topics
 from stream_app.steps import JsonlRisks, RiskRecords
+from stream_app.steps.policy.crowd_sums import CrowdAnswer
 from stream_app.steps.policy.proposals import Answer
 from stream_app.wire import Rejected, RiskSummary
 
@@ -56,8 +57,8 @@ class RiskTopic:
         for future in sent:
             await future
 
-    async def answer(self, answer: Answer) -> None:
-        """One partition's answer to a proposal."""
+    async def answer(self, answer: Answer | CrowdAnswer) -> None:
+        """One partition's answer to a proposal or to a question about the crowd."""
         await self._producer.send_and_wait(self._topics.answers, answer.line().rstrip())
 
     async def reject(self, letter: Rejected) -> None:

@@ -20,8 +20,8 @@ from stream_app.setup.location_names import location_names as read_names
 from stream_app.setup.run_folder.manifest import ACCEPTABLE, differences
 from stream_app.setup.sensor_files import load_registry
 from stream_app.setup.settings import Settings
-from stream_app.steps.policy import BudgetPolicy, designs_of, policy_from
-from stream_app.wire import StepDecision, schedule_of
+from stream_app.steps.policy import BudgetPolicy, Decided, designs_of, policy_from
+from stream_app.wire import StepDecision, crowds_of, schedule_of
 
 _WHERE = "on Kafka, where no worker reads the priors file"
 _REMEDY = "write the location names one a line (`tallyguard persons load --locations-file` does it)"
@@ -91,6 +91,11 @@ class Deployment:
                 "stop the other, restore what belongs together",
             )
         return schedule_of(decision, self.vocabulary)
+
+    def decided(self, decision: StepDecision) -> Decided:
+        """The same, with what its counts hide among where risks in the crowd are accounted."""
+        crowds = crowds_of(decision) if self.settings.has_crowd else None
+        return Decided(self.schedule_of(decision), decision.why, crowds)
 
     def release_basis(self, noise_key: str, schedule: str | None) -> dict[str, Any]:
         """What the release log hangs on besides: policy, and fingerprints of noise key and schedule file."""

@@ -67,6 +67,7 @@ def accounts_basis(settings: Settings, registry: SensorRegistry) -> dict[str, An
         "sharpen": settings.sharpen,
         **_work(settings),
         **_radius(settings),
+        **_crowd(settings),
         "partitions": settings.kafka.partitions,
         "locations": _fingerprint(registry.location_names),
         "sensors": _fingerprint([registry.location_names, sensors]),
@@ -85,6 +86,14 @@ def _radius(settings: Settings) -> dict[str, Any]:
     if check is None or not check.is_too_low:
         return {}
     return {"priors_check.kappa_min": check.kappa_min, "priors_check.priors": check.priors}
+
+
+def _crowd(settings: Settings) -> dict[str, Any]:
+    """Whom ceilings in the crowd hold against, and whether a budget is kept by them; nothing without them."""
+    if not settings.has_crowd:
+        return {}
+    crowd = settings.crowd.model_dump(mode="json", exclude={"on"})
+    return {"adversary": settings.adversary, **{f"crowd.{name}": value for name, value in crowd.items()}}
 
 
 def digest_of(basis: Mapping[str, Any]) -> str:

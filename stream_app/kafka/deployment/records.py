@@ -26,14 +26,15 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Generic, TypeVar
+from typing import Annotated, Any, Generic, TypeVar
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
 from stream_app.kafka.broker.kafka_exceptions import RecordError
 from stream_app.kafka.broker.topics import LARGE_BYTES, MEDIUM_BYTES
 from stream_app.kafka.deployment.person_records import PersonEntry, parse_person
 from stream_app.kafka.deployment.refused_record import RefusedRecord, refused_person
+from stream_app.steps.policy.crowd_sums import CrowdAnswer, CrowdQuestion
 from stream_app.steps.policy.proposals import Answer, Proposal
 from stream_app.wire import Activation, Reading, Reason, Rejected, StepDecision, explain
 
@@ -100,11 +101,21 @@ def of_model(holds: str, model: type[Any], most_bytes: int) -> RecordKind[Any]:
     return RecordKind(holds, most_bytes, parse)
 
 
+def of_models(holds: str, models: Any, most_bytes: int) -> RecordKind[Any]:
+    """A kind that one of several models reads, as the record's type says."""
+    adapter: TypeAdapter[Any] = TypeAdapter(models)
+    return RecordKind(holds, most_bytes, lambda _, value: adapter.validate_json(value))
+
+
 ACTIVATION: RecordKind[Activation] = of_model("an activation", Activation, LARGE_BYTES)
 READING: RecordKind[Reading] = of_model("a reading", Reading, SMALL_BYTES)
 DECISION: RecordKind[StepDecision] = of_model("a decision", StepDecision, LARGE_BYTES)
-PROPOSAL: RecordKind[Proposal] = of_model("a proposal", Proposal, LARGE_BYTES)
-ANSWER: RecordKind[Answer] = of_model("an answer", Answer, MEDIUM_BYTES)
+PROPOSAL: RecordKind[Proposal | CrowdQuestion] = of_models(
+    "a proposal", Annotated[Proposal | CrowdQuestion, Field(discriminator="type")], LARGE_BYTES
+)
+ANSWER: RecordKind[Answer | CrowdAnswer] = of_models(
+    "an answer", Annotated[Answer | CrowdAnswer, Field(discriminator="type")], MEDIUM_BYTES
+)
 DEAD_LETTER: RecordKind[Rejected] = of_model("a dead letter", Rejected, MEDIUM_BYTES)
 
 

@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from accounting.continuous import ContinuousAccountant
-from accounting.decisions.what_if import WhatIf
+from accounting.decisions.what_if import AnnouncedStep, WhatIf
 from models.mechanisms import Gaussian, Raw
 from models.priors import MovementPrior, Population
 from models.releases import SensorRelease, StepSchedule
 from stream_app.kafka.deployment.deployment import Deployment
 from stream_app.setup.settings_sources import load_settings
+from stream_app.steps import Accounts
 from stream_app.steps.policy.people_shards import new_shadow
 
 _STAY = 0.99
@@ -25,6 +25,7 @@ _KINDS: tuple[dict[str, Any], ...] = (  # settings that need kernels of their ow
     {"sharpen": False},
     {"sharpen": True},
     {"release": {"mechanism": "budget", "budget": {"risk": 0.5}}},
+    {"adversary": "crowd", "release": {"mechanism": "budget", "budget": {"risk": 0.5}}},
 )
 
 
@@ -41,21 +42,22 @@ def account_a_little(deployment: Deployment) -> None:
         MovementPrior.from_dense("habitual", matrix, places=range(size)),
         MovementPrior.from_dense("starting", matrix, places=range(size), initial=start),
     ]
-    accountant = ContinuousAccountant(
-        Population.pack(people, deployment.location_names), deployment.horizon()
-    )
+    population = Population.pack(people, deployment.location_names)
+    accounts = Accounts.of(deployment.settings, deployment.horizon(), population, population.people)
+    accountant = accounts.informed
     sensors = deployment.registry.sensors[:2]
     limit = deployment.limit()
-    what_if = None if limit is None else WhatIf(accountant, limit)
+    what_if = None if limit is None else WhatIf(accountant, limit, accounts.deciding)
     shadow = new_shadow(deployment.settings, accountant)
     for step in range(4):
         mechanism = Raw() if step % 2 else Gaussian(1.0)
         releases = tuple(SensorRelease(sensor, mechanism) for sensor in sensors)
         schedule = StepSchedule(accountant.next_step, releases)
+        crowds = None if accounts.crowd is None else accounts.crowd.ask(schedule)
         if what_if is not None:
-            what_if.next_step(sensors, [sensors]).count_over([schedule])
-            what_if.note(schedule)
-        accountant.apply(schedule)
+            what_if.next_step(AnnouncedStep(sensors, crowds, [sensors])).count_over([schedule])
+            what_if.note(schedule, crowds)
+        accounts.apply(schedule, crowds)
         if shadow is not None:
             shadow.note(schedule)
             shadow.mean()

@@ -113,7 +113,7 @@ class ReleaseLog:
         yield self._topics.releases, key, public.line().rstrip(), 0
         for tier in self._tiers:
             yield self._topics.tier(tier), key, release_for_tier(closed.release, tier).line().rstrip(), 0
-        decision = decision_of(closed.schedule, closed.why, self._deployment).line().rstrip()
+        decision = decision_of(closed.schedule, closed.why, self._deployment, closed.crowds).line().rstrip()
         yield self._topics.decisions, key, decision, 0
         for partition in range(self._topics.partitions):
             yield self._topics.steps, key, decision, partition

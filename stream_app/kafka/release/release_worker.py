@@ -32,9 +32,10 @@ from stream_app.kafka.release.arrival_order import ArrivalOrder, Arrived
 from stream_app.kafka.release.earlier_worker import wait_for_earlier_worker
 from stream_app.kafka.release.input_logs import INPUTS, Inputs
 from stream_app.kafka.release.progress import Progress, Restored, restore
-from stream_app.kafka.release.proposing import Proposer, ProposingPolicy
+from stream_app.kafka.release.proposing import DistantCrowd, Inquirer, Proposer, ProposingPolicy
 from stream_app.kafka.release.release_core import Flush, ReleaseCore, Taken
 from stream_app.kafka.release.release_log import ReleaseLog
+from stream_app.setup.release_settings import CROWD
 from stream_app.setup.run_folder.key_epochs import check_between_windows
 from stream_app.steps import ClosedStep, Intake, KeyedPublisher, StepClock, StepEngine, StepWindow
 from stream_app.steps.policy import BudgetPolicy, Policy
@@ -84,6 +85,7 @@ class ReleaseWorker(Job):
         self._order: ArrivalOrder
         self._arrived = asyncio.Event()
         self._proposer: Proposer | None = None
+        self._crowd: DistantCrowd | None = None
         self._loop: asyncio.AbstractEventLoop
         self._unacknowledged: list[Arrived] = []
         self._committed_seconds = time.monotonic()
@@ -190,13 +192,17 @@ class ReleaseWorker(Job):
         return hasattr(self, "_core")
 
     async def _propose_where_needed(self) -> None:
-        """With a risk budget the account workers are asked before each decision."""
-        if not isinstance(self._policy, BudgetPolicy):
+        """With a risk budget or a crowd the account workers are asked before each decision."""
+        deployment, settings = self._deployment, self._deployment.settings
+        if not isinstance(self._policy, BudgetPolicy) and not settings.has_crowd:
             return
-        deployment, kafka = self._deployment, self._deployment.settings.kafka
-        self._proposer = Proposer(deployment.connection, deployment.topics, kafka.answer_seconds)
+        self._proposer = Proposer(deployment.connection, deployment.topics, settings.kafka.answer_seconds)
         await self._proposer.start()
-        self._policy = ProposingPolicy(self._policy, self._proposer, deployment, self._loop)
+        inquirer = Inquirer(self._proposer, deployment, self._loop)
+        if isinstance(self._policy, BudgetPolicy):
+            self._policy = ProposingPolicy(self._policy, inquirer, in_crowd=settings.adversary == CROWD)
+        if settings.has_crowd:
+            self._crowd = DistantCrowd(inquirer)
 
     def _flush(self, taken: Taken) -> None:
         """On the engine's thread: commit what was closed, before the next step is asked about."""
@@ -289,6 +295,7 @@ class ReleaseWorker(Job):
             latency_seconds=latency_seconds,
             lag_steps=max(0, window.watermark + 1 - window.next_step),
             why=closed.why,
+            crowds=closed.crowds,
         )
 
     def _engine(self, restored: Restored) -> StepEngine:
@@ -314,6 +321,7 @@ class ReleaseWorker(Job):
             KeyedPublisher.of(settings, self._rules.noise_key),
             accountant,
             risk_every=settings.risk_every,
+            crowd=self._crowd,
         )
 
     async def _check_continues(self, progress: Progress) -> None:

@@ -50,9 +50,9 @@ def replay(deployment: Deployment, take: Callable[[int, bytes], None]) -> tuple[
             decision = DECISION.read_or_warn(record)
             if decision is None:
                 continue
-            schedule = deployment.schedule_of(decision)
+            decided = deployment.decided(decision)
             for accounts in partitions:
-                accounts.apply(schedule)
+                accounts.apply(decided.schedule, decided.crowds)
                 for line in _lines(accounts):
                     take(accounts.partition, line)
             steps += 1

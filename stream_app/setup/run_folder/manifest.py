@@ -21,7 +21,7 @@ _SEAL = b'{"sha256":"'
 _EARLIER_KEYS = "earlier_noise_keys"
 _KEY = "noise_key"
 _CHECK = "priors_check"
-ACCEPTABLE = frozenset({"release", "schedule", "drawn", _CHECK, _KEY})
+ACCEPTABLE = frozenset({"release", "schedule", "drawn", "crowd", _CHECK, _KEY})
 """What may change in a deployment's life, from one step on, when its operator says so.
 
 A check of the priors may come, or get stricter, without asking: ceilings only rise.

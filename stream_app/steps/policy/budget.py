@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from accounting.continuous import ContinuousAccountant
+from accounting.continuous.crowd import CrowdAccount
 from accounting.decisions import Decision, SearchSettings, StepDecider, decide
-from accounting.decisions.what_if import WhatIf
+from accounting.decisions.what_if import AnnouncedStep, WhatIf
+from accounting.exposure.crowd import StepCrowd
 from accounting.settings import RiskBudget
 from models.releases import Schedule, Sensor, SensorRegistry, StepSchedule
 from stream_app.exceptions import SettingsError
@@ -47,9 +49,9 @@ class BudgetPolicy:
         self._wished = {step.step: step for step in schedule.steps}
         self._announced = announced_sensors(schedule)
 
-    def bind(self, accountant: ContinuousAccountant) -> None:
-        """Decide for the people of this accountant, from its next step on."""
-        self._what_if = WhatIf(accountant, self.limit)
+    def bind(self, accountant: ContinuousAccountant, crowd: CrowdAccount | None = None) -> None:
+        """Decide for the people of this accountant, from its next step on; for risks in the ``crowd``."""
+        self._what_if = WhatIf(accountant, self.limit, crowd)
 
     def decider(self, step: int, sensors: Sequence[str]) -> StepDecider:
         """The questions to ask about a step."""
@@ -68,7 +70,7 @@ class BudgetPolicy:
             for later in range(step + 1, step + 1 + self._look_ahead)
         )
 
-    def decide(self, step: int, sensors: Sequence[str]) -> Decided:
+    def decide(self, step: int, sensors: Sequence[str], crowds: StepCrowd | None = None) -> Decided:
         """The decision for the people at hand; :class:`SettingsError` if there are none bound."""
         if self._what_if is None:
             raise SettingsError(
@@ -77,13 +79,13 @@ class BudgetPolicy:
                 "bind the policy to an accountant",
             )
         known = [self._registry.get(name) for name in sensors]
-        asked = self._what_if.next_step(known, self.coming(step))
+        asked = self._what_if.next_step(AnnouncedStep(known, crowds, self.coming(step)))
         return decided(decide(self.decider(step, sensors), asked.count_over))
 
-    def accounted(self, step: StepSchedule) -> None:
+    def accounted(self, step: StepSchedule, crowds: StepCrowd | None = None) -> None:
         """Note who was over the limit, where that matters later."""
         if self._what_if is not None:
-            self._what_if.note(step)
+            self._what_if.note(step, crowds)
 
     def mechanisms(self) -> tuple[StepMechanism, ...]:
         """Every mechanism beside noise and raw that may be decided on."""

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from models.mechanisms import CorrelatedSteps, Mechanism
 from models.releases import SensorRegistry, SensorRelease, StepSchedule
 from stream_app.steps.policy.base import Decided
+
+if TYPE_CHECKING:
+    from accounting.exposure.crowd import StepCrowd
 
 StepMechanism: TypeAlias = Mechanism | CorrelatedSteps
 """The same mechanism at every step, or one that knows the step's place in its noise window."""
@@ -26,7 +29,7 @@ class FixedPolicy:
         self._default = default
         self._exceptions = dict(exceptions or {})
 
-    def decide(self, step: int, sensors: Sequence[str]) -> Decided:
+    def decide(self, step: int, sensors: Sequence[str], crowds: StepCrowd | None = None) -> Decided:
         """The step with each sensor's configured mechanism."""
         releases = (
             SensorRelease(self._registry.get(name), at_step(self._exceptions.get(name, self._default), step))
@@ -34,7 +37,7 @@ class FixedPolicy:
         )
         return Decided(StepSchedule(step, tuple(releases)))
 
-    def accounted(self, step: StepSchedule) -> None:
+    def accounted(self, step: StepSchedule, crowds: StepCrowd | None = None) -> None:
         """Nothing depends on what was released before."""
 
     def mechanisms(self) -> tuple[StepMechanism, ...]:

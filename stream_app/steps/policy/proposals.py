@@ -18,7 +18,8 @@ from typing import Annotated, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from accounting.decisions import OverLimit, StepDecider
-from accounting.decisions.what_if import NextStep, WhatIf
+from accounting.decisions.what_if import AnnouncedStep, NextStep, WhatIf
+from accounting.exposure.crowd import SensorCrowd, StepCrowd
 from accounting.settings import RiskBudget
 from models import mechanisms
 from models.exceptions import ScheduleError
@@ -27,7 +28,7 @@ from models.releases import Sensor, SensorRegistry, SensorRelease, StepSchedule
 from stream_app.exceptions import SettingsError
 from stream_app.steps.policy.base import Decided
 from stream_app.steps.policy.budget import decided
-from stream_app.wire import MAX_STEP, BaseMessage, Finite, Name, Step
+from stream_app.wire import MAX_STEP, BaseMessage, CrowdSums, Finite, Name, Step
 
 MAX_CYCLE = 100_000
 """Slots of a cycle that all partitions have in common, at most: ten weeks of minutes are as many."""
@@ -83,6 +84,8 @@ class Source(BaseModel):
 class Proposal(BaseMessage):
     """Candidates for a step. ``coming`` are the sensors of the steps that what is left is shared with.
 
+    ``crowd`` is what each of the ``sensors`` hides among, for a limit on risks in the crowd.
+
     What sensors have in common stands once in ``options``, so that many sensors fit in a record. A partition
     with more than ``enough`` people over the limit need not count them: all are.
     """
@@ -97,10 +100,13 @@ class Proposal(BaseMessage):
     candidates: tuple[tuple[Count, ...], ...]
     enough: Count | None = None
     coming: tuple[tuple[Name, ...], ...] = ()
+    crowd: tuple[CrowdSums, ...] | None = None
 
     @model_validator(mode="after")
     def _names_what_there_is(self) -> Self:
         """Candidates and sensors name options that are there."""
+        if self.crowd is not None and len(self.crowd) != len(self.sensors):
+            raise ValueError("a crowd must be of as many sensors as the proposal")
         if any(k >= len(self.options) for each in self.sensors for k in each.options):
             raise ValueError("options of a sensor must be among those of the proposal")
         counts = [len(each.options) for each in self.sensors]
@@ -113,6 +119,11 @@ class Proposal(BaseMessage):
     def identity(self) -> str:
         """The digest of everything that is asked, and by whom: what an answer names."""
         return hashlib.sha256(self.line()).hexdigest()[:32]
+
+    @property
+    def crowds(self) -> StepCrowd | None:
+        """What each of the sensors hides among; None where the limit is not on risks in the crowd."""
+        return None if self.crowd is None else tuple(map(SensorCrowd, self.crowd))
 
     def schedules(self, registry: SensorRegistry) -> tuple[StepSchedule, ...]:
         """Each candidate as a step; :class:`ScheduleError` for one that chooses no option of each sensor."""
@@ -214,16 +225,16 @@ class Respondent:
         if self._asked is None or proposal.round == 0 or not _continues(self._asked[0], proposal):
             sensors = [self._registry.get(each.sensor) for each in proposal.sensors]
             coming = [[self._registry.get(name) for name in names] for names in proposal.coming]
-            self._asked = proposal, self._what_if.next_step(sensors, coming)
+            self._asked = proposal, self._what_if.next_step(AnnouncedStep(sensors, proposal.crowds, coming))
         return self._asked[1]
 
 
 def _continues(earlier: Proposal, later: Proposal) -> bool:
     """Whether both are rounds of one question."""
-    return (earlier.source, earlier.step, earlier.options, earlier.sensors, earlier.coming) == (
+    return (earlier.source, earlier.step, earlier.options, earlier.sensors) == (
         *(later.source, later.step),
-        *(later.options, later.sensors, later.coming),
-    )
+        *(later.options, later.sensors),
+    ) and (earlier.coming, earlier.crowd) == (later.coming, later.crowd)
 
 
 class Negotiation:
@@ -242,9 +253,14 @@ class Negotiation:
         coming: Sequence[Sequence[Sensor]] = (),
         *,
         source: Source,
+        crowds: StepCrowd | None = None,
     ) -> None:
-        """``partitions`` must all answer each round, also those without people."""
+        """``partitions`` must all answer each round, also those without people.
+
+        ``crowds`` are what the sensors hide among, for a limit on risks in the crowd.
+        """
         self._source = source
+        self._crowd = None if crowds is None else tuple(each.units for each in crowds)
         self._decider = decider
         self._limit = Limit.of(limit)
         self._partitions = partitions
@@ -273,13 +289,13 @@ class Negotiation:
         """Partitions that have not answered the current proposal."""
         return frozenset(range(self._partitions)) - self._counts.keys()
 
-    def take(self, answer: Answer) -> None:
+    def take(self, answer: BaseMessage) -> None:
         """Note an answer; the last one of a round leads to the next proposal or to the decision.
 
         Where all have answered that they account nobody, nothing is released.
         """
         proposal = self.proposal
-        if proposal is None or answer.proposal != proposal.identity:
+        if proposal is None or not isinstance(answer, Answer) or answer.proposal != proposal.identity:
             return
         if answer.partition not in self.waiting_for or not self._fits(answer, len(proposal.candidates)):
             return
@@ -317,4 +333,5 @@ class Negotiation:
             candidates=self._decider.candidates,
             enough=self._decider.enough,
             coming=self._coming,
+            crowd=self._crowd,
         )

@@ -130,7 +130,8 @@ def test_parts_of_the_people_answer_together_what_all_answer() -> None:
         schedule = deciding.schedule_of_random(random, deciding.choices_of(sensors))
         candidate = replace(random_step(random, step, PLACES), releases=schedule)
         whole, first, second = (
-            deciding.WhatIf(each, limit).next_step(sensors).count_over([candidate]) for each in accountants
+            deciding.WhatIf(each, limit).next_step(deciding.AnnouncedStep(sensors)).count_over([candidate])
+            for each in accountants
         )
         first += second
         assert first == whole

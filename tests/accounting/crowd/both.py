@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from accounting.continuous import ContinuousAccountant
 from accounting.continuous.crowd import CrowdAccount
 from accounting.exposure.crowd import CrowdAdversary, StepCrowd
-from accounting.settings import HorizonSettings
+from accounting.settings import HorizonSettings, RiskBudget
 from models.priors import Population
 from models.releases import StepSchedule
 
@@ -24,8 +24,10 @@ class BothAccounts(CrowdAccount):
         adversary: CrowdAdversary | None = None,
         settings: HorizonSettings | None = None,
         since: NDArray[np.int64] | None = None,
+        decided: RiskBudget | None = None,
     ) -> None:
-        super().__init__(ContinuousAccountant(population, settings or HorizonSettings(), since), adversary)
+        informed = ContinuousAccountant(population, settings or HorizonSettings(), since)
+        super().__init__(informed, adversary, decided=decided)
         self.crowds: StepCrowd = ()
 
     def apply(self, step: StepSchedule, crowds: StepCrowd | None = None) -> StepCrowd:

@@ -172,17 +172,17 @@ def test_a_radius_raises_the_crowd_ceiling_like_any_other() -> None:
 
 
 def test_people_who_come_later_hide_nobody_before_and_steps_come_in_order() -> None:
-    """Newcomers count from their first step on."""
+    """Newcomers are told at the first step they are seen in, and hide others from the next on."""
     steps = steps_of([RAW] * 4)
     since = np.where(np.arange(60) < 20, 0, 2)
     settings = HorizonSettings(2, 0, sharpen_above=0.0)
     joined = BothAccounts(people(60), CrowdAdversary(), settings, since)
     few = BothAccounts(people(20), CrowdAdversary(), settings)
-    for step in steps[:2]:
+    for step in steps[:3]:
         joined.apply(step)
         few.apply(step)
         assert joined.risk()[:20].tolist() == few.risk().tolist()
-    for step in steps[2:]:
+    for step in steps[3:]:
         joined.apply(step)
         few.apply(step)
         assert (joined.risk()[:20] < few.risk()).all()

@@ -200,14 +200,14 @@ def test_a_step_that_comes_again_is_looked_up_with_the_same_bits() -> None:
         assert fresh.apply(step) == found
 
 
-def test_whoever_joins_counts_from_then_on_as_if_the_log_began() -> None:
+def test_whoever_joins_counts_from_then_on_once_they_are_told() -> None:
     """Nothing was told of a newcomer, and who was there before is not touched."""
     rng = np.random.default_rng(8)
     population, steps = random_people(rng, 20), random_steps(rng, 10)
     since = np.where(np.arange(20) < 12, 0, 4)
     together = all_of(population, steps, since)
     before = all_of(population.subset(range(12)), steps)
-    later = Others(population.subset(range(12, 20)), first_step=4, first_slot=0)
+    later = Others(population.subset(range(12, 20)), first_step=4, since=np.full(8, 4), log_start=0)
     for k, found in enumerate(together):
         added = (
             before[k]

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from accounting.continuous import ContinuousAccountant
+from accounting.continuous.crowd import CrowdAccount
 from accounting.decisions import Decision, SearchSettings, SensorChoice, StepDecider, decide
-from accounting.decisions.what_if import WhatIf
+from accounting.decisions.what_if import AnnouncedStep, WhatIf
 from accounting.settings import HorizonSettings, RiskBudget
 from models.mechanisms import Gaussian, Mechanism, Raw
 from models.priors import MovementPrior, Population
@@ -73,10 +74,11 @@ def random_sensors(rng: np.random.Generator, locations: int, most: int = 5) -> l
     return [Sensor(f"s{place}", (int(place),)) for place in at]
 
 
-def over_limit(accountant: ContinuousAccountant, limit: RiskBudget) -> np.ndarray:
+def over_limit(accountant: ContinuousAccountant | CrowdAccount, limit: RiskBudget) -> np.ndarray:
     """Who is over the limit by the certified risk, (N,); of several chains of a person the means count."""
     risk = accountant.risk()
-    guess = accountant.view().accounts.state.guess.reshape(risk.size, -1).mean(axis=1)
+    fast = accountant.fast if isinstance(accountant, CrowdAccount) else accountant
+    guess = fast.view().accounts.state.guess.reshape(risk.size, -1).mean(axis=1)
     over = np.zeros(risk.size, dtype=bool)
     if limit.risk is not None:
         over |= risk > limit.risk
@@ -108,7 +110,7 @@ def run(
     """Decide and account step after step."""
     what_if = WhatIf(accountant, limit)
     for t, sensors in enumerate(steps):
-        asked = what_if.next_step(sensors, steps[t + 1 : t + 1 + look_ahead])
+        asked = what_if.next_step(AnnouncedStep(sensors, coming=steps[t + 1 : t + 1 + look_ahead]))
         decision = decide(
             StepDecider(t, choices_of(sensors, released=released), limit, search), asked.count_over
         )

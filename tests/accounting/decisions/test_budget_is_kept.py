@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from accounting.continuous import ContinuousAccountant
 from accounting.decisions import BudgetReason, SearchSettings
-from accounting.decisions.what_if import WhatIf, questions
+from accounting.decisions.what_if import AnnouncedStep, WhatIf, questions
 from accounting.settings import HorizonSettings, RiskBudget
 from models.mechanisms import Raw
 from models.releases import Sensor, StepSchedule
@@ -72,7 +72,7 @@ def test_what_is_said_of_a_candidate_holds_once_it_is_accounted():
             sensors = deciding.random_sensors(rng, LOCATIONS)
             choices = deciding.choices_of(sensors)
             pick = StepSchedule(t, deciding.schedule_of_random(rng, choices))
-            over = what_if.next_step(sensors).is_over(pick)
+            over = what_if.next_step(AnnouncedStep(sensors)).is_over(pick)
             accountant.apply(pick)
             now = deciding.over_limit(accountant, limit)
             natural = now & ~over
@@ -90,7 +90,7 @@ def test_asking_changes_nothing():
     list(deciding.run(accountant, limit, steps))
     before = accountant.snapshot()
     sensors = [Sensor(f"s{k}", (k,)) for k in range(LOCATIONS)]
-    asked = WhatIf(accountant, limit).next_step(sensors)
+    asked = WhatIf(accountant, limit).next_step(AnnouncedStep(sensors))
     choices = deciding.choices_of(sensors)
     asked.count_over([StepSchedule(8, deciding.schedule_of_random(rng, choices)) for _ in range(5)])
     assert accountant.snapshot() == before
@@ -108,7 +108,9 @@ def test_partitions_answer_together_what_one_answers_for_all():
         sensors = deciding.random_sensors(rng, LOCATIONS)
         choices = deciding.choices_of(sensors)
         candidates = [StepSchedule(t, deciding.schedule_of_random(rng, choices)) for _ in range(6)]
-        first, *others = (what_if.next_step(sensors).count_over(candidates) for what_if in what_ifs)
+        first, *others = (
+            what_if.next_step(AnnouncedStep(sensors)).count_over(candidates) for what_if in what_ifs
+        )
         together = others[0]
         for counts in others[1:]:
             together += counts

@@ -13,7 +13,7 @@ from accounting.decisions import OPTIONS_A_ROUND, Decision, SearchSettings, Sens
 from accounting.decisions.choices import Assignment, cost_of, schedule_of
 from accounting.decisions.search import Search
 from accounting.decisions.selection import select_sensors
-from accounting.decisions.what_if import NextStep, WhatIf
+from accounting.decisions.what_if import AnnouncedStep, NextStep, WhatIf
 from accounting.exceptions import SettingsError
 from accounting.settings import HorizonSettings, RiskBudget
 from models.mechanisms import Gaussian, Raw, Suppressed
@@ -35,7 +35,11 @@ def a_question(
     list(deciding.run(accountant, limit, steps))
     offered = [Sensor(f"s{k}", (int(k),)) for k in rng.choice(LOCATIONS, sensors, replace=False)]
     weights = rng.choice([1.0, 2.0, 5.0], sensors).tolist()
-    return WhatIf(accountant, limit).next_step(offered), deciding.choices_of(offered, weights), limit
+    return (
+        WhatIf(accountant, limit).next_step(AnnouncedStep(offered)),
+        deciding.choices_of(offered, weights),
+        limit,
+    )
 
 
 def best_by_enumeration(

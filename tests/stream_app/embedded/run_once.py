@@ -22,6 +22,12 @@ KINDS: dict[str, dict[str, object]] = {
         **LITTLE_WORK,
         "release": {"mechanism": "budget", "budget": {"share": 0.5, "added": 0.6, "hindsight": True}},
     },
+    "crowd": {
+        **LITTLE_WORK,
+        "sharpen_operations": 600_000,
+        "adversary": "crowd",
+        "release": {"mechanism": "budget", "budget": {"share": 0.5, "added": 0.4, "hindsight": True}},
+    },
 }
 
 

@@ -85,7 +85,7 @@ def test_a_run_killed_at_ten_random_moments_ends_with_the_same_files(tmp_path: P
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["tiers", "budget"])
+@pytest.mark.parametrize("kind", ["tiers", "budget", "crowd"])
 def test_a_killed_run_with_tiers_or_a_budget_ends_with_the_same_files(
     tmp_path: Path, source: Path, kind: str
 ) -> None:

@@ -28,6 +28,7 @@ from stream_app.kafka.process.worker import Pulse, heed_cancellation
 from stream_app.kafka.process.worker_metrics import AccountCounters, AccountMetrics
 from stream_app.setup.priors_verdict import PriorsVerdict
 from stream_app.setup.settings import Settings
+from stream_app.steps.policy import Decided
 from stream_app.steps.policy.proposals import Limit, Option, Proposal, SensorOptions, Source
 from stream_app.wire.decision_messages import decision_of
 from stream_app.wire.messages import RiskSummary, StepDecision
@@ -56,8 +57,8 @@ class Worker(AccountWorker):
 
     log: tuple[StepSchedule, ...] = ()
 
-    async def _logged(self, first: int, until: int) -> AsyncIterator[list[StepSchedule]]:
-        yield list(self.log[first:until])
+    async def _logged(self, first: int, until: int) -> AsyncIterator[list[Decided]]:
+        yield list(map(Decided, self.log[first:until]))
 
 
 @pytest.fixture
@@ -113,7 +114,7 @@ def test_a_long_log_is_read_some_steps_at_a_time_and_without_gaps(
     async def work() -> list[int]:
         worker = AccountWorker(deployment, watch=Heard(), pulse=Pulse())  # type: ignore[arg-type]
         async for schedules in worker._logged(20, 450):
-            steps.extend(schedule.step for schedule in schedules)
+            steps.extend(each.schedule.step for each in schedules)
             assert len(schedules) <= 200
         return steps
 
@@ -190,7 +191,8 @@ def test_assumed_habits_are_called_so_as_long_as_anybody_has_them(deployment: De
         records = person_records(people, names, 0, "d")
         changes = {name: parse_person(name.encode(), value, "d") for name, value in records}
         newcomers = accounts.newcomers(changes)
-        newcomers.apply(steps_of(deployment, accounts.next_step)[newcomers.next_step :], lambda: None)
+        log = map(Decided, steps_of(deployment, accounts.next_step)[newcomers.next_step :])
+        newcomers.apply(log, lambda: None)
         accounts.change(newcomers)
         watch.owns([accounts])
         return PartitionsView([accounts]).note or ""
@@ -266,7 +268,7 @@ def test_a_worker_raises_the_ceilings_of_refuted_priors_and_says_so(deployment: 
         watch.owns([accounts])
         for step in steps_of(own, 6):
             accounts.apply(step)
-            watch.accounted(accounts, step)
+            watch.accounted(accounts, Decided(step))
         watch.show(at_once=True)
         summaries.append(accounts.summary())
         assert registry.get_sample_value("tallyguard_risk_mean") == summaries[-1].mean_risk

@@ -13,6 +13,7 @@ from stream_app.kafka.account.partition_accounts import PartitionAccounts
 from stream_app.kafka.deployment.deployment import Deployment
 from stream_app.kafka.deployment.person_records import PersonEntry, parse_person, person_records
 from stream_app.setup.settings import Settings
+from stream_app.steps.policy import Decided
 from tests.stream_app.engine_support import no_prior, population
 
 
@@ -49,8 +50,8 @@ def test_people_who_are_loaded_in_pieces_are_accounted_as_those_loaded_at_once(
         sign = lambda moved=moved: moved.append(1)  # noqa: E731
         newcomers = accounts.newcomers(people, sign)
         assert newcomers.next_step == 0
-        newcomers.apply(log[:1], sign)  # the log comes some steps at a time
-        newcomers.apply(log[1:], sign)
+        newcomers.apply(map(Decided, log[:1]), sign)  # the log comes some steps at a time
+        newcomers.apply(map(Decided, log[1:]), sign)
         assert people == {}
         accounts.change(newcomers, sign)
         assert [each.pseudonym for each in newcomers.refused] == ["0" * 31 + "3"]

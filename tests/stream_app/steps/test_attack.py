@@ -13,6 +13,7 @@ from stream_app.kafka.account.account_watch import AccountWatch
 from stream_app.kafka.account.partition_accounts import PartitionAccounts
 from stream_app.kafka.deployment.deployment import Deployment
 from stream_app.kafka.deployment.person_records import parse_person, person_records
+from stream_app.steps.policy import Decided
 from stream_app.steps.policy.people_shards import partition_of
 from stream_app.watching.events import Observer, StepClosed
 from stream_app.wire import Reading, RiskSummary
@@ -81,7 +82,7 @@ def workers_of(folder: Path, partitions: int, shares: Sequence[Sequence[int]]) -
         for schedule in read_decisions(folder / "decisions.jsonl", REGISTRY):
             for accounts in owned:
                 accounts.apply(schedule)
-            watch.accounted(owned[-1], schedule)
+            watch.accounted(owned[-1], Decided(schedule))
         found.append(shown.summaries)
     return found
 

@@ -67,7 +67,7 @@ def test_a_warning_says_that_habits_alone_decide(tmp_path: Path, caplog: pytest.
     assert plan_releases(settings(), tmp_path / "schedule.json", people).warning == warning
     findings = check_files(config=tmp_path / "t.toml", priors=tmp_path / "priors.json")
     assert [f"{each.sentence}; {each.remedy}" for each in findings if each.subject == "mistakes"] == [warning]
-    view = PeopleView(people, accountant, accountant.settings, list(people.people))
+    view = PeopleView(people, accountant, list(people.people))
     assert view.warning == warning
 
 

@@ -211,7 +211,7 @@ def test_the_release_worker_counts_what_settled_its_decisions() -> None:
     counts = dict.fromkeys(("people", "allowed", "natural", "over", "dear", "rounds"), 0)
     why = DecisionReason(because=BudgetReason.NO_ANSWER, **counts)
     step = SimpleNamespace(
-        schedule=StepSchedule(0, ()), release=SimpleNamespace(releases=()), missing=(), why=why
+        schedule=StepSchedule(0, ()), release=SimpleNamespace(releases=()), missing=(), why=why, crowds=None
     )
     metrics.closed(ReleaseWorker._event(cast(Any, worker), cast(Any, step), 0.0))
     assert registry.get_sample_value("tallyguard_decisions_total", settled) == 1

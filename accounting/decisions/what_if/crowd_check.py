@@ -1,0 +1,124 @@
+"""The bound at levels, as far as a step's work goes, for people whom the fast bound puts over the limit."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accounting.continuous.accounts_kernel import HISTORY
+from accounting.continuous.crowd import CrowdAccount, Levels
+from accounting.continuous.refine_kernel import LEAST_OPERATIONS, find_operations
+from accounting.decisions.what_if.candidate_kernel import Terms
+from accounting.decisions.what_if.crowd_check_kernel import find_within
+from accounting.decisions.what_if.limits_kernel import Limits
+from accounting.exposure.crowd import StepCrowd
+from accounting.exposure.step_information import followed_by
+from accounting.exposure.step_information.seen_steps_kernel import SeenSteps
+from models.releases import StepSchedule
+
+_Case = tuple[int, bytes, int, int]
+
+
+class CrowdCheck:
+    """Whom the bound at levels clears of one step's candidates, against the crowd adversary.
+
+    What a count reveals in the crowd depends on its noise, so each candidate is looked at anew; people of
+    whom it reveals the same as an earlier one are not. Who is not evaluated any more stays over the limit.
+    """
+
+    def __init__(
+        self, account: CrowdAccount, crowds: StepCrowd, limits: Limits, operations: int | None
+    ) -> None:
+        """The step may cost so many ``operations`` (None: any number), an even part for each share."""
+        self._account = account
+        self._crowds = crowds
+        self._limits = limits
+        self._accounts = account.fast.view().accounts
+        self._shares = account.informed.people_shares
+        self._left = None if operations is None else self._shares.even_parts(operations)
+        people, horizon = self._accounts.since.size, self._accounts.horizon.steps
+        least = LEAST_OPERATIONS * horizon * len(account.levels.probability)
+        self.most_cleared = people if operations is None else min(people, operations // least)
+        self._known: dict[_Case, bool] = {}
+        self._shown: dict[bytes, int] = {}  # numbers of what counts reveal at all levels
+
+    def cleared(
+        self,
+        step: StepSchedule,
+        terms: Terms,
+        excess: NDArray[np.int64],
+        leaves_headroom: NDArray[np.bool_],
+    ) -> int:
+        """How many of these people, over the limit by the fast bound, are within it by the bound at levels.
+
+        ``excess`` (n,) is by how much the terms are too large; those with the least are evaluated first.
+        Silence is always possible afterwards, so that later horizons ``leaves_headroom`` is not asked for.
+        """
+        levels = self._with_step(step)
+        order = np.lexsort((self._shares.rank[terms.people], excess))
+        keys = self._cases(terms, levels)
+        due = [k for k in order.tolist() if keys[k] not in self._known]
+        paid = self._paid(terms.people, np.array(due, dtype=np.int64), levels)
+        if paid.size:
+            some = Terms(*(array[paid] for array in terms))
+            found = np.zeros(paid.size, dtype=np.bool_)
+            silent = self._followed_by_silence(levels)
+            find_within(self._accounts, self._limits, some, self._account.next_step, silent, found)
+            answers = zip(paid.tolist(), found.tolist(), strict=True)
+            self._known |= {keys[k]: is_within for k, is_within in answers}
+        return sum(self._known.get(key, False) for key in keys)
+
+    def _with_step(self, step: StepSchedule) -> Levels:
+        """The last steps and this one, (HISTORY + T rows) at each level."""
+        levels = self._account.levels
+        erased = self._account.erased(step, self._crowds)
+        return Levels(levels.probability, tuple(map(followed_by, levels.seen, erased)))
+
+    def _followed_by_silence(self, levels: Levels) -> Levels:
+        """With so many rows of silence as any horizon to come may reach into."""
+        slots = int(self._accounts.population.slots.max(initial=1))
+        silent = HISTORY + self._accounts.horizon.steps + slots
+        return Levels(levels.probability, tuple(_silent_after(seen, silent) for seen in levels.seen))
+
+    def _cases(self, terms: Terms, levels: Levels) -> list[_Case]:
+        """For each person, what the last row of all levels reveals at the person's places, and the terms."""
+        places, start = self._accounts.population.places, self._accounts.population.places_start
+        last = self._revealed(levels)
+        rows = zip(*(array.tolist() for array in terms), strict=True)
+        return [
+            (person, last[places[start[person] : start[person + 1]]].tobytes(), conditional, unconditioned)
+            for person, conditional, unconditioned in rows
+        ]
+
+    def _revealed(self, levels: Levels) -> NDArray[np.int32]:
+        """A number for what the last row's counts reveal at each location, (M,); the same for the same."""
+        rows = [seen.channel[-1] for seen in levels.seen]
+        found = np.full(rows[0].size, -1, dtype=np.int32)
+        labels = levels.seen[0].labels[-1]
+        for location in np.flatnonzero(rows[0] >= 0).tolist():
+            tables = (
+                array[row[location]].tobytes()
+                for row, seen in zip(rows, levels.seen, strict=True)
+                for array in seen.tables
+            )
+            what = b"".join((int(labels[location]).to_bytes(4), *tables))
+            found[location] = self._shown.setdefault(what, len(self._shown))
+        return found
+
+    def _paid(self, people: NDArray[np.int64], due: NDArray[np.int64], levels: Levels) -> NDArray[np.int64]:
+        """Those of the positions ``due`` that their shares pay for, in this order."""
+        if self._left is None or due.size == 0:
+            return due
+        cost = np.empty(due.size, dtype=np.int64)
+        vectors = self._accounts.horizon.vectors
+        find_operations(self._accounts, people[due], vectors, levels.seen[0], cost)
+        cost *= self._accounts.horizon.steps * len(levels.probability)
+        return due[self._shares.paid(people[due], cost, self._left)]
+
+
+def _silent_after(seen: SeenSteps, rows: int) -> SeenSteps:
+    """So many rows more in which nothing is counted."""
+    nowhere = ((0, rows), (0, 0))
+    return SeenSteps(
+        np.pad(seen.labels, nowhere), np.pad(seen.channel, nowhere, constant_values=-1), seen.tables
+    )

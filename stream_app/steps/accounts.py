@@ -1,0 +1,83 @@
+"""The accounts of some people, against each adversary that the settings name."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accounting.continuous import ContinuousAccountant
+from accounting.continuous.crowd import CrowdAccount
+from accounting.exposure.crowd import StepCrowd
+from accounting.settings import HorizonSettings
+from models.priors import Population
+from models.releases import StepSchedule
+from stream_app.setup.release_settings import CROWD
+from stream_app.setup.settings import Settings
+from stream_app.steps.policy.people_shards import people_shares
+from stream_app.steps.risk_output import crowd_message
+from stream_app.wire import CrowdSummary
+
+
+class Accounts(NamedTuple):
+    """The account against whoever knows where everybody else is, and beside it that against the crowd.
+
+    ``decides`` says which of them a risk budget is kept by: the crowd's, or else the informed one.
+    """
+
+    informed: ContinuousAccountant
+    crowd: CrowdAccount | None = None
+    decides: bool = False
+
+    @classmethod
+    def of(
+        cls,
+        settings: Settings,
+        horizon: HorizonSettings,
+        population: Population,
+        pseudonyms: Sequence[str],
+        effective_from: NDArray[np.int64] | None = None,
+    ) -> Accounts:
+        """Before the first step of ``horizon``; ``pseudonyms`` (N,) say who shares work, and toss coins."""
+        shares = people_shares(pseudonyms, settings.kafka.partitions)
+        informed = ContinuousAccountant(population, horizon, effective_from, shares)
+        if not settings.has_crowd:
+            return cls(informed)
+        decides = settings.adversary == CROWD
+        limit = settings.refined_limit if decides else None
+        return cls(informed, CrowdAccount(informed, settings.crowd.adversary, pseudonyms, limit), decides)
+
+    @property
+    def whole(self) -> ContinuousAccountant | CrowdAccount:
+        """What holds the state of all."""
+        return self.informed if self.crowd is None else self.crowd
+
+    @property
+    def deciding(self) -> CrowdAccount | None:
+        """The crowd's account where a risk budget is kept by it."""
+        return self.crowd if self.decides else None
+
+    def apply(self, step: StepSchedule, crowds: StepCrowd | None = None) -> None:
+        """Account one step; steps come in order without gaps."""
+        self.informed.apply(step)
+        if self.crowd is not None:
+            self.crowd.apply(step, crowds)
+
+    def with_people(self, newcomers: Accounts) -> Accounts:
+        """These accounts and those of other people, at the same step, as one."""
+        informed = self.informed.with_people(newcomers.informed)
+        if self.crowd is None or newcomers.crowd is None:
+            return self._replace(informed=informed)
+        return self._replace(informed=informed, crowd=self.crowd.with_people(newcomers.crowd, informed))
+
+    def of_people(self, people: NDArray[np.int64]) -> Accounts:
+        """The accounts of some of the people, by position."""
+        informed = self.informed.of_people(people)
+        crowd = None if self.crowd is None else self.crowd.of_people(people, informed)
+        return self._replace(informed=informed, crowd=crowd)
+
+    def crowd_summary(self) -> CrowdSummary | None:
+        """The last step in a few numbers against the crowd adversary; None where that is not computed."""
+        return None if self.crowd is None else crowd_message(self.crowd.summary(), self.crowd.adversary)

@@ -1,0 +1,151 @@
+"""A run with a crowd: both ceilings in its files, sums in its log, and the same after a restart."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from models.keys import Pseudonymiser
+from models.priors import MovementPrior, Population
+from models.releases import SensorRegistry
+from stream_app.embedded import RunOptions, RunReport, run
+from stream_app.exceptions import RunChangedError
+from stream_app.setup.settings import Settings
+from stream_app.steps import Accounts
+from stream_app.wire import RiskSummary, StepDecision, crowds_of, schedule_of
+from tests.stream_app.engine_support import (
+    NAMES,
+    PSEUDONYM_SECRET,
+    TickingClock,
+    json_lines,
+    lines_of,
+    messages_of_a_day,
+    settings,
+)
+
+PEOPLE = 30
+CROWD: dict[str, object] = {"crowd": {"on": True, "known": 3}, "release": {"mechanism": "raw"}}
+BUDGET: dict[str, object] = {
+    "adversary": "crowd",
+    "release": {"mechanism": "budget", "budget": {"share": 0.1, "added": 0.3}},
+}
+
+
+def population() -> Population:
+    random = np.random.default_rng(7)
+    priors = [
+        MovementPrior.from_dense(f"person {i}", random.dirichlet(np.full(4, 3.0), size=4))
+        for i in range(PEOPLE)
+    ]
+    return Population.pack(priors, NAMES)
+
+
+def run_in_crowd(output: Path, steps: int, changed: dict[str, object], *, accept: bool = False) -> RunReport:
+    """The first steps of a day."""
+    lines = lines_of(messages_of_a_day(steps, 5))
+    options = RunOptions(output, keep_open=True, accept_changes=accept)
+    return run(settings(**changed), options, population(), clock=TickingClock(), chunks=[lines])
+
+
+def accounts_of(given: Settings, folder: Path) -> Accounts:
+    """Everybody's accounts after the decisions of a folder."""
+    people = population()
+    names = Pseudonymiser.parse(PSEUDONYM_SECRET).pseudonyms(people.people)
+    accounts = Accounts.of(given, given.horizon_settings(0), people, names)
+    registry = SensorRegistry.one_per_location(NAMES)
+    for line in (folder / "decisions.jsonl").read_bytes().splitlines():
+        decision = StepDecision.model_validate_json(line)
+        schedule = schedule_of(decision, registry)
+        assert accounts.crowd is not None
+        if decision.decisions and decision.decisions[0].crowd is not None:
+            assert crowds_of(decision) == accounts.crowd.ask(schedule)
+        accounts.apply(schedule, crowds_of(decision))
+    return accounts
+
+
+def last_summary(folder: Path) -> RiskSummary:
+    lines = (folder / "risks.jsonl").read_text().splitlines()
+    return [RiskSummary.model_validate_json(line) for line in lines if '"risk_summary"' in line][-1]
+
+
+def test_both_ceilings_stand_in_the_files_of_a_run(tmp_path: Path) -> None:
+    """Those of the accounts, of everybody, with what is presumed; nothing of it without the setting."""
+    run_in_crowd(tmp_path / "out", 6, CROWD)
+    accounts = accounts_of(settings(**CROWD), tmp_path / "out")
+    assert accounts.crowd is not None
+    last = last_summary(tmp_path / "out")
+    assert last.crowd is not None
+    assert last.crowd.mean_risk == accounts.crowd.summary().mean_risk < last.mean_risk
+    assert (last.crowd.known, last.crowd.companions, last.crowd.alone) == (3, 0, 1.0)
+    people = [each for each in json_lines(tmp_path / "out" / "risks.jsonl") if each["type"] == "risk"]
+    names = Pseudonymiser.parse(PSEUDONYM_SECRET).pseudonyms(population().people)
+    lines = {each["person"]: each for each in people if each["step"] == 5}
+    for person, name in enumerate(names):
+        assert lines[name]["crowd"] == accounts.crowd.risk()[person] <= lines[name]["risk"]
+        assert lines[name]["crowd_by"] == accounts.crowd.decided_by(person)
+    run_in_crowd(tmp_path / "plain", 6, {"release": {"mechanism": "raw"}})
+    assert b"crowd" not in (tmp_path / "plain" / "risks.jsonl").read_bytes()
+    assert b"crowd" not in (tmp_path / "plain" / "decisions.jsonl").read_bytes()
+
+
+@pytest.mark.parametrize("changed", [CROWD, BUDGET])
+def test_a_run_goes_on_after_a_restart_and_from_a_snapshot(
+    tmp_path: Path, changed: dict[str, object]
+) -> None:
+    """The same bytes, however it stops in between."""
+    run_in_crowd(tmp_path / "whole", 8, changed)
+    for name, every in (("log", 0.0), ("snapshot", 0.001)):
+        for steps in (4, 8):
+            run_again(tmp_path / name, steps, {**changed, "snapshot_seconds": every})
+        for file in ("risks.jsonl", "decisions.jsonl", "releases.jsonl"):
+            assert (tmp_path / name / file).read_bytes() == (tmp_path / "whole" / file).read_bytes()
+    assert (tmp_path / "snapshot" / "accountant.snapshot").exists()
+
+
+def run_again(output: Path, steps: int, changed: dict[str, object]) -> None:
+    """From where it stopped, on a longer input."""
+    messages = lines_of(messages_of_a_day(8, 5)).splitlines(keepends=True)
+    source = output.with_suffix(".jsonl")
+    source.write_bytes(b"".join(line for line in messages if json.loads(line)["step"] < steps))
+    run(settings(**changed), RunOptions(output, source, keep_open=True), population(), clock=TickingClock())
+
+
+def test_a_crowd_may_be_taken_in_later_when_its_operator_says_so(tmp_path: Path) -> None:
+    """Steps before hide nobody; those after do, and the account says the least of both."""
+    plain: dict[str, object] = {"release": {"mechanism": "raw"}}
+    source = tmp_path / "out.jsonl"
+    messages = lines_of(messages_of_a_day(12, 5)).splitlines(keepends=True)
+    source.write_bytes(b"".join(line for line in messages if json.loads(line)["step"] < 3))
+    options = RunOptions(tmp_path / "out", source, keep_open=True)
+    run(settings(**plain), options, population(), clock=TickingClock())
+    source.write_bytes(b"".join(messages))
+    with pytest.raises(RunChangedError, match="crowd"):
+        run(settings(**CROWD), options, population(), clock=TickingClock())
+    accepting = RunOptions(tmp_path / "out", source, keep_open=True, accept_changes=True)
+    run(settings(**CROWD), accepting, population(), clock=TickingClock())
+    accounts = accounts_of(settings(**CROWD), tmp_path / "out")
+    assert accounts.crowd is not None
+    last = last_summary(tmp_path / "out")
+    assert last.crowd is not None
+    assert last.crowd.mean_risk == accounts.crowd.summary().mean_risk < last.mean_risk
+    decisions = (tmp_path / "out" / "decisions.jsonl").read_text().splitlines()
+    has_sums = ['"crowd"' in line for line in decisions if '"sensor"' in line]
+    assert has_sums == sorted(has_sums) and 0 < sum(has_sums) < len(has_sums)
+
+
+def test_a_budget_kept_in_the_crowd_lets_more_out(tmp_path: Path) -> None:
+    """The same limit kept against whoever knows where everybody is publishes less."""
+    run_in_crowd(tmp_path / "crowd", 8, BUDGET)
+    run_in_crowd(tmp_path / "informed", 8, {**BUDGET, "adversary": "informed"})
+    noise = {
+        name: sum(
+            each["parameters"].get("sigma", 0.0) if each["mechanism"] != "suppressed" else 8.0
+            for line in json_lines(tmp_path / name / "decisions.jsonl")
+            for each in line["decisions"]
+        )
+        for name in ("crowd", "informed")
+    }
+    assert noise["crowd"] < noise["informed"]

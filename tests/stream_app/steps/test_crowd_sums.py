@@ -1,0 +1,128 @@
+"""Sums of partitions by question and answers: those of one process; nobody where an answer is missing."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from accounting.decisions.what_if import WhatIf
+from accounting.exposure.crowd import SensorCrowd
+from models.mechanisms import Raw
+from models.releases import SensorRelease, StepSchedule
+from stream_app.setup.settings import Settings
+from stream_app.steps import Accounts
+from stream_app.steps.policy import BudgetPolicy, policy_from
+from stream_app.steps.policy.crowd_sums import CrowdAnswer, CrowdQuestion, CrowdSurvey
+from stream_app.steps.policy.people_shards import partition_of
+from stream_app.steps.policy.proposals import Answer, Negotiation, Proposal, Respondent
+from tests.accounting.decisions import deciding
+from tests.stream_app.steps.test_proposals import LOCATIONS, REGISTRY, SOURCE, negotiate
+
+BUDGET = {"share": 0.3, "added": 0.2, "exact_up_to": 20}
+SETTINGS = Settings.model_validate(
+    {
+        "horizon": 4,
+        "adversary": "crowd",
+        "crowd": {"known": 2},
+        "release": {"mechanism": "budget", "budget": BUDGET},
+        "kafka": {"partitions": 3},
+    }
+)
+
+
+def announced(step: int, names: tuple[str, ...]) -> StepSchedule:
+    return StepSchedule(step, tuple(SensorRelease(REGISTRY.get(name), Raw()) for name in names))
+
+
+def test_partitions_decide_and_account_in_the_crowd_as_one_process() -> None:
+    """Sums, decisions, cleared people and risks, bit for bit, by their messages."""
+    rng = np.random.default_rng(3)
+    population = deciding.people(rng, 90, LOCATIONS)
+    horizon = SETTINGS.horizon_settings(0)
+    whole = Accounts.of(SETTINGS, horizon, population, population.people)
+    embedded, elsewhere = (policy_from(SETTINGS.release, REGISTRY) for _ in range(2))
+    assert isinstance(embedded, BudgetPolicy) and isinstance(elsewhere, BudgetPolicy)
+    embedded.bind(whole.informed, whole.deciding)
+    partition = np.array([partition_of(name, 3) for name in population.people])
+    where = [np.flatnonzero(partition == k)[::-1] for k in range(3)]
+    held = [population.subset(each) for each in where]
+    parts = [Accounts.of(SETTINGS, horizon, each, each.people) for each in held]
+    respondents = [
+        Respondent(k, WhatIf(part.informed, elsewhere.limit, part.deciding), REGISTRY, "d")
+        for k, part in enumerate(parts)
+    ]
+    published = 0
+    for t in range(6):
+        names = tuple(sensor.name[1:] for sensor in deciding.random_sensors(rng, LOCATIONS, most=4))
+        survey = CrowdSurvey(announced(t, names), 3, SOURCE)
+        assert survey.proposal is not None
+        question = CrowdQuestion.model_validate_json(survey.proposal.line())
+        for k, part in enumerate(parts):
+            assert part.crowd is not None
+            answer = CrowdAnswer.of(question, k, part.crowd.ask(question.schedule(REGISTRY)))
+            for _ in range(2):
+                survey.take(CrowdAnswer.model_validate_json(answer.line()))
+        assert survey.proposal is None
+        assert whole.crowd is not None
+        crowds = whole.crowd.ask(announced(t, names))
+        assert survey.crowds == crowds
+        negotiation = Negotiation(
+            elsewhere.decider(t, names), elsewhere.limit, 3, source=SOURCE, crowds=survey.crowds
+        )
+        decided = negotiate(negotiation, respondents)
+        assert decided == embedded.decide(t, names, crowds)
+        published += sum(release.mechanism.is_released for release in decided.schedule.releases)
+        for each in (whole, *parts):
+            each.apply(decided.schedule, crowds)
+        for each, part in zip(where, parts, strict=True):
+            assert part.crowd is not None
+            assert part.crowd.risk().tolist() == whole.crowd.risk()[each].tolist()
+            assert part.informed.risk().tolist() == whole.informed.risk()[each].tolist()
+    assert published > 3
+
+
+def test_who_does_not_answer_hides_nobody() -> None:
+    """Sums of those who have; other questions, partitions, shapes and repetitions change nothing."""
+    survey = CrowdSurvey(announced(4, ("1", "2")), 3, SOURCE)
+    question = survey.proposal
+    assert question is not None
+    columns = len(SensorCrowd().units)
+    row, other = tuple(range(columns)), tuple(range(5, 5 + columns))
+    answer = CrowdAnswer(question=question.identity, step=4, partition=1, sums=(row, other))
+    assert survey.crowds == (SensorCrowd(), SensorCrowd())
+    for wrong in (
+        answer.model_copy(update={"question": "another"}),
+        answer.model_copy(update={"partition": 3}),
+        answer.model_copy(update={"sums": (row,)}),
+        answer.model_copy(update={"sums": (row, row[1:])}),
+        Answer(
+            proposal=question.identity,
+            step=4,
+            round=0,
+            partition=1,
+            people=1,
+            natural_now=0,
+            natural=(0,),
+            over=(),
+            dear=(),
+        ),
+    ):
+        survey.take(wrong)
+        assert survey.waiting_for == {0, 1, 2}
+    survey.take(answer)
+    survey.take(answer.model_copy(update={"sums": (other, other)}))
+    assert survey.crowds == (SensorCrowd(row), SensorCrowd(other))
+    assert survey.waiting_for == {0, 2}
+    assert survey.proposal is question
+
+
+def test_a_proposal_names_as_many_crowds_as_sensors() -> None:
+    policy = policy_from(SETTINGS.release, REGISTRY)
+    assert isinstance(policy, BudgetPolicy)
+    with pytest.raises(ValueError, match="as many sensors"):
+        Negotiation(policy.decider(0, ("1", "2")), policy.limit, 1, source=SOURCE, crowds=(SensorCrowd(),))
+    negotiation = Negotiation(
+        policy.decider(0, ("1",)), policy.limit, 1, source=SOURCE, crowds=(SensorCrowd(),)
+    )
+    assert negotiation.proposal is not None
+    assert Proposal.model_validate_json(negotiation.proposal.line()).crowds == (SensorCrowd(),)
