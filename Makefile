@@ -97,8 +97,8 @@ tightness: install-dev ## certified bound against the best attack on the paper's
 ceilings: install-dev ## guess, best attack and running ceiling on the demo's city
 	@$(BIN)/python -m experiments.ceilings --results docs/results
 
-crowd: install-dev ## what a crowd hides on the demo's city, and an attack that follows the crowd
-	@$(BIN)/python -m experiments.crowd --results docs/results
+crowd: install-dev ## what a crowd hides on the demo's city and real check-ins, three attacks beside (DATA=folder)
+	@$(BIN)/python -m experiments.crowd $(if $(DATA),--data $(DATA)) --results docs/results
 
 prior-check: install-dev ## priors held against the real windows they were not fitted to (DATA=folder)
 	@$(BIN)/python -m experiments.prior_check $(if $(DATA),--data $(DATA)) --results docs/results

@@ -1,55 +1,89 @@
-"""What a crowd hides on the demo's city: both ceilings, and an attack by somebody who follows the crowd.
+"""What a crowd hides, on the demo's city and on check-ins: both ceilings, and attacks that see counts alone.
 
-``python -m experiments.crowd --results docs/results`` (or ``make crowd``)
+``python -m experiments.crowd --results docs/results [--data FOLDER]`` (or ``make crowd``)
 
-Ten hours of the day, every sensor raw, nothing released before, no step wrong. Targets are drawn people of
-the city; the attack is tried on many simulated days with the same sensors in the same hours.
+Every sensor raw, nothing released before, no step wrong. Targets are drawn people; the attacks are tried on
+many simulated days with the same sensors in the same steps. In the city a day is ten of its hours; the
+people of the check-ins are those of ``experiments.real_checkins``, and a day is the five held-out windows.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import sqrt
 from pathlib import Path
 from time import perf_counter
 
 import numpy as np
+import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from scipy.stats import binom
 
 from accounting.audit import audit_exposure, seen_among
 from accounting.bounds import Effort, SeenInCrowd
 from accounting.exposure import Exposure, horizon_information
-from accounting.exposure.crowd import CrowdAdversary, equivalent_sigma
-from experiments.collective_filter import CollectiveFilter, Watched
+from accounting.exposure.crowd import CrowdAdversary, equivalent_sigma, revealed
+from experiments.crowd_attackers import (
+    CROWD_ATTACKS,
+    MembershipTest,
+    Scene,
+    Watched,
+    area_ceiling,
+    area_under_curve,
+    draw_days,
+)
+from experiments.crowd_page import page
+from experiments.held_out import DATA_SETS, NOWHERE_SENSOR, find_data
 from experiments.measure import write_csv
+from experiments.real_checkins import MissingDataError, load
 from models.mechanisms import Raw
-from models.releases import Schedule, SensorRelease, StepSchedule
+from models.releases import Schedule, Sensor, SensorRegistry, SensorRelease, StepSchedule
 from stream_app.city import City, CityOptions, build_city
 
-SETUPS = ((2_000, 8), (2_000, 32), (20_000, 8), (20_000, 32))
+CITIES = ((2_000, 8), (2_000, 32), (20_000, 8), (20_000, 32))
+CHECKINS_ACTIVE = (25, 100)
 FIRST_HOUR, STEPS, TARGETS, DAYS = 8, 10, 60, 50
+CITY = "city"
 _ADVERSARY = CrowdAdversary()
 _CRUDE = Effort(patterns=256, vectors=16)
+_EARTH_KM = 6371.0
+
+
+@dataclass(frozen=True, eq=False)
+class Setting:
+    """A crowd, what is released of it, and where everybody is on simulated days (days, T, N)."""
+
+    name: str
+    scene: Scene
+    schedule: Schedule
+    active: int
+    places: NDArray[np.int32]
 
 
 @dataclass(frozen=True)
 class Row:
-    """Means over the targets; the attack's interval is two standard errors over targets and days."""
+    """Means over the targets; intervals are two standard errors over targets and days."""
 
+    setting: str
     people: int
     active: int
+    targets: int
     guess: float
-    attack: float
-    attack_error: float
+    collective: float
+    recovery: float
+    membership: float
+    attack_error: float  # the largest of the three attacks'
     crowd: float
     informed: float
     crowd_nats: float
     informed_nats: float
     median_sigma: float
-    least_p: float  # smallest, over the targets, of Pr[so many hits or more] if the ceiling were attained
+    area: float  # under the curve of the membership test
+    area_error: float  # over targets
+    area_ceiling: float
+    least_p: float  # smallest, over targets and attacks, of Pr[so many hits or more] at the ceiling
     seconds: float  # to add up everybody once, a step
 
     @property
@@ -58,12 +92,14 @@ class Row:
         return (self.informed - self.crowd) / max(self.informed - self.guess, 1e-9)
 
 
-def schedule_of(city: City, steps: int, seed: int = 0) -> Schedule:
-    """Sensors switched on by turns, raw, from the first hour on."""
-    rng, sensors = np.random.default_rng(seed), city.registry.sensors
-    chosen = [np.sort(rng.permutation(len(sensors))[: city.options.active]) for _ in range(steps)]
+def schedule_of(
+    sensors: Sequence[Sensor], active: int, steps: int, first_slot: int, seed: int = 0
+) -> Schedule:
+    """Sensors switched on by turns, raw, from the first slot on."""
+    rng = np.random.default_rng(seed)
+    chosen = [np.sort(rng.permutation(len(sensors))[:active]) for _ in range(steps)]
     made = (tuple(SensorRelease(sensors[k], Raw()) for k in each) for each in chosen)
-    return Schedule(tuple(StepSchedule(t, releases) for t, releases in enumerate(made)), FIRST_HOUR)
+    return Schedule(tuple(StepSchedule(t, releases) for t, releases in enumerate(made)), first_slot)
 
 
 def windows(city: City, steps: int, days: int) -> NDArray[np.int32]:
@@ -76,34 +112,79 @@ def windows(city: City, steps: int, days: int) -> NDArray[np.int32]:
     return found
 
 
-def successes(
-    city: City, schedule: Schedule, targets: Sequence[int], places: NDArray[np.int32]
-) -> NDArray[np.float64]:
-    """Whether the collective filter is right in every step, (targets, days)."""
+def city_setting(people: int, active: int, days: int = DAYS, steps: int = STEPS) -> Setting:
+    """Hours of the demo's city."""
+    city = build_city(CityOptions(people=people, active=active))
+    schedule = schedule_of(city.registry.sensors, active, steps, FIRST_HOUR)
     watched = Watched.of(schedule.steps, FIRST_HOUR, city.population.location_count)
-    everybody = watched.moments(city.population)
-    counts = np.zeros((len(places), watched.steps_of.size))
-    for day, walked in enumerate(places):
-        for t, here in enumerate(walked):
-            number = watched.count_at[t, here]
-            np.add.at(counts[day], number[number >= 0], 1.0)
-    found = np.zeros((len(targets), len(places)))
-    for row, target in enumerate(targets):
-        chain = city.population.chain(target)
-        attacker = CollectiveFilter(watched, chain, everybody.without(watched.moments_of(chain)))
-        for day, seen in enumerate(counts):
-            found[row, day] = np.array_equal(chain.places[attacker.guess(seen)], places[day, :, target])
-    return found
+    scene = Scene(city.population, watched, city.places.position_km, 24)
+    return Setting(CITY, scene, schedule, active, windows(city, steps, days))
 
 
-def ceilings(
-    city: City, schedule: Schedule, seen: SeenInCrowd, targets: Iterable[int]
-) -> NDArray[np.float64]:
-    """Guess, crowd and informed ceiling, crowd and informed nats of each target, (n, 5)."""
+def checkins_settings(name: str, folder: Path | None, days: int = DAYS) -> Iterator[Setting]:
+    """Held-out windows of fitted people; :class:`MissingDataError` without the file."""
+    fit = load(name, folder)
+    people, steps, first = fit.population, fit.held_out.shape[1], fit.held_out_first_slot
+    registry = SensorRegistry.one_per_location(people.location_names)
+    sensors = [
+        each for each in registry.sensors if people.location_names[each.locations[0]] != NOWHERE_SENSOR
+    ]
+    position = _positions(find_data(folder) / DATA_SETS[name], people.location_names)
+    places = draw_days(people, first, steps, days)
+    for active in CHECKINS_ACTIVE:
+        schedule = schedule_of(sensors, active, steps, first)
+        watched = Watched.of(schedule.steps, first, people.location_count)
+        yield Setting(name, Scene(people, watched, position), schedule, active, places)
+
+
+def _positions(file: Path, names: Sequence[str]) -> NDArray[np.float64]:
+    """Mean places of check-ins in kilometres from the middle of the earth, (M, 3); NaN for elsewhere."""
+    table = pq.read_table(file, columns=["loc", "lat", "lon"])
+    table = table.group_by("loc").aggregate([("lat", "mean"), ("lon", "mean")])
+    found = {
+        str(loc): np.radians((lat, lon))
+        for loc, lat, lon in zip(
+            *(table[k].to_pylist() for k in ("loc", "lat_mean", "lon_mean")), strict=True
+        )
+    }
+    lat, lon = np.array([found.get(name, (np.nan, np.nan)) for name in names]).T
+    return _EARTH_KM * np.stack([np.cos(lat) * np.cos(lon), np.cos(lat) * np.sin(lon), np.sin(lat)], axis=1)
+
+
+def successes(setting: Setting, targets: Sequence[int]) -> Mapping[str, NDArray[np.bool_]]:
+    """Whether each attack is right in every step, (targets, days)."""
+    counts = setting.scene.watched.counts_of(setting.places)
+    walked = setting.places[:, :, targets].transpose(2, 0, 1)
+    return {
+        name: (attack.guesses(setting.scene, targets, counts) == walked).all(axis=2)
+        for name, attack in CROWD_ATTACKS.items()
+    }
+
+
+def areas(setting: Setting, seen: SeenInCrowd, targets: Iterable[int]) -> NDArray[np.float64]:
+    """Of each target's membership test the area under its curve, and what that is at most, (n, 2)."""
+    watched, population = setting.scene.watched, setting.scene.population
+    counts = watched.counts_of(setting.places)
+    hidden = [
+        revealed(crowd.variance(_ADVERSARY), own.mechanism)
+        for step, crowds in zip(seen.steps, seen.crowds, strict=True)
+        for own, crowd in zip(step.releases, crowds, strict=True)
+    ]
     found = []
     for target in targets:
-        chain = city.population.chain(target)
-        exposure = Exposure.of(chain, schedule, city.population.location_count)
+        chain = population.chain(target)
+        test = MembershipTest(watched, chain, setting.scene.others(target))
+        without = counts - watched.counts_of(setting.places[:, :, [target]])
+        area = area_under_curve(test.log_ratios(counts), test.log_ratios(without))
+        found.append([area, area_ceiling(watched.moments_of(chain).mean, np.array(hidden))])
+    return np.array(found)
+
+
+def ceilings(setting: Setting, seen: SeenInCrowd, targets: Iterable[int]) -> NDArray[np.float64]:
+    """Guess, crowd and informed ceiling, crowd and informed nats of each target, (n, 5)."""
+    found, population = [], setting.scene.population
+    for target in targets:
+        exposure = Exposure.of(population.chain(target), setting.schedule, population.location_count)
         audit = audit_exposure(exposure, 0, effort=_CRUDE, seen=seen)
         last = (0, exposure.steps - 1)
         nats = [
@@ -114,69 +195,41 @@ def ceilings(
     return np.array(found)
 
 
-def measure(people: int, active: int, targets: int = TARGETS, days: int = DAYS, steps: int = STEPS) -> Row:
+def measure(setting: Setting, targets: int = TARGETS) -> Row:
     """One row of the table."""
-    city = build_city(CityOptions(people=people, active=active))
-    schedule = schedule_of(city, steps)
-    chosen = np.random.default_rng(1).permutation(people)[:targets].tolist()
-    seen_among(city.population, schedule, _ADVERSARY)  # compiles
+    population = setting.scene.population
+    chosen = np.random.default_rng(1).permutation(len(population))[:targets].tolist()
+    seen_among(population, setting.schedule, _ADVERSARY)  # compiles
     begin = perf_counter()
-    seen = seen_among(city.population, schedule, _ADVERSARY)
-    seconds = (perf_counter() - begin) / steps
-    bounds = ceilings(city, schedule, seen, chosen)
-    right = successes(city, schedule, chosen, windows(city, steps, days))
-    each, mean = right.mean(axis=1), bounds.mean(axis=0)
+    seen = seen_among(population, setting.schedule, _ADVERSARY)
+    seconds = (perf_counter() - begin) / len(setting.schedule.steps)
+    bounds = ceilings(setting, seen, chosen)
+    right, area = successes(setting, chosen), areas(setting, seen, chosen)
+    each, mean, days = np.stack(list(right.values())), bounds.mean(axis=0), len(setting.places)
+    share = each.mean(axis=2)
+    collective, recovery, membership = share.mean(axis=1).tolist()
+    errors = 2.0 * np.sqrt((share * (1.0 - share)).mean(axis=1) / each[0].size)
     sigmas = [equivalent_sigma(crowd, _ADVERSARY) for step in seen.crowds for crowd in step]
     return Row(
-        people=people,
-        active=active,
+        setting=setting.name,
+        people=len(population),
+        active=setting.active,
+        targets=len(chosen),
         guess=float(mean[0]),
-        attack=float(each.mean()),
-        attack_error=2.0 * sqrt(float((each * (1.0 - each)).mean()) / right.size),
+        collective=collective,
+        recovery=recovery,
+        membership=membership,
+        attack_error=float(errors.max()),
         crowd=float(mean[1]),
         informed=float(mean[2]),
         crowd_nats=float(mean[3]),
         informed_nats=float(mean[4]),
         median_sigma=float(np.median(sigmas)),
-        least_p=float(binom.sf(right.sum(axis=1) - 1, days, bounds[:, 1]).min()),
+        area=float(area[:, 0].mean()),
+        area_error=2.0 * float(area[:, 0].std()) / sqrt(len(area)),
+        area_ceiling=float(area[:, 1].mean()),
+        least_p=float(binom.sf(each.sum(axis=2) - 1, days, np.minimum(bounds[:, 1], 1.0)).min()),
         seconds=seconds,
-    )
-
-
-def page(rows: Sequence[Row]) -> str:
-    """The table as a page."""
-    lines = [
-        f"| {row.people:,} | {row.active} | {row.guess:.3f} | {row.attack:.3f} ± {row.attack_error:.3f} | "
-        f"{row.crowd:.3f} | {row.informed:.3f} | {row.removed:.0%} | {row.informed_nats:.2f} | "
-        f"{row.crowd_nats:.2f} | {row.median_sigma:.1f} |"
-        for row in rows
-    ]
-    least, tried = min(row.least_p for row in rows), TARGETS * len(rows)
-    return "\n".join(
-        [
-            "# What a crowd hides, on the demo's city",
-            "",
-            f"Made by `make crowd`; the figures are in [crowd.csv](crowd.csv). {STEPS} hours from"
-            f" {FIRST_HOUR} o'clock, raw counts of some of the 32 sensors by turns, nothing released before,"
-            f" every step to be told right. Means over {TARGETS} people. *Guess*: habits alone, exact."
-            f" *Attack*: somebody who knows everybody's habits and follows the whole crowd through the counts"
-            f" (a normal approximation of all others' joint places), tried on {DAYS} simulated days, with two"
-            " standard errors. *In the crowd*: the ceiling for any adversary who does not know where the"
-            " others are, if they move independently, as their priors say. *Informed*: the ceiling for one"
-            " who does. *Removed*: of what counts add to the guess by the informed ceiling. *Sigma*: Gaussian"
-            " noise that would hide as much as the crowd, median over sensors and steps."
-            " [A crowd to hide in](../explanation/crowd.md)",
-            "",
-            "| people | sensors on | guess | attack | in the crowd | informed | removed | nats, informed "
-            "| nats, in the crowd | sigma |",
-            "|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|",
-            *lines,
-            "",
-            f"Person by person: if each of the {tried} ceilings were attained, the luckiest attack of all"
-            f" would have had so many hits or more with probability {least:.2g}"
-            f" ({min(1.0, tried * least):.2g} after that many trials).",
-            "",
-        ]
     )
 
 
@@ -184,13 +237,22 @@ def main() -> None:
     """Measure all rows and write page and figures."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--results", type=Path, required=True)
-    folder = parser.parse_args().results
-    rows = []
-    for people, active in SETUPS:
-        rows.append(measure(people, active))
+    parser.add_argument("--data", type=Path, help="folder with the check-ins")
+    arguments = parser.parse_args()
+    rows, missing = [], []
+    for people, active in CITIES:
+        rows.append(measure(city_setting(people, active)))
         print(rows[-1], flush=True)
-    write_csv(rows, folder / "crowd.csv")
-    (folder / "crowd.md").write_text(page(rows))
+    for name in DATA_SETS:
+        try:
+            for setting in checkins_settings(name, arguments.data):
+                rows.append(measure(setting))
+                print(rows[-1], flush=True)
+        except MissingDataError as error:
+            missing.append(name)
+            print(error, flush=True)
+    write_csv(rows, arguments.results / "crowd.csv")
+    (arguments.results / "crowd.md").write_text(page(rows, missing, DAYS))
 
 
 if __name__ == "__main__":

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from experiments.collective_filter import CollectiveFilter, Moments, Watched
-from experiments.crowd import Row, measure, page
+from experiments.crowd import Row, city_setting, measure
+from experiments.crowd_attackers import CollectiveFilter, Moments, Watched
+from experiments.crowd_page import page
 from models.mechanisms import Raw
 from models.priors import MovementPrior, Population
 from models.releases import Schedule
@@ -41,13 +42,20 @@ def test_without_others_every_counted_place_is_found() -> None:
 
 def test_who_follows_the_crowd_stays_below_its_ceiling() -> None:
     """A dozen people, whom an attack finds more often than habits do; many, whom it hardly finds."""
-    few = measure(12, 32, targets=8, days=25, steps=6)
-    many = measure(400, 8, targets=8, days=25, steps=6)
+    few = measure(city_setting(12, 32, days=25, steps=6), targets=8)
+    many = measure(city_setting(400, 8, days=25, steps=6), targets=8)
     for row in (few, many):
-        assert row.attack - row.attack_error <= row.crowd <= row.informed
+        for attack in (row.collective, row.recovery, row.membership):
+            assert attack - row.attack_error <= row.crowd <= row.informed
+        assert row.area - row.area_error <= row.area_ceiling
         assert row.least_p > 1e-4
-    assert few.attack > few.guess + 0.1
+    assert few.collective > few.guess + 0.1
+    assert few.membership > few.guess + 0.1
     assert many.crowd < many.informed
-    assert many.attack < few.attack
+    assert many.collective < few.collective
+    assert many.area < few.area
     assert isinstance(few, Row)
-    assert f"{few.crowd:.3f} | {few.informed:.3f}" in page([few, many])
+    written = page([few, many], ["gowalla"], 25)
+    assert f"{few.crowd:.3f} | {few.informed:.3f}" in written
+    assert f"{many.area:.3f} ± {many.area_error:.3f} | {many.area_ceiling:.3f}" in written
+    assert "Without Gowalla" in written
