@@ -141,7 +141,7 @@ def add_free_bits(
         weight = scratch.weight[x]
         if weight <= 0.0:
             continue
-        _pass_by(scratch, x, np.uint64(places), last, np.uint64(sensors))
+        _pass_by(scratch, np.uint64(x), np.uint64(places), last, np.uint64(sensors))
         for y in range(last):
             nowhere = scratch.passing[_0, y]
             if nowhere <= 0.0:
@@ -151,7 +151,7 @@ def add_free_bits(
                 here = 0.0
                 for k in range(_1, np.uint64(sensors + 1)):  # the variance rises with the sensor's part
                     if scratch.passing[k, y] > here:
-                        best, here = np.int64(k), scratch.passing[k, y]
+                        best, here = int(k), scratch.passing[k, y]
             if here * nowhere > 0.0:
                 _add_bit(scratch.sums, np.uint64(best - 1), weight, here, nowhere)
 
@@ -167,9 +167,9 @@ def _pass_by(
     for z in range(places):
         reached, own = scratch.left[x, z], scratch.own[z]
         if reached > 0.0 and own >= 0:
-            k = np.uint64(own)
+            sensor = np.uint64(own)
             for y in range(last_places):
-                scratch.passing[k, y] += reached * scratch.right[z, y]
+                scratch.passing[sensor, y] += reached * scratch.right[z, y]
 
 
 @inline
