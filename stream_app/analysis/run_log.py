@@ -9,6 +9,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from accounting.exposure.crowd import CrowdAdversary
 from accounting.ledgers import PrivacyAccount, ZcdpSpend
 from accounting.settings import HorizonSettings, RiskBudget
 from models.mechanisms import NO_DESIGNS, Designs, Mechanism, parse
@@ -20,7 +21,7 @@ from stream_app.setup.priors_verdict import PriorsVerdict, priors_check_of
 from stream_app.setup.release_settings import BudgetSettings
 from stream_app.setup.run_folder.run_settings import load_account, load_run
 from stream_app.setup.settings import Settings
-from stream_app.watching.prior_notes import basis_note, ceiling_condition
+from stream_app.watching.prior_notes import basis_note, ceiling_condition, crowd_note
 from stream_app.watching.wording import step_in_words
 from stream_app.wire import DecisionReason, RiskSummary, StepDecision, WorstMoment
 
@@ -96,7 +97,8 @@ class RunLog:
     @property
     def asked(self) -> Asked:
         """The ceilings that are asked for since the run was last started."""
-        return Asked(self.within_nats, (self.settings.get("drawn") or {}).get("chains"))
+        chains = (self.settings.get("drawn") or {}).get("chains")
+        return Asked(self.within_nats, chains, in_crowd=self.adversary is not None)
 
     @property
     def within_nats(self) -> float:
@@ -107,6 +109,29 @@ class RunLog:
     def condition(self) -> str:
         """When the ceilings hold, in short."""
         return ceiling_condition(self.check, self.draws)
+
+    @property
+    def adversary(self) -> CrowdAdversary | None:
+        """Whom the rule is kept against where that is the crowd adversary; None for the informed one."""
+        crowd = self.settings.get("crowd") or {}
+        if not crowd.get("decides"):
+            return None
+        return CrowdAdversary(crowd["known"], crowd["companions"], crowd["alone"])
+
+    @property
+    def judged(self) -> tuple[RiskSummary, ...]:
+        """The summaries that the rule is held against: those against the adversary it is kept against."""
+        adversary = self.adversary
+        if adversary is None:
+            return self.summaries
+        return tuple(_in_crowd(summary, adversary) for summary in self.summaries)
+
+    @property
+    def judged_condition(self) -> str:
+        """When they hold."""
+        if self.adversary is None:
+            return self.condition
+        return f"{self.condition}, and {crowd_note(self.adversary, self.settings.get('people', 1) - 1)}"
 
     @property
     def is_raised(self) -> bool:
@@ -121,7 +146,8 @@ class RunLog:
     @property
     def raised_from(self) -> int:
         """The first step whose ceilings are those that are asked for now; after the last step if none is."""
-        others = [each.step for each in self.summaries if Asked(each.within_nats, each.chains) != self.asked]
+        asked = self.asked._replace(in_crowd=False)
+        others = [each.step for each in self.summaries if Asked(each.within_nats, each.chains) != asked]
         return max(others, default=-1) + 1
 
     @property
@@ -175,6 +201,14 @@ def read_run(folder: Path, most_exposed: int = 10, designs: Designs = NO_DESIGNS
     rejected = sum(1 for _ in complete_lines(folder / "rejected.jsonl"))
     account = load_account(folder)
     return RunLog(settings, summaries, exposed, sensors, releases, rejected, reasons, account)
+
+
+def _in_crowd(summary: RiskSummary, adversary: CrowdAdversary) -> RiskSummary:
+    """The summary against the crowd adversary; the informed one, without a crowd, where that is not known."""
+    crowd = summary.crowd
+    if crowd is None or CrowdAdversary(crowd.known, crowd.companions, crowd.alone) != adversary:
+        return summary.model_copy(update={"crowd": None})
+    return summary.model_copy(update=crowd.model_dump(exclude={"known", "companions", "alone"}))
 
 
 def _own_design(settings: Mapping[str, Any]) -> Designs:

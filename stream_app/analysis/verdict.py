@@ -37,10 +37,15 @@ class PeopleOver(NamedTuple):
 
 
 class Asked(NamedTuple):
-    """The ceilings that the answer is about: within a radius, means over these chains of each person."""
+    """The ceilings that the answer is about: within a radius, means over these chains of each person.
+
+    ``in_crowd``: those against the crowd adversary; a summary without a crowd then has the informed ones,
+    which are higher.
+    """
 
     within_nats: float = 0.0
     chains: str | None = None
+    in_crowd: bool = False
 
 
 AS_RECORDED = Asked()
@@ -97,11 +102,17 @@ def _over_within(
     """
     if summary.chains != asked.chains:
         return _not_known(summary, limit)
+    in_crowd = asked.in_crowd and summary.crowd is not None
+    if why is not None and (why.adversary == "crowd") != in_crowd:
+        why = None  # it counted people over the limit by other ceilings
     recorded = people_over(summary, why, limit)
+    if asked.in_crowd and not in_crowd:
+        recorded = recorded._replace(least=0)
     if summary.within_nats >= asked.within_nats:
         return recorded
     lowered = people_over(summary, None, budget_within(asked.within_nats, limit))
-    least = max(recorded.least, 0 if summary.within_nats else lowered.least)
+    is_higher = summary.within_nats > 0.0 or (asked.in_crowd and not in_crowd)
+    least = max(recorded.least, 0 if is_higher else lowered.least)
     return recorded._replace(least=least, most=max(least, lowered.most))
 
 
@@ -114,7 +125,9 @@ def _without_added(asked: Asked, summary: RiskSummary, limit: RiskBudget) -> Peo
     """Who is over the limit on the ceiling at least; what releases add may put anybody over the other."""
     if summary.chains != asked.chains:
         return _not_known(summary, limit)
-    least = 0 if limit.risk is None else people_over(summary, None, replace(limit, added=None)).least
+    is_higher = asked.in_crowd and summary.crowd is None
+    on_risk = limit.risk is not None and not is_higher
+    least = people_over(summary, None, replace(limit, added=None)).least if on_risk else 0
     return PeopleOver(summary.step, summary.people, least, summary.people, limit.allowed(summary.people))
 
 

@@ -49,6 +49,7 @@ def _measured(metric: str, legend: str) -> Query:
 
 GUESS_ATTACK_CEILING = (
     mean_over_people("tallyguard_risk_mean", "ceiling"),
+    _measured("tallyguard_crowd_risk_mean", "ceiling in the crowd"),
     _measured("tallyguard_attack_mean_high", "attack, at most"),
     _measured("tallyguard_attack_mean", "attack"),
     _measured("tallyguard_attack_mean_low", "attack, at least"),

@@ -224,6 +224,35 @@ _CAUSES = Row(
     ),
 )
 
+_CROWD = Row(
+    "What the crowd hides for nothing",
+    (
+        Panel(
+            "Hidden by the crowd, by sensor",
+            "How much noise, in people, would hide as much of the sensor's last count as the crowd did, "
+            "against whoever does not know where the others are. 0: nobody is hidden, or no crowd is "
+            "computed (crowd.on). It holds if the others move as their priors say, each alone.",
+            "short",
+            (Query("bottomk(20, max by (sensor) (tallyguard_sensor_crowd_sigma{$SELECT}))", "{{sensor}}"),),
+            kind="bargauge",
+            height=10,
+        ),
+        Panel(
+            "People at risk in the crowd",
+            "People whose ceiling against whoever does not know where the others are is at or above each "
+            "threshold; no series where that is not computed.",
+            "short",
+            (
+                Query(
+                    "sum by (threshold) (tallyguard_people_at_crowd_risk{$SELECT} < Inf)",
+                    "{{threshold}} or more",
+                ),
+            ),
+            height=10,
+        ),
+    ),
+)
+
 _DIFFERENTIAL = Row(
     "Differential privacy: the worst case, for any observer and any habits",
     (
@@ -248,5 +277,5 @@ PRIVACY = Dashboard(
     "tallyguard / Privacy",
     "How much of each person's movements could be reconstructed from what is published. Computed from priors "
     "and the released schedule, never from a count.",
-    (_NOW, _OVER_TIME, _TRUST, _CAUSES, _DIFFERENTIAL),
+    (_NOW, _OVER_TIME, _TRUST, _CAUSES, _CROWD, _DIFFERENTIAL),
 )

@@ -15,7 +15,8 @@ from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from accounting.decisions import BudgetReason
 from accounting.settings import RiskBudget
-from stream_app.setup.release_settings import ReleaseSettings
+from stream_app.setup.release_settings import CROWD
+from stream_app.setup.settings import Settings
 from stream_app.watching.people import PeopleView, Standing
 from stream_app.wire import DecisionReason
 
@@ -31,10 +32,13 @@ class BudgetMetrics:
     """Shows ``release.budget``; None where there is none.
 
     Where it decides, decisions say who is over its limit. A limit under another mechanism decides nothing:
-    people are held against it by their certified risks after each step.
+    people are held against it by their certified risks after each step, those against the adversary that the
+    settings name.
     """
 
-    def __init__(self, registry: CollectorRegistry, release: ReleaseSettings | None) -> None:
+    def __init__(self, registry: CollectorRegistry, settings: Settings | None) -> None:
+        release = None if settings is None else settings.release
+        self._in_crowd = settings is not None and settings.adversary == CROWD
         limit = None if release is None else release.budget.limit
         decides = release is not None and release.mechanism == "budget"
         self._watched_limit = None if decides else limit
@@ -93,6 +97,8 @@ class BudgetMetrics:
         """A step was accounted: where the limit decides nothing, see who is over it."""
         if self._watched_limit is not None:
             standing = view.standing()
+            if self._in_crowd and standing.crowd is not None:
+                standing = standing.crowd
             allowed = Fraction(repr(self._watched_limit.share)) * standing.risk.size
             self._show(people_over(standing, self._watched_limit), float(allowed))
 

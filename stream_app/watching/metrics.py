@@ -19,6 +19,7 @@ from models.releases import Sensor, StepSchedule
 from stream_app.setup.own_version import own_version
 from stream_app.setup.settings import Settings
 from stream_app.watching.budget_metrics import BudgetMetrics
+from stream_app.watching.crowd_watch import CrowdMetrics
 from stream_app.watching.events import Observer, PanelChecked, RunStarted, RunStopped, StepClosed
 from stream_app.watching.people import PeopleView
 from stream_app.watching.prior_metrics import PriorMetrics
@@ -51,8 +52,9 @@ class EngineMetrics(Observer):
         self._now_seconds = now_seconds
         self._view: PeopleView | None = None
         self._count_events(registry)
-        self._budget = BudgetMetrics(registry, None if settings is None else settings.release)
+        self._budget = BudgetMetrics(registry, settings)
         self._priors = PriorMetrics(registry, None if settings is None else settings.priors_check)
+        self._crowd = CrowdMetrics(registry, sensors, settings)
         self._show_state(registry)
         self._show_risks(registry, [label(level) for level in thresholds])
         self._show_noise(registry, sensors)
@@ -194,6 +196,7 @@ class EngineMetrics(Observer):
         for gauge in (*means, *most, *self._attack.values(), self._not_reached):
             gauge.set(0.0)
         self._budget.show_nobody()
+        self._crowd.show_nobody(self._levels)
 
     def _show_noise(self, registry: CollectorRegistry, sensors: Sequence[Sensor]) -> None:
         self._rho = Gauge(
@@ -269,6 +272,7 @@ class EngineMetrics(Observer):
         self._show_budget(event)
         self._show_errors(event)
         self._show_information(event.schedule)
+        self._crowd.closed(event)
         if event.summary is not None:
             self._show_summary(event.summary)
         if not event.is_replayed:
@@ -324,6 +328,7 @@ class EngineMetrics(Observer):
         self._most["risk"].set(summary.most_risk or 0.0)
         self._most["added"].set(summary.most_added or 0.0)
         self._not_reached.set(summary.not_reached)
+        self._crowd.accounted(summary.crowd)
 
 
 def _show_build(registry: CollectorRegistry) -> None:

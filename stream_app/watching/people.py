@@ -40,8 +40,8 @@ class Standing:
     """Everybody's certified risk, baseline and added risk after a step, (N,) each, and worst moments.
 
     ``pseudonyms`` are in the same order. ``habits`` are the risks with nothing released: the baselines, or
-    what they are raised to where risks are those within a radius. ``crowd`` are the risks against the crowd
-    adversary, where they are computed.
+    what they are raised to where risks are those within a radius. ``crowd`` is the same against the crowd
+    adversary, where that is computed.
     """
 
     step: int
@@ -51,11 +51,14 @@ class Standing:
     added: NDArray[np.float64]
     habits: NDArray[np.float64]
     worst: WorstMoments
-    crowd: NDArray[np.float64] | None = None
+    crowd: Standing | None = None
 
     @classmethod
     def of(
-        cls, accountant: ContinuousAccountant, pseudonyms: Sequence[str], crowd: CrowdAccount | None = None
+        cls,
+        accountant: ContinuousAccountant | CrowdAccount,
+        pseudonyms: Sequence[str],
+        crowd: CrowdAccount | None = None,
     ) -> Standing:
         """What an accountant says after its last step."""
         baseline = accountant.baseline()
@@ -67,7 +70,7 @@ class Standing:
             accountant.added(),
             ceilings_within(accountant.settings.within_nats, baseline),
             accountant.worst(),
-            None if crowd is None else crowd.risk(),
+            None if crowd is None else cls.of(crowd, pseudonyms),
         )
 
     def most_exposed(self, threshold: float, at_most: int) -> NDArray[np.int64]:
@@ -106,6 +109,11 @@ class PeopleView:
     def people(self) -> int:
         """How many there are."""
         return len(self._population)
+
+    @property
+    def others(self) -> int | None:
+        """How many others somebody may hide among; None where not all are here."""
+        return max(0, self.people - 1)
 
     @property
     def horizon(self) -> int:

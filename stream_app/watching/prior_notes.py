@@ -116,13 +116,13 @@ def radius_note(radius: Radius) -> str:
     )
 
 
-def crowd_note(adversary: CrowdAdversary, others: int) -> str:
-    """When a ceiling against the crowd adversary holds: its condition, which stands beside the number."""
-    who = (
-        f"the {others:,} others"
-        if adversary.alone == 1.0
-        else f"{adversary.alone:.3g} of the {others:,} others"
-    )
+def crowd_note(adversary: CrowdAdversary, others: int | None) -> str:
+    """When a ceiling against the crowd adversary holds: its condition, which stands beside the number.
+
+    ``others`` is None where not all of them are known here.
+    """
+    named = "the others" if others is None else f"the {others:,} others"
+    who = named if adversary.alone == 1.0 else f"{adversary.alone:.3g} of {named}"
     known = f", but for {adversary.known:,} whom the adversary may follow," if adversary.known else ""
     group = (
         f"; for whoever always moves in a group of {1 + adversary.companions:,}, the informed ceiling is of "

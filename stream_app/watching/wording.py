@@ -23,6 +23,8 @@ ATTACK = (
     "their habits and releases from the schedule, never with a count."
 )
 
+IN_CROWD = "ceilings are those against whoever does not know where everybody else is"
+
 _FINEST = 0.01  # in 100: what is smaller, or nearer to 100, is said as this
 
 
@@ -95,4 +97,5 @@ def decision_in_words(why: DecisionReason) -> str:
         f"by habit alone; {why.allowed:,} may be"
     )
     cleared = f"; the slower, tighter bound cleared {why.dear:,}" if why.dear else ""
-    return f"{_SETTLED[why.because].capitalize()}: {over}{cleared}."
+    whom = f"; {IN_CROWD}" if why.adversary else ""
+    return f"{_SETTLED[why.because].capitalize()}: {over}{cleared}{whom}."

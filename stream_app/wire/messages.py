@@ -193,7 +193,7 @@ class DecisionReason(BaseModel):
 
     Counts of people: ``over`` the limit because of releases, now or in the silence after them, ``natural``
     by habit alone in this step's horizon, ``allowed`` to be over. ``dear`` people are within the limit by the
-    refined bound only.
+    refined bound only. ``adversary`` is ``crowd`` where the limit is on ceilings against that one.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
@@ -205,6 +205,7 @@ class DecisionReason(BaseModel):
     over: int
     dear: int
     rounds: int
+    adversary: Literal["crowd"] | None = None
 
 
 class StepDecision(BaseMessage):

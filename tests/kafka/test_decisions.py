@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from stream_app.kafka.deployment.deployment import Deployment
+from stream_app.kafka.tools.replay import compare
 from tests.kafka.broker import Broker
 from tests.kafka.support import OnKafka, small_city
 from tests.watching.services import wait_until
@@ -47,6 +49,64 @@ def test_decisions_are_those_of_the_embedded_engine(
         assert logged == [json.loads(line) for line in embedded]
         assert len({step["why"]["because"] for step in logged}) > 1
         assert all(step["why"]["over"] <= step["why"]["allowed"] for step in logged)
+
+
+def test_budgets_in_the_crowd_are_kept_as_in_the_embedded_engine(kafka: Broker, tmp_path: Path) -> None:
+    """Sums of partitions, decisions by them, both ceilings: bit for bit; a replay takes the logged sums."""
+    population, sensors, messages = small_city(300)
+    lines = messages(STEPS)
+    more = {"adversary": "crowd", "release": budget(**{"budget.share": 0.1}), "kafka": {"answer_seconds": 60}}
+    with OnKafka(tmp_path / "crowd", kafka.address, population, sensors, **more) as deployment:
+        deployment.load_people()
+        workers = [deployment.start("account") for _ in range(2)]
+        deployment.start("release")
+        deployment.produce(lines)
+        deployment.wait_for_steps(STEPS)
+        releases, risks = deployment.embedded(lines)
+        assert deployment.releases() == releases
+        assert deployment.person_risks() == risks
+        told = [json.loads(line) for line in risks]
+        assert any(each["crowd"] < each["risk"] for each in told)
+        logged = [json.loads(line) for line in deployment.values(deployment.topics.decisions)]
+        embedded = (tmp_path / "crowd" / "embedded" / "decisions.jsonl").read_text().splitlines()
+        assert [step.pop("deployment") for step in logged] == [deployment.digest] * STEPS
+        assert logged == [json.loads(line) for line in embedded]
+        assert all(any(sum(each["crowd"]) for each in step["decisions"]) for step in logged)
+        again = compare(Deployment.of(deployment.settings))
+        assert again.is_same, again
+        names = {*population.people, *(each["person"] for each in told)}
+        for line in deployment.values(deployment.topics.answers):
+            assert not [name for name in names if name.encode() in line]
+        assert not [name for name in names for worker in workers if worker.says(name)]
+
+
+def test_a_partition_that_does_not_answer_hides_nobody(kafka: Broker, tmp_path: Path) -> None:
+    """Steps go on without a crowd, and with one once the workers are there."""
+    population, sensors, messages = small_city(60)
+    lines = messages(8)
+    release = {"mechanism": "gaussian", "sigma": 1.0}
+    with OnKafka(
+        tmp_path / "alone",
+        kafka.address,
+        population,
+        sensors,
+        adversary="crowd",
+        release=release,
+        kafka={"answer_seconds": 1.0},
+    ) as deployment:
+        deployment.load_people()
+        worker = deployment.start("release")
+        deployment.produce(lines[:10])  # two steps, and nobody to ask
+        wait_until("it went on", lambda: worker.says("step 1: no answer in time from partitions 0, 1, 2, 3"))
+        deployment.start("account", TALLYGUARD_KAFKA__ANSWER_SECONDS="1.0")
+        deployment.wait_for_steps(2)
+        deployment.produce(lines[10:])
+        deployment.wait_for_steps(8)
+        logged = [json.loads(line) for line in deployment.values(deployment.topics.decisions)]
+        sums = [sum(sum(each["crowd"]) for each in step["decisions"]) for step in logged]
+        assert sums[:2] == [0, 0]
+        assert min(sums[4:]) > 0
+        assert compare(Deployment.of(deployment.settings)).is_same
 
 
 def test_without_answers_everything_is_suppressed_and_later_decided_again(

@@ -18,6 +18,9 @@ from models.releases import StepSchedule
 
 _Case = tuple[int, bytes, int, int]
 
+_LOOKED_AT = (1, 4, 6)
+"""Places of the levels that decisions look at: fewer make a bound that is larger, and never above it."""
+
 
 class CrowdCheck:
     """Whom the bound at levels clears of one step's candidates, against the crowd adversary.
@@ -37,10 +40,20 @@ class CrowdCheck:
         self._shares = account.informed.people_shares
         self._left = None if operations is None else self._shares.even_parts(operations)
         people, horizon = self._accounts.since.size, self._accounts.horizon.steps
-        least = LEAST_OPERATIONS * horizon * len(account.levels.probability)
+        self._is_lost = np.zeros(people, dtype=np.bool_)
+        least = LEAST_OPERATIONS * horizon * len(_LOOKED_AT)
         self.most_cleared = people if operations is None else min(people, operations // least)
         self._known: dict[_Case, bool] = {}
         self._shown: dict[bytes, int] = {}  # numbers of what counts reveal at all levels
+
+    def look_at_silence(self, step: StepSchedule, people: NDArray[np.int64]) -> None:
+        """Clear these people of a ``step`` that releases nothing before any work goes to candidates.
+
+        Whoever is over the limit even so stays over it whatever is released.
+        """
+        nothing = np.zeros(people.size, dtype=np.int64)
+        cases = self._look(step, Terms(people, nothing, nothing), nothing)
+        self._is_lost[people] = [not self._known.get(case, False) for case in cases]
 
     def cleared(
         self,
@@ -54,6 +67,12 @@ class CrowdCheck:
         ``excess`` (n,) is by how much the terms are too large; those with the least are evaluated first.
         Silence is always possible afterwards, so that later horizons ``leaves_headroom`` is not asked for.
         """
+        possible = ~self._is_lost[terms.people]
+        some = Terms(*(array[possible] for array in terms))
+        return sum(self._known.get(case, False) for case in self._look(step, some, excess[possible]))
+
+    def _look(self, step: StepSchedule, terms: Terms, excess: NDArray[np.int64]) -> list[_Case]:
+        """Evaluate these people as far as the work goes; by which case each answer is known."""
         levels = self._with_step(step)
         order = np.lexsort((self._shares.rank[terms.people], excess))
         keys = self._cases(terms, levels)
@@ -66,13 +85,16 @@ class CrowdCheck:
             find_within(self._accounts, self._limits, some, self._account.next_step, silent, found)
             answers = zip(paid.tolist(), found.tolist(), strict=True)
             self._known |= {keys[k]: is_within for k, is_within in answers}
-        return sum(self._known.get(key, False) for key in keys)
+        return keys
 
     def _with_step(self, step: StepSchedule) -> Levels:
         """The last steps and this one, (HISTORY + T rows) at each level."""
         levels = self._account.levels
         erased = self._account.erased(step, self._crowds)
-        return Levels(levels.probability, tuple(map(followed_by, levels.seen, erased)))
+        return Levels(
+            tuple(levels.probability[k] for k in _LOOKED_AT),
+            tuple(followed_by(levels.seen[k], erased[k]) for k in _LOOKED_AT),
+        )
 
     def _followed_by_silence(self, levels: Levels) -> Levels:
         """With so many rows of silence as any horizon to come may reach into."""

@@ -35,7 +35,7 @@ from accounting.exposure.crowd import SensorCrowd, StepCrowd
 from accounting.exposure.step_information import SensorInformation, observe
 from accounting.exposure.step_information.step_terms_kernel import StepView
 from accounting.settings import RiskBudget
-from models.mechanisms import Raw
+from models.mechanisms import Raw, Suppressed
 from models.releases import Sensor, SensorRelease, StepSchedule
 
 _EFFECTS_KEPT = 4
@@ -148,7 +148,7 @@ class NextStep:
         self._headroom = self._find_headroom(basis.limits)
         rows = [self._labels(later) for later in announced.coming]
         self._coming = np.array(rows, dtype=np.int32).reshape(-1, self._locations)
-        self._check = self._refined_check(basis) if basis.refines else None
+        self._check = self._refined_check(basis, announced) if basis.refines else None
         slot = self._settings.first_slot + self._step
         self._quick = QuickBounds(basis.information, sensors, slot, self._is_nonstationary)
         self._shares = self._count_steps()
@@ -157,12 +157,15 @@ class NextStep:
         self._open = self._find_open()
         self._effects: deque[CandidateEffect] = deque(maxlen=_EFFECTS_KEPT)
 
-    def _refined_check(self, basis: Basis) -> RefinedCheck | CrowdCheck:
+    def _refined_check(self, basis: Basis, announced: AnnouncedStep) -> RefinedCheck | CrowdCheck:
         """Whoever may clear people whom the fast bound does not."""
         operations = self._settings.operations
         most = None if operations is None else operations // DECIDING_PART
         if basis.crowd is not None:
-            return CrowdCheck(basis.crowd, self._crowds, basis.limits, most)
+            check = CrowdCheck(basis.crowd, self._crowds, basis.limits, most)
+            over = np.flatnonzero(self._headroom.is_quiet_over & ~self._is_nonstationary)
+            check.look_at_silence(_silent(self._step, announced.sensors), over)
+            return check
         shares = basis.accountant.people_shares
         return RefinedCheck(self._view, basis.limits, self._step, self._coming, shares, most)
 
@@ -313,6 +316,11 @@ class NextStep:
         """Where these sensors count, (M,)."""
         raw = tuple(SensorRelease(sensor, Raw()) for sensor in sensors)
         return observe(StepSchedule(self._step, raw), self._locations).labels
+
+
+def _silent(step: int, sensors: Sequence[Sensor]) -> StepSchedule:
+    """The step with nothing released."""
+    return StepSchedule(step, tuple(SensorRelease(sensor, Suppressed()) for sensor in sensors))
 
 
 def find_limits(accounts: Accounts, limit: RiskBudget, within_nats: float, draws: int) -> Limits:

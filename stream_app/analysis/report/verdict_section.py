@@ -17,7 +17,7 @@ from stream_app.watching.wording import in_a_hundred, in_points
 def may_i_publish(log: RunLog) -> Iterable[str]:
     """The verdict, its figures, and how a rule is chosen where there is none."""
     verdict = verdict_on(
-        log.summaries,
+        log.judged,
         log.reasons,
         log.limit,
         is_refuted=log.is_raised,
@@ -46,11 +46,11 @@ def sentence(verdict: Verdict, log: RunLog) -> str:
     when, may = log.when(verdict.at.step), f"{verdict.at.allowed:,} of {verdict.at.people:,} people may be"
     if verdict.answer is Answer.YES:
         over = f"at most {verdict.at.most:,} were over the limit" if verdict.at.most else "nobody was over it"
-        return f"Yes, {log.condition}: {may} over the limit, and at every step {over}."
+        return f"Yes, {log.judged_condition}: {may} over the limit, and at every step {over}."
     steps = f"{verdict.steps:,} of {verdict.of_steps:,} steps"
     if verdict.answer is Answer.NO:
         return (
-            f"No: even {log.condition}, at {when} at least {verdict.at.least:,} people were over "
+            f"No: even {log.judged_condition}, at {when} at least {verdict.at.least:,} people were over "
             f"the limit, and {may}; the rule is broken at {steps}."
         )
     if verdict.is_unbounded:
@@ -59,7 +59,7 @@ def sentence(verdict: Verdict, log: RunLog) -> str:
             "releases add. A rule on the ceiling itself (risk) can be answered."
         )
     return (
-        f"Not by what was recorded: even {log.condition}, at {when} between {verdict.at.least:,} "
+        f"Not by what was recorded: even {log.judged_condition}, at {when} between {verdict.at.least:,} "
         f"and {verdict.at.most:,} people were over the limit, and {may}; {steps} are open."
     )
 
@@ -77,9 +77,14 @@ def _figures(verdict: Verdict, log: RunLog) -> Rows:
             if decides
             else "no step: another release.mechanism decided, and the run is only compared with the rule",
         )
+        if log.adversary is not None:
+            yield "Kept against", "whoever does not know where everybody else is (setting adversary)"
         yield "Most people over the limit", _most(verdict.at, log.when)
     yield f"Most that releases added to anybody{log.by_priors}", in_a_hundred(log.most_added)
     yield "Highest ceiling of anybody", in_a_hundred(log.most_risk)
+    if log.adversary is not None:
+        highest = max(summary.risk["1.0"] for summary in log.judged)
+        yield "Highest ceiling of anybody, against that adversary", in_a_hundred(highest)
     first, last = log.summaries[0].step, log.summaries[-1].step
     yield "Steps the answer covers", f"{log.when(first)} to {log.when(last)}"
 

@@ -59,6 +59,10 @@ class PartitionsView(PeopleView):
         return int(self._first[-1])
 
     @property
+    def others(self) -> None:
+        """Other workers may have the other partitions."""
+
+    @property
     def horizon(self) -> int:
         """``T``, the steps of an explanation."""
         return self._accountants[0].settings.horizon if self._accountants else 1
@@ -101,14 +105,11 @@ class PartitionsView(PeopleView):
         parts = [
             Standing.of(each.accountant, each.pseudonyms, each.accounts.crowd) for each in self._partitions
         ]
-        figures = {
-            name: np.concatenate([np.empty(0), *(getattr(part, name) for part in parts)])
-            for name in ("risk", "baseline", "added", "habits")
-        }
-        worst = reduce(join_people, (part.worst for part in parts), no_moments(0))
         crowd = [part.crowd for part in parts if part.crowd is not None]
-        in_crowd = np.concatenate(crowd) if parts and len(crowd) == len(parts) else None
-        return Standing(step, people, **figures, worst=worst, crowd=in_crowd)
+        whole = _together(step, people, parts)
+        if not crowd or len(crowd) < len(parts):
+            return whole
+        return replace(whole, crowd=_together(step, people, crowd))
 
     def hindsight(self, person: int, log: Sequence[StepSchedule], last_step: int) -> str:
         """Why there is none: people join and change here, so no log reaches from their first step on."""
@@ -198,9 +199,7 @@ class AccountWatch:
         standing = self._view.standing()
         thresholds = self._partitions[0].accountant.settings.thresholds
         summary = replace(
-            summarise(
-                schedule.step, standing.risk, standing.baseline, standing.added, thresholds, standing.worst
-            ),
+            _summary(standing, thresholds, schedule.step),
             not_reached=sum(each.accountant.not_reached for each in self._partitions),
             within_nats=self._view.within_nats,
         )
@@ -211,22 +210,20 @@ class AccountWatch:
             missing=(),
             people=standing.risk.size,
             summary=summary_message(
-                summary, 0, self._view.assumed, self._attack(standing), self._in_crowd(summary, standing)
+                *(summary, 0, self._view.assumed, self._attack(standing)),
+                self._in_crowd(schedule.step, standing),
             ),
             latency_seconds=0.0,
             lag_steps=0,
             crowds=decided.crowds,
         )
 
-    def _in_crowd(self, informed: RiskSummary, standing: Standing) -> CrowdSummary | None:
+    def _in_crowd(self, step: int, standing: Standing) -> CrowdSummary | None:
         """The last step against the crowd adversary, of everybody here."""
         crowds = [each.accounts.crowd for each in self._partitions if each.accounts.crowd is not None]
         if standing.crowd is None or len(crowds) < len(self._partitions):
             return None
-        worst = reduce(join_people, (each.worst() for each in crowds))
-        added = np.concatenate([each.added() for each in crowds])
-        thresholds = crowds[0].settings.thresholds
-        summary = summarise(informed.step, standing.crowd, standing.baseline, added, thresholds, worst)
+        summary = _summary(standing.crowd, crowds[0].settings.thresholds, step)
         not_reached = sum(each.not_reached for each in crowds)
         return crowd_message(replace(summary, not_reached=not_reached), crowds[0].adversary)
 
@@ -236,3 +233,18 @@ class AccountWatch:
         found = [each for part in parts if part is not None for each in part]
         is_whole = all(part is not None for part in parts)
         return mean_attack(found, standing.baseline, self._partitions[0].confidence) if is_whole else None
+
+
+def _together(step: int, people: Sequence[str], parts: Sequence[Standing]) -> Standing:
+    """The figures of partitions, one after the other."""
+    risk, baseline, added, habits = (
+        np.concatenate([np.empty(0), *(getattr(part, name) for part in parts)])
+        for name in ("risk", "baseline", "added", "habits")
+    )
+    worst = reduce(join_people, (part.worst for part in parts), no_moments(0))
+    return Standing(step, people, risk, baseline, added, habits, worst)
+
+
+def _summary(standing: Standing, thresholds: Sequence[float], step: int) -> RiskSummary:
+    figures = standing.risk, standing.baseline, standing.added
+    return summarise(step, *figures, thresholds, standing.worst)

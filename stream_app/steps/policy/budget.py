@@ -43,6 +43,7 @@ class BudgetPolicy:
         self._look_ahead = look_ahead
         self._wished: dict[int, StepSchedule] = {}
         self._what_if: WhatIf | None = None
+        self._in_crowd = False
 
     def follow(self, schedule: Schedule) -> None:
         """Take a schedule's mechanisms as the best that its sensors may be released with."""
@@ -52,6 +53,7 @@ class BudgetPolicy:
     def bind(self, accountant: ContinuousAccountant, crowd: CrowdAccount | None = None) -> None:
         """Decide for the people of this accountant, from its next step on; for risks in the ``crowd``."""
         self._what_if = WhatIf(accountant, self.limit, crowd)
+        self._in_crowd = crowd is not None
 
     def decider(self, step: int, sensors: Sequence[str]) -> StepDecider:
         """The questions to ask about a step."""
@@ -80,7 +82,8 @@ class BudgetPolicy:
             )
         known = [self._registry.get(name) for name in sensors]
         asked = self._what_if.next_step(AnnouncedStep(known, crowds, self.coming(step)))
-        return decided(decide(self.decider(step, sensors), asked.count_over))
+        decision = decide(self.decider(step, sensors), asked.count_over)
+        return decided(decision, in_crowd=self._in_crowd)
 
     def accounted(self, step: StepSchedule, crowds: StepCrowd | None = None) -> None:
         """Note who was over the limit, where that matters later."""
@@ -92,8 +95,8 @@ class BudgetPolicy:
         return self._menu.mechanisms()
 
 
-def decided(decision: Decision) -> Decided:
-    """A decision as the engine and its log take it."""
+def decided(decision: Decision, *, in_crowd: bool) -> Decided:
+    """A decision as the engine and its log take it; ``in_crowd`` by ceilings against that adversary."""
     why = DecisionReason(
         because=decision.reason,
         people=decision.people,
@@ -102,5 +105,6 @@ def decided(decision: Decision) -> Decided:
         over=decision.over,
         dear=decision.cleared,
         rounds=decision.rounds,
+        adversary="crowd" if in_crowd else None,
     )
     return Decided(decision.schedule, why)

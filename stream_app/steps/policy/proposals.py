@@ -17,7 +17,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from accounting.decisions import OverLimit, StepDecider
+from accounting.decisions import Decision, OverLimit, StepDecider
 from accounting.decisions.what_if import AnnouncedStep, NextStep, WhatIf
 from accounting.exposure.crowd import SensorCrowd, StepCrowd
 from accounting.settings import RiskBudget
@@ -282,7 +282,7 @@ class Negotiation:
     @property
     def decided(self) -> Decided | None:
         """The decision, once there is one."""
-        return None if self._decider.decision is None else decided(self._decider.decision)
+        return None if self._decider.decision is None else self._decided(self._decider.decision)
 
     @property
     def waiting_for(self) -> frozenset[int]:
@@ -318,7 +318,10 @@ class Negotiation:
     def give_up(self) -> Decided:
         """No answer will do: the best that everybody has answered for, or silence."""
         self.proposal = None
-        return decided(self._decider.give_up())
+        return self._decided(self._decider.give_up())
+
+    def _decided(self, decision: Decision) -> Decided:
+        return decided(decision, in_crowd=self._crowd is not None)
 
     def _propose(self) -> Proposal | None:
         if self._decider.decision is not None:

@@ -133,6 +133,7 @@ def _row(standing: Standing, person: int) -> dict[str, Any]:
         "risk": float(standing.risk[person]),
         "baseline": float(standing.baseline[person]),
         "added": float(standing.added[person]),
+        "crowd": None if standing.crowd is None else float(standing.crowd.risk[person]),
         "most_added": float(worst.added[person]),
         "most_added_step": int(worst.step[person]),
     }

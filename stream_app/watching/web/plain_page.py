@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from html import escape
 from math import isfinite
 
 from accounting.ledgers import EVERY_GROUP
 from stream_app.setup.settings import Settings
+from stream_app.watching.crowd_watch import HiddenLine
 from stream_app.watching.prior_notes import ceiling_condition
 from stream_app.watching.web.status import Status, StepLine
 from stream_app.watching.wording import (
@@ -58,6 +59,7 @@ def render(status: Status, about: Settings | None = None) -> str:
         f"<p role=status>{escape(_sentence(status))}</p>",
         *([f"<p><strong>{escape(status.note)}.</strong></p>"] if status.note else []),
         *(_risks(status.summary, when, condition) if status.summary and status.people else []),
+        *(_in_crowd(status) if status.crowd else []),
         *(_history(status.history, when) if status.history and status.people else []),
         *(_spent(status.epsilon) if status.epsilon else []),
         f"<p class=note>Ceilings hold {escape(condition)}. Risk is computed from movement priors and the "
@@ -116,6 +118,54 @@ def _risks(summary: RiskSummary, when: When, condition: str) -> list[str]:
         *([] if missed is None else [f"<p class=note>Note: {escape(missed)}.</p>"]),
         "<h2>How the chances are spread</h2>",
         _table(("", *quantiles), spread),
+    ]
+
+
+def _in_crowd(status: Status) -> list[str]:
+    """Ceilings against whoever does not know where everybody else is, with their condition."""
+    said = f"<p class=note>{escape(status.crowd[:1].upper() + status.crowd[1:])}.</p>" if status.crowd else ""
+    title = "<h2>Ceilings against whoever does not know where everybody else is</h2>"
+    summary = status.summary
+    if summary is None or summary.crowd is None:
+        return [title, said]
+    crowd = summary.crowd
+    missed = not_reached_in_words(crowd.not_reached)
+    rows = [
+        (f"{in_a_hundred(float(level))} or more", f"{count:,}", f"{summary.at_risk.get(level, 0):,}")
+        for level, count in crowd.at_risk.items()
+    ]
+    return [
+        title,
+        said,
+        _table(
+            ("Mean ceiling", "Mean ceiling if they are known", "Added on average, at most"),
+            [
+                (
+                    in_a_hundred(crowd.mean_risk),
+                    in_a_hundred(summary.mean_risk),
+                    in_a_hundred(crowd.mean_added),
+                )
+            ],
+        ),
+        _table(("Chance", "Ceiling there", "Ceiling there if they are known"), rows),
+        *([] if missed is None else [f"<p class=note>Note: {escape(missed)}.</p>"]),
+        *_hidden(status.hidden),
+    ]
+
+
+def _hidden(lines: Sequence[HiddenLine]) -> list[str]:
+    """What the crowd hides for nothing, by sensor: at its least and its most over the hours so far."""
+    rows = []
+    for line in lines:
+        known = [sigma for sigma in line.sigmas if sigma is not None]
+        rows.append((line.sensor, *(f"{end:.2g}" if end else "nobody" for end in (min(known), max(known)))))
+    if not rows:
+        return []
+    return [
+        "<h2>What the crowd hides for nothing</h2>",
+        "<p class=note>Noise, in people, that would hide as much: in the hour of the day in which it hides "
+        "least, and most.</p>",
+        _table(("Sensor", "Least", "Most"), rows),
     ]
 
 

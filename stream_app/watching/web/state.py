@@ -21,6 +21,7 @@ def state_json(status: Status, about: Settings | None, *, has_people: bool) -> s
         "distribution": vars(status.distribution) if status.distribution else None,
         "sensors": [vars(line) for line in status.sensors.values()],
         "releases": [vars(line) for line in status.releases],
+        "hidden": [vars(line) for line in status.hidden],
         "summary": _summary(status.summary),
         "not_reached": not_reached_in_words(status.summary.not_reached) if status.summary else None,
         "about": _about(about),

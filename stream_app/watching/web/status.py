@@ -11,9 +11,11 @@ import numpy as np
 
 from accounting.ledgers import PrivacyAccount
 from models.releases import Sensor, SensorRelease
+from stream_app.setup.settings import Settings
+from stream_app.watching.crowd_watch import HiddenLine, adversary_of, hour_of, sigmas_of, with_step
 from stream_app.watching.events import Observer, PanelChecked, RunStarted, RunStopped, StepClosed
 from stream_app.watching.people import PeopleView, Standing
-from stream_app.watching.prior_notes import panel_note
+from stream_app.watching.prior_notes import crowd_note, panel_note
 from stream_app.watching.wording import decision_in_words
 from stream_app.wire import Outcome, Reason, RiskSummary
 
@@ -34,6 +36,7 @@ class StepLine:
     mean_risk: float
     mean_baseline: float
     attack: tuple[float, float, float] | None = None  # mean success with the ends of its interval
+    mean_crowd: float | None = None  # mean ceiling against the crowd adversary, where it is computed
 
 
 @dataclass(frozen=True)
@@ -88,6 +91,8 @@ class Status:
     decision: str | None = None  # why the last step was released so, under a risk budget
     note: str | None = None  # what must be said of the priors
     epsilon: Mapping[str, float] | None = None  # spent by each group of sensors; None where not known here
+    hidden: tuple[HiddenLine, ...] = ()  # what the crowd hides, by sensor and hour
+    crowd: str | None = None  # when ceilings in the crowd hold; None where they are not computed
 
     @property
     def is_ready(self) -> bool:
@@ -103,7 +108,11 @@ class Status:
 class StatusBoard(Observer):
     """Hears the engine's events on its thread; :meth:`read` and ``version`` may be asked from any other."""
 
-    def __init__(self, sensors: tuple[Sensor, ...] = (), delta: float = 1e-6) -> None:
+    def __init__(
+        self, sensors: tuple[Sensor, ...] = (), delta: float = 1e-6, about: Settings | None = None
+    ) -> None:
+        """``about`` are the settings of the deployment, where they are known."""
+        self._about, self._adversary = about, adversary_of(about)
         self._changing = threading.Lock()
         self._version = 0
         self._view: PeopleView | None = None
@@ -139,7 +148,14 @@ class StatusBoard(Observer):
             people=event.people,
             next_step=event.next_step,
             note=self._basis,
+            crowd=self._condition(event.view),
         )
+
+    def _condition(self, view: PeopleView | None) -> str | None:
+        """When ceilings in the crowd hold, if they are computed."""
+        if self._adversary is None:
+            return None
+        return crowd_note(self._adversary, None if view is None else view.others)
 
     def received(self, outcome: Outcome) -> None:
         """A single reading changes nothing that is shown."""
@@ -172,7 +188,14 @@ class StatusBoard(Observer):
             releases=tuple(_release(release, event) for release in event.schedule.releases),
             decision=decision_in_words(event.why) if event.why else None,
             epsilon=self._spent(),
+            hidden=self._hidden(status.hidden, event),
         )
+
+    def _hidden(self, before: tuple[HiddenLine, ...], event: StepClosed) -> tuple[HiddenLine, ...]:
+        """What the crowd hid, this step included."""
+        if self._about is None:
+            return before
+        return with_step(before, sigmas_of(event, self._adversary), hour_of(event.step, self._about))
 
     def stopped(self, event: RunStopped) -> None:
         """The run ended, well or not."""
@@ -199,6 +222,7 @@ def _line(event: StepClosed, summary: RiskSummary) -> StepLine:
         mean_risk=summary.mean_risk,
         mean_baseline=summary.mean_baseline,
         attack=None if attack is None else (attack.success, attack.low, attack.high),
+        mean_crowd=None if summary.crowd is None else summary.crowd.mean_risk,
     )
 
 

@@ -36,7 +36,7 @@ def watching(
     kind: type[EngineMetrics] = EngineMetrics,
 ) -> Iterator[Watch]:
     """Serve metrics, probes and page at ``settings.listen`` while the block runs; nowhere if it is empty."""
-    registry, board = CollectorRegistry(), StatusBoard(tuple(sensors), settings.delta)
+    registry, board = CollectorRegistry(), StatusBoard(tuple(sensors), settings.delta, settings)
     people = PeopleBoard(settings.page_token.get_secret_value()) if settings.page_token else None
     ProcessCollector(registry=registry)
     metrics = kind(registry, sensors, settings.thresholds, settings.delta, settings=settings)

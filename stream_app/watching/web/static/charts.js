@@ -12,6 +12,7 @@ export function overTime(figure, history, about) {
   const path = (key) => history.map((line, index) => `${x(index).toFixed(1)},${y(line[key]).toFixed(1)}`);
   const [risk, guess] = [path("mean_risk"), path("mean_baseline")];
   const attacks = runs(history.map((line, index) => line.attack && [x(index), ...line.attack.map(y)]));
+  const crowd = history.every((line) => line.mean_crowd === null) ? [] : [shape("polyline", { class: "crowd", points: history.flatMap((line, index) => (line.mean_crowd === null ? [] : [`${x(index).toFixed(1)},${y(line.mean_crowd).toFixed(1)}`])).join(" ") })];
   const first = history[0], last = history[history.length - 1];
   draw(figure, `Mean ceiling ${inAHundred(last.mean_risk)}, mean attack ${last.attack ? inAHundred(last.attack[0]) : "not measured"} and mean guess ${inAHundred(last.mean_baseline)} at step ${last.step}`, [
     ...scale.ticks.flatMap((value) => gridLine(y(value), `${+(100 * value).toPrecision(3)}`)),
@@ -19,10 +20,11 @@ export function overTime(figure, history, about) {
     ...attacks.flatMap(attackShapes),
     shape("polyline", { class: "guess", points: guess.join(" ") }),
     shape("polyline", { class: "ceiling", points: risk.join(" ") }),
+    ...crowd,
     label(LEFT, HEIGHT - 12, stepName(first.step, about), "start"),
     label(WIDTH - RIGHT, HEIGHT - 12, stepName(last.step, about), "end"),
     label(4, 12, "in 100", "start"),
-  ], { attack: "attack, with its interval" });
+  ], { ...(crowd.length ? { crowd: "ceiling in the crowd" } : {}), attack: "attack, with its interval" });
 }
 
 // Neighbours with a value, together: [x, mean, low, high] each.

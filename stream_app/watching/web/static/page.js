@@ -6,6 +6,7 @@ import { describePeople, startPeople } from "./people.js";
 import { attackInWords, bits, element, inAHundred, number, stepName, table } from "./words.js";
 
 const SILENCE_MS = 12000; // two heartbeats missed: the engine is lost, whatever the connection says
+const HIDES_WELL = 8; // people of noise: the fullest colour of what the crowd hides
 const by = (id) => document.getElementById(id);
 let heardAt = Date.now();
 let phase = "starting";
@@ -53,12 +54,14 @@ function draw(state) {
   if (state.history.length) overTime(by("over-time"), state.history, state.about);
   if (state.distribution) spread(by("spread"), state.distribution);
   if (state.summary) drawLevels(state.summary, state.about?.is_raised);
+  drawCrowd(state);
   const nobody = state.phase !== "starting" && state.people === 0;
   drawMap(by("map"), state.sensors, state.releases, nobody);
   drawSensors(state.sensors, nobody);
   drawReleases(state.releases);
   drawPrivacy(state);
   for (const part of document.querySelectorAll("[data-people]")) part.hidden = nobody;
+  for (const part of document.querySelectorAll("[data-crowd]")) part.hidden = nobody || !state.crowd;
   by("question").hidden = nobody;
   by("basis").hidden = !state.note;
   by("basis").textContent = state.note ? `Note: ${state.note}.` : "";
@@ -94,6 +97,7 @@ function drawFigures({ people, next_step: next, lag_steps: lag, rejected, summar
     "mean-risk": summary ? inAHundred(summary.mean_risk) : "–",
     "mean-baseline": summary ? inAHundred(summary.mean_baseline) : "–",
     "mean-added": summary ? inAHundred(summary.mean_added) : "–",
+    "mean-crowd": summary?.crowd ? inAHundred(summary.crowd.mean_risk) : "–",
     "most-added": summary ? inAHundred(summary.most_added) : "–",
   };
   for (const [id, text] of Object.entries(figures)) by(id).textContent = text;
@@ -110,11 +114,30 @@ function drawPrivacy({ epsilon, about }) {
 }
 
 function drawLevels(summary, isRaised) {
+  const crowd = summary.crowd;
   const rows = Object.entries(summary.at_risk).map(([level, count]) => [
-    `${inAHundred(Number(level))} or more`, number(count), number(summary.at_baseline[level]),
+    `${inAHundred(Number(level))} or more`, number(count), ...(crowd ? [number(crowd.at_risk[level] ?? 0)] : []), number(summary.at_baseline[level]),
     isRaised ? "not known" : number(count - summary.at_baseline[level]), number(summary.at_added_risk[level] ?? 0),
   ]);
-  by("levels").replaceChildren(...table("People at or above each risk", ["Chance", "Ceiling there", "Guess there, by habit alone", "Put there by releases", "Added that much"], rows));
+  const head = ["Chance", "Ceiling there", ...(crowd ? ["Ceiling in the crowd there"] : []), "Guess there, by habit alone", "Put there by releases", "Added that much"];
+  by("levels").replaceChildren(...table("People at or above each risk", head, rows));
+}
+
+// When ceilings in the crowd hold, and what it hides: a row a sensor, a column an hour that has come.
+function drawCrowd({ crowd, hidden }) {
+  for (const id of ["crowd-condition", "hidden-condition", "crowd-words"]) by(id).textContent = crowd ?? "";
+  by("hidden").hidden = !crowd || !hidden.length;
+  if (by("hidden").hidden) return;
+  const hours = hidden[0].sigmas.map((_, hour) => hour).filter((hour) => hidden.some((line) => line.sigmas[hour] !== null));
+  const rows = hidden.map((line) => [line.sensor, ...hours.map((hour) => heat(line.sigmas[hour]))]);
+  by("hidden-map").replaceChildren(...table("Noise that would hide as much", ["Sensor", ...hours.map((hour) => `${hour} h`)], rows));
+}
+
+function heat(sigma) {
+  if (sigma === null) return "";
+  const cell = element("span", { class: "heat" }, sigma === 0 ? "0" : sigma >= 10 ? sigma.toFixed(0) : sigma.toFixed(1));
+  cell.style.setProperty("--share", `${Math.round(100 * Math.min(1, sigma / HIDES_WELL))}%`);
+  return cell;
 }
 
 function drawSensors(sensors, nobody) {

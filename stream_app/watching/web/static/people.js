@@ -51,13 +51,14 @@ function list(found) {
   const until = found.step === null ? "" : ` at ${stepName(found.step, about)}`;
   const rest = shown < found.reached ? ` The ${number(shown)} to whom most is added are listed.` : "";
   say(`${number(found.reached)} people have a ceiling of ${inAHundred(found.threshold)} or more${until}, most added first.${rest}`);
+  const inCrowd = found.people.some((person) => person.crowd !== null);
   const rows = found.people.map((person) => [
     element("code", { title: person.person }, person.person.slice(0, 12)),
     whyButton(person.person),
-    inAHundred(person.added), inAHundred(person.risk), inAHundred(person.baseline),
+    inAHundred(person.added), inAHundred(person.risk), ...(inCrowd ? [inAHundred(person.crowd)] : []), inAHundred(person.baseline),
     inAHundred(person.most_added), stepName(person.most_added_step, about),
   ]);
-  const head = ["Pseudonym", "Which release did it", "Added now", "Ceiling", "Guess", "Most added so far", "Step of that"];
+  const head = ["Pseudonym", "Which release did it", "Added now", "Ceiling", ...(inCrowd ? ["In the crowd"] : []), "Guess", "Most added so far", "Step of that"];
   by("exposed").replaceChildren(element("table", {}, ...table("Most exposed people", head, rows)));
   by("exposed").hidden = shown === 0;
 }

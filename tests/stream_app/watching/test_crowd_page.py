@@ -1,0 +1,181 @@
+"""What an officer sees of the crowd: metrics, status, both pages, people, and the verdict of a report."""
+
+from __future__ import annotations
+
+import json
+from math import inf
+from pathlib import Path
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from accounting.exposure.crowd import equivalent_sigma
+from accounting.settings import RiskBudget
+from stream_app.analysis.report.verdict_section import may_i_publish
+from stream_app.analysis.run_log import read_run
+from stream_app.analysis.verdict import Answer, Asked, verdict_on
+from stream_app.embedded import RunOptions, run
+from stream_app.watching.crowd_watch import HiddenLine, hour_of, with_step
+from stream_app.watching.events import Observer, Observers, StepClosed
+from stream_app.watching.metrics import EngineMetrics
+from stream_app.watching.prior_notes import crowd_note
+from stream_app.watching.web.people_board import PeopleBoard
+from stream_app.watching.web.plain_page import render
+from stream_app.watching.web.state import state_json
+from stream_app.watching.web.status import StatusBoard
+from stream_app.watching.wording import IN_CROWD, in_a_hundred
+from stream_app.wire import DecisionReason
+from tests.stream_app.embedded.test_crowd_run import BUDGET, CROWD, last_summary, population
+from tests.stream_app.engine_support import (
+    NAMES,
+    REGISTRY,
+    TickingClock,
+    lines_of,
+    messages_of_a_day,
+    settings,
+)
+
+HOURLY = {"step_seconds": 3600}
+
+
+class Kept(Observer):
+    """The last closed step."""
+
+    def closed(self, event: StepClosed) -> None:
+        """Keep it."""
+        self.event = event
+
+
+class Shown:
+    """Everything that is shown of a run with these settings."""
+
+    def __init__(self, output: Path, steps: int = 8, **changed: object) -> None:
+        self.settings = settings(**changed)
+        self.registry = CollectorRegistry()
+        self.board = StatusBoard(REGISTRY.sensors, 1e-6, self.settings)
+        self.people, self.kept = PeopleBoard("token"), Kept()
+        metrics = EngineMetrics(
+            self.registry, REGISTRY.sensors, self.settings.thresholds, 1e-6, settings=self.settings
+        )
+        run(
+            self.settings,
+            RunOptions(output, keep_open=True),
+            population(),
+            observer=Observers([metrics, self.board, self.people, self.kept]),
+            clock=TickingClock(),
+            chunks=[lines_of(messages_of_a_day(steps, 5))],
+        )
+        self.summary = last_summary(output)
+
+    def metric(self, name: str, **labels: str) -> float | None:
+        return self.registry.get_sample_value(name, labels)
+
+
+@pytest.fixture(scope="module")
+def shown(tmp_path_factory: pytest.TempPathFactory) -> Shown:
+    return Shown(tmp_path_factory.mktemp("shown") / "out", **CROWD, **HOURLY)
+
+
+def test_metrics_show_ceilings_in_the_crowd_and_what_each_sensor_hides(shown: Shown, tmp_path: Path) -> None:
+    """As they stand in the files; infinite where they are not computed."""
+    crowd = shown.summary.crowd
+    assert crowd is not None
+    assert shown.metric("tallyguard_crowd_risk_mean") == crowd.mean_risk
+    assert shown.metric("tallyguard_crowd_added_risk_mean") == crowd.mean_added
+    assert shown.metric("tallyguard_people_at_crowd_risk", threshold="0.5") == crowd.at_risk["0.5"]
+    event = shown.kept.event
+    adversary = shown.settings.crowd.adversary
+    assert event.crowds is not None
+    for release, found in zip(event.schedule.releases, event.crowds, strict=True):
+        sigma = shown.metric("tallyguard_sensor_crowd_sigma", sensor=release.sensor.name)
+        assert sigma == equivalent_sigma(found, adversary)
+    plain = Shown(tmp_path / "plain", 3, release={"mechanism": "raw"})
+    assert plain.metric("tallyguard_crowd_risk_mean") == inf
+    assert plain.metric("tallyguard_people_at_crowd_risk", threshold="0.5") == inf
+    assert plain.metric("tallyguard_sensor_crowd_sigma", sensor="A") == 0.0
+
+
+def test_both_pages_show_the_ceilings_their_condition_and_the_hours(shown: Shown, tmp_path: Path) -> None:
+    """The condition once beside each; without a crowd nothing of it."""
+    status, crowd = shown.board.read(), shown.summary.crowd
+    assert crowd is not None
+    condition = crowd_note(shown.settings.crowd.adversary, len(population()) - 1)
+    assert status.crowd == condition
+    picture = json.loads(state_json(status, shown.settings, has_people=True))
+    assert picture["crowd"] == condition
+    assert picture["summary"]["crowd"]["mean_risk"] == picture["history"][-1]["mean_crowd"] == crowd.mean_risk
+    hidden = {line["sensor"]: line["sigmas"] for line in picture["hidden"]}
+    assert set(hidden) <= set(NAMES)
+    known = [sigma for sigmas in hidden.values() for sigma in sigmas if sigma is not None]
+    assert 0 < len(known) < 24 * len(NAMES)
+    assert max(known) > 0.3
+    page = render(status, shown.settings)
+    section = page.split("against whoever does not know where everybody else is</h2>")[1]
+    assert condition[1:] in section
+    assert (
+        f"<td>{in_a_hundred(crowd.mean_risk)}</td><td>{in_a_hundred(shown.summary.mean_risk)}</td>" in section
+    )
+    assert "What the crowd hides for nothing" in section
+    exposed = shown.people.exposed(0.0)["people"]
+    assert all(each["crowd"] <= each["risk"] for each in exposed)
+    assert any(each["crowd"] < each["risk"] for each in exposed)
+    plain = Shown(tmp_path / "plain", 3, release={"mechanism": "raw"})
+    assert "crowd" not in render(plain.board.read(), plain.settings)
+    assert plain.people.exposed(0.0)["people"][0]["crowd"] is None
+
+
+def test_hours_keep_the_least_that_was_hidden() -> None:
+    """By the hour of the day in UTC that a step begins in."""
+    lines = with_step((), {"B": 2.0, "A": 1.0}, 3)
+    lines = with_step(lines, {"B": 0.5}, 3)
+    lines = with_step(lines, {"B": 4.0}, 4)
+    assert [line.sensor for line in lines] == ["A", "B"]
+    assert lines[1].sigmas[3:5] == (0.5, 4.0)
+    assert lines[0] == HiddenLine("A", (None,) * 3 + (1.0,) + (None,) * 20)
+    assert hour_of(25, settings(step_seconds=3600)) == 1
+    assert hour_of(2, settings(step_seconds=1800, origin="1970-01-01T22:30:00Z")) == 23
+
+
+def test_a_decision_in_the_crowd_says_so(tmp_path: Path) -> None:
+    """On the page, in the log, and in a watched limit's counts."""
+    decided = Shown(tmp_path / "decided", 6, **BUDGET)
+    assert IN_CROWD in (decided.board.read().decision or "")
+    informed = Shown(tmp_path / "informed", 6, **{**BUDGET, "adversary": "informed"})
+    assert IN_CROWD not in (informed.board.read().decision or "")
+    watched = {"mechanism": "raw", "budget": {"share": 0.1, "risk": 0.8}}
+    over = {}
+    for adversary in ("informed", "crowd"):
+        seen = Shown(tmp_path / adversary / "watched", 6, adversary=adversary, release=watched)
+        over[adversary] = seen.metric("tallyguard_people_over_limit", by="releases")
+    assert over["crowd"] < over["informed"]
+
+
+def test_a_report_judges_by_the_adversary_that_the_rule_is_kept_against(tmp_path: Path) -> None:
+    """Yes in the crowd with its condition, where the informed ceilings say no."""
+    Shown(tmp_path / "out", 8, **BUDGET)
+    log = read_run(tmp_path / "out")
+    text = "".join(may_i_publish(log))
+    assert "Yes, if habits are as assumed, and if the 29 others move independently" in text
+    assert "whoever does not know where everybody else is (setting adversary)" in text
+    assert "Highest ceiling of anybody, against that adversary" in text
+    informed = verdict_on(log.summaries, {}, log.limit)
+    assert informed.answer is not Answer.YES
+
+
+def test_steps_without_a_crowd_neither_break_a_rule_in_the_crowd_nor_show_that_it_is_kept(
+    tmp_path: Path,
+) -> None:
+    """The informed ceilings are above those asked for; a decision by other ceilings counts for nothing."""
+    summary = Shown(tmp_path / "out", 6, **CROWD).summary
+    limit = RiskBudget(0.0, risk=0.5)
+    assert summary.at_risk["0.5"] > 0
+    without = summary.model_copy(update={"crowd": None})
+    assert verdict_on((without,), {}, limit).answer is Answer.NO
+    assert verdict_on((without,), {}, limit, asked=Asked(in_crowd=True)).answer is Answer.OPEN
+    why = DecisionReason(
+        because="budget", people=30, allowed=0, natural=0, over=0, dear=0, rounds=1, adversary="crowd"
+    )
+    assert verdict_on((without,), {5: why}, limit).answer is Answer.NO
+    low = {"at_risk": dict.fromkeys(summary.at_risk, 0), "risk": dict.fromkeys(summary.risk, 0.4)}
+    least = summary.model_copy(update=low)
+    assert verdict_on((least,), {5: why}, limit, asked=Asked(in_crowd=True)).answer is Answer.YES
