@@ -218,7 +218,12 @@ class Topics:
             self.proposals, people, copies, _days(1) | _LARGE, "what a step might release", "account workers"
         )
         yield TopicPlan(
-            self.answers, one, copies, _days(1), "people over budget, by partition", "release worker"
+            self.answers,
+            one,
+            copies,
+            _days(1),
+            "people over budget and sums of the crowd, by partition",
+            "release worker",
         )
 
 

@@ -11,12 +11,15 @@ from collections.abc import Mapping
 from typing import Any
 
 from accounting.decisions import OPTIONS_A_ROUND
+from accounting.exposure.crowd import SensorCrowd
 from models.mechanisms import MECHANISMS
 from models.releases import SensorRegistry
 from stream_app.exceptions import SettingsError
 from stream_app.kafka.broker.topics import LARGE_BYTES, MEDIUM_BYTES, Topics
+from stream_app.setup.release_settings import CROWD
 from stream_app.setup.settings import Settings
 from stream_app.steps.policy import BudgetPolicy, policy_from
+from stream_app.steps.policy.crowd_sums import CrowdAnswer
 from stream_app.steps.policy.proposals import Option, SensorOptions
 from stream_app.wire import (
     MAX_COUNT,
@@ -33,6 +36,7 @@ ENVELOPE_BYTES = 4096
 
 _LONGEST = -2.2250738585072014e-308
 _LOWEST = -(2**63)
+_SUMS = (_LOWEST,) * len(SensorCrowd().units)
 _SOURCE = "r" * 249 + ":" + str(2**63)
 _LONGEST_NAME = max(MECHANISMS, key=len)
 _FIELDS = ("sigma", "epsilon", "design", "position")
@@ -41,10 +45,13 @@ _PARAMETERS = max(
 )
 
 
-def largest_bytes(registry: SensorRegistry, topics: Topics) -> Mapping[str, int]:
+def largest_bytes(
+    registry: SensorRegistry, topics: Topics, settings: Settings | None = None
+) -> Mapping[str, int]:
     """The largest record of each topic that names sensors, with every sensor active in one step."""
     names = tuple(sensor.name for sensor in registry.sensors)
-    decision = len(_decision(names, topics.tiers).line())
+    in_crowd = settings is not None and settings.has_crowd
+    decision = len(_decision(names, topics.tiers, in_crowd=in_crowd).line())
     sizes = {
         topics.activations: len(Activation(v=1, step=MAX_STEP, sensors=names).line()),
         topics.releases: len(_release(names).line()),
@@ -53,6 +60,15 @@ def largest_bytes(registry: SensorRegistry, topics: Topics) -> Mapping[str, int]
         topics.progress: max(len(_announced(names)), len(_waiting(names))),
     }
     return {topic: size + ENVELOPE_BYTES for topic, size in sizes.items()}
+
+
+def largest_crowd_answer_bytes(registry: SensorRegistry, settings: Settings) -> int:
+    """The largest answer of a partition with what all sensors' counts hide among; 0 where nobody is asked."""
+    if not settings.has_crowd:
+        return 0
+    rows = (_SUMS,) * len(registry.sensors)
+    answer = CrowdAnswer(question="q" * 32, step=MAX_STEP, partition=MAX_STEP, sums=rows)
+    return len(answer.line()) + ENVELOPE_BYTES
 
 
 def largest_proposal_bytes(registry: SensorRegistry, settings: Settings) -> int:
@@ -75,6 +91,8 @@ def largest_proposal_bytes(registry: SensorRegistry, settings: Settings) -> int:
     named = len(Activation(v=1, step=0, sensors=tuple(choice.sensor.name for choice in choices)).line())
     candidates = OPTIONS_A_ROUND * (len(str(max(map(len, places), default=0))) + 1)
     listed = sum(len(each.model_dump_json()) + 1 for each in (*options, *sensors))
+    if settings.adversary == CROWD:
+        listed += largest_crowd_answer_bytes(registry, settings)
     return listed + candidates + settings.release.budget.look_ahead * named + ENVELOPE_BYTES
 
 
@@ -83,7 +101,7 @@ def largest_request_bytes(registry: SensorRegistry, topics: Topics, settings: Se
 
     That is a transaction with a step of all sensors, or a question about one.
     """
-    sizes = largest_bytes(registry, topics)
+    sizes = largest_bytes(registry, topics, settings)
     written = (topics.releases, *[topics.releases] * len(topics.tiers), topics.decisions, topics.progress)
     transaction = sum(sizes[topic] for topic in written) + topics.partitions * sizes[topics.steps]
     question = topics.partitions * largest_proposal_bytes(registry, settings)
@@ -101,7 +119,15 @@ def require_room(registry: SensorRegistry, topics: Topics, settings: Settings | 
             "lower release.budget.look_ahead, shorten the names of sensors or the list of sigmas, "
             "or let fewer sensors count",
         )
-    for topic, size in largest_bytes(registry, topics).items():
+    answer = 0 if settings is None else largest_crowd_answer_bytes(registry, settings)
+    if answer > MEDIUM_BYTES:
+        raise SettingsError(
+            f"a partition's answer about the crowd at all {len(registry.sensors)} sensors must fit in a "
+            f"record of {topics.answers}, which has at most {MEDIUM_BYTES} bytes",
+            f"up to {answer} bytes",
+            "turn crowd.on off, or let fewer sensors count",
+        )
+    for topic, size in largest_bytes(registry, topics, settings).items():
         if size > LARGE_BYTES:
             raise SettingsError(
                 f"a step of all {len(registry.sensors)} sensors must fit in a record of {topic}, "
@@ -123,9 +149,13 @@ def _release(names: tuple[str, ...]) -> StepRelease:
     return StepRelease.model_construct(step=MAX_STEP, releases=values)  # whose noise is of no mechanism
 
 
-def _decision(names: tuple[str, ...], tiers: tuple[str, ...]) -> StepDecision:
+def _decision(names: tuple[str, ...], tiers: tuple[str, ...], *, in_crowd: bool) -> StepDecision:
     parameters = dict.fromkeys((*_PARAMETERS, *tiers), _LONGEST)
-    decisions = (SensorDecision(sensor=name, mechanism="suppressed", parameters=parameters) for name in names)
+    crowd = _SUMS if in_crowd else None
+    decisions = (
+        SensorDecision(sensor=name, mechanism="suppressed", parameters=parameters, crowd=crowd)
+        for name in names
+    )
     return StepDecision(step=MAX_STEP, decisions=tuple(decisions), deployment="d" * 64)
 
 

@@ -7,18 +7,21 @@ import json
 import pytest
 
 from accounting.decisions.search import most_candidates
+from accounting.exposure.crowd import SensorCrowd
 from models.mechanisms import Gaussian, Tiered
 from models.releases import SensorRegistry, SensorRelease, StepSchedule
 from stream_app.exceptions import SettingsError
 from stream_app.kafka.broker.topics import LARGE_BYTES, Topics
 from stream_app.kafka.deployment.sizes import (
     largest_bytes,
+    largest_crowd_answer_bytes,
     largest_proposal_bytes,
     largest_request_bytes,
     require_room,
 )
 from stream_app.setup.settings import Settings
 from stream_app.steps.policy import BudgetPolicy, policy_from
+from stream_app.steps.policy.crowd_sums import CrowdAnswer, CrowdQuestion
 from stream_app.steps.policy.proposals import Negotiation, Source
 from stream_app.wire.decision_messages import decision_of
 from stream_app.wire.messages import MAX_COUNT, Activation, SensorValue, StepRelease
@@ -71,6 +74,28 @@ def test_a_question_about_ten_thousand_sensors_fits_and_is_never_larger_than_rec
     widest = asked.model_copy(update={"candidates": (asked.candidates[0],) * most_candidates(len(names))})
     assert 2**20 < len(widest.line()) <= largest_proposal_bytes(sensors, settings) <= LARGE_BYTES
     require_room(sensors, TOPICS, settings)
+
+
+def test_sums_of_a_crowd_are_reckoned_with_and_too_many_are_refused_before_the_start() -> None:
+    """The answer of a partition, and the decision with its totals."""
+    settings = Settings.model_validate({"crowd": {"on": True}})
+    crowd = SensorCrowd((-(2**62) - 1,) * len(SensorCrowd().units))
+    sensors = registry(300, "näher {}")
+    step = StepSchedule(10**9, tuple(SensorRelease(each, Gaussian(1.0 / 3.0)) for each in sensors.sensors))
+    logged = decision_of(step, crowds=(crowd,) * 300).line()
+    without = largest_bytes(sensors, TOPICS)[TOPICS.decisions]
+    assert without < len(logged) <= largest_bytes(sensors, TOPICS, settings)[TOPICS.decisions]
+    question = CrowdQuestion(
+        source=Source(deployment="d", session="s"),
+        step=10**9,
+        sensors=tuple(each.name for each in sensors.sensors),
+    )
+    answer = CrowdAnswer.of(question, 10**6, (crowd,) * 300)
+    assert len(answer.line()) <= largest_crowd_answer_bytes(sensors, settings)
+    assert largest_crowd_answer_bytes(sensors, Settings()) == 0
+    require_room(registry(2_500), TOPICS, settings)
+    with pytest.raises(SettingsError, match=r"at most 1048576 bytes, got up to .*; turn crowd\.on off"):
+        require_room(registry(10_000), TOPICS, settings)
 
 
 def test_a_question_that_would_outgrow_a_record_is_refused_before_the_start() -> None:
