@@ -97,6 +97,7 @@ FACES_OF_THE_APP = {
     "stream_app.analysis.report",
     "stream_app.city",
     "stream_app.embedded",
+    "stream_app.starting.connect",
     "stream_app.steps",
     "stream_app.watching.web",
     "stream_app.wire",

@@ -16,6 +16,7 @@ from stream_app.cli.on_kafka.topics_command import topics
 from stream_app.cli.on_kafka.worker_command import worker
 from stream_app.cli.start.check_command import check
 from stream_app.cli.start.config_command import config
+from stream_app.cli.start.connect_command import connect
 from stream_app.cli.start.demo_command import demo
 from stream_app.cli.start.init_command import init
 from stream_app.cli.start.keys_command import keys
@@ -65,6 +66,7 @@ def _options(
 app.command(rich_help_panel=START)(demo)
 app.command(rich_help_panel=START)(explain)
 app.command(rich_help_panel=START)(init)
+app.add_typer(connect, rich_help_panel=START)
 app.command(rich_help_panel=START)(check)
 app.add_typer(config, rich_help_panel=START)
 app.add_typer(priors, rich_help_panel=DECIDE)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from pydantic import AfterValidator, Field, model_validator
 
 from accounting.settings import RiskBudget
-from stream_app.setup.settings_section import NumberList, Section
+from stream_app.setup.sections.settings_section import NumberList, Section
 
 if TYPE_CHECKING:
     from accounting.exposure.crowd import CrowdAdversary

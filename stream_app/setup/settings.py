@@ -24,7 +24,8 @@ from stream_app.setup.release_settings import (
     CrowdSettings,
     ReleaseSettings,
 )
-from stream_app.setup.settings_section import NameList, NumberList, Section, take_secret
+from stream_app.setup.sections.connect_settings import ConnectSettings
+from stream_app.setup.sections.settings_section import NameList, NumberList, Section, take_secret
 
 MAX_OPERATIONS = 10**15
 """Some days of one core."""
@@ -245,6 +246,9 @@ class Settings(BaseSettings):
         "without it totals only; not in the settings file",
     )
     page_token_file: Path | None = Field(default=None, description="file with the access token")
+    connect: ConnectSettings = Field(
+        default=ConnectSettings(), description="how counts come in that are no messages"
+    )
     log: LogSettings = Field(default=LogSettings(), description="log on stderr")
     kafka: KafkaSettings = Field(default=KafkaSettings(), description="broker")
 

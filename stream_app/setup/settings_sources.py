@@ -182,7 +182,18 @@ def _relative_to(folder: Path, values: dict[str, Any]) -> dict[str, Any]:
         if isinstance(table, dict):
             files = {key: folder / table[key] for key in keys if isinstance(table.get(key), str)}
             placed[section] = {**table, **files}
+    connect = placed.get("connect")
+    if isinstance(connect, dict) and isinstance(connect.get("files"), dict):
+        placed["connect"] = {**connect, "files": _placed_map(folder, connect["files"])}
     return placed
+
+
+def _placed_map(folder: Path, values: dict[str, Any]) -> dict[str, Any]:
+    """A mapping of files: its preset may be a name, and is a file where it ends so."""
+    files = {"lookup_file": values.get("lookup_file"), "preset": values.get("preset")}
+    if not str(files["preset"]).endswith(".toml"):
+        del files["preset"]
+    return {**values, **{key: str(folder / name) for key, name in files.items() if isinstance(name, str)}}
 
 
 def settings_error(error: ValidationError) -> SettingsError:

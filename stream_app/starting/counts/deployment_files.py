@@ -44,16 +44,8 @@ class Deployment:
     sigma: float
 
     def announced(self) -> Iterator[tuple[str, ...]]:
-        """The sensors of each step: each from its first count to its last; no gap reveals a count."""
-        counted = self.counts.table != NOT_COUNTED
-        first = counted.argmax(axis=0)
-        last = len(counted) - 1 - counted[::-1].argmax(axis=0)
-        for step in range(len(counted)):
-            yield tuple(
-                name
-                for name, begin, end in zip(self.counts.sensors, first, last, strict=True)
-                if begin <= step <= end
-            )
+        """The sensors of each step."""
+        return announced_steps(self.counts)
 
     def epsilon(self, delta: float) -> float:
         """What releasing all of it costs anybody in differential privacy, whoever looks."""
@@ -76,6 +68,17 @@ class Deployment:
             for step, names in enumerate(self.announced())
             if step in steps
         ]
+
+
+def announced_steps(counts: Counts) -> Iterator[tuple[str, ...]]:
+    """The sensors of each step: each from its first count to its last; no gap reveals a count."""
+    counted = counts.table != NOT_COUNTED
+    first = counted.argmax(axis=0)
+    last = len(counted) - 1 - counted[::-1].argmax(axis=0)
+    ever = counted.any(axis=0)
+    for step in range(len(counted)):
+        at_work = (first <= step) & (step <= last) & ever
+        yield tuple(counts.sensors[index] for index in np.flatnonzero(at_work))
 
 
 def least_sigma(steps: int, epsilon: float, delta: float) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,33 +14,64 @@ import pyarrow.parquet as pq
 from stream_app.exceptions import InputError
 
 _HEAD_BYTES = 65_536
+UNREADABLE = (pa.ArrowException, OSError, UnicodeDecodeError)
+"""What reading a file that is no table raises."""
+EMPTY_CELLS = ("", "NA", "NaN", "nan", "null")
+"""How cells without a count are written."""
 _DIGIT = re.compile(r"\d")
 
 
-def read_table(path: Path) -> pa.Table:
-    """A table; the cells of a CSV as text. :class:`InputError` names file and remedy, and quotes no cell."""
+class OpenedTable(NamedTuple):
+    """What a file shows before it is read: its columns, and what separates cells; None in Parquet."""
+
+    names: list[str]
+    separator: str | None
+
+
+def opened_table(path: Path) -> OpenedTable:
+    """The columns of a file; :class:`InputError` where it is no table."""
     if not path.is_file():
         raise InputError(f"file {path} must exist", "nothing", "check the path")
     try:
         if path.suffix.lower() == ".parquet":
             with pq.ParquetFile(path) as file:
-                _require_names(path, file.schema_arrow.names)
+                opened = OpenedTable(list(file.schema_arrow.names), None)
+        else:
+            with pa.input_stream(str(path), compression="detect") as content:
+                head = content.read(_HEAD_BYTES).decode("utf-8-sig", errors="replace").split("\n")[0]
+            separator = max(",;\t", key=head.count)
+            with pa_csv.open_csv(path, parse_options=pa_csv.ParseOptions(delimiter=separator)) as reader:
+                opened = OpenedTable(list(reader.schema.names), separator)
+    except UNREADABLE as error:
+        raise no_table(path, error) from None
+    _require_names(path, opened.names)
+    return opened
+
+
+def read_table(path: Path) -> pa.Table:
+    """A table; the cells of a CSV as text. :class:`InputError` names file and remedy, and quotes no cell."""
+    opened = opened_table(path)
+    try:
+        if opened.separator is None:
+            with pq.ParquetFile(path) as file:
                 return file.read()
-        with pa.input_stream(str(path), compression="detect") as content:
-            head = content.read(_HEAD_BYTES).decode("utf-8-sig", errors="replace").split("\n")[0]
-        separator = max(",;\t", key=head.count)
-        options = pa_csv.ParseOptions(delimiter=separator)
-        with pa_csv.open_csv(path, parse_options=options) as reader:
-            names = reader.schema.names
-        _require_names(path, names)
-        text = pa_csv.ConvertOptions(column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=True)
-        return pa_csv.read_csv(path, parse_options=options, convert_options=text)
-    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        raise InputError(
-            f"{path} must be a table: CSV in UTF-8 with a header line, or Parquet",
-            type(error).__name__,
-            "save it so, the same number of cells in each line",
-        ) from None
+        kinds = dict.fromkeys(opened.names, pa.string())
+        return pa_csv.read_csv(
+            path,
+            parse_options=pa_csv.ParseOptions(delimiter=opened.separator),
+            convert_options=pa_csv.ConvertOptions(column_types=kinds, strings_can_be_null=True),
+        )
+    except UNREADABLE as error:
+        raise no_table(path, error) from None
+
+
+def no_table(path: Path, error: Exception) -> InputError:
+    """What to say of a file that cannot be read as a table."""
+    return InputError(
+        f"{path} must be a table: CSV in UTF-8 with a header line, or Parquet",
+        type(error).__name__,
+        "save it so, the same number of cells in each line",
+    )
 
 
 def _require_names(path: Path, names: list[str]) -> None:

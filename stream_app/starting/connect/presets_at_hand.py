@@ -1,0 +1,77 @@
+"""Presets: mappings as TOML files, those of the package and those of a user."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from difflib import get_close_matches
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from models.text import parse_toml
+from stream_app.exceptions import SettingsError
+from stream_app.setup.sections.connect_settings import FilesMap
+
+_ABOUT = "about"
+_SUFFIX = ".toml"
+
+
+def preset_names() -> dict[str, str]:
+    """The presets of the package, with what each is for."""
+    found = sorted(each.name.removesuffix(_SUFFIX) for each in _folder().iterdir())
+    return {name: str(parse_toml(preset_text(name))[_ABOUT]) for name in found}
+
+
+def preset_text(name: str) -> str:
+    """A preset of the package as it stands in its file; :class:`SettingsError` for an unknown one."""
+    file = _folder() / f"{name}{_SUFFIX}"
+    if Path(name).name != name or not file.is_file():
+        known = sorted(each.name.removesuffix(_SUFFIX) for each in _folder().iterdir())
+        close = get_close_matches(name, known, n=1)
+        hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(known)}"
+        raise SettingsError("a preset must be one of the package, or a .toml file", repr(name), hint)
+    return str(file.read_text(encoding="utf-8"))
+
+
+def resolved_map(given: FilesMap, flags: Mapping[str, object] | None = None) -> FilesMap:
+    """The mapping in force: the preset's, overridden by what the settings set, overridden by flags.
+
+    Flags that are None were not given. :class:`SettingsError` names the preset and what is wrong in it.
+    """
+    said = {key: value for key, value in (flags or {}).items() if value is not None}
+    own = {name: getattr(given, name) for name in given.model_fields_set}
+    name = str(said.get("preset") or given.preset or "")
+    values = {**(_preset(name) if name else {}), **own, **said}
+    try:
+        return FilesMap.model_validate(values)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        key = ".".join(map(str, first["loc"]))
+        known = get_close_matches(key, FilesMap.model_fields, n=1)
+        hint = f"did you mean {known[0]!r}?" if first["type"] == "extra_forbidden" and known else "correct it"
+        where = f"preset {name}" if name else "connect.files"
+        raise SettingsError(f"{where} must be a mapping of files", f"{key}: {first['msg']}", hint) from None
+
+
+def _preset(name: str) -> dict[str, Any]:
+    """The keys of a preset; those with file names are relative to a user's file."""
+    if not name.endswith(_SUFFIX):
+        values = parse_toml(preset_text(name))
+    else:
+        path = Path(name)
+        try:
+            values = parse_toml(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise SettingsError(
+                f"preset {path} must be a TOML file", error, "check path and content"
+            ) from None
+        if isinstance(values.get("lookup_file"), str):
+            values["lookup_file"] = path.parent / values["lookup_file"]
+    values.pop(_ABOUT, None)
+    return values
+
+
+def _folder() -> Any:
+    return files("stream_app.starting.connect") / "presets"

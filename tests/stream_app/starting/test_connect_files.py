@@ -1,0 +1,392 @@
+"""A city's own files come in by a declared mapping; what it leaves open, or must not enter, is refused."""
+
+from __future__ import annotations
+
+import json
+import stat
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner
+
+from models.exceptions import TallyguardError
+from stream_app.cli.app import app
+from stream_app.exceptions import InputError, OutputError, SettingsError
+from stream_app.setup.sections.connect_settings import FilesMap
+from stream_app.setup.settings_sources import load_settings
+from stream_app.starting.connect import (
+    ArchiveSteps,
+    preset_names,
+    preset_text,
+    read_archive,
+    resolved_map,
+    write_counts,
+)
+from stream_app.starting.counts import Counts, CountsQuestions, read_counts
+from stream_app.starting.counts.step_counts import NOT_COUNTED
+from stream_app.wire import Activation, Reading, parse
+from tests.shared_files import shared
+
+FIXTURES = Path(__file__).parent / "connect_fixtures"
+LONG = {"start": "t", "sensor": "s", "count": "n", "timezone": "UTC"}
+
+
+def written(folder: Path, text: str, name: str = "counts.csv") -> Path:
+    path = folder / name
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def brought(name: str, **more: object) -> Counts:
+    """A fixture by the preset of its name."""
+    return read_archive([FIXTURES / f"{name}.csv"], resolved_map(FilesMap(), {"preset": name, **more}))
+
+
+def long(folder: Path, rows: str, **more: object) -> Counts:
+    """A long file with the columns t, s, n (and more where ``header`` says so)."""
+    header = str(more.pop("header", "t,s,n"))
+    return read_archive([written(folder, f"{header}\n{rows}")], FilesMap.model_validate({**LONG, **more}))
+
+
+def columns(counts: Counts) -> dict[str, list[int]]:
+    return {name: counts.table[:, index].tolist() for index, name in enumerate(counts.sensors)}
+
+
+def test_each_preset_has_a_fixture_and_says_what_it_is_for() -> None:
+    assert set(preset_names()) == {path.stem for path in FIXTURES.glob("*.csv")} - {"france_channels"}
+    assert all(preset_names().values())
+
+
+def test_france_channels_of_a_site_are_summed_only_where_all_were_counted() -> None:
+    """Offsets decide the hour that comes twice; the clock's 02:00 to 02:00 lasts an hour."""
+    lookup = {
+        "lookup_file": FIXTURES / "france_channels.csv",
+        "lookup_key": "channel_id",
+        "lookup_name": "site_id",
+    }
+    summed = brought("france", channels="sum", **lookup)
+    assert (summed.step_seconds, f"{summed.origin:%d %H:%M}") == (3600, "25 22:00")
+    assert columns(summed) == {"Quai": [7, NOT_COUNTED, 1, NOT_COUNTED]}
+    apart = brought("france", channels="apart", **lookup)
+    assert columns(apart) == {
+        "Quai/100-N": [4, NOT_COUNTED, 0, NOT_COUNTED],
+        "Quai/100-S": [3, NOT_COUNTED, 1, 2],
+    }
+    with pytest.raises(InputError, match="declared what several channels"):
+        brought("france", **lookup)
+
+
+def test_melbourne_counts_are_of_the_citys_clock() -> None:
+    counts = brought("melbourne")
+    assert columns(counts) == {"22": [2604, NOT_COUNTED], "34": [300, 240]}
+    assert f"{counts.origin:%Y-%m-%d %H:%M}" == "2019-11-01 06:00"
+
+
+def test_fremonts_sides_are_one_count_and_its_total_counts_nobody_again() -> None:
+    counts = brought("fremont")
+    assert columns(counts) == {"Fremont Bridge": [13, 10, NOT_COUNTED, 5]}
+
+
+def test_telraam_rounds_and_leaves_out_hours_that_were_hardly_counted() -> None:
+    counts = brought("telraam")
+    assert columns(counts) == {"9000001": [42, NOT_COUNTED, 0]}
+    assert any("rounded" in remark for remark in counts.remarks)
+    assert any("less than 0.5" in remark for remark in counts.remarks)
+
+
+def test_eco_counters_flows_are_summed_to_sites_and_a_total_is_left_out() -> None:
+    counts = brought("eco-counter", timezone="Europe/Paris")
+    assert columns(counts) == {"Mill": [3, 0, 7], "Port": [7, NOT_COUNTED, 5]}
+    with pytest.raises(InputError, match="time zone"):
+        brought("eco-counter")
+
+
+def test_the_real_files_come_in_as_they_are() -> None:
+    """Melbourne's and Seattle's years: every count is that of its row."""
+    path = shared("data/melbourne_pedestrian_hourly.parquet")
+    counts = read_archive([path], resolved_map(FilesMap(), {"preset": "melbourne"}))
+    table = pq.read_table(path)
+    assert counts.table.shape[1] == 39
+    step = (np.asarray(table["time"]) - int(counts.origin.timestamp())) // 3600
+    sensor = np.array([counts.sensors.index(str(each)) for each in table["sensor"].to_pylist()])
+    found, wanted = counts.table[step, sensor], np.asarray(table["count"])
+    assert (found[found != NOT_COUNTED] == wanted[found != NOT_COUNTED]).all()
+    assert int((found == NOT_COUNTED).sum()) == 36  # two rows each for 18 hours after the skipped ones
+    bridge = read_archive(
+        [shared("data/fremont_bridge_hourly.csv.gz")], resolved_map(FilesMap(), {"preset": "fremont"})
+    )
+    assert (bridge.table != NOT_COUNTED).sum() == 14_544
+
+
+def test_an_empty_cell_is_not_counted_and_zero_is_zero(tmp_path: Path) -> None:
+    rows = "2026-01-01 00:00,a,0\n2026-01-01 01:00,a,\n2026-01-01 02:00,a,NA\n2026-01-01 03:00,a,5\n"
+    assert columns(long(tmp_path, rows)) == {"a": [0, NOT_COUNTED, NOT_COUNTED, 5]}
+
+
+def test_decimals_are_rounded_by_declaration_only(tmp_path: Path) -> None:
+    rows = "2026-01-01 00:00,a,1.5\n2026-01-01 01:00,a,2.0\n2026-01-01 02:00,a,0.4\n"
+    with pytest.raises(InputError, match=r"2 rows, the first is row 1.*decimals = .round") as raised:
+        long(tmp_path, rows)
+    assert "1.5" not in str(raised.value)
+    assert columns(long(tmp_path, rows, decimals="round")) == {"a": [2, 2, 0]}
+
+
+@pytest.mark.parametrize("cell", ["-1", "1e3", "many", "1,5", "99999999999999"])
+def test_what_is_no_count_is_refused_and_not_quoted(tmp_path: Path, cell: str) -> None:
+    with pytest.raises(InputError, match="first is row 2") as raised:
+        long(tmp_path, f'2026-01-01 00:00,a,1\n2026-01-01 01:00,a,"{cell}"\n', decimals="round")
+    assert cell not in str(raised.value).replace("row 2", "").replace("1 rows", "") or cell in "-1"
+
+
+AUTUMN = "".join(f"2026-10-25 {hour},a,{n}\n" for n, hour in enumerate(("01:00", "02:00", "02:00", "03:00")))
+
+
+def test_an_hour_that_comes_twice_is_decided_by_declaration(tmp_path: Path) -> None:
+    zone = {"timezone": "Europe/Vienna"}
+    with pytest.raises(InputError, match=r"2 rows in an hour that the clock shows twice.*2026-10-25 02:00"):
+        long(tmp_path, AUTUMN, **zone)
+    in_order = long(tmp_path, AUTUMN, **zone, ambiguous="in_order")
+    assert columns(in_order) == {"a": [0, 1, 2, 3]}
+    newest_first = "\n".join(reversed(AUTUMN.splitlines())) + "\n"
+    assert columns(long(tmp_path, newest_first, **zone, ambiguous="in_order")) == columns(in_order)
+    once = "2026-10-25 01:00,a,5\n2026-10-25 02:00,a,6\n2026-10-25 03:00,a,7\n"
+    assert columns(long(tmp_path, once, **zone, ambiguous="earlier", interval_seconds=3600)) == {
+        "a": [5, 6, NOT_COUNTED, 7]
+    }
+    assert columns(long(tmp_path, once, **zone, ambiguous="later", interval_seconds=3600)) == {
+        "a": [5, NOT_COUNTED, 6, 7]
+    }
+
+
+def test_an_empty_first_hour_does_not_lend_its_place_to_the_second(tmp_path: Path) -> None:
+    rows = AUTUMN.replace("02:00,a,1", "02:00,a,")
+    counts = long(tmp_path, rows, timezone="Europe/Vienna", ambiguous="in_order", interval_seconds=3600)
+    assert columns(counts) == {"a": [0, NOT_COUNTED, 2, 3]}
+
+
+def test_an_hour_that_never_comes_is_decided_by_declaration(tmp_path: Path) -> None:
+    rows = "".join(f"2026-03-29 0{hour}:00,a,{hour}\n" for hour in (1, 2, 3))
+    with pytest.raises(InputError, match="1 rows in an hour that it skips"):
+        long(tmp_path, rows, timezone="Europe/Vienna")
+    assert columns(long(tmp_path, rows, timezone="Europe/Vienna", nonexistent="drop")) == {"a": [1, 3]}
+
+
+def test_intervals_have_one_length_by_the_clock_or_as_time_passes(tmp_path: Path) -> None:
+    spring = "2026-03-29 00:00,2026-03-29 01:00,a,1\n2026-03-29 01:00,2026-03-29 03:00,a,2\n"
+    more = {"header": "t,e,s,n", "end": "e", "timezone": "Europe/Vienna"}
+    assert columns(long(tmp_path, spring, **more)) == {"a": [1, 2]}
+    mixed = "2026-01-01 00:00,2026-01-01 01:00,a,1\n2026-01-01 00:00,2026-01-02 00:00,a,9\n"
+    with pytest.raises(InputError, match="one length"):
+        long(tmp_path, mixed, **more)
+    with pytest.raises(InputError, match="end after they start"):
+        long(tmp_path, "2026-01-01 01:00,2026-01-01 00:00,a,1\n", **more)
+
+
+def test_shorter_intervals_make_a_step_only_where_all_were_counted(tmp_path: Path) -> None:
+    rows = "".join(
+        f"2026-01-01 {hour:02d}:{minute:02d},a,{'' if (hour, minute) == (1, 30) else minute}\n"
+        for hour in range(3)
+        for minute in (0, 30)
+    )
+    path, steps = written(tmp_path, "t,s,n\n" + rows), ArchiveSteps(1_767_225_600, 3600)
+    with pytest.raises(InputError, match=r"shorter = .sum"):
+        read_archive([path], FilesMap.model_validate(LONG), steps)
+    summed = read_archive([path], FilesMap.model_validate({**LONG, "shorter": "sum"}), steps)
+    assert columns(summed) == {"a": [30, NOT_COUNTED, 30]}
+    with pytest.raises(InputError, match="start as the steps do"):
+        read_archive([path], FilesMap.model_validate(LONG), ArchiveSteps(1_767_225_600 - 60, 1800))
+    with pytest.raises(InputError, match="earlier than step 0"):
+        read_archive([path], FilesMap.model_validate(LONG), ArchiveSteps(1_767_225_600 + 1800, 1800))
+
+
+def test_repeated_counts_are_refused_or_none_of_them_taken(tmp_path: Path) -> None:
+    rows = "2026-01-01 00:00,a,1\n2026-01-01 01:00,a,2\n2026-01-01 01:00,a,3\n2026-01-01 02:00,a,4\n"
+    with pytest.raises(InputError, match="counted once in an interval"):
+        long(tmp_path, rows)
+    assert columns(long(tmp_path, rows, repeated="drop")) == {"a": [1, NOT_COUNTED, 4]}
+
+
+def test_several_files_are_one_archive_and_a_channel_is_owed_only_while_it_works(tmp_path: Path) -> None:
+    """A second channel that was added later does not make the years before it uncounted."""
+    first = written(tmp_path, "t,s,c,n\n2026-01-01 00:00,a,in,1\n2026-01-01 01:00,a,in,2\n", "1.csv")
+    second = written(
+        tmp_path,
+        "t,s,c,n\n2026-01-01 02:00,a,in,3\n2026-01-01 02:00,a,out,5\n2026-01-01 03:00,a,in,4\n"
+        "2026-01-01 04:00,a,out,6\n2026-01-01 04:00,a,in,7\n",
+        "2.csv",
+    )
+    mapping = FilesMap.model_validate({**LONG, "channel": "c", "channels": "sum"})
+    counts = read_archive([first, second], mapping)
+    assert columns(counts) == {"a": [1, 2, 8, NOT_COUNTED, 13]}
+    assert any("lacked a channel" in remark for remark in counts.remarks)
+
+
+@pytest.mark.parametrize(
+    ("column", "kind"),
+    [
+        ("PeopleId", "events of single people"),
+        ("track_id", "events of single people"),
+        ("snapshot", "images"),
+        ("MAC Address", "addresses of devices"),
+        ("hashed_mac", "addresses of devices"),
+    ],
+)
+@pytest.mark.parametrize("form", ["csv", "parquet"])
+def test_people_images_and_devices_are_refused_though_nobody_asked_for_them(
+    tmp_path: Path, column: str, kind: str, form: str
+) -> None:
+    path = tmp_path / f"counts.{form}"
+    names = ["t", "s", "n", column]
+    if form == "csv":
+        path.write_text(",".join(names) + "\n2026-01-01 00:00,a,1,secret\n")
+    else:
+        pq.write_table(pa.table({name: ["2026-01-01 00:00"] for name in names}), path)
+    with pytest.raises(InputError, match=f"must hold counts, got {kind}") as raised:
+        read_archive([path], FilesMap.model_validate(LONG))
+    assert "secret" not in str(raised.value)
+
+
+def test_seen_devices_are_no_sensors(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="addresses of devices") as raised:
+        long(tmp_path, "2026-01-01 00:00,aa:bb:cc:00:11:22,1\n2026-01-01 01:00,b,1\n")
+    assert "aa:bb" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "more", "words"),
+    [
+        ("t,s,n\n", {}, "no row|hold counts"),
+        ("t,s,n\n2026-01-01 00:00,a,\n", {}, "empty cells only"),
+        ("t,s,n\n2026-01-01 00:00,,1\n", {}, "a sensor in each row"),
+        ("t,s,n\n,a,1\n", {}, "a time in each row"),
+        ("t,s,n\nsoon,a,1\n", {}, "times that can be read in one way"),
+        ("t,s\n2026-01-01 00:00,a\n", {}, "column of `count`"),
+        ("when,s,n\n2026-01-01 00:00,a,1\n", {}, "column of `start`"),
+        ("t,s,n\n2026-01-01 00:00,a,1\n3026-01-01 00:00,a,1\n", {"interval_seconds": 60}, "close together"),
+        ("t,s,n\n2026-01-01 00:00,a,1,2\n", {}, "must be a table"),
+        ("t,a,b\n2026-01-01 00:00,1,2\n", {"sensor": "", "count": ""}, "where the counts stand"),
+        (
+            "t,a,b\n2026-01-01 00:00,1,2\n",
+            {"sensor": "", "count": "", "columns": {"a": "x"}},
+            "mapped or ignored",
+        ),
+    ],
+)
+def test_each_refusal_says_what_to_do(tmp_path: Path, text: str, more: dict[str, object], words: str) -> None:
+    mapping = FilesMap.model_validate({**LONG, **more})
+    with pytest.raises(TallyguardError, match=words) as raised:
+        read_archive([written(tmp_path, text)], mapping)
+    assert raised.value.remedy
+
+
+def test_messages_are_those_of_their_own_models(tmp_path: Path) -> None:
+    rows = '2026-01-01 00:00,"Café ""Mitte"" 🚲",3\n2026-01-01 01:00,b,4\n2026-01-01 02:00,b,0\n'
+    counts = long(tmp_path, rows)
+    path = tmp_path / "messages.jsonl"
+    write_counts(path, counts)
+    lines = path.read_bytes().splitlines(keepends=True)
+    parsed = [parse(line, "test") for line in lines]
+    assert all(isinstance(each, Activation | Reading) for each in parsed)
+    assert [each.line() for each in parsed if isinstance(each, Activation | Reading)] == lines
+    assert [each.sensors for each in parsed if isinstance(each, Activation)] == [
+        ('Café "Mitte" 🚲',),
+        ("b",),
+        ("b",),
+    ]
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    with pytest.raises(OutputError, match="new file"):
+        write_counts(path, counts)
+    with pytest.raises(OutputError, match="must end in"):
+        write_counts(tmp_path / "counts.xlsx", counts)
+
+
+@pytest.mark.parametrize("form", ["csv", "parquet"])
+def test_a_table_is_what_init_takes(tmp_path: Path, form: str) -> None:
+    path = tmp_path / f"counts.{form}"
+    counts = brought("eco-counter", timezone="Europe/Paris")
+    write_counts(path, counts)
+    again = read_counts(path, CountsQuestions(timezone="Europe/Paris"))
+    assert columns(again) == columns(counts)
+    assert again.origin == counts.origin
+
+
+def test_settings_begin_with_a_preset_and_change_it(tmp_path: Path) -> None:
+    """Files in the settings are relative to them, those in a preset to the preset."""
+    (tmp_path / "maps").mkdir()
+    own = 'about = "ours"\nstart = "t"\nsensor = "s"\ncount = "n"\nlookup_file = "sites.csv"\n'
+    written(tmp_path, own, "maps/mine.toml")
+    settings = written(
+        tmp_path, '[connect.files]\npreset = "maps/mine.toml"\ntimezone = "UTC"\ncount = "bikes"\n', "t.toml"
+    )
+    mapping = resolved_map(load_settings(settings).connect.files)
+    assert mapping.lookup_file == tmp_path / "maps" / "sites.csv"
+    assert (mapping.start, mapping.count, mapping.timezone) == (("t",), ("bikes",), "UTC")
+    written(tmp_path, own + 'timezon = "UTC"\n', "maps/mine.toml")
+    with pytest.raises(SettingsError, match="did you mean 'timezone'"):
+        resolved_map(load_settings(settings).connect.files)
+    with pytest.raises(SettingsError, match="did you mean 'france'"):
+        resolved_map(FilesMap(preset="frence"))
+
+
+def invoked(*arguments: object) -> tuple[int, str]:
+    result = CliRunner().invoke(app, list(map(str, arguments)))
+    error = "" if result.exception is None else str(result.exception)
+    return result.exit_code, " ".join(f"{result.output} {error}".split())
+
+
+def test_an_archive_becomes_releases(tmp_path: Path) -> None:
+    """The command's messages run without one refused, at the steps of the settings."""
+    config = written(
+        tmp_path,
+        'origin = 2025-05-31T22:00:00Z\nlocations = "places.txt"\n'
+        '[release]\nmechanism = "gaussian"\nsigma = 5\n'
+        '[connect.files]\npreset = "eco-counter"\ntimezone = "Europe/Paris"\n',
+        "city.toml",
+    )
+    written(tmp_path, "Mill\nPort\n", "places.txt")
+    messages = tmp_path / "messages.jsonl"
+    status, said = invoked(
+        "connect", "files", FIXTURES / "eco-counter.csv", "--config", config, "--output", messages
+    )
+    assert status == 0, said
+    assert "5 counts of 2 sensors in 3 steps of 60 min, 1 cells without one" in said
+    status, said = invoked(
+        *("run", "--config", config, "--listen", "", "--input", messages),
+        *("--output", tmp_path / "out", "--create-keys"),
+    )
+    assert status == 0, said
+    assert "0 messages rejected" in said
+    released = [json.loads(line) for line in (tmp_path / "out" / "releases.jsonl").read_text().splitlines()]
+    assert [len(step["releases"]) for step in released] == [2, 2, 2]
+    written(tmp_path, "Mill\nHarbour\n", "places.txt")
+    status, said = invoked(
+        "connect", "files", FIXTURES / "eco-counter.csv", "--config", config, "--output", tmp_path / "b.jsonl"
+    )
+    assert status == 1
+    assert "such as 'Port'" in said
+    assert not (tmp_path / "b.jsonl").exists()
+
+
+def test_messages_far_from_step_0_are_refused_before_a_run_would(tmp_path: Path) -> None:
+    status, said = invoked(
+        *("connect", "files", FIXTURES / "telraam.csv", "--preset", "telraam"),
+        *("--output", tmp_path / "m.jsonl"),
+    )
+    assert status == 1
+    assert "set origin" in said
+
+
+def test_presets_are_listed_and_printed_to_begin_with(tmp_path: Path) -> None:
+    status, said = invoked("connect", "presets")
+    assert status == 0
+    assert all(name in said for name in preset_names())
+    own = written(tmp_path, preset_text("telraam"), "mine.toml")
+    status, said = invoked(
+        *("connect", "files", FIXTURES / "telraam.csv", "--preset", own, "--json"),
+        *("--output", tmp_path / "counts.parquet"),
+    )
+    assert status == 0, said
+    assert json.loads(said)["counts"] == 2
