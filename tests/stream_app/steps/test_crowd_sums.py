@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -9,13 +11,20 @@ from accounting.decisions.what_if import WhatIf
 from accounting.exposure.crowd import SensorCrowd
 from models.mechanisms import Raw
 from models.releases import SensorRelease, StepSchedule
+from stream_app.kafka.account.account_watch import AccountWatch
+from stream_app.kafka.account.partition_accounts import PartitionAccounts
+from stream_app.kafka.deployment.deployment import Deployment
+from stream_app.kafka.deployment.person_records import parse_person, person_records
 from stream_app.setup.settings import Settings
 from stream_app.steps import Accounts
 from stream_app.steps.policy import BudgetPolicy, policy_from
 from stream_app.steps.policy.crowd_sums import CrowdAnswer, CrowdQuestion, CrowdSurvey
 from stream_app.steps.policy.people_shards import partition_of
 from stream_app.steps.policy.proposals import Answer, Negotiation, Proposal, Respondent
+from stream_app.wire import RiskSummary, StepDecision
 from tests.accounting.decisions import deciding
+from tests.stream_app.engine_support import NAMES, lines_of, messages_of_a_day, population, run_on, settings
+from tests.stream_app.steps.test_attack import PEOPLE, Shown, Uncounted
 from tests.stream_app.steps.test_proposals import LOCATIONS, REGISTRY, SOURCE, negotiate
 
 BUDGET = {"share": 0.3, "added": 0.2, "exact_up_to": 20}
@@ -126,3 +135,44 @@ def test_a_proposal_names_as_many_crowds_as_sensors() -> None:
     )
     assert negotiation.proposal is not None
     assert Proposal.model_validate_json(negotiation.proposal.line()).crowds == (SensorCrowd(),)
+
+
+def test_an_account_worker_shows_the_ceilings_of_all_its_partitions(tmp_path: Path) -> None:
+    """Those that one process writes, from the sums in its decisions; what it owns is everybody."""
+    changed = {"crowd": {"on": True}, "release": {"mechanism": "raw"}, "attack_draws": 0}
+    run_on(tmp_path / "out", [lines_of(messages_of_a_day(8, 3))], settings=changed)
+    alone = [
+        RiskSummary.model_validate_json(line)
+        for line in (tmp_path / "out" / "risks.jsonl").read_text().splitlines()
+        if '"risk_summary"' in line
+    ]
+    (tmp_path / "locations.txt").write_text("\n".join(NAMES) + "\n")
+    kafka = {"servers": ("nowhere:9092",), "partitions": 4}
+    deployment = Deployment.of(settings(**changed, locations=tmp_path / "locations.txt", kafka=kafka))
+    records = dict(person_records(population(), PEOPLE, 0, deployment.digest))
+    owned = [PartitionAccounts(partition, deployment) for partition in range(4)]
+    for accounts in owned:
+        own = {
+            name: parse_person(name.encode(), records[name], deployment.digest)
+            for name in PEOPLE
+            if partition_of(name, 4) == accounts.partition
+        }
+        accounts.change(accounts.newcomers(own))
+    shown = Shown()
+    ticks = iter(range(10**6)).__next__
+    watch = AccountWatch(shown, Uncounted(), NAMES, now_seconds=ticks)  # type: ignore[arg-type]
+    watch.owns(owned)
+    for line in (tmp_path / "out" / "decisions.jsonl").read_bytes().splitlines():
+        decided = deployment.decided(StepDecision.model_validate_json(line))
+        assert decided.crowds is not None
+        for accounts in owned:
+            accounts.apply(decided.schedule, decided.crowds)
+        watch.accounted(owned[-1], decided)
+    assert len(shown.summaries) == len(alone) == 8
+    for together, single in zip(shown.summaries, alone, strict=True):
+        assert together.crowd is not None and single.crowd is not None
+        assert together.crowd.at_risk == single.crowd.at_risk
+        assert together.crowd.risk == single.crowd.risk
+        assert together.crowd.most_added == single.crowd.most_added
+        assert together.crowd.mean_risk == pytest.approx(single.crowd.mean_risk, rel=1e-12)
+        assert together.risk == single.risk
