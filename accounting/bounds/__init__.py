@@ -1,6 +1,12 @@
 """Upper bounds on the success of any adversary, one file each; the certified bound is their minimum."""
 
-from accounting.bounds.against_crowd import BY_INFORMATION, BY_LEVELS, SeenInCrowd, certify_in_crowd
+from accounting.bounds.against_crowd import (
+    BY_INFORMATION,
+    BY_LEVELS,
+    SeenInCrowd,
+    certify_in_crowd,
+    horizon_risk_in_crowd,
+)
 from accounting.bounds.certified import Bounds, Certified, all_bounds, baseline_bound, certify
 from accounting.bounds.horizon_risk import HorizonRisk, horizon_risk
 from accounting.bounds.population_sample import MeanAdded, mean_added
@@ -24,6 +30,7 @@ __all__ = [
     "certify_in_crowd",
     "deciding_bound",
     "horizon_risk",
+    "horizon_risk_in_crowd",
     "mean_added",
     "question",
 ]

@@ -21,9 +21,16 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from accounting.bounds.certified import Certified, certify
+from accounting.bounds.horizon_risk import HorizonRisk, horizon_risk
 from accounting.bounds.protocol import Effort
 from accounting.bounds.registry import question
-from accounting.exposure import Exposure, released_information
+from accounting.exposure import (
+    Exposure,
+    horizon_information,
+    prior_guess,
+    released_information,
+    window_of,
+)
 from accounting.exposure.crowd import LEVELS, CrowdAdversary, StepCrowd, at_level, in_crowd
 from accounting.exposure.step_information import observe
 from accounting.numerics.divergence_root_kernel import divergence_root
@@ -39,6 +46,10 @@ class SeenInCrowd:
     steps: Sequence[StepSchedule]
     crowds: Sequence[StepCrowd]
     adversary: CrowdAdversary
+
+    def until(self, steps: int) -> SeenInCrowd:
+        """The first so many steps."""
+        return replace(self, steps=self.steps[:steps], crowds=self.crowds[:steps])
 
     def for_information(self, exposure: Exposure) -> Exposure:
         """The person under the steps as this adversary sees them, for bounds on information alone."""
@@ -101,6 +112,48 @@ def certify_in_crowd(
     if found[by] >= everything.value:
         return everything
     return Certified(min(1.0, max(found[by], baseline)), by, 1.0)
+
+
+def horizon_risk_in_crowd(
+    exposure: Exposure,
+    seen: SeenInCrowd,
+    window: tuple[int, int],
+    mistakes: int,
+    *,
+    in_hindsight: bool = False,
+    effort: Effort | None = None,
+) -> HorizonRisk:
+    """Risk of the steps ``first..last`` of a log against the crowd adversary; as ``horizon_risk`` else.
+
+    ``seen`` is the log, whose every step is in ``exposure``. What is told of the others is told of the whole
+    log at once, so history and future enter as they do for whoever knows where the others are.
+    """
+    first, last = window
+    shown = exposure.steps if in_hindsight else last + 1
+    exposure, seen = exposure.under(exposure.observations[:shown]), seen.until(shown)
+
+    def risk(of: Exposure) -> HorizonRisk:
+        least = replace(effort or Effort(), draws=0)
+        return horizon_risk(of, first, last, mistakes, in_hindsight=in_hindsight, effort=least)
+
+    everything = risk(seen.of_everything(exposure))
+    revealed = horizon_information(seen.for_information(exposure), first, last)
+    nats = revealed.in_hindsight if in_hindsight else revealed.at_the_moment
+    guess = prior_guess(window_of(exposure, first, last), mistakes).best
+    found = {BY_INFORMATION: float(divergence_root(nats, guess))}
+    if everything.certified > everything.baseline:
+        found[BY_LEVELS] = over_levels(
+            lambda level: risk(seen.at_level(exposure, level)).certified, everything.certified
+        )
+    by = min(found, key=found.__getitem__)
+    if found[by] >= everything.certified:
+        return everything
+    return replace(
+        everything,
+        certified=min(1.0, max(found[by], everything.baseline)),
+        by=by,
+        information_nats=min(nats, everything.information_nats),
+    )
 
 
 def _by_information(exposure: Exposure, seen: SeenInCrowd, mistakes: int, effort: Effort) -> float:

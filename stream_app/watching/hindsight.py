@@ -13,9 +13,11 @@ from typing import NamedTuple
 import numpy as np
 
 from accounting import bounds
+from accounting.bounds import SeenInCrowd
 from accounting.bounds.radius import ceiling_within
 from accounting.exposure import Exposure
-from accounting.exposure.step_information import StepObservation, observe
+from accounting.exposure.crowd import SensorCrowd
+from accounting.exposure.step_information import observe
 from models.mechanisms import Raw
 from models.priors import Population
 from models.releases import Schedule, Sensor, SensorRelease, StepSchedule
@@ -73,8 +75,12 @@ def hindsight(
     first_slot: int,
     past: PastHorizon,
     effort: bounds.Effort | None = None,
+    crowd: SeenInCrowd | None = None,
 ) -> Hindsight | None:
     """The risk of one person's ``past`` steps; None where noise is shared between steps.
+
+    Against whoever knows where everybody else is, or with a ``crowd``, the log among the others, against
+    whoever does not.
 
     ``log`` are consecutive released steps around them, as many as :func:`covers` asks for; ``first_slot`` is
     the slot of step 0. Where several chains stand for the person, both ceilings are means over them.
@@ -86,13 +92,20 @@ def hindsight(
         return _mean([found for found in each if found is not None])
     begin, end = max(log[0].step, past.first - REACH), min(log[-1].step, past.last + REACH)
     before = _before(population, person, first_slot, begin)
-    observations = tuple(_observed(population, person, log, range(begin, end + 1)))
+    steps = tuple(_shown(population, person, log, range(begin, end + 1)))
+    observations = tuple(observe(step, population.location_count) for step in steps)
     exposure = Exposure(before.chain, before.marginal[-1], before.slot(begin), observations)
     if not exposure.has_independent_noise:
         return None
     first, last = past.first - begin, past.last - begin
-    then = bounds.horizon_risk(exposure, first, last, past.mistakes, effort=effort)
-    now = bounds.horizon_risk(exposure, first, last, past.mistakes, in_hindsight=True, effort=effort)
+    if crowd is None:
+        then = bounds.horizon_risk(exposure, first, last, past.mistakes, effort=effort)
+        now = bounds.horizon_risk(exposure, first, last, past.mistakes, in_hindsight=True, effort=effort)
+    else:
+        seen = _among(crowd, steps)
+        window, mistakes = (first, last), past.mistakes
+        then = bounds.horizon_risk_in_crowd(exposure, seen, window, mistakes, effort=effort)
+        now = bounds.horizon_risk_in_crowd(exposure, seen, window, mistakes, in_hindsight=True, effort=effort)
     least = min((then, now), key=lambda risk: risk.certified)  # what bounds success now bounded it then
     return Hindsight(
         first_step=past.first,
@@ -137,12 +150,22 @@ def _before(population: Population, person: int, first_slot: int, until: int) ->
     return Exposure(start.chain, start.start, start.first_slot, start.observations * (until + 1))
 
 
-def _observed(
+def _among(crowd: SeenInCrowd, steps: Sequence[StepSchedule]) -> SeenInCrowd:
+    """These of the crowd's steps; where the person's place is shown instead, nothing hides it."""
+    found = []
+    for step in steps:
+        number = step.step - crowd.steps[0].step
+        is_shown = step != crowd.steps[number]
+        found.append((SensorCrowd(),) * len(step.releases) if is_shown else crowd.crowds[number])
+    return replace(crowd, steps=steps, crowds=found)
+
+
+def _shown(
     population: Population, person: int, log: Sequence[StepSchedule], span: range
-) -> Iterator[StepObservation]:
+) -> Iterator[StepSchedule]:
     """What was released in these steps of the log; the person's place where the log goes on beyond them."""
     places = population.chain(person).places.tolist()
     known = tuple(SensorRelease(Sensor(f"place {place}", (place,)), Raw()) for place in places)
     for step in log[span[0] - log[0].step : span[-1] + 1 - log[0].step]:
         is_cut = step.step == span[0] > 0 or step.step == span[-1] < log[-1].step
-        yield observe(replace(step, releases=known) if is_cut else step, population.location_count)
+        yield replace(step, releases=known) if is_cut else step

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -21,7 +20,12 @@ from stream_app.cli.shared.adversary import (
 )
 from stream_app.cli.shared.options import CovarianceOption, JsonOption, PriorsArgument, given_designs
 from stream_app.cli.shared.output import print_json, progress, stdout
-from stream_app.cli.study.audit_hindsight import past_horizon, people_in_hindsight, print_hindsight
+from stream_app.cli.study.audit_hindsight import (
+    InHindsight,
+    past_horizon,
+    people_in_hindsight,
+    print_hindsight,
+)
 from stream_app.cli.study.audit_posterior import (
     given_evidence,
     posterior_document,
@@ -46,7 +50,6 @@ if TYPE_CHECKING:
     from accounting.exposure.crowd import CrowdAdversary
     from models.priors import Population
     from models.releases import Schedule
-    from stream_app.watching.hindsight import Hindsight
 
 _ATTACK_DRAWS = 10_000
 
@@ -149,7 +152,7 @@ def audit(
     from stream_app.watching.prior_notes import basis_note
 
     crowd = crowd_adversary(adversary, known, companions, alone)
-    refuse_beside_crowd(crowd, why=why, hindsight=hindsight, radius=radius, posterior=posterior, check=check)
+    refuse_beside_crowd(crowd, why=why, radius=radius, posterior=posterior, check=check)
     designs = given_designs(covariance)
     population = load_population(priors)
     registry = load_registry(sensors, population.location_names).with_designs(designs)
@@ -164,7 +167,7 @@ def audit(
     audits = _audit(population, planned, mistakes, chosen, (limits, trials), crowd)
     explanations = explain_people(population, planned, mistakes, chosen, limits) if why else []
     drawn = Effort(draws=draws, seed=seed, confidence=confidence)  # else as report and page compute it
-    later = [] if past is None else people_in_hindsight(population, planned, past, chosen, drawn)
+    later = [] if past is None else people_in_hindsight(population, planned, past, chosen, drawn, crowd)
     sure = posterior_of_people(population, planned, mistakes, chosen, drawn_chains, limits)
     if json:
         documents = _documents(audits, explanations, later, within, sure)
@@ -187,7 +190,7 @@ def audit(
 def _documents(
     audits: list[Audit],
     explanations: list[Explanation],
-    later: list[Hindsight | None],
+    later: list[InHindsight | None],
     radius: Radius | None,
     sure: list[PosteriorCeiling],
 ) -> list[dict[str, Any]]:
@@ -196,9 +199,9 @@ def _documents(
     for document, explanation in zip(documents, explanations, strict=False):
         document["why"] = as_document(explanation, radius)
     for document, found in zip(documents, later, strict=False):
-        document["hindsight"] = None if found is None else asdict(found)
+        document["hindsight"] = None if found is None else found.document()
         if found is not None and radius is not None:
-            add_to_hindsight(document["hindsight"], found, radius)
+            add_to_hindsight(document["hindsight"], found.found, radius)
     if radius is not None:
         for document, each in zip(documents, audits, strict=True):
             add_to_audit(document, each, radius)

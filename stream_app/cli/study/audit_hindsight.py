@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import typer
 
@@ -14,6 +15,7 @@ from stream_app.cli.study.audit_radius import heading, raised_in_words
 if TYPE_CHECKING:
     from accounting.bounds import Effort
     from accounting.bounds.radius import Radius
+    from accounting.exposure.crowd import CrowdAdversary
     from models.priors import Population
     from models.releases import Schedule
     from stream_app.watching.hindsight import Hindsight, PastHorizon
@@ -35,22 +37,49 @@ def past_horizon(text: str, planned: Schedule, mistakes: int) -> PastHorizon:
     return PastHorizon(first, last, mistakes)
 
 
+class InHindsight(NamedTuple):
+    """One person's risk of past steps against the adversary asked for, and the informed one beside."""
+
+    found: Hindsight
+    informed: Hindsight | None = None
+
+    def document(self) -> dict[str, Any]:
+        """The field ``hindsight`` of an audit."""
+        beside = self.informed
+        if beside is None:
+            return asdict(self.found)
+        return {**asdict(self.found), "then_informed": beside.then, "now_informed": beside.now}
+
+
 def people_in_hindsight(
-    population: Population, planned: Schedule, past: PastHorizon, chosen: Sequence[int], effort: Effort
-) -> list[Hindsight | None]:
+    population: Population,
+    planned: Schedule,
+    past: PastHorizon,
+    chosen: Sequence[int],
+    effort: Effort,
+    adversary: CrowdAdversary | None = None,
+) -> list[InHindsight | None]:
     """Each chosen person's risk of these steps; None where it cannot be computed."""
+    from accounting.audit import seen_among
     from stream_app.watching.hindsight import hindsight
 
+    crowd = None if adversary is None else seen_among(population, planned, adversary)
+    people: list[InHindsight | None] = []
     with progress() as bar:
-        return [
-            hindsight(population, person, planned.steps, planned.first_slot, past, effort)
-            for person in bar.track(chosen, description="in hindsight")
-        ]
+        for person in bar.track(chosen, description="in hindsight"):
+            log = population, person, planned.steps, planned.first_slot, past, effort
+            informed = hindsight(*log)
+            found = informed if crowd is None else hindsight(*log, crowd)
+            if found is None:
+                people.append(None)
+            else:
+                people.append(InHindsight(found, None if crowd is None else informed))
+    return people
 
 
 def print_hindsight(
     people: Sequence[str],
-    found: Sequence[Hindsight | None],
+    found: Sequence[InHindsight | None],
     past: PastHorizon,
     radius: Radius | None,
 ) -> None:
@@ -70,21 +99,29 @@ def print_hindsight(
     )
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     table.add_column("Person", overflow="fold", min_width=len("Person"))
+    is_in_crowd = any(each is not None and each.informed is not None for each in found)
+    known = ("Then, if they are known", "Now, if they are known") if is_in_crowd else ()
     for name in ("Guess", "Ceiling then", "Ceiling now"):
         table.add_column(name, justify="right", no_wrap=True)
+    for name in known:
+        table.add_column(name, justify="right", min_width=len("100 in 100"))
     if radius is not None:
         table.add_column(f"Now, {heading(radius).lower()}", justify="right")
     for person, each in zip(people, found, strict=True):
         if each is not None:
-            within = () if radius is None else (raised_in_words(radius, each.now),)
-            table.add_row(person, *map(in_a_hundred, (each.baseline, each.then, each.now)), *within)
+            asked, beside = each
+            within = () if radius is None else (raised_in_words(radius, asked.now),)
+            informed = () if beside is None else (beside.then, beside.now)
+            figures = (asked.baseline, asked.then, asked.now, *informed)
+            table.add_row(person, *map(in_a_hundred, figures), *within)
     if table.row_count:
         console.print(table)
-        confidence = min(each.confidence for each in found if each is not None)
+        confidence = min(each.found.confidence for each in found if each is not None)
+        others = ", and in the crowd under its condition above" if is_in_crowd else ""
         drawn = "" if confidence == 1.0 else f" Ceilings from draws: with {confidence:.0%} confidence each."
         console.print(
             f"Ceiling then: given what was released up to step {past.last}; now: given the whole schedule. "
-            f"Both hold if habits are as the prior says.{drawn}",
+            f"Both hold if habits are as the prior says{others}.{drawn}",
             soft_wrap=True,
         )
     if None in found:

@@ -81,10 +81,33 @@ def test_audit_in_a_crowd_shows_both_ceilings_with_the_condition(
     assert escape(crowd["crowd"]["condition"]) in report
     (tmp_path / "mixed.json").write_text(dumps([crowd, plain]))
     assert run("report", tmp_path / "mixed.json", "--output", tmp_path / "no.html").code == 1
-    for wrong in (("--why",), ("--hindsight", "0:1"), ("--radius", "0.1"), ("--posterior", "5")):
+    for wrong in (("--why",), ("--radius", "0.1"), ("--posterior", "5")):
         assert run(*asked, "--adversary", "crowd", *wrong).code == 2
     assert run(*asked, "--adversary", "nobody").code == 2
     assert run(*asked, "--known", "3").code == 2
+
+
+def test_past_steps_in_a_crowd_are_shown_beside_those_of_who_knows_all(
+    tmp_path: Path, run: Callable[..., Answer]
+) -> None:
+    """Then and now, in the crowd and if everybody's places are known; terminal and JSON alike."""
+    stay = {"transition": [[0.8, 0.2], [0.3, 0.7]], "initial": None}
+    people = [{"person": f"p{number}", **stay} for number in range(80)]
+    (tmp_path / "crowd.json").write_text(dumps({"people": people}))
+    steps = [{"sensors": [0] if step % 2 else [], "mechanism": "raw"} for step in range(6)]
+    (tmp_path / "day.json").write_text(dumps({"steps": steps}))
+    asked = ("audit", tmp_path / "crowd.json", "--schedule", tmp_path / "day.json", "--mistakes", "0")
+    asked += ("--person", "p7", "--hindsight", "2:3")
+    (plain,) = run(*asked, "--json").document
+    (crowd,) = run(*asked, "--adversary", "crowd", "--known", "2", "--json").document
+    found, informed = crowd["hindsight"], plain["hindsight"]
+    assert (found["then_informed"], found["now_informed"]) == (informed["then"], informed["now"])
+    assert found["baseline"] == informed["baseline"] < found["then"] <= found["now"] < informed["now"]
+    assert found["then"] < informed["then"]
+    shown = run(*asked, "--adversary", "crowd", "--known", "2").out
+    assert "in the crowd under its condition above" in shown
+    for name in ("then", "now", "then_informed", "now_informed"):
+        assert in_a_hundred(found[name]) in shown
 
 
 def test_the_library_says_the_same_of_a_crowd() -> None:
