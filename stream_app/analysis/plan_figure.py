@@ -8,10 +8,18 @@ from typing import Any
 from models.exceptions import TallyguardError
 from stream_app.analysis.planning import ReleasePlan, expected_error
 from stream_app.exceptions import OutputError
+from stream_app.setup.release_settings import CROWD, INFORMED
 
 _LINES = (("highest", 1.0, "#D55E00"), ("99 of 100", 0.99, "#E69F00"), ("median", 0.5, "#0072B2"))
 
-_DASHES = {"mean ceiling": "-", "mean attack": ":", "mean guess": "--"}
+_BESIDE = {CROWD: "mean ceiling, others known", INFORMED: "mean ceiling in the crowd"}
+
+_DASHES = {
+    "mean ceiling": "-",
+    "mean attack": ":",
+    "mean guess": "--",
+    **dict.fromkeys(_BESIDE.values(), "-."),
+}
 
 
 def draw_plan(plan: ReleasePlan, output: Path) -> None:
@@ -26,7 +34,7 @@ def draw_plan(plan: ReleasePlan, output: Path) -> None:
     figure, (risk, errors) = pyplot.subplots(2, 1, figsize=(9, 7), sharex=True, layout="constrained")
     steps = [step.decided.schedule.step for step in plan.steps]
     for name, quantile, colour in _LINES:
-        values = [step.risks.risk_quantiles[quantile] for step in plan.steps]
+        values = [risks.risk_quantiles[quantile] for risks in plan.ceilings]
         risk.step(steps, values, where="mid", label=name, color=colour)
     for name, values in _means(plan):
         risk.plot(steps, values, label=name, color="#555555", linestyle=_DASHES[name], marker=".")
@@ -43,10 +51,16 @@ def draw_plan(plan: ReleasePlan, output: Path) -> None:
 
 
 def _means(plan: ReleasePlan) -> list[tuple[str, list[float]]]:
-    """Guess, attack and ceiling on average; the attack only where it was measured at each step."""
-    attacks = [step.attack.success for step in plan.steps if step.attack is not None]
+    """Guess, attack and ceilings on average; the attack only where it was measured at each step.
+
+    Whoever attacks knows where the others are, so nothing is drawn of it beside ceilings in the crowd.
+    """
+    tried = plan.steps if plan.adversary == INFORMED else ()
+    attacks = [step.attack.success for step in tried if step.attack is not None]
+    beside = [risks.mean_risk for risks in plan.beside]
     return [
-        ("mean ceiling", [step.risks.mean_risk for step in plan.steps]),
+        ("mean ceiling", [risks.mean_risk for risks in plan.ceilings]),
+        *([(_BESIDE[plan.adversary], beside)] if beside else []),
         *([("mean attack", attacks)] if len(attacks) == len(plan.steps) else []),
         ("mean guess", [step.risks.mean_baseline for step in plan.steps]),
     ]

@@ -7,21 +7,21 @@ schedule and pseudonym key stay the same: people are split by pseudonym where re
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from accounting.continuous import RiskSummary, SharesOfPeople, shares_of_people
 from accounting.continuous.shadow import MeanAttack
 from accounting.exceptions import SettingsError
-from accounting.exposure.crowd import CrowdAdversary, Others
 from models.mechanisms import Mechanism
 from models.priors import Population
 from models.releases import Schedule, Sensor, SensorRegistry
 from stream_app.analysis.alternatives import Alternative, Answer, answers, vary
-from stream_app.analysis.crowd import PlannedCrowd, plan_in_crowd
+from stream_app.analysis.crowd import CrowdSoFar, PlannedCrowd
 from stream_app.setup.given_priors import require_people
 from stream_app.setup.keys import load_pseudonym_key
+from stream_app.setup.release_settings import CROWD, INFORMED, AdversaryName
 from stream_app.setup.settings import Settings
 from stream_app.steps import Plan, follow_schedule, make_plan, new_accounts
 from stream_app.steps.policy import BudgetPolicy, Decided
@@ -37,12 +37,13 @@ class PlannedStep:
     risks: RiskSummary
     attack: MeanAttack | None = None  # None where none was measured
 
-    def as_json(self, crowd: RiskSummary | None = None) -> dict[str, Any]:
+    def as_json(self, crowd: RiskSummary | None = None, *, leads: bool = False) -> dict[str, Any]:
         """The step as a JSON object: the releases in the form of a schedule file.
 
-        With a ``crowd`` its risks stand where the informed ones do else, and those beside them.
+        Risks in the ``crowd`` stand beside the informed ones; where they lead, the informed beside them.
         """
-        why, risks = self.decided.why, crowd or self.risks
+        why, risks = self.decided.why, crowd if leads and crowd is not None else self.risks
+        beside = {} if crowd is None else {"informed": self.risks} if leads else {"in_crowd": crowd}
         return {
             "step": self.decided.schedule.step,
             "releases": [
@@ -58,8 +59,8 @@ class PlannedStep:
             **_risks(risks),
             "mean_baseline": risks.mean_baseline,
             # The attack that is tried knows where everybody else is.
-            "attack": None if self.attack is None or crowd is not None else _attack(self.attack),
-            **({} if crowd is None else {"informed": _risks(self.risks)}),
+            "attack": None if self.attack is None or risks is crowd else _attack(self.attack),
+            **{name: _risks(each) for name, each in beside.items()},
         }
 
 
@@ -100,7 +101,8 @@ class ReleasePlan:
     steps where refined bounds do not suffice for everybody. ``warning`` stands where habits alone give
     most people away, ``note`` where the priors are not measured habits. ``alternatives`` are what other
     habits make of the same releases, where they were asked for. Against the informed adversary, and with
-    ``crowd`` against one who does not know where the others are.
+    ``crowd`` also against one who does not know where the others are; ``adversary`` says which of the two a
+    risk budget is kept by, and which ceilings stand first.
     """
 
     people: int
@@ -111,6 +113,21 @@ class ReleasePlan:
     alternatives: tuple[Answer, ...] = ()
     personas: SharesOfPeople | None = None  # None where everybody stands for themselves
     crowd: PlannedCrowd | None = None
+    adversary: AdversaryName = INFORMED
+
+    @property
+    def ceilings(self) -> tuple[RiskSummary, ...]:
+        """Risks after each step against the adversary that counts."""
+        if self.crowd is not None and self.adversary == CROWD:
+            return self.crowd.steps
+        return tuple(step.risks for step in self.steps)
+
+    @property
+    def beside(self) -> tuple[RiskSummary, ...]:
+        """Risks after each step against the other adversary; none without a crowd."""
+        if self.crowd is None:
+            return ()
+        return self.crowd.informed if self.adversary == CROWD else self.crowd.steps
 
     def sensors(self) -> tuple[SensorPlan, ...]:
         """Each sensor's share, in the order of their first announcement."""
@@ -124,13 +141,16 @@ class ReleasePlan:
         """The plan as one JSON document."""
         crowd = self.crowd
         steps = [None] * len(self.steps) if crowd is None else crowd.steps
+        leads = self.adversary == CROWD
         return {
             "people": self.people,
             "as_run": self.as_run,
             "warning": self.warning,
             "note": self.note,
-            **({} if crowd is None else {"adversary": "crowd", "crowd": crowd.as_json()}),
-            "steps": [step.as_json(risks) for step, risks in zip(self.steps, steps, strict=True)],
+            **({} if crowd is None else {"adversary": self.adversary, "crowd": crowd.as_json()}),
+            "steps": [
+                step.as_json(risks, leads=leads) for step, risks in zip(self.steps, steps, strict=True)
+            ],
             "sensors": [vars(sensor) for sensor in self.sensors()],
             "alternatives": [each.as_json() for each in self.alternatives],
             "personas": None if self.personas is None else _shares(self.personas),
@@ -143,22 +163,14 @@ def plan_releases(
     population: Population,
     progress: Callable[[int, int], None] = lambda done, steps: None,
     asked: Sequence[str] = (),
-    adversary: CrowdAdversary | None = None,
 ) -> ReleasePlan:
     """Decide and account every step of a schedule file; ``progress`` gets steps done and steps in all.
 
     The schedule's mechanisms stand under a fixed policy and are the best there may be under a risk budget.
     ``asked`` are alternatives under which the same releases are accounted: ``NAME=NATS`` or ``NAME=FILE``.
-    With an ``adversary`` the steps are also accounted against one who does not know where the others are.
+    Settings with a crowd show both ceilings, and decide by those of the adversary that they name.
     """
-    return _decided(
-        settings,
-        make_plan(settings, schedule, population),
-        population,
-        progress,
-        asked,
-        adversary,
-    )
+    return _decided(settings, make_plan(settings, schedule, population), population, progress, asked)
 
 
 def plan_schedule(settings: Settings, schedule: Schedule, population: Population) -> ReleasePlan:
@@ -179,57 +191,54 @@ def _decided(
     population: Population,
     progress: Callable[[int, int], None] = lambda done, steps: None,
     asked: Sequence[str] = (),
-    adversary: CrowdAdversary | None = None,
 ) -> ReleasePlan:
     decides = isinstance(plan.policy, BudgetPolicy)
-    if adversary is not None:
-        _refuse_in_crowd(decides, asked)
-        Others(population)  # refuses whoever is no crowd before the work begins
+    if asked and settings.adversary == CROWD:
+        raise _not_varied(len(asked))
     names, as_run = _split_names(settings, population, is_needed=decides)
+    accounts = new_accounts(settings, plan, population, names)
     others = vary(Alternative.given(population, names, settings), asked)
-    accountant = new_accounts(settings, plan, population, names).informed
+    accountant, crowd = accounts.informed, accounts.crowd
     shadow = new_shadow(settings, accountant)
+    so_far = None if crowd is None else CrowdSoFar(crowd)
     if isinstance(plan.policy, BudgetPolicy):
-        plan.policy.bind(accountant)
+        plan.policy.bind(accountant, accounts.deciding)
     last = max(plan.announced, default=-1)
-    done = _StepsDone(progress, (last + 1) * (1 + len(others) + (adversary is not None)))
+    done = _StepsDone(progress, (last + 1) * (1 + len(others)))
     steps = []
     for step in range(last + 1):
-        decided = plan.policy.decide(step, plan.announced.get(step, ()))
-        plan.policy.accounted(decided.schedule)
-        accountant.apply(decided.schedule)
+        sensors = plan.announced.get(step, ())
+        crowds = accounts.ask(step, [plan.registry.get(name) for name in sensors])
+        decided = plan.policy.decide(step, sensors, crowds)._replace(crowds=crowds)
+        plan.policy.accounted(decided.schedule, crowds)
+        accounts.apply(decided.schedule, crowds)
+        if so_far is not None and crowds is not None:
+            so_far.note(decided.schedule, crowds)
         if shadow is not None:
             shadow.note(decided.schedule)
         attack = None if shadow is None else shadow.mean()
         steps.append(PlannedStep(decided, accountant.summary(), attack))
         done()
-    is_whole = not isinstance(plan.policy, BudgetPolicy) and not any(s.risks.not_reached for s in steps)
-    as_run = as_run or not accountant.settings.refines or is_whole
+    is_whole = not decides and not any(s.risks.not_reached for s in steps)
+    by_names = crowd is not None or accountant.settings.refines  # what is told of the others goes by names
+    as_run = as_run or not by_names or is_whole
     note = basis_note(len(population), population.assumed, settings.priors_check, population.draws)
     schedule = [each.decided.schedule for each in steps]
     varied = answers(others, schedule, settings, plan.first_slot, done)
     personas = shares_of_people(population, accountant.risk(), settings.thresholds)
     warning = habits_warning(accountant)
-    crowd = None
-    if adversary is not None:
-        crowd = plan_in_crowd(population, schedule, accountant.settings, adversary, done)
-    return ReleasePlan(len(population), tuple(steps), as_run, warning, note, varied, personas, crowd)
+    found = ReleasePlan(len(population), tuple(steps), as_run, warning, note, varied, personas)
+    planned = None if so_far is None else so_far.planned()
+    return replace(found, crowd=planned, adversary=settings.adversary)
 
 
-def _refuse_in_crowd(decides: bool, asked: Sequence[str]) -> None:
+def _not_varied(count: int) -> SettingsError:
     """What is not known against a crowd adversary is refused, not answered for another one."""
-    if decides:
-        raise SettingsError(
-            "a plan against the crowd adversary must have fixed mechanisms",
-            "a risk budget, which is kept against the informed adversary",
-            'plan with another release.mechanism, or with --adversary "informed"',
-        )
-    if asked:
-        raise SettingsError(
-            "a plan against the crowd adversary cannot be varied",
-            f"{len(asked)} alternatives",
-            "leave out --vary, or plan against the informed adversary",
-        )
+    return SettingsError(
+        "a plan against the crowd adversary cannot be varied",
+        f"{count} alternatives",
+        "leave out --vary, or plan with --adversary informed",
+    )
 
 
 class _StepsDone:

@@ -12,8 +12,9 @@ from accounting.continuous import ContinuousAccountant
 from accounting.continuous.crowd import CrowdAccount
 from accounting.exposure.crowd import StepCrowd
 from accounting.settings import HorizonSettings
+from models.mechanisms import Raw
 from models.priors import Population
-from models.releases import StepSchedule
+from models.releases import Sensor, SensorRelease, StepSchedule
 from stream_app.setup.release_settings import CROWD
 from stream_app.setup.settings import Settings
 from stream_app.steps.policy.people_shards import people_shares
@@ -58,6 +59,12 @@ class Accounts(NamedTuple):
     def deciding(self) -> CrowdAccount | None:
         """The crowd's account where a risk budget is kept by it."""
         return self.crowd if self.decides else None
+
+    def ask(self, step: int, sensors: Sequence[Sensor]) -> StepCrowd | None:
+        """What each of these sensors would hide among in the next step; None without a crowd's account."""
+        if self.crowd is None:
+            return None
+        return self.crowd.ask(StepSchedule(step, tuple(SensorRelease(each, Raw()) for each in sensors)))
 
     def apply(self, step: StepSchedule, crowds: StepCrowd | None = None) -> None:
         """Account one step; steps come in order without gaps."""

@@ -11,7 +11,7 @@ import numpy as np
 
 from accounting.continuous import ContinuousAccountant, RiskSummary
 from accounting.continuous.crowd import CrowdAccount
-from accounting.exposure.crowd import CrowdAdversary, SensorCrowd, equivalent_sigma, revealed
+from accounting.exposure.crowd import CrowdAdversary, SensorCrowd, StepCrowd, equivalent_sigma, revealed
 from accounting.settings import HorizonSettings
 from models.mechanisms import Raw
 from models.priors import Population
@@ -68,6 +68,32 @@ class PlannedCrowd:
         }
 
 
+class CrowdSoFar:
+    """Gathers what a crowd's account says while it moves on; the account must be before its first step."""
+
+    def __init__(self, account: CrowdAccount) -> None:
+        self._account = account
+        self._cycle = lcm(*np.unique(account.population.arrays.slots).tolist())
+        self._steps: list[RiskSummary] = []
+        self._informed: list[RiskSummary] = []
+        self._found: dict[tuple[str, int], list[SensorCrowd]] = {}
+
+    def note(self, step: StepSchedule, crowds: StepCrowd) -> None:
+        """The step that was accounted last, and what its counts hid among."""
+        self._steps.append(self._account.summary())
+        self._informed.append(self._account.informed.summary())
+        slot = (self._account.settings.first_slot + step.step) % self._cycle
+        for release, crowd in zip(step.releases, crowds, strict=True):
+            self._found.setdefault((release.sensor.name, slot), []).append(crowd)
+
+    def planned(self) -> PlannedCrowd:
+        """All of it."""
+        adversary = self._account.adversary
+        hidden = tuple(_worst(*where, crowds, adversary) for where, crowds in self._found.items())
+        others = len(self._account.population) - 1
+        return PlannedCrowd(adversary, others, tuple(self._steps), tuple(self._informed), hidden)
+
+
 def plan_in_crowd(
     population: Population,
     steps: Sequence[StepSchedule],
@@ -78,20 +104,12 @@ def plan_in_crowd(
     """Account these steps against the crowd adversary; ``done`` is called after each."""
     informed_account = ContinuousAccountant(population, settings)
     account = CrowdAccount(informed_account, adversary)
-    cycle = lcm(*np.unique(population.arrays.slots).tolist())
-    summaries, informed, found = [], [], dict[tuple[str, int], list[SensorCrowd]]()
+    so_far = CrowdSoFar(account)
     for step in steps:
         informed_account.apply(step)
-        crowds = account.apply(step)
-        summaries.append(account.summary())
-        informed.append(informed_account.summary())
-        slot = (settings.first_slot + step.step) % cycle
-        for release, crowd in zip(step.releases, crowds, strict=True):
-            found.setdefault((release.sensor.name, slot), []).append(crowd)
+        so_far.note(step, account.apply(step))
         done()
-    hidden = [_worst(*where, crowds, adversary) for where, crowds in found.items()]
-    others = len(population) - 1
-    return PlannedCrowd(adversary, others, tuple(summaries), tuple(informed), tuple(hidden))
+    return so_far.planned()
 
 
 def _worst(sensor: str, slot: int, crowds: Sequence[SensorCrowd], adversary: CrowdAdversary) -> HiddenCount:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 if TYPE_CHECKING:
     from accounting.exposure.crowd import CrowdAdversary
+    from stream_app.setup.settings import Settings
 
 INFORMED, CROWD = "informed", "crowd"
 
@@ -46,6 +48,21 @@ def crowd_adversary(name: str | None, known: int, companions: int, alone: float)
     from accounting.exposure.crowd import CrowdAdversary
 
     return CrowdAdversary(known, companions, alone)
+
+
+def with_adversary(settings: Settings, name: str | None, given: CrowdAdversary | None) -> Settings:
+    """The settings against the adversary who was named; as they are where none was.
+
+    Whom that adversary knows is what was ``given``; where that is nothing, what the settings say.
+    """
+    if name is None:
+        return settings
+    if given is None:
+        crowd = settings.crowd.model_copy(update={"on": False})
+    else:
+        said = asdict(given) if given != type(given)() else {}
+        crowd = settings.crowd.model_copy(update={"on": True, **said})
+    return settings.model_copy(update={"adversary": name, "crowd": crowd})
 
 
 def refuse_beside_crowd(adversary: CrowdAdversary | None, **options: object) -> None:

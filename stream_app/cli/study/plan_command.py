@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from stream_app.cli.shared.adversary import (
+    CROWD,
     AdversaryOption,
     AloneOption,
     CompanionsOption,
     KnownOption,
     crowd_adversary,
+    with_adversary,
 )
 from stream_app.cli.shared.options import ConfigOption, HorizonOption, JsonOption, MistakesOption, VaryOption
 from stream_app.cli.shared.output import print_json, progress, stderr, stdout
@@ -54,6 +56,7 @@ def plan(
     Shows what each step will be released with and why, by how many people each sensor's counts will be off,
     and how everybody's risk will develop. Decisions need no counts: a run on the same files decides the same.
     A run splits people by pseudonym, so name the same pseudonym key as the run where a budget decides.
+    A budget is kept against the adversary of the settings, or of --adversary, as in a run.
 
     \b
     Examples:
@@ -63,6 +66,7 @@ def plan(
       tallyguard plan tomorrow.json --priors priors.json --vary radius=0.1
         --vary "survey 2019=priors-2019.json"
       tallyguard plan tomorrow.json --priors priors.json --adversary crowd --known 10
+      tallyguard plan tomorrow.json --priors priors.json --added 0.1 --adversary crowd
     """
     from models.prior_files import load_population
     from stream_app.analysis.planning import plan_releases
@@ -70,11 +74,10 @@ def plan(
     from stream_app.setup.given_priors import as_set
 
     crowd = crowd_adversary(adversary, known, companions, alone)
-    if crowd is not None and plot is not None:
-        raise typer.BadParameter("--plot draws the informed ceilings; leave out --adversary crowd")
     budget = {"share": share, "risk": risk, "added": added, "look_ahead": look_ahead}
     settings = settings_of(config, {"horizon": horizon, "mistakes": mistakes})
     settings = _with_budget(settings, {key: value for key, value in budget.items() if value is not None})
+    settings = with_adversary(settings, adversary, crowd)
     population = as_set(settings, load_population(priors))
     with progress() as bar:
         task = bar.add_task("planning", total=None)
@@ -84,7 +87,6 @@ def plan(
             population,
             lambda done, steps: bar.update(task, completed=done, total=steps),
             vary or (),
-            crowd,
         )
     if plot is not None:
         from stream_app.analysis.plan_figure import draw_plan
@@ -126,14 +128,13 @@ def _print_plan(planned: ReleasePlan) -> None:
     if planned.warning:
         stderr().print(f"warning: {planned.warning}", soft_wrap=True)
     table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=0)
-    crowd = planned.crowd
-    beside = "Attack" if crowd is None else "Informed"
+    crowd, beside = planned.crowd, _beside(planned)
     names = ("Step", "Raw", "Noised", "Silent", "Error", "Over", "Guess", beside, "Ceiling", "Highest")
     for name in names:
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("Because", no_wrap=True)
     for index, step in enumerate(planned.steps):
-        risks = step.risks if crowd is None else crowd.steps[index]
+        risks = planned.ceilings[index]
         attack = "-" if step.attack is None else f"{step.attack.success:.3f}"
         why, quantiles = step.decided.why, risks.risk_quantiles
         table.add_row(
@@ -141,7 +142,7 @@ def _print_plan(planned: ReleasePlan) -> None:
             *_counts(step.decided.schedule),
             "" if why is None else f"{why.over + why.natural} of {why.allowed}",
             f"{step.risks.mean_baseline:.3f}",
-            attack if crowd is None else f"{step.risks.mean_risk:.3f}",
+            attack if crowd is None else f"{planned.beside[index].mean_risk:.3f}",
             f"{risks.mean_risk:.3f}",
             f"{quantiles[1.0]:.3f}",
             "configured" if why is None else why.because.value,
@@ -171,10 +172,12 @@ def _print_plan(planned: ReleasePlan) -> None:
         _print_shares(planned.personas)
     if planned.alternatives:
         _print_alternatives(planned)
+        if crowd is not None:
+            console.print("Alternatives are against whoever knows where the others are.", soft_wrap=True)
     if not planned.as_run:
         console.print(
-            "Planned without the run's pseudonym_key: if more people need the slower, tighter bound than "
-            "release.budget.dear allows, the run may decide otherwise. Name the key to plan what it does.",
+            f"Planned without the run's pseudonym_key: {_without_key(planned)}, the run may decide "
+            "otherwise. Name the key to plan what it does.",
             soft_wrap=True,
         )
 
@@ -199,10 +202,25 @@ def _print_alternatives(planned: ReleasePlan) -> None:
         console.print(f"{answer.name}: ceilings hold {answer.rests_on}.", soft_wrap=True)
 
 
+def _without_key(planned: ReleasePlan) -> str:
+    if planned.adversary == CROWD:
+        return "whom the crowd hides goes by pseudonyms"
+    return "if more people need the slower, tighter bound than release.budget.dear allows"
+
+
+def _beside(planned: ReleasePlan) -> str:
+    """What stands beside the ceilings."""
+    if planned.crowd is None:
+        return "Attack"
+    return "Informed" if planned.adversary == CROWD else "In crowd"
+
+
 def _beside_in_words(planned: ReleasePlan) -> str:
     if planned.crowd is None:
         return "an attack tried on drawn people"
-    return "the certified risk if everybody else's place is known"
+    if planned.adversary == CROWD:
+        return "the certified risk if everybody else's place is known"
+    return "the certified risk if nobody knows where the others are"
 
 
 def _print_crowd(crowd: PlannedCrowd) -> None:

@@ -328,10 +328,49 @@ def test_a_plan_in_a_crowd_shows_both_ceilings_and_where_raw_is_safe(
     shown = capsys.readouterr().out
     assert found["crowd"]["condition"] in shown
     assert f"{max(hidden.values()):.1f}" in shown
-    for wrong in (("--vary", "radius=0.1"), ("--added", "0.1")):
-        assert call(monkeypatch, *own, *wrong) == 1
-        assert "crowd adversary" in capsys.readouterr().err
-    assert call(monkeypatch, *own, "--plot", tmp_path / "plan.png") == 2
+    assert call(monkeypatch, *own, "--vary", "radius=0.1") == 1
+    assert "crowd adversary" in capsys.readouterr().err
+    assert call(monkeypatch, *own, "--plot", tmp_path / "plan.png") == 0
+    assert (tmp_path / "plan.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_settings_with_a_crowd_show_both_ceilings_of_a_plan(
+    files: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The option names another adversary, and says whom it knows; else the settings' own count."""
+    common = 'horizon = 4\nmistakes = 1\n[release]\nmechanism = "raw"\n'
+    crowd = "[crowd]\non = true\nknown = 1\n"
+    (files / "shown.toml").write_text(common + crowd)
+    (files / "counts.toml").write_text('adversary = "crowd"\n' + common + "[crowd]\nknown = 1\n")
+    named = ("--adversary", "crowd")
+    plain = plan(files, monkeypatch, capsys, "--horizon", 4, "--mistakes", 1)
+    flag = plan(files, monkeypatch, capsys, "--horizon", 4, "--mistakes", 1, *named, "--known", 1)
+    shown = plan(files, monkeypatch, capsys, "--config", files / "shown.toml")
+    counts = plan(files, monkeypatch, capsys, "--config", files / "counts.toml")
+    assert counts == plan(files, monkeypatch, capsys, "--config", files / "shown.toml", *named) == flag
+    other = plan(files, monkeypatch, capsys, "--config", files / "shown.toml", *named, "--known", 2)
+    assert (counts["crowd"]["known"], other["crowd"]["known"]) == (1, 2)
+    assert (
+        plan(files, monkeypatch, capsys, "--config", files / "counts.toml", "--adversary", "informed")
+        == plain
+    )
+    assert (shown["adversary"], counts["adversary"]) == ("informed", "crowd")
+    for ours, theirs, before in zip(shown["steps"], counts["steps"], plain["steps"], strict=True):
+        assert ours["risk"] == theirs["informed"]["risk"] == before["risk"]
+        assert ours["in_crowd"]["risk"] == theirs["risk"]
+        assert (ours["attack"], theirs["attack"]) == (before["attack"], None)
+    own = (
+        "plan",
+        files / "schedule.json",
+        "--priors",
+        files / "priors.json",
+        "--config",
+        files / "shown.toml",
+    )
+    assert call(monkeypatch, *own, "--vary", "radius=0.1", "--plot", files / "plan.png") == 0
+    printed = capsys.readouterr().out
+    assert "In crowd" in printed
+    assert "Alternatives are against whoever knows" in printed
 
 
 def test_a_report_says_how_a_run_stands_among_the_others(

@@ -8,14 +8,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from accounting.decisions import BudgetReason
 from models.keys import Pseudonymiser
 from models.priors import MovementPrior, Population
 from models.releases import SensorRegistry
+from stream_app.analysis.planning import plan_releases
 from stream_app.embedded import RunOptions, RunReport, run
 from stream_app.exceptions import RunChangedError
 from stream_app.setup.settings import Settings
-from stream_app.steps import Accounts
-from stream_app.wire import RiskSummary, StepDecision, crowds_of, schedule_of
+from stream_app.steps import Accounts, crowd_message, summary_message
+from stream_app.wire import Activation, RiskSummary, StepDecision, crowds_of, decision_of, schedule_of
 from tests.stream_app.engine_support import (
     NAMES,
     PSEUDONYM_SECRET,
@@ -134,6 +136,38 @@ def test_a_crowd_may_be_taken_in_later_when_its_operator_says_so(tmp_path: Path)
     decisions = (tmp_path / "out" / "decisions.jsonl").read_text().splitlines()
     has_sums = ['"crowd"' in line for line in decisions if '"sensor"' in line]
     assert has_sums == sorted(has_sums) and 0 < sum(has_sums) < len(has_sums)
+
+
+@pytest.mark.parametrize("adversary", ["informed", "crowd"])
+def test_a_plan_decides_as_a_run_with_a_crowd_does(tmp_path: Path, adversary: str) -> None:
+    """The same mechanisms for the same reasons, and both ceilings after each step; with its key only."""
+    messages = messages_of_a_day(10, 5)
+    announced = {each.step: list(each.sensors) for each in messages if isinstance(each, Activation)}
+    steps = [
+        {"sensors": announced[step], "mechanism": "raw"} if announced.get(step) else {"sensors": []}
+        for step in range(max(announced) + 1)
+    ]
+    file = tmp_path / "day.json"
+    file.write_text(json.dumps({"steps": steps}))
+    given = settings(**BUDGET, crowd={"on": True, "known": 3}, most_exposed=0, attack_draws=0)
+    given = given.model_copy(update={"adversary": adversary})
+    planned = plan_releases(given, file, population())
+    options = RunOptions(tmp_path / "out", schedule=file)
+    run(given, options, population(), clock=TickingClock(), chunks=[lines_of(messages)])
+    lines = (tmp_path / "out" / "decisions.jsonl").read_bytes().splitlines()
+    found = [each.decided for each in planned.steps]
+    assert [
+        decision_of(each.schedule, each.why, crowds=each.crowds).line().rstrip() for each in found
+    ] == lines
+    assert {each.why.because for each in found if each.why is not None} >= {BudgetReason.BUDGET}
+    lines = (tmp_path / "out" / "risks.jsonl").read_bytes().splitlines()
+    told = [RiskSummary.model_validate_json(line) for line in lines if b'"risk_summary"' in line]
+    assert planned.crowd is not None
+    for step, crowd, summary in zip(planned.steps, planned.crowd.steps, told, strict=True):
+        in_crowd = crowd_message(crowd, given.crowd.adversary)
+        assert summary_message(step.risks, crowd=in_crowd).line() == summary.line()
+    without = given.model_copy(update={"pseudonym_key_secret": None})
+    assert planned.as_run and not plan_releases(without, file, population()).as_run
 
 
 def test_a_budget_kept_in_the_crowd_lets_more_out(tmp_path: Path) -> None:
