@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 NAMES = ("forward_viterbi", "attacks", "bounds", "sampled_bound", "continuous", "decisions", "noise", "tiers")
-LONG = ("growth", "crowd", "noise_design", "engine_run", "kafka_load", "personas", "soak")
+LONG = ("archive", "growth", "crowd", "noise_design", "engine_run", "kafka_load", "personas", "soak")
 """Run by name only: a figure, and minutes of work."""
 
 

@@ -1,0 +1,72 @@
+"""Claim: bringing in an archive, checked and by step, costs about what pandas takes for its cells and times.
+
+Melbourne's shape: texts of wall-clock times, a row a sensor and hour, two clock changes a year.
+``python -m benchmarks.archive``
+"""
+
+from __future__ import annotations
+
+import tempfile
+from datetime import datetime
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+import pandas as pd
+
+from benchmarks.harness import Contestant, measure, rate, show, times
+from stream_app.setup.sections.connect_settings import FilesMap
+from stream_app.starting.connect import read_archive, resolved_map, write_counts
+
+SENSORS, DAYS = 60, 730
+ZONE = ZoneInfo("Australia/Melbourne")
+
+
+def write_archive(path: Path) -> int:
+    """An invented archive; returns its rows."""
+    begin = datetime(2023, 1, 1, tzinfo=ZONE).timestamp()
+    rows = 0
+    with path.open("w") as file:
+        file.write("ID,Date_Time,Sensor_ID,Sensor_Name,Hourly_Counts\n")
+        for hour in range(DAYS * 24):
+            shown = datetime.fromtimestamp(begin + 3600 * hour, ZONE)
+            for sensor in range(SENSORS):
+                rows += 1
+                file.write(f'{rows},"{shown:%B %d, %Y %I:%M:%S %p}",{sensor},Street {sensor},{rows % 997}\n')
+    return rows
+
+
+def main() -> None:
+    """Read it ours and theirs, in turn."""
+    mapping = resolved_map(FilesMap(), {"preset": "melbourne"})
+    with tempfile.TemporaryDirectory() as folder:
+        path, messages = Path(folder) / "archive.csv", Path(folder) / "messages.jsonl"
+        rows = write_archive(path)
+
+        def to_messages() -> None:
+            messages.unlink(missing_ok=True)
+            write_counts(messages, read_archive([path], mapping))
+
+        def read_by_pandas() -> None:
+            frame = pd.read_csv(path)
+            pd.to_datetime(frame["Date_Time"], format="%B %d, %Y %I:%M:%S %p")
+
+        rates = measure(
+            {
+                "counts by step, checked": Contestant(lambda: void(read_archive([path], mapping)), rows),
+                "and written as messages": Contestant(to_messages, rows),
+                "pandas, cells only": Contestant(lambda: void(pd.read_csv(path)), rows),
+                "pandas, and times read": Contestant(read_by_pandas, rows),
+            },
+            repeats=3,
+        )
+    peer = rates["pandas, and times read"]
+    shown = [[name, rate(value), times(value, peer)] for name, value in rates.items()]
+    show(f"An archive of {rows:,} rows", ["what", "rows/s", "beside pandas with times"], shown)
+
+
+def void(_: object) -> None:
+    """Let a result go."""
+
+
+if __name__ == "__main__":
+    main()
