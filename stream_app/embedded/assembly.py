@@ -30,6 +30,7 @@ from stream_app.setup.settings import Settings
 from stream_app.steps import (
     Accounts,
     Adversary,
+    Beside,
     Intake,
     JsonlRisks,
     KeyedPublisher,
@@ -237,8 +238,7 @@ def restore_engine(
         accounts.informed,
         risk_every=settings.risk_every,
         stored=stored,
-        adversary=adversary,
-        crowd=accounts.crowd,
+        beside=Beside(adversary, accounts.crowd),
     )
 
 

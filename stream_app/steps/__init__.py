@@ -4,6 +4,7 @@ from stream_app.steps.accounts import Accounts
 from stream_app.steps.engine import (
     Accountant,
     Adversary,
+    Beside,
     ClosedStep,
     Crowd,
     Publisher,
@@ -43,6 +44,7 @@ __all__ = [
     "Accounts",
     "Adversary",
     "Backlog",
+    "Beside",
     "ClosedStep",
     "Crowd",
     "Intake",

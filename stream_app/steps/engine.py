@@ -92,6 +92,13 @@ class Adversary(Protocol):
         """How well it does on average after the last step; None where nothing was attacked."""
 
 
+class Beside(NamedTuple):
+    """What is computed beside the accountant: an attack, and the same people against the crowd adversary."""
+
+    adversary: Adversary | None = None
+    crowd: Crowd | None = None
+
+
 class Publisher(Protocol):
     """Turns counts into public values; see :mod:`stream_app.steps.publisher`."""
 
@@ -165,13 +172,11 @@ class StepEngine:
         *,
         risk_every: int = 100,
         stored: Iterable[StoredStep] = (),
-        adversary: Adversary | None = None,
-        crowd: Crowd | None = None,
+        beside: Beside | None = None,
     ) -> None:
-        """``crowd`` accounts the same people beside the ``accountant``, against the crowd adversary."""
-        self._crowd = crowd
+        """``stored`` are steps that an earlier run has published."""
+        self._adversary, self._crowd = beside or Beside()
         self.intake = intake
-        self._adversary = adversary
         self.accountant = accountant
         self._policy = policy
         self._publisher = publisher

@@ -37,7 +37,7 @@ from stream_app.kafka.release.release_core import Flush, ReleaseCore, Taken
 from stream_app.kafka.release.release_log import ReleaseLog
 from stream_app.setup.release_settings import CROWD
 from stream_app.setup.run_folder.key_epochs import check_between_windows
-from stream_app.steps import ClosedStep, Intake, KeyedPublisher, StepClock, StepEngine, StepWindow
+from stream_app.steps import Beside, ClosedStep, Intake, KeyedPublisher, StepClock, StepEngine, StepWindow
 from stream_app.steps.policy import BudgetPolicy, Policy
 from stream_app.watching.events import Observer, RunStarted, RunStopped, StepClosed
 from stream_app.wire import SteadyTime, SystemClock, fingerprint_of
@@ -321,7 +321,7 @@ class ReleaseWorker(Job):
             KeyedPublisher.of(settings, self._rules.noise_key),
             accountant,
             risk_every=settings.risk_every,
-            crowd=self._crowd,
+            beside=Beside(crowd=self._crowd),
         )
 
     async def _check_continues(self, progress: Progress) -> None:
