@@ -21,9 +21,11 @@ import numpy as np
 
 from accounting.continuous import ContinuousAccountant
 from accounting.continuous.accounts_kernel import NEGLIGIBLE
+from accounting.continuous.crowd import CrowdAccount
 from accounting.decisions import SensorChoice, StepDecider, decide
 from accounting.decisions.choices import schedule_of
 from accounting.decisions.what_if import AnnouncedStep, WhatIf
+from accounting.exposure.crowd import StepCrowd
 from accounting.settings import OPERATIONS, HorizonSettings, RiskBudget
 from experiments.drawing import DOTS_PER_INCH
 from experiments.held_out import DATA_SETS, NOWHERE_SENSOR, find_data
@@ -33,6 +35,7 @@ from models.mechanisms import Gaussian, Raw
 from models.priors import Population
 from models.releases import Sensor, SensorRegistry, StepSchedule
 from stream_app.city import CityOptions, build_city
+from stream_app.steps import Accounts
 from stream_app.steps.policy.people_shards import people_shares
 
 SIGMAS = (0.5, 1.0, 2.0, 4.0, 8.0)
@@ -40,6 +43,9 @@ SILENCE = Gaussian(SIGMAS[-1]).expected_absolute_error()
 LOOK_AHEAD = 9
 PARTITIONS = 4
 SHARES = (0.0, 0.01, 0.05, 0.1)
+IN_CROWD = "budget in the crowd"
+SHARE_IN_CROWD = 0.05
+CITIES_IN_CROWD = (600, 2000)
 
 
 @dataclass(frozen=True)
@@ -72,7 +78,7 @@ class Row:
     loss: float
 
 
-Choose = Callable[[int, Sequence[SensorChoice]], StepSchedule]
+Choose = Callable[[int, Sequence[SensorChoice], StepCrowd | None], StepSchedule]
 
 
 def check_ins(name: str, folder: Path, steps: int = 60, sensors: int = 3) -> Setting:
@@ -102,44 +108,64 @@ def rows_of(setting: Setting, shares: Sequence[float]) -> Iterator[Row]:
     """Every way of releasing a setting."""
     limit = RiskBudget(0.0, added=setting.added, habits_apart=True)
     for option, way in enumerate(["raw", *(f"sigma {sigma:g}" for sigma in SIGMAS)]):
-        accountant = ContinuousAccountant(setting.population, setting.horizon)
-        yield _measure(setting, limit, way, accountant, fixed(option))
+        accounts = Accounts(ContinuousAccountant(setting.population, setting.horizon))
+        yield _measure(setting, limit, way, accounts, fixed(option))
     for share in shares:
         for way, ahead in (("budget", 0), ("budget, looking ahead", LOOK_AHEAD)):
             budget = RiskBudget(share, added=setting.added, habits_apart=True)
-            horizon = replace(setting.horizon, operations=OPERATIONS, decided=budget)
-            shares = people_shares(setting.population.people, PARTITIONS)
-            accountant = ContinuousAccountant(setting.population, horizon, shares=shares)
-            yield _measure(setting, budget, way, accountant, budgeted(setting, budget, accountant, ahead))
+            accounts = informed(setting, budget)
+            yield _measure(setting, budget, way, accounts, budgeted(setting, budget, accounts, ahead))
+
+
+def rows_against_each(setting: Setting, share: float) -> Iterator[Row]:
+    """The same budget kept against whoever knows where everybody is, and against whoever does not."""
+    budget = RiskBudget(share, added=setting.added, habits_apart=True)
+    for way, accounts in (("budget", informed(setting, budget)), (IN_CROWD, in_crowd(setting, budget))):
+        yield _measure(setting, budget, way, accounts, budgeted(setting, budget, accounts, 0))
+
+
+def informed(setting: Setting, limit: RiskBudget) -> Accounts:
+    """Accounts that keep the limit against an adversary who knows where everybody else is."""
+    horizon = replace(setting.horizon, operations=OPERATIONS, decided=limit)
+    shares = people_shares(setting.population.people, PARTITIONS)
+    return Accounts(ContinuousAccountant(setting.population, horizon, shares=shares))
 
 
 def fixed(option: int) -> Choose:
     """Always the same option."""
-    return lambda step, choices: schedule_of(step, choices, (option,) * len(choices))
+    return lambda step, choices, crowds: schedule_of(step, choices, (option,) * len(choices))
 
 
-def budgeted(setting: Setting, limit: RiskBudget, accountant: ContinuousAccountant, ahead: int) -> Choose:
+def in_crowd(setting: Setting, limit: RiskBudget) -> Accounts:
+    """Accounts of which those against an adversary who does not know where anybody is keep the limit."""
+    population = setting.population
+    shares = people_shares(population.people, PARTITIONS)
+    horizon = replace(setting.horizon, operations=OPERATIONS)
+    beside = ContinuousAccountant(population, horizon, shares=shares)
+    return Accounts(beside, CrowdAccount(beside, decided=limit), decides=True)
+
+
+def budgeted(setting: Setting, limit: RiskBudget, accounts: Accounts, ahead: int) -> Choose:
     """The least error that keeps the limit."""
-    what_if = WhatIf(accountant, limit)
+    what_if = WhatIf(accounts.informed, limit, accounts.deciding)
 
-    def choose(step: int, choices: Sequence[SensorChoice]) -> StepSchedule:
+    def choose(step: int, choices: Sequence[SensorChoice], crowds: StepCrowd | None) -> StepSchedule:
         coming = setting.steps[step + 1 : step + 1 + ahead]
-        asked = what_if.next_step(AnnouncedStep([choice.sensor for choice in choices], coming=coming))
+        asked = what_if.next_step(AnnouncedStep([choice.sensor for choice in choices], crowds, coming))
         decider = StepDecider(step, choices, limit, people=len(setting.population))
         return decide(decider, asked.count_over).schedule
 
     return choose
 
 
-def _measure(
-    setting: Setting, limit: RiskBudget, way: str, accountant: ContinuousAccountant, choose: Choose
-) -> Row:
+def _measure(setting: Setting, limit: RiskBudget, way: str, accounts: Accounts, choose: Choose) -> Row:
     """Decide, account and look at everybody after each step."""
     losses, errors, most = [], [], 0
     for step, sensors in enumerate(setting.steps):
-        decided = choose(step, [_choice(sensor) for sensor in sensors])
-        accountant.apply(decided)
-        most = max(most, int(over_limit(accountant, setting.added).sum()))
+        crowds = accounts.ask(step, sensors)
+        decided = choose(step, [_choice(sensor) for sensor in sensors], crowds)
+        accounts.apply(decided, crowds)
+        most = max(most, int(over_limit(accounts, setting.added).sum()))
         for release in decided.releases:
             mechanism = release.mechanism
             error = mechanism.expected_absolute_error() if mechanism.is_released else None
@@ -164,10 +190,11 @@ def _choice(sensor: Sensor) -> SensorChoice:
     return SensorChoice.of(sensor, options, weight=1.0, cost_of_silence=SILENCE)
 
 
-def over_limit(accountant: ContinuousAccountant, added: float) -> np.ndarray:
+def over_limit(accounts: Accounts, added: float) -> np.ndarray:
     """Who gained more than the limit, (N,): over the baseline, or over the guess where that is above it."""
-    limit, guess = accountant.baseline() + added, accountant.view().accounts.state.guess
-    return accountant.risk() > np.where(guess * (1 + NEGLIGIBLE) >= limit, guess + added, limit)
+    account = accounts.informed
+    limit, guess = account.baseline() + added, account.view().accounts.state.guess
+    return accounts.whole.risk() > np.where(guess * (1 + NEGLIGIBLE) >= limit, guess + added, limit)
 
 
 def best_fixed(rows: Sequence[Row], budget: Row) -> Row | None:
@@ -228,6 +255,20 @@ def table(rows: Sequence[Row], before: Before) -> str:
     return "\n".join(lines)
 
 
+def table_in_crowd(rows: Sequence[Row]) -> str:
+    """The budget against each adversary side by side, as Markdown."""
+    head = ["data set", "people", "may be over"]
+    for column in ("over", "released", "error", "loss"):
+        head += [column, f"{column}, in the crowd"]
+    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    for own, other in zip(rows[::2], rows[1::2], strict=True):
+        cells = [own.data_set, str(own.people), f"{own.share_allowed:.0%}"]
+        cells += [f"{own.over:.1%}", f"{other.over:.1%}", f"{own.released:.0%}", f"{other.released:.0%}"]
+        cells += [f"{own.error:.2f}", f"{other.error:.2f}", f"{own.loss:.2f}", f"{other.loss:.2f}"]
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
 _PAGE = """# Risk budgets beside fixed noise
 
 Made by `make decisions`. Some sensors a step at random places ({schedules}). A budget lets a share of people
@@ -244,10 +285,24 @@ people gain that much at any step. No count is needed for any of it.
 - Whoever is over the limit by habit alone is over it here when releases add {added} to the bound with nothing
   released (`habits = "apart"`).
 - **before**: the same without frontier bound and tight bound on the prior guess (`decisions_before.csv`).
+
+## Kept against the crowd
+
+The same city, limit and sensors, first come first served, with the budget kept against
+[who does not know where the others are](../explanation/crowd.md) (`known = 0`).
+**in the crowd**: of that budget, with people over the limit by that adversary's ceilings. Few rows, as 72
+steps in the crowd of 2,000 took twenty minutes on two busy cores.
+
+{crowd}
+
+Ceilings in the crowd are never above the informed ones, yet a budget kept by them need not let more out. For
+people whom the fast bound puts over the limit, decisions in the crowd look at three levels of what it hides
+and at silence afterwards; against the informed adversary they look at the frontier search, and at whether
+later steps can go on.
 """
 
 
-def report(rows: Sequence[Row], settings: Sequence[Setting], before: Before) -> str:
+def report(rows: Sequence[Row], settings: Sequence[Setting], before: Before, crowd: Sequence[Row]) -> str:
     """The page for ``docs/results``."""
     schedules = "; ".join(
         f"{each.name}: {len(each.steps)} steps of {len(each.steps[0])} sensors, T = {each.horizon.horizon}, "
@@ -256,9 +311,8 @@ def report(rows: Sequence[Row], settings: Sequence[Setting], before: Before) -> 
     )
     sigmas = ", ".join(f"{sigma:g}" for sigma in SIGMAS)
     added = settings[0].added
-    return _PAGE.format(
-        schedules=schedules, table=table(rows, before), added=added, silence=SILENCE, sigmas=sigmas
-    )
+    tables = {"table": table(rows, before), "crowd": table_in_crowd(crowd)}
+    return _PAGE.format(schedules=schedules, added=added, silence=SILENCE, sigmas=sigmas, **tables)
 
 
 def draw(rows: Sequence[Row], output: Path) -> None:
@@ -302,10 +356,13 @@ def main() -> None:
     ]
     rows = [row for setting in settings for row in rows_of(setting, SHARES)]
     before = read_before(arguments.results / "decisions_before.csv") if arguments.results else {}
-    print(table(rows, before))
+    cities = map(simulated_city, CITIES_IN_CROWD)
+    crowd = [row for city in cities for row in rows_against_each(city, SHARE_IN_CROWD)]
+    print(table(rows, before), table_in_crowd(crowd), sep="\n\n")
     if arguments.results:
         write_csv(rows, arguments.results / "decisions.csv")
-        (arguments.results / "decisions.md").write_text(report(rows, settings, before))
+        write_csv(crowd, arguments.results / "decisions_crowd.csv")
+        (arguments.results / "decisions.md").write_text(report(rows, settings, before, crowd))
         draw(rows, arguments.results / "decisions.png")
 
 
