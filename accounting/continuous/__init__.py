@@ -1,7 +1,7 @@
 """The continuous accountant: everybody's risk over a sliding horizon, step by step."""
 
 from accounting.continuous.accountant import AccountantView, ContinuousAccountant
-from accounting.continuous.cascade import Due, find_due
+from accounting.continuous.cascade import Due, find_due, is_above
 from accounting.continuous.membership import join_people, take_people
 from accounting.continuous.people_shares import PeopleShares
 from accounting.continuous.risk_summary import RiskSummary, SharesOfPeople, shares_of_people, summarise
@@ -17,6 +17,7 @@ __all__ = [
     "SharesOfPeople",
     "WorstMoments",
     "find_due",
+    "is_above",
     "join_people",
     "named",
     "no_moments",

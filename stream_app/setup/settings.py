@@ -322,7 +322,7 @@ class Settings(BaseSettings):
             sharpen=self.sharpen,
             sharpen_above=self.sharpen_above,
             operations=self.sharpen_operations,
-            decided=None if self.adversary == CROWD else self.refined_limit,
+            decided=self.refined_limit,
             within_nats=0.0 if self.priors_check is None else self.priors_check.within_nats,
         )
 

@@ -18,6 +18,7 @@ from accounting.continuous import (
     RiskSummary,
     WorstMoments,
     find_due,
+    is_above,
     join_people,
     named,
     no_moments,
@@ -70,7 +71,8 @@ class CrowdAccount:
     be applied to first; whoever does not know does no better. Beside it the fast bound is computed from what
     each count reveals in the crowd, and, for those whom that leaves high, the bound through noise at each of
     ``LEVELS``, as far as the settings' ``operations`` go: highest added first, and whoever is above the limit
-    ``decided`` whatever it costs. Risks hold if the others move independently, as their priors say.
+    ``decided`` by both accounts whatever it costs. Risks hold if the others move independently, as their
+    priors say.
 
     What is told of the others follows from priors and announced sensors, so a replay gives the same bits.
     """
@@ -329,10 +331,14 @@ class CrowdAccount:
         is_raised = risk > np.maximum(state.baseline, state.guess * (1.0 + NEGLIGIBLE))
         is_due = is_raised[due.people] & (risk[due.people] >= self._accounts.horizon.refined_from)
         is_any = any(seen.is_noised for seen in self._seen)
-        is_due &= due.is_owed | is_any
+        is_owed = due.is_owed
+        if settings.decided is not None:
+            both = state._replace(risk=risk)
+            is_owed = is_owed & is_above(settings.decided, settings.within_nats, both)[due.people]
+        is_due &= is_owed | is_any
         if not settings.refines:
             is_due[:] = False
-        due = Due(due.people[is_due], due.is_owed[is_due])
+        due = Due(due.people[is_due], is_owed[is_due])
         if settings.operations is None or due.people.size == 0:
             return due, is_unreached
         cost = np.empty(due.people.size, dtype=np.int64)

@@ -18,6 +18,9 @@ from models.releases import StepSchedule
 
 _Case = tuple[int, bytes, int, int]
 
+_BEYOND_FAST = 1 << 61
+"""A ``c`` that the fast bound never clears, so that every horizon is looked at at the levels."""
+
 _LOOKED_AT = (1, 4, 6)
 """Places of the levels that decisions look at: fewer make a bound that is larger, and never above it."""
 
@@ -27,6 +30,10 @@ class CrowdCheck:
 
     What a count reveals in the crowd depends on its noise, so each candidate is looked at anew; people of
     whom it reveals the same as an earlier one are not. Who is not evaluated any more stays over the limit.
+
+    As against the informed adversary, where a step leaves no headroom by the fast bound it must be one that
+    can go on: the horizons it is in must stay within the limit with more steps like it, too. Else what is
+    released now may leave nothing but silence.
     """
 
     def __init__(
@@ -52,7 +59,8 @@ class CrowdCheck:
         Whoever is over the limit even so stays over it whatever is released.
         """
         nothing = np.zeros(people.size, dtype=np.int64)
-        cases = self._look(step, Terms(people, nothing, nothing), nothing)
+        goes_on = np.ones(people.size, dtype=np.bool_)
+        cases = self._look(step, Terms(people, nothing, nothing), nothing, goes_on)
         self._is_lost[people] = [not self._known.get(case, False) for case in cases]
 
     def cleared(
@@ -61,18 +69,30 @@ class CrowdCheck:
         terms: Terms,
         excess: NDArray[np.int64],
         leaves_headroom: NDArray[np.bool_],
-    ) -> int:
-        """How many of these people, over the limit by the fast bound, are within it by the bound at levels.
+    ) -> NDArray[np.bool_]:
+        """Which of these people, over the limit by the fast bound, are not by the bound at levels, (n,).
 
         ``excess`` (n,) is by how much the terms are too large; those with the least are evaluated first.
-        Silence is always possible afterwards, so that later horizons ``leaves_headroom`` is not asked for.
+        ``leaves_headroom`` (n,): later horizons keep to the fast bound.
         """
         possible = ~self._is_lost[terms.people]
         some = Terms(*(array[possible] for array in terms))
-        return sum(self._known.get(case, False) for case in self._look(step, some, excess[possible]))
+        found = np.zeros(terms.people.size, dtype=np.bool_)
+        cases = self._look(step, some, excess[possible], leaves_headroom[possible])
+        found[possible] = [self._known.get(case, False) for case in cases]
+        return found
 
-    def _look(self, step: StepSchedule, terms: Terms, excess: NDArray[np.int64]) -> list[_Case]:
-        """Evaluate these people as far as the work goes; by which case each answer is known."""
+    def _look(
+        self,
+        step: StepSchedule,
+        terms: Terms,
+        excess: NDArray[np.int64],
+        goes_on: NDArray[np.bool_],
+    ) -> list[_Case]:
+        """Evaluate these people as far as the work goes; by which case each answer is known.
+
+        Of those whose step ``goes_on`` it is not asked whether more like it could follow.
+        """
         levels = self._with_step(step)
         order = np.lexsort((self._shares.rank[terms.people], excess))
         keys = self._cases(terms, levels)
@@ -81,11 +101,25 @@ class CrowdCheck:
         if paid.size:
             some = Terms(*(array[paid] for array in terms))
             found = np.zeros(paid.size, dtype=np.bool_)
-            silent = self._followed_by_silence(levels)
-            find_within(self._accounts, self._limits, some, self._account.next_step, silent, found)
+            self._find_within(some, self._followed_by_silence(levels), found)
+            last = np.flatnonzero(found & ~goes_on[paid] & (some.unconditioned > 0))
+            if last.size:
+                again = Terms(*(array[last] for array in some))
+                again = again._replace(conditional=np.full(last.size, _BEYOND_FAST))
+                is_lasting = np.zeros(last.size, dtype=np.bool_)
+                self._find_within(again, self._followed_by_silence(self._repeated(levels)), is_lasting)
+                found[last] = is_lasting
             answers = zip(paid.tolist(), found.tolist(), strict=True)
             self._known |= {keys[k]: is_within for k, is_within in answers}
         return keys
+
+    def _find_within(self, terms: Terms, levels: Levels, found: NDArray[np.bool_]) -> None:
+        find_within(self._accounts, self._limits, terms, self._account.next_step, levels, found)
+
+    def _repeated(self, levels: Levels) -> Levels:
+        """With the last step again and again, as long as a horizon reaches beyond it."""
+        times = self._accounts.horizon.steps - 1
+        return Levels(levels.probability, tuple(_with_last_repeated(seen, times) for seen in levels.seen))
 
     def _with_step(self, step: StepSchedule) -> Levels:
         """The last steps and this one, (HISTORY + T rows) at each level."""
@@ -134,8 +168,16 @@ class CrowdCheck:
         cost = np.empty(due.size, dtype=np.int64)
         vectors = self._accounts.horizon.vectors
         find_operations(self._accounts, people[due], vectors, levels.seen[0], cost)
-        cost *= self._accounts.horizon.steps * len(levels.probability)
+        cost *= 2 * self._accounts.horizon.steps * len(levels.probability)  # now, and if it goes on
         return due[self._shares.paid(people[due], cost, self._left)]
+
+
+def _with_last_repeated(seen: SeenSteps, times: int) -> SeenSteps:
+    """So many rows more like the last."""
+    labels, channel = (np.repeat(array[-1:], times, axis=0) for array in (seen.labels, seen.channel))
+    return SeenSteps(
+        np.concatenate((seen.labels, labels)), np.concatenate((seen.channel, channel)), seen.tables
+    )
 
 
 def _silent_after(seen: SeenSteps, rows: int) -> SeenSteps:

@@ -51,14 +51,19 @@ _PEOPLE_AT_ONCE = 2048
 
 
 class Basis(NamedTuple):
-    """What questions about any step need; ``crowd`` where the limit is on ceilings against that adversary."""
+    """What questions about any step need.
+
+    ``crowd`` where the limit is on ceilings against that adversary: whoever is within it by the ``informed``
+    questions is within it there, too.
+    """
 
     accountant: ContinuousAccountant
     limits: Limits
     natural: tuple[int, ...]
     information: SensorInformation
     refines: bool
-    crowd: CrowdAccount | None
+    crowd: CrowdAccount | None = None
+    informed: WhatIf | None = None
 
 
 class AnnouncedStep(NamedTuple):
@@ -89,8 +94,12 @@ class WhatIf:
 
         Nor where several chains stand for a person, all of which would have to be refined.
         """
-        settings, population = accountant.settings, accountant.population
+        settings, population, informed = accountant.settings, accountant.population, None
         if crowd is not None:
+            # In hindsight whoever was over stays over, by whichever bound: there the two are not mixed. Of a
+            # group that moves together the informed account of one person says nothing.
+            is_alone = crowd.adversary.companions == 0 and not limit.in_hindsight
+            informed = WhatIf(accountant, limit) if is_alone else None
             accountant, settings = crowd.fast, crowd.settings
         is_owed = settings.operations is None or settings.decided == limit
         refines = settings.refines and is_owed and settings.horizon > 1 and population.draws == 1
@@ -104,6 +113,7 @@ class WhatIf:
             SensorInformation(population.accounted),
             refines and not limit.in_hindsight,
             crowd,
+            informed,
         )
         self._was_over = np.zeros(len(population), dtype=np.bool_)
 
@@ -148,6 +158,7 @@ class NextStep:
         self._headroom = self._find_headroom(basis.limits)
         rows = [self._labels(later) for later in announced.coming]
         self._coming = np.array(rows, dtype=np.int32).reshape(-1, self._locations)
+        self._informed = None if basis.informed is None else basis.informed.next_step(announced)
         self._check = self._refined_check(basis, announced) if basis.refines else None
         slot = self._settings.first_slot + self._step
         self._quick = QuickBounds(basis.information, sensors, slot, self._is_nonstationary)
@@ -163,8 +174,11 @@ class NextStep:
         most = None if operations is None else operations // DECIDING_PART
         if basis.crowd is not None:
             check = CrowdCheck(basis.crowd, self._crowds, basis.limits, most)
-            over = np.flatnonzero(self._headroom.is_quiet_over & ~self._is_nonstationary)
-            check.look_at_silence(_silent(self._step, announced.sensors), over)
+            silent = _silent(self._step, announced.sensors)
+            is_over = self._headroom.is_quiet_over & ~self._is_nonstationary
+            if self._informed is not None:
+                is_over &= self._informed.is_over_by_all(silent)
+            check.look_at_silence(silent, np.flatnonzero(is_over))
             return check
         shares = basis.accountant.people_shares
         return RefinedCheck(self._view, basis.limits, self._step, self._coming, shares, most)
@@ -197,15 +211,26 @@ class NextStep:
             over[self._open[effect.excess > 0]] = True
         return self._population.any_draw(over)
 
+    def is_over_by_all(self, step: StepSchedule) -> NDArray[np.bool_]:
+        """Who would be over the limit by every bound, (N,); where one chain stands for each person."""
+        over = self._is_fixed.copy()
+        effect = self._effect(step, self.people)
+        if effect is None:
+            return np.ones_like(over)
+        found = np.flatnonzero(effect.excess > 0)
+        over[self._open[found[~self._is_cleared(step, effect, found)]]] = True
+        return over
+
     def _count(self, step: StepSchedule, enough: int) -> tuple[int, int]:
-        """People over the limit, and how many more the refined bounds cleared."""
+        """People over the limit, and how many more other bounds than the fast one cleared."""
         fixed = int(np.count_nonzero(self._fixed))
         spare = 0 if self._check is None else self._check.most_cleared
+        if self._informed is not None:
+            spare = self.people
         effect = self._effect(step, enough - fixed + spare)
         if effect is None:
             return self.people, 0
-        over = np.flatnonzero(effect.excess > 0)
-        cleared = 0 if self._check is None else self._clear(self._check, step, effect, over)
+        cleared = int(np.count_nonzero(self._is_cleared(step, effect, np.flatnonzero(effect.excess > 0))))
         return fixed + self._people_over(effect) - cleared, cleared
 
     def _people_over(self, effect: CandidateEffect) -> int:
@@ -214,18 +239,21 @@ class NextStep:
         draws = self._population.draws
         return over.size if draws == 1 else np.unique(over // draws).size
 
-    def _clear(
-        self,
-        check: RefinedCheck | CrowdCheck,
-        step: StepSchedule,
-        effect: CandidateEffect,
-        over: NDArray[np.int64],
-    ) -> int:
-        """How many of those over by the fast bound are not by the refined ones."""
-        chosen = over[~self._is_nonstationary[self._open[over]]]
+    def _is_cleared(
+        self, step: StepSchedule, effect: CandidateEffect, over: NDArray[np.int64]
+    ) -> NDArray[np.bool_]:
+        """Which of the positions that are ``over`` by the fast bound are not by another, (n,)."""
+        found = np.zeros(over.size, dtype=np.bool_)
+        if self._informed is not None:
+            found = ~self._informed.is_over_by_all(step)[self._open[over]]
+        if self._check is None:
+            return found
+        left = np.flatnonzero(~found & ~self._is_nonstationary[self._open[over]])
+        chosen = over[left]
         terms = Terms(self._open[chosen], effect.conditional[chosen], effect.unconditioned[chosen])
         leaves_headroom = terms.unconditioned <= self._headroom.unconditioned[terms.people]
-        return check.cleared(step, terms, effect.excess[chosen], leaves_headroom)
+        found[left] = self._check.cleared(step, terms, effect.excess[chosen], leaves_headroom)
+        return found
 
     def _effect(self, step: StepSchedule, enough: int) -> CandidateEffect | None:
         """What a candidate does to each open person; only those are looked at whom it treats anew.

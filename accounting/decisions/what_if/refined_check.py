@@ -70,8 +70,8 @@ class RefinedCheck:
         terms: Terms,
         excess: NDArray[np.int64],
         leaves_headroom: NDArray[np.bool_],
-    ) -> int:
-        """How many of these people, over the limit by the fast bound, are within it by the refined bounds.
+    ) -> NDArray[np.bool_]:
+        """Which of these people, over the limit by the fast bound, are within it by the refined bounds, (n,).
 
         ``excess`` (n,) is by how much the step's terms are too large; those with the least are evaluated
         first. ``leaves_headroom`` (n,): later horizons keep to the fast bound.
@@ -94,7 +94,9 @@ class RefinedCheck:
             for i, largest in zip(unknown, headroom, strict=True):
                 outcome = _Outcome(largest >= 0, max(sizes[i][0], int(largest)), sizes[i][1])
                 self._known.setdefault(keys[i], []).append(outcome)
-        return sum(self._known_answer(key, *sizes[i]) is True for i, key in enumerate(keys))
+        found = np.zeros(terms.people.size, dtype=np.bool_)
+        found[order] = [self._known_answer(key, *sizes[i]) is True for i, key in enumerate(keys)]
+        return found
 
     def _can_be_cleared(self, people: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Who was looked at, or is of a share that may pay for it, (n,)."""
