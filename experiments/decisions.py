@@ -140,7 +140,7 @@ def in_crowd(setting: Setting, limit: RiskBudget) -> Accounts:
     """Accounts of which those against an adversary who does not know where anybody is keep the limit."""
     population = setting.population
     shares = people_shares(population.people, PARTITIONS)
-    horizon = replace(setting.horizon, operations=OPERATIONS)
+    horizon = replace(setting.horizon, operations=OPERATIONS, decided=limit)
     beside = ContinuousAccountant(population, horizon, shares=shares)
     return Accounts(beside, CrowdAccount(beside, decided=limit), decides=True)
 
@@ -295,10 +295,10 @@ steps in the crowd of 2,000 took twenty minutes on two busy cores.
 
 {crowd}
 
-Ceilings in the crowd are never above the informed ones, yet a budget kept by them need not let more out. For
-people whom the fast bound puts over the limit, decisions in the crowd look at three levels of what it hides
-and at silence afterwards; against the informed adversary they look at the frontier search, and at whether
-later steps can go on.
+These rows were made before decisions in the crowd took over whom informed questions clear and asked, as those
+do, whether later steps can go on: released raw at once, much was silent after. Ceilings in the crowd are never
+above the informed ones, yet a budget kept by them need not let more out at every step: what is released first
+leaves less for later, and looking at levels costs more work (`sharpen_operations`).
 """
 
 
