@@ -295,10 +295,10 @@ steps in the crowd of 2,000 took twenty minutes on two busy cores.
 
 {crowd}
 
-These rows were made before decisions in the crowd took over whom informed questions clear and asked, as those
-do, whether later steps can go on: released raw at once, much was silent after. Ceilings in the crowd are never
-above the informed ones, yet a budget kept by them need not let more out at every step: what is released first
-leaves less for later, and looking at levels costs more work (`sharpen_operations`).
+These rows were made before decisions in the crowd took over whom informed questions clear and asked, as
+those do, whether later steps can go on: released raw at once, much was silent after. Ceilings in the crowd
+are never above the informed ones, yet a budget kept by them need not let more out at every step: what is
+released first leaves less for later, and looking at levels costs more work (`sharpen_operations`).
 """
 
 
