@@ -53,7 +53,7 @@ def test_decisions_are_those_of_the_embedded_engine(
 
 def test_budgets_in_the_crowd_are_kept_as_in_the_embedded_engine(kafka: Broker, tmp_path: Path) -> None:
     """Sums of partitions, decisions by them, both ceilings: bit for bit; a replay takes the logged sums."""
-    population, sensors, messages = small_city(300)
+    population, sensors, messages = small_city(120)
     lines = messages(STEPS)
     more = {"adversary": "crowd", "release": budget(**{"budget.share": 0.1}), "kafka": {"answer_seconds": 60}}
     with OnKafka(tmp_path / "crowd", kafka.address, population, sensors, **more) as deployment:

@@ -170,16 +170,24 @@ def test_a_plan_decides_as_a_run_with_a_crowd_does(tmp_path: Path, adversary: st
     assert planned.as_run and not plan_releases(without, file, population()).as_run
 
 
-def test_a_budget_kept_in_the_crowd_lets_more_out(tmp_path: Path) -> None:
-    """The same limit kept against whoever knows where everybody is publishes less."""
+def test_a_budget_is_kept_by_the_adversary_that_the_settings_name(tmp_path: Path) -> None:
+    """Other decisions than against whoever knows all, and as few over the limit in the crowd as may be."""
     run_in_crowd(tmp_path / "crowd", 8, BUDGET)
     run_in_crowd(tmp_path / "informed", 8, {**BUDGET, "adversary": "informed"})
-    noise = {
-        name: sum(
-            each["parameters"].get("sigma", 0.0) if each["mechanism"] != "suppressed" else 8.0
+    decided = {
+        name: [
+            (line["decisions"], line.get("why", {}).get("adversary"))
             for line in json_lines(tmp_path / name / "decisions.jsonl")
-            for each in line["decisions"]
-        )
+        ]
         for name in ("crowd", "informed")
     }
-    assert noise["crowd"] < noise["informed"]
+    assert {adversary for decisions, adversary in decided["crowd"] if decisions} == {"crowd"}
+    assert {adversary for decisions, adversary in decided["informed"] if decisions} == {None}
+    mechanisms = {
+        name: [[each["mechanism"] for each in decisions] for decisions, _ in found]
+        for name, found in decided.items()
+    }
+    assert mechanisms["crowd"] != mechanisms["informed"]
+    accounts = accounts_of(settings(**BUDGET), tmp_path / "crowd")
+    assert accounts.crowd is not None
+    assert (accounts.crowd.added() > 0.3).sum() <= 0.1 * PEOPLE

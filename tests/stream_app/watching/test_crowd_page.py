@@ -151,15 +151,16 @@ def test_a_decision_in_the_crowd_says_so(tmp_path: Path) -> None:
 
 
 def test_a_report_judges_by_the_adversary_that_the_rule_is_kept_against(tmp_path: Path) -> None:
-    """Yes in the crowd with its condition, where the informed ceilings say no."""
+    """Yes in the crowd with its condition, by its ceilings, and the informed ones beside."""
     Shown(tmp_path / "out", 8, **BUDGET)
     log = read_run(tmp_path / "out")
     text = "".join(may_i_publish(log))
     assert "Yes, if habits are as assumed, and if the 29 others move independently" in text
     assert "whoever does not know where everybody else is (setting adversary)" in text
     assert "Highest ceiling of anybody, against that adversary" in text
-    informed = verdict_on(log.summaries, {}, log.limit)
-    assert informed.answer is not Answer.YES
+    judged, informed = (max(each.risk["1.0"] for each in some) for some in (log.judged, log.summaries))
+    assert judged < informed
+    assert f"<td>{in_a_hundred(judged)}</td>" in text
 
 
 def test_steps_without_a_crowd_neither_break_a_rule_in_the_crowd_nor_show_that_it_is_kept(
