@@ -6,6 +6,7 @@ from stream_app.wire.decision_messages import crowds_of, decision_of, fingerprin
 from stream_app.wire.input_format import check_file, checked_chunks
 from stream_app.wire.inputs import MAX_LINE_BYTES, Chunks, FileChunks, Line, LineReader, open_input
 from stream_app.wire.messages import (
+    CROWD_SUMS,
     MAX_COUNT,
     MAX_STEP,
     Activation,
@@ -38,6 +39,7 @@ from stream_app.wire.parsing import MAX_PAYLOAD_CHARS, explain, parse, reject
 from stream_app.wire.refusals import FIRST_LOOK, mostly_refused
 
 __all__ = [
+    "CROWD_SUMS",
     "FIRST_LOOK",
     "MAX_COUNT",
     "MAX_LINE_BYTES",

@@ -60,10 +60,8 @@ def crowds_of(decision: StepDecision) -> StepCrowd:
     """What each count of a stored decision hides among; nobody where that was not found."""
     from accounting.exposure.crowd import SensorCrowd
 
-    nobody = SensorCrowd()
     return tuple(
-        SensorCrowd(item.crowd) if item.crowd is not None and len(item.crowd) == len(nobody.units) else nobody
-        for item in decision.decisions
+        SensorCrowd() if item.crowd is None else SensorCrowd(item.crowd) for item in decision.decisions
     )
 
 

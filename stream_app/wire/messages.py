@@ -173,7 +173,11 @@ class StepRelease(BaseMessage):
     releases: tuple[SensorValue, ...]
 
 
-CrowdSums = Annotated[tuple[Annotated[int, Field(ge=-(2**63), lt=2**63)], ...], Field(max_length=64)]
+CROWD_SUMS = 15
+CrowdSums = Annotated[
+    tuple[Annotated[int, Field(ge=-(2**63), lt=2**63)], ...],
+    Field(min_length=CROWD_SUMS, max_length=CROWD_SUMS),
+]
 """What a count hides among, in units of 1 / 2^32: see ``accounting.exposure.crowd.SensorCrowd``."""
 
 

@@ -11,6 +11,8 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 from accounting.continuous import ContinuousAccountant
+from models.mechanisms import Raw
+from models.releases import SensorRelease, StepSchedule
 from stream_app.exceptions import SettingsError
 from stream_app.kafka.account.account_worker import AccountWorker, answer_if_sound
 from stream_app.kafka.account.partition_accounts import PartitionAccounts
@@ -27,6 +29,7 @@ from stream_app.kafka.release.progress import KEY, Progress, restore
 from stream_app.kafka.release.release_core import ReleaseCore
 from stream_app.kafka.tools.dead_letters import DeadLetter, resubmit
 from stream_app.setup.settings import Settings
+from stream_app.steps.policy.crowd_sums import CrowdSurvey
 from stream_app.steps.policy.proposals import Negotiation, Source
 from stream_app.steps.ticks import StepClock
 from stream_app.wire.messages import Rejected
@@ -112,8 +115,9 @@ def _deployment() -> Deployment:
         path = Path(folder) / "locations.txt"
         path.write_text("\n".join(NAMES))
         kafka = {"servers": ("nowhere:9092",)}
-        release = {"release": {"mechanism": "budget", "budget": {"share": 0.4, "added": 0.3}}}
-        return Deployment.of(Settings.model_validate({"locations": path, "kafka": kafka, **release}))
+        release = {"mechanism": "budget", "budget": {"share": 0.4, "added": 0.3}}
+        values = {"locations": path, "kafka": kafka, "adversary": "crowd", "release": release}
+        return Deployment.of(Settings.model_validate(values))
 
 
 @cache
@@ -126,8 +130,8 @@ def _step(data: bytes) -> list[Rejected]:
     worker = _worker()
     worker.refused.clear()
     event = SimpleNamespace(message=_record("steps", data))
-    scheduled = _finish(worker._scheduled(event))
-    assert (scheduled is None) == (len(worker.refused) == 1), "a step was lost"
+    decided = _finish(worker._decided(event))
+    assert (decided is None) == (len(worker.refused) == 1), "a step was lost"
     return _letters(worker.refused)
 
 
@@ -164,12 +168,23 @@ def _proposal(data: bytes) -> object:
     return None if proposal is None else answer_if_sound(_accounts(), proposal)
 
 
+def _source() -> Source:
+    return Source(deployment=_deployment().digest, session="s")
+
+
+def _survey() -> CrowdSurvey:
+    """The release worker's question about the crowd, before it has heard an answer."""
+    sensors = map(_deployment().registry.get, ("A", "B"))
+    step = StepSchedule(0, tuple(SensorRelease(sensor, Raw()) for sensor in sensors))
+    return CrowdSurvey(step, 2, _source())
+
+
 def _negotiation() -> Negotiation:
-    """The release worker's side, before it has heard an answer."""
+    """Its proposal, once it has heard among whom people would be counted."""
     policy = _book_policy()
-    source = Source(deployment=_deployment().digest, session="s")
     coming = policy.coming(0)
-    return Negotiation(policy.decider(0, ("A", "B")), policy.limit, 2, coming, source=source)
+    limit, crowds = policy.limit, _survey().crowds
+    return Negotiation(policy.decider(0, ("A", "B")), limit, 2, coming, source=_source(), crowds=crowds)
 
 
 @cache
@@ -184,10 +199,12 @@ def _answer(data: bytes) -> None:
     answer = ANSWER.read_or_warn(_record("answers", data))
     if answer is None:
         return
-    negotiation = _negotiation()
-    negotiation.take(answer)
-    for partition in negotiation.waiting_for:
-        negotiation.take(answer.model_copy(update={"partition": partition}))
+    survey, negotiation = _survey(), _negotiation()
+    for dialogue in (survey, negotiation):
+        dialogue.take(answer)
+        for partition in dialogue.waiting_for:
+            dialogue.take(answer.model_copy(update={"partition": partition}))
+    assert len(survey.crowds) == 2, "no sums"
     assert negotiation.decided or negotiation.give_up(), "no decision"
 
 
@@ -229,17 +246,19 @@ def _keyed(key: str, *values: bytes) -> tuple[bytes, ...]:
     return tuple(key.encode() + b"\n" + value for value in values)
 
 
-def _seed_of(topic: str) -> bytes:
-    """A record that belongs on a topic and can only be made by the other side."""
-    negotiation = _negotiation()
-    assert negotiation.proposal is not None
-    answer = _accounts().answer(negotiation.proposal)  # also warms up what a proposal needs
-    assert answer is not None
-    return (negotiation.proposal if topic == "proposals" else answer).line().rstrip()
+def _seeds_of(topic: str) -> list[bytes]:
+    """Records that belong on a topic and can only be made by the other side: of a budget, and of a crowd."""
+    seeds = []
+    for dialogue in (_negotiation(), _survey()):
+        assert dialogue.proposal is not None
+        answer = _accounts().answer(dialogue.proposal)  # also warms up what a proposal needs
+        assert answer is not None
+        seeds.append((dialogue.proposal if topic == "proposals" else answer).line().rstrip())
+    return seeds
 
 
 def _made(topic: str, call: Callable[[bytes], object], **more: Any) -> Callable[[str], Target]:
-    return lambda name: Target(name, _keyed("", _seed_of(topic)), call, **more)
+    return lambda name: Target(name, _keyed("", *_seeds_of(topic)), call, **more)
 
 
 def _people() -> tuple[bytes, ...]:

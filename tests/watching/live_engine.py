@@ -1,4 +1,4 @@
-"""A real engine in a process of its own, on a small simulated city, fed hour by hour."""
+"""A real engine in a process of its own that shows all it can, on a small simulated city, fed by the hour."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def live_engine(folder: Path, people: int = 120, token: str | None = TOKEN) -> I
     scenario = prepare(folder, city)
     port = free_port()
     with scenario.settings.open("a") as settings:
-        settings.write("[release.budget]\nshare = 0.01\nadded = 0.25\n")
+        settings.write("[release.budget]\nshare = 0.01\nadded = 0.25\n[crowd]\non = true\n")
     if token is not None:
         (folder / "page.token").write_text(token)
         text = scenario.settings.read_text()

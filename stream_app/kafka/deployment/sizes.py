@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from accounting.decisions import OPTIONS_A_ROUND
-from accounting.exposure.crowd import SensorCrowd
 from models.mechanisms import MECHANISMS
 from models.releases import SensorRegistry
 from stream_app.exceptions import SettingsError
@@ -22,6 +21,7 @@ from stream_app.steps.policy import BudgetPolicy, policy_from
 from stream_app.steps.policy.crowd_sums import CrowdAnswer
 from stream_app.steps.policy.proposals import Option, SensorOptions
 from stream_app.wire import (
+    CROWD_SUMS,
     MAX_COUNT,
     MAX_STEP,
     Activation,
@@ -36,7 +36,7 @@ ENVELOPE_BYTES = 4096
 
 _LONGEST = -2.2250738585072014e-308
 _LOWEST = -(2**63)
-_SUMS = (_LOWEST,) * len(SensorCrowd().units)
+_SUMS = (_LOWEST,) * CROWD_SUMS
 _SOURCE = "r" * 249 + ":" + str(2**63)
 _LONGEST_NAME = max(MECHANISMS, key=len)
 _FIELDS = ("sigma", "epsilon", "design", "position")

@@ -97,9 +97,6 @@ class CrowdSurvey:
         """Note an answer to the question."""
         if not isinstance(answer, CrowdAnswer) or answer.question != self._question.identity:
             return
-        columns = len(SensorCrowd().units)
-        fits = len(answer.sums) == len(self._question.sensors) and all(
-            len(row) == columns for row in answer.sums
-        )
+        fits = len(answer.sums) == len(self._question.sensors)
         if fits and answer.partition in self.waiting_for:
             self._sums[answer.partition] = tuple(map(SensorCrowd, answer.sums))

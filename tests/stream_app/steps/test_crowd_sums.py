@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from pydantic import ValidationError
 
 from accounting.decisions.what_if import WhatIf
 from accounting.exposure.crowd import SensorCrowd
@@ -21,7 +22,7 @@ from stream_app.steps.policy import BudgetPolicy, policy_from
 from stream_app.steps.policy.crowd_sums import CrowdAnswer, CrowdQuestion, CrowdSurvey
 from stream_app.steps.policy.people_shards import partition_of
 from stream_app.steps.policy.proposals import Answer, Negotiation, Proposal, Respondent
-from stream_app.wire import RiskSummary, StepDecision
+from stream_app.wire import CROWD_SUMS, RiskSummary, SensorDecision, StepDecision
 from tests.accounting.decisions import deciding
 from tests.stream_app.engine_support import NAMES, lines_of, messages_of_a_day, population, run_on, settings
 from tests.stream_app.steps.test_attack import PEOPLE, Shown, Uncounted
@@ -90,20 +91,29 @@ def test_partitions_decide_and_account_in_the_crowd_as_one_process() -> None:
     assert published > 3
 
 
+@pytest.mark.parametrize("columns", [0, CROWD_SUMS - 1, CROWD_SUMS + 1])
+def test_sums_of_another_shape_are_no_record(columns: int) -> None:
+    """Neither answer nor decision has them: every account would make something else of it."""
+    assert len(SensorCrowd().units) == CROWD_SUMS
+    row = (0,) * columns
+    with pytest.raises(ValidationError, match=rf"at (least|most) {CROWD_SUMS} items"):
+        CrowdAnswer(question="q", step=4, partition=1, sums=(row,))
+    with pytest.raises(ValidationError, match=rf"at (least|most) {CROWD_SUMS} items"):
+        SensorDecision(sensor="A", mechanism="raw", crowd=row)
+
+
 def test_who_does_not_answer_hides_nobody() -> None:
     """Sums of those who have; other questions, partitions, shapes and repetitions change nothing."""
     survey = CrowdSurvey(announced(4, ("1", "2")), 3, SOURCE)
     question = survey.proposal
     assert question is not None
-    columns = len(SensorCrowd().units)
-    row, other = tuple(range(columns)), tuple(range(5, 5 + columns))
+    row, other = tuple(range(CROWD_SUMS)), tuple(range(5, 5 + CROWD_SUMS))
     answer = CrowdAnswer(question=question.identity, step=4, partition=1, sums=(row, other))
     assert survey.crowds == (SensorCrowd(), SensorCrowd())
     for wrong in (
         answer.model_copy(update={"question": "another"}),
         answer.model_copy(update={"partition": 3}),
         answer.model_copy(update={"sums": (row,)}),
-        answer.model_copy(update={"sums": (row, row[1:])}),
         Answer(
             proposal=question.identity,
             step=4,
