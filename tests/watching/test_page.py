@@ -57,7 +57,7 @@ def test_the_page_loads_draws_and_asks_nobody_else(watched: WatchedPage, engine:
     """Figures, two charts, levels, sensors and releases; no complaint; every request goes to the engine."""
     assert watched.text("#state") == "Live: closing steps"
     assert watched.text("#people") == "120"
-    assert watched.page.locator("#over-time svg polyline").count() == 3
+    assert watched.page.locator("#over-time svg polyline").count() == 4
     assert watched.page.locator("#over-time svg polygon.interval").count() == 1
     assert watched.page.locator("#levels tbody tr").count() == 5
     assert watched.page.locator("#sensors .tile").count() == len(engine.city.registry.sensors)
