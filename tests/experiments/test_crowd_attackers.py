@@ -64,24 +64,25 @@ class Enumerated:
     def __init__(self, instance: Instance) -> None:
         self.instance, steps = instance, instance.steps
         law = others_law(instance.others, instance.counts(), steps)
-        self.joint = joint_law(instance.target, instance.counts(), law, steps)
+        self.joint = joint_law(instance.target, instance.counts(), law, (0, steps - 1))
         shape = tuple(size + 1 for size in law.shape)
-        self.counts = np.stack(np.unravel_index(np.arange(self.joint.shape[1]), shape), axis=1).astype(float)
+        self.counts = np.stack(np.unravel_index(np.arange(self.joint.law.shape[1]), shape), axis=1).astype(
+            float
+        )
         without = np.zeros(shape)
         without[tuple(slice(size) for size in law.shape)] = law
         self.without = without.ravel()
-        self.paths = all_paths(*instance.target, steps).paths
         places = instance.target[0].size
         watched = Watched.of(instance.schedule.steps, 0, places)
         self.scene = Scene(instance.population, watched, np.random.default_rng(0).random((places, 2)))
 
     def success(self, attack: str) -> float:
         """Exact, every step to be told right."""
-        possible = np.flatnonzero(self.joint.any(axis=0))
+        possible = np.flatnonzero(self.joint.law.any(axis=0))
         guesses = CROWD_ATTACKS[attack].guesses(self.scene, [0], self.counts[possible])[0]
-        row = {tuple(path): k for k, path in enumerate(self.paths.tolist())}
+        row = {tuple(path): k for k, path in enumerate(self.joint.traces.tolist())}
         return float(
-            sum(self.joint[row[tuple(g)], c] for g, c in zip(guesses.tolist(), possible, strict=True))
+            sum(self.joint.law[row[tuple(g)], c] for g, c in zip(guesses.tolist(), possible, strict=True))
         )
 
     def ceiling(self) -> float:
@@ -93,7 +94,7 @@ class Enumerated:
         """Of the membership test, of the best test there is, and what is certified."""
         chain, watched = self.scene.population.chain(0), self.scene.watched
         scores = MembershipTest(watched, chain, self.scene.others(0)).log_ratios(self.counts)
-        with_target = self.joint.sum(axis=0)
+        with_target = self.joint.law.sum(axis=0)
         with np.errstate(divide="ignore", invalid="ignore"):
             best = np.nan_to_num(with_target / self.without, nan=0.0, posinf=np.inf)
         seen = self.instance.seen(NOBODY_KNOWN)
@@ -103,7 +104,7 @@ class Enumerated:
 
     def _area(self, scores: Floats) -> float:
         above = (scores[:, None] > scores) + 0.5 * (scores[:, None] == scores)
-        return float(self.joint.sum(axis=0) @ above @ self.without)
+        return float(self.joint.law.sum(axis=0) @ above @ self.without)
 
 
 def check_crowds(first: int, count: int) -> dict[str, int]:
@@ -112,8 +113,7 @@ def check_crowds(first: int, count: int) -> dict[str, int]:
     for seed in range(first, first + count):
         instance = small_crowd(np.random.default_rng(seed))
         crowd = Enumerated(instance)
-        everything = (0, instance.steps - 1)
-        best = collective_optimum(crowd.joint, instance.target, instance.steps, everything, 0)
+        best = collective_optimum(crowd.joint, 0)
         habits = all_paths(*instance.target, instance.steps).probability.max()
         assert best <= crowd.ceiling() + ROUNDING
         for name in CROWD_ATTACKS:

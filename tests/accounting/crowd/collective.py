@@ -50,24 +50,35 @@ def _sum_of(one: Floats, other: Floats) -> Floats:
     return found
 
 
-def joint_law(target: Chain, counts: Sequence[Count], law: Floats, steps: int, group: int = 1) -> Floats:
-    """``Pr[x, counts]``: trajectories of the target in rows; ``group`` people move with the target."""
-    everything = all_paths(*target, steps)
-    shape = [size + group for size in law.shape]
-    joint = np.zeros((len(everything.paths), *shape))
-    for row, path in enumerate(everything.paths):
-        bits = [group * int(each.cover[path[each.step]]) for each in counts]
-        where = tuple(slice(bit, bit + size) for bit, size in zip(bits, law.shape, strict=True))
-        joint[(row, *where)] = everything.probability[row] * law
-    return joint.reshape(len(joint), -1)
+@dataclass(frozen=True)
+class Joint:
+    """``Pr[trace, counts]`` (R, outcomes) of the traces (R, n) of some steps."""
+
+    traces: NDArray[np.int64]
+    law: Floats
 
 
-def collective_optimum(
-    joint: Floats, target: Chain, steps: int, window: tuple[int, int], mistakes: int
-) -> float:
-    """Best success about the steps of a window of whoever knows all priors and sees all counts."""
-    paths = all_paths(*target, steps).paths[:, window[0] : window[1] + 1]
-    traces, which = np.unique(paths, axis=0, return_inverse=True)
-    collapsed = np.zeros((len(traces), joint.shape[1]))
-    np.add.at(collapsed, which.ravel(), joint)
-    return float((within(traces, traces, mistakes) @ collapsed).max(0).sum())
+def joint_law(
+    target: Chain, counts: Sequence[Count], law: Floats, window: tuple[int, int], group: int = 1
+) -> Joint:
+    """Of the target's trace in the ``window``'s steps; ``group`` people move with the target.
+
+    Trajectories with the same trace that add the same to every count are put together first.
+    """
+    everything = all_paths(*target, max(window[1], *(each.step for each in counts)) + 1)
+    traces, trace_of = np.unique(everything.paths[:, window[0] : window[1] + 1], axis=0, return_inverse=True)
+    bits = np.stack([each.cover[everything.paths[:, each.step]] for each in counts], axis=1)
+    added, added_of = np.unique(bits, axis=0, return_inverse=True)
+    likely = np.zeros((len(traces), len(added)))
+    np.add.at(likely, (trace_of.ravel(), added_of.ravel()), everything.probability)
+    joint = np.zeros((len(traces), *(size + group for size in law.shape)))
+    for pattern, each in zip(added, likely.T, strict=True):
+        where = (slice(group * bit, group * bit + size) for bit, size in zip(pattern, law.shape, strict=True))
+        joint[(slice(None), *where)] += np.multiply.outer(each, law)
+    return Joint(traces, joint.reshape(len(joint), -1))
+
+
+def collective_optimum(joint: Joint, mistakes: int) -> float:
+    """Best success of whoever knows all priors and sees all counts."""
+    close = joint.law if mistakes == 0 else within(joint.traces, joint.traces, mistakes) @ joint.law
+    return float(close.max(0).sum())

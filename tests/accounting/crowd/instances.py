@@ -71,8 +71,7 @@ class Instance:
         """The best that any adversary can do who knows where nobody is, at once or at step ``until``."""
         counts = [each for each in self.counts() if until is None or each.step <= until]
         law = others_law(self.others, counts, self.steps)
-        joint = joint_law(self.target, counts, law, self.steps)
-        return collective_optimum(joint, self.target, self.steps, window, mistakes)
+        return collective_optimum(joint_law(self.target, counts, law, window), mistakes)
 
 
 def noise_of(mechanism: Mechanism) -> Floats:

@@ -127,15 +127,15 @@ def test_a_group_that_moves_together_is_held_by_the_ceiling_for_groups() -> None
     """Three people in step among 40 coins: the ceiling with two companions is above what can be done."""
     half, moves = np.array([0.5, 0.5]), np.full((1, 2, 2), 0.5)
     mechanism = gaussian(0.7)
-    law = mechanism.noise_law()
-    assert law is not None
+    noise = mechanism.noise_law()
+    assert noise is not None
     steps = steps_of([mechanism, RAW])
     counts = [
-        Count(0, np.array([True, False]), law.probabilities),
+        Count(0, np.array([True, False]), noise.probabilities),
         Count(1, np.array([True, False]), np.ones(1)),
     ]
-    joint = joint_law((half, moves), counts, others_law([(half, moves)] * 40, counts, 2), 2, group=3)
-    best = collective_optimum(joint, (half, moves), 2, (0, 1), 0)
+    law = others_law([(half, moves)] * 40, counts, 2)
+    best = collective_optimum(joint_law((half, moves), counts, law, (0, 1), group=3), 0)
     settings = HorizonSettings(2, 0, sharpen_above=0.0)
     group = BothAccounts(people(43), CrowdAdversary(companions=2), settings)
     single = BothAccounts(people(43), CrowdAdversary(), settings)

@@ -158,7 +158,7 @@ def test_couples_must_not_be_counted_as_two_who_move_alone() -> None:
     one_of_each = others_law([couple] * 10, count, 1)
     law = np.zeros(21)
     law[::2] = one_of_each
-    best = collective_optimum(joint_law(target, count, law, 1), target, 1, (0, 0), 0)
+    best = collective_optimum(joint_law(target, count, law, (0, 0)), 0)
     assert best == pytest.approx(1.0)
     crowds = [(sums_of(np.full(20, 0.5)),)]
     wrong = ceiling(exposure, SeenInCrowd(schedule.steps, crowds, APART))
@@ -176,9 +176,7 @@ def test_steps_of_a_crowd_are_not_independent() -> None:
     exposure, schedule = coin_exposure(3)
     counts = [Count(t, np.array([True, False]), np.ones(1)) for t in range(3)]
     law = others_law([(half, linger[None])] * 5, counts, 3)
-    best = collective_optimum(
-        joint_law((half, COIN_MOVES[None]), counts, law, 3), (half, COIN_MOVES[None]), 3, (0, 2), 0
-    )
+    best = collective_optimum(joint_law((half, COIN_MOVES[None]), counts, law, (0, 2)), 0)
     independent = [(sums_of(np.full(5, 0.5)),)] * 3
     assert ceiling(exposure, SeenInCrowd(schedule.steps, independent, APART)) < best - 0.05
     people = Population.pack([MovementPrior.from_dense(f"p{k}", linger) for k in range(5)])
@@ -242,8 +240,8 @@ def test_companions_shift_the_count_by_their_number() -> None:
     for mechanism, noise in ((RAW, np.ones(1)), (gaussian(0.7), gaussian(0.7).noise_law().probabilities)):
         exposure, schedule = coin_exposure(2, mechanism)
         counts = [Count(t, np.array([True, False]), noise) for t in range(2)]
-        joint = joint_law(coin, counts, others_law([coin] * 30, counts, 2), 2, group=3)
-        best = collective_optimum(joint, coin, 2, (0, 1), 0)
+        law = others_law([coin] * 30, counts, 2)
+        best = collective_optimum(joint_law(coin, counts, law, (0, 1), group=3), 0)
         crowds = crowd_of(33, schedule)
         found = ceiling(exposure, SeenInCrowd(schedule.steps, crowds, CrowdAdversary(companions=2)))
         single = ceiling(exposure, SeenInCrowd(schedule.steps, crowds, CrowdAdversary()))
