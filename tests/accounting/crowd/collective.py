@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import product
 
 import numpy as np
@@ -52,33 +53,48 @@ def _sum_of(one: Floats, other: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class Joint:
-    """``Pr[trace, counts]`` (R, outcomes) of the traces (R, n) of some steps."""
+    """Of the traces (R, n) of some steps and the counts: ``likely @ outcomes`` is ``Pr[trace, counts]``.
+
+    Trajectories with the same trace that add the same to every count stand in one cell of ``likely`` (R, P);
+    ``outcomes`` (P, ..) is the law of the counts with what they add.
+    """
 
     traces: NDArray[np.int64]
-    law: Floats
+    likely: Floats
+    outcomes: Floats
+
+    @cached_property
+    def law(self) -> Floats:
+        """``Pr[trace, counts]`` (R, ..)."""
+        return self.likely @ self.outcomes
 
 
 def joint_law(
     target: Chain, counts: Sequence[Count], law: Floats, window: tuple[int, int], group: int = 1
 ) -> Joint:
-    """Of the target's trace in the ``window``'s steps; ``group`` people move with the target.
-
-    Trajectories with the same trace that add the same to every count are put together first.
-    """
+    """Of the target's trace in the ``window``'s steps; ``group`` people move with the target."""
     everything = all_paths(*target, max(window[1], *(each.step for each in counts)) + 1)
     traces, trace_of = np.unique(everything.paths[:, window[0] : window[1] + 1], axis=0, return_inverse=True)
     bits = np.stack([each.cover[everything.paths[:, each.step]] for each in counts], axis=1)
     added, added_of = np.unique(bits, axis=0, return_inverse=True)
     likely = np.zeros((len(traces), len(added)))
     np.add.at(likely, (trace_of.ravel(), added_of.ravel()), everything.probability)
-    joint = np.zeros((len(traces), *(size + group for size in law.shape)))
-    for pattern, each in zip(added, likely.T, strict=True):
-        where = (slice(group * bit, group * bit + size) for bit, size in zip(pattern, law.shape, strict=True))
-        joint[(slice(None), *where)] += np.multiply.outer(each, law)
-    return Joint(traces, joint.reshape(len(joint), -1))
+    outcomes = np.zeros((len(added), *(size + group for size in law.shape)))
+    for row, pattern in zip(outcomes, added, strict=True):
+        row[
+            tuple(
+                slice(group * bit, group * bit + size) for bit, size in zip(pattern, law.shape, strict=True)
+            )
+        ] = law
+    return Joint(traces, likely, outcomes.reshape(len(added), -1))
 
 
 def collective_optimum(joint: Joint, mistakes: int) -> float:
-    """Best success of whoever knows all priors and sees all counts."""
-    close = joint.law if mistakes == 0 else within(joint.traces, joint.traces, mistakes) @ joint.law
-    return float(close.max(0).sum())
+    """Best success of whoever knows all priors and sees all counts.
+
+    A guess that another one beats whatever the target adds to the counts need not be looked at.
+    """
+    right = within(joint.traces, joint.traces, mistakes) @ joint.likely
+    right = np.unique(right, axis=0)
+    beaten = (right[:, None] <= right).all(axis=2) & ~np.eye(len(right), dtype=bool)
+    return float((right[~beaten.any(axis=1)] @ joint.outcomes).max(0).sum())

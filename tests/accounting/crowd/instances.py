@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass
 
 import numpy as np
@@ -92,6 +93,19 @@ def prior_of(name: str, chain: Chain, has_own_law: bool) -> MovementPrior:
     return MovementPrior.from_dense(name, moves, initial=start if has_own_law else None)
 
 
+def population_of(chains: list[Chain], has_own_law: bool) -> Population:
+    """One person a chain; a chain that several have is checked once."""
+    made: dict[int, MovementPrior] = {}
+    people = []
+    for number, chain in enumerate(chains):
+        if id(chain) not in made:
+            made[id(chain)] = prior_of("anybody", chain, has_own_law)
+        person = copy(made[id(chain)])
+        object.__setattr__(person, "person", f"p{number}")
+        people.append(person)
+    return Population.pack(people, _names(chains[0][0].size))
+
+
 def _names(places: int) -> list[str]:
     return [str(place) for place in range(places)]
 
@@ -109,7 +123,7 @@ def large_instance(rng: np.random.Generator) -> Instance:
     pool = [(start, rng.dirichlet(np.full(places, 4.0), size=places)[None]) for _ in range(3)]
     target = pool[0] if rng.random() < 0.5 else random_chain(rng, places, 1)
     chains = [target, *(pool[k % 3] for k in range(int(rng.integers(25, 71))))]
-    population = Population.pack([prior_of(f"p{k}", c, False) for k, c in enumerate(chains)], _names(places))
+    population = population_of(chains, False)
     chains = [(population.chain(k).start[0].copy(), moves) for k, (_, moves) in enumerate(chains)]
     at = set(rng.permutation(steps)[:3].tolist())
     found = []
@@ -134,8 +148,7 @@ def random_instance(rng: np.random.Generator, *, target_among: bool) -> Instance
     has_own_law = bool(rng.random() < 0.4)
     schedule = random_schedule(rng, places, steps)
     counted = [target, *others] if target_among else others
-    priors = [prior_of(f"p{k}", chain, has_own_law) for k, chain in enumerate(counted)]
-    population = Population.pack(priors, _names(places))
+    population = population_of(counted, has_own_law)
     if not has_own_law:
         habitual = [population.chain(k).start[0].copy() for k in range(len(counted))]
         counted = [(start, matrices) for start, (_, matrices) in zip(habitual, counted, strict=True)]
