@@ -101,6 +101,7 @@ FACES_OF_THE_APP = {
     "stream_app.steps",
     "stream_app.watching.web",
     "stream_app.wire",
+    "stream_app.wire.messages",
 }
 
 

@@ -1,0 +1,83 @@
+"""What comes in: activations, readings, volunteers' true places; and dead letters, what was refused of it."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from stream_app.wire.messages.message_fields import MAX_COUNT, BaseMessage, Name, Names, Step, Version
+
+
+class Reason(StrEnum):
+    """Why a message went to the dead letters; a fixed list, so that it can be a metrics label."""
+
+    NOT_JSON = "not_json"
+    NOT_CSV = "not_csv"
+    TOO_LONG = "too_long"
+    UNKNOWN_VERSION = "unknown_version"
+    UNKNOWN_TYPE = "unknown_type"
+    UNKNOWN_FIELD = "unknown_field"
+    MISSING_FIELD = "missing_field"
+    INVALID_FIELD = "invalid_field"
+    UNKNOWN_SENSOR = "unknown_sensor"
+    NEGATIVE_COUNT = "negative_count"
+    COUNT_NOT_INTEGER = "count_not_integer"
+    COUNT_TOO_LARGE = "count_too_large"
+    NO_ACTIVATION = "no_activation"
+    CONTRADICTING_READING = "contradicting_reading"
+    LATE_READING = "late_reading"
+    TOO_FAR_AHEAD = "too_far_ahead"
+    TOO_MANY_WAITING = "too_many_waiting"
+    REPEATED_SENSOR = "repeated_sensor"
+    CONTRADICTING_ACTIVATION = "contradicting_activation"
+    LATE_ACTIVATION = "late_activation"
+    RECORDS_LOST = "records_lost"
+
+
+class Outcome(StrEnum):
+    """What became of one reading."""
+
+    ACCEPTED = "accepted"
+    DUPLICATE = "duplicate"
+    REJECTED = "rejected"
+
+
+class Activation(BaseMessage):
+    """The schedule of one step: which sensors will count, announced before any count."""
+
+    v: Version
+    type: Literal["activation"] = "activation"
+    step: Step
+    sensors: Names
+
+
+class Reading(BaseMessage):
+    """One sensor's count of one step."""
+
+    v: Version
+    type: Literal["reading"] = "reading"
+    step: Step
+    sensor: Name
+    count: Annotated[int, Field(ge=0, le=MAX_COUNT)]
+
+
+class PlaceReport(BaseMessage):
+    """Where a volunteer truly was at a step: for the operator's own file, never published."""
+
+    v: Version
+    type: Literal["place"] = "place"
+    step: Step
+    person: Name
+    location: Name
+
+
+class Rejected(BaseMessage):
+    """A dead letter: nothing is dropped silently."""
+
+    type: Literal["rejected"] = "rejected"
+    source: str
+    payload: str
+    reason: Annotated[Reason, Field(strict=False)]
+    hint: str
