@@ -9,7 +9,8 @@ from models.priors.chain import ChainView, PopulationArrays, Rows, chain_view, r
 from models.priors.evidence import MOST_DRAWS, Evidence, posterior_draws, with_draws
 from models.priors.fitted_windows import FittedWindows
 from models.priors.packing import Lists, Moves
-from models.priors.population import Population, PopulationBuilder, numbered_locations
+from models.priors.population import Population, numbered_locations
+from models.priors.population_builder import PopulationBuilder
 from models.priors.prior import MovementPrior, Triplets
 
 __all__ = [

@@ -5,27 +5,30 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from models.exceptions import PriorError
 from models.priors.alike_kernel import mix_in, split_unequal
 from models.priors.chain import ChainView, PopulationArrays, chain_view
 from models.priors.fitted_windows import FittedWindows
-from models.priors.packing import Lists, Moves, lay_out, offsets_of, pack, unpack_columns
-from models.priors.prior import MovementPrior, Triplets, moves_of, real, whole
+from models.priors.packing import Lists, Moves, lay_out, pack, unpack_columns
+from models.priors.people_arrays import (
+    joined_lists,
+    joined_moves,
+    joined_people,
+    kept_moves,
+    taken_people,
+    words_of,
+)
+from models.priors.prior import MovementPrior, Triplets
 from models.priors.prior_faults import check_lists, explain
 from models.priors.stationary_kernel import fill_distributions
 
-Number = TypeVar("Number", bound=np.generic)
-
-_OFFSETS = ("places_start", "distribution_start", "column_start_start", "entry_start", "initial_start")
-_CONTENTS = ("places", "distribution", "column_start", "row", "initial")
 MOST_NUMBERED = 1_000_000
 """Locations without a list of names: one wrong number may not fill the memory."""
 
@@ -68,10 +71,16 @@ class Population:
     @classmethod
     def pack(cls, priors: Iterable[MovementPrior], location_names: Sequence[str] | None = None) -> Population:
         """Pack priors in their order; locations are named "0".."M-1" up to the highest place if not given."""
-        builder = PopulationBuilder()
-        for prior in priors:
-            builder.add_prior(prior)
-        return builder.build(location_names)
+        everybody = list(priors)
+        starts = [np.empty(0) if prior.initial is None else prior.initial for prior in everybody]
+        return cls.from_moves(
+            [prior.person for prior in everybody],
+            joined_lists([prior.places for prior in everybody], np.int32),
+            joined_moves([prior.moves() for prior in everybody]),
+            slots=np.array([prior.slots for prior in everybody], dtype=np.int32),
+            initial=joined_lists(starts, np.float64),
+            location_names=location_names,
+        )
 
     @classmethod
     def from_moves(
@@ -94,7 +103,7 @@ class Population:
         own = Lists(np.zeros(len(people) + 1, dtype=np.int64), np.empty(0)) if initial is None else initial
         check_lists(people, slots, places, moves, own)
         names = _names(location_names, places.values)
-        moves = _kept(moves)
+        moves = kept_moves(moves)
         arrays = lay_out(slots, places, moves.start, own)
         faults = pack(arrays, moves, len(names))
         wrong = np.flatnonzero(faults.code)
@@ -155,7 +164,7 @@ class Population:
     @cached_property
     def alike(self) -> NDArray[np.int64]:
         """Each one's first person with an equal prior and start, (N,); mostly they themselves."""
-        words = _words(self.arrays)
+        words = words_of(self.arrays)
         digest = np.zeros(len(self), dtype=np.uint64)
         for start, contents in words:
             mix_in(start, contents, digest)
@@ -210,7 +219,7 @@ class Population:
         """The people at these positions, in this order, as a population of its own."""
         index = np.asarray(chosen, dtype=np.int64)
         people = tuple(self.people[i] for i in index)
-        arrays = _take(self.arrays, index)
+        arrays = taken_people(self.arrays, index)
         weights = None if self.weights is None else self.weights[index]
         drawn = self.drawn
         if drawn is not None:
@@ -245,7 +254,7 @@ class Population:
         return cls(
             people,
             names.pop(),
-            _join([part.arrays for part in parts]),
+            joined_people([part.arrays for part in parts]),
             assumed,
             same,
             weights,
@@ -258,151 +267,6 @@ class Population:
         slot, row, column = (np.empty(arrays.row.size, dtype=np.int32) for _ in range(3))
         unpack_columns(arrays, slot, row, column)
         return Moves(arrays.entry_start, slot, row, column, arrays.value)
-
-
-class PopulationBuilder:
-    """Collects people one at a time, as yet unchecked; :meth:`build` packs and checks them all at once."""
-
-    __slots__ = ("_initial", "_moves", "_places", "_slots", "_weights", "people")
-
-    def __init__(self) -> None:
-        self.people: list[str] = []
-        self._slots: list[int] = []
-        self._places: list[NDArray[np.int32]] = []
-        self._moves: list[Moves] = []
-        self._initial: list[NDArray[np.float64]] = []
-        self._weights: list[float | None] = []
-
-    def add(
-        self,
-        person: str,
-        places: ArrayLike,
-        triplets: Triplets,
-        *,
-        slots: int = 1,
-        initial: ArrayLike | None = None,
-        weight: float | None = None,
-    ) -> None:
-        """Add one person by triplets, or a persona that so many people (``weight``) behave as.
-
-        :class:`~models.exceptions.PriorError` where the lists do not fit each other, and the builder is as
-        before; whether they are a chain is checked by :meth:`build`.
-        """
-        moves = moves_of(person, triplets)
-        own = whole(person, "places", places)
-        start = np.empty(0) if initial is None else real(person, "initial", initial)
-        count = whole(person, "slots", [slots])
-        self.people.append(person)
-        self._slots.append(int(count[0]))
-        self._places.append(own)
-        self._moves.append(moves)
-        self._initial.append(start)
-        self._weights.append(weight)
-
-    def add_prior(self, prior: MovementPrior) -> None:
-        """Add one prior that already exists."""
-        moves = prior.moves()
-        self.add(
-            prior.person,
-            prior.places,
-            Triplets(moves.row, moves.column, moves.probability, moves.slot),
-            slots=prior.slots,
-            initial=prior.initial,
-        )
-
-    def add_all(self, other: PopulationBuilder) -> None:
-        """Add everybody who was added to another builder."""
-        for name in self.__slots__:
-            getattr(self, name).extend(getattr(other, name))
-
-    def build(self, location_names: Sequence[str] | None = None) -> Population:
-        """Pack everybody added so far; who has no weight among personas stands for one."""
-        packed = Population.from_moves(
-            self.people,
-            _one_after_the_other(self._places, np.int32),
-            _joined_moves(self._moves),
-            slots=np.array(self._slots, dtype=np.int32),
-            initial=_one_after_the_other(self._initial, np.float64),
-            location_names=location_names,
-        )
-        if all(weight is None for weight in self._weights):
-            return packed
-        weights = [1.0 if weight is None else weight for weight in self._weights]
-        return replace(packed, weights=np.array(weights, dtype=np.float64))
-
-
-def _joined_moves(parts: Sequence[Moves]) -> Moves:
-    """The moves of people, each of whom has some alone."""
-    return Moves(
-        offsets_of([part.row.size for part in parts]),
-        _joined([part.slot for part in parts], np.int32),
-        _joined([part.row for part in parts], np.int32),
-        _joined([part.column for part in parts], np.int32),
-        _joined([part.probability for part in parts], np.float64),
-    )
-
-
-def _kept(moves: Moves) -> Moves:
-    """The moves as kernels are compiled for them, without those of probability zero."""
-    moves = Moves(
-        np.ascontiguousarray(moves.start, np.int64),
-        np.ascontiguousarray(moves.slot, np.int32),
-        np.ascontiguousarray(moves.row, np.int32),
-        np.ascontiguousarray(moves.column, np.int32),
-        np.ascontiguousarray(moves.probability, np.float64),
-    )
-    kept = moves.probability != 0.0
-    if kept.all():
-        return moves
-    before = np.concatenate(([0], np.cumsum(kept)))
-    slot, row, column = moves.slot[kept], moves.row[kept], moves.column[kept]
-    return Moves(before[moves.start], slot, row, column, moves.probability[kept])
-
-
-def _one_after_the_other(parts: Sequence[NDArray[Number]], dtype: type[Number]) -> Lists:
-    """The lists of several people."""
-    return Lists(offsets_of([part.size for part in parts]), _joined(parts, dtype))
-
-
-def _joined(parts: Sequence[NDArray[Number]], dtype: type[Number]) -> NDArray[Number]:
-    """The pieces as one array, also when there are none."""
-    return np.concatenate(parts) if parts else np.empty(0, dtype=dtype)
-
-
-def _take(arrays: PopulationArrays, index: NDArray[np.int64]) -> PopulationArrays:
-    """The arrays of the people at ``index``."""
-    taken: dict[str, Any] = {"slots": arrays.slots[index]}
-    for offsets, contents in zip(_OFFSETS, _CONTENTS, strict=True):
-        start = getattr(arrays, offsets)
-        length = start[index + 1] - start[index]
-        taken[offsets] = offsets_of(length)
-        source = np.repeat(start[index] - taken[offsets][:-1], length) + np.arange(length.sum())
-        taken[contents] = getattr(arrays, contents)[source]
-        if contents == "row":
-            taken["value"] = arrays.value[source]
-    return PopulationArrays(**taken)
-
-
-def _words(arrays: PopulationArrays) -> list[tuple[NDArray[np.int64], NDArray[Any]]]:
-    """All that makes a prior: offsets, and numbers of up to 64 bits, which are looked at bit by bit."""
-    return [
-        (arrays.places_start, arrays.places),
-        (arrays.column_start_start, arrays.column_start),
-        (arrays.entry_start, arrays.row),
-        (arrays.entry_start, arrays.value.view(np.uint64)),
-        (arrays.initial_start, arrays.initial.view(np.uint64)),
-    ]
-
-
-def _join(parts: Sequence[PopulationArrays]) -> PopulationArrays:
-    """The arrays of several populations, one after the other."""
-    joined: dict[str, Any] = {
-        name: np.concatenate([getattr(part, name) for part in parts]) for name in ("slots", "value")
-    }
-    for offsets, contents in zip(_OFFSETS, _CONTENTS, strict=True):
-        joined[offsets] = offsets_of(np.concatenate([np.diff(getattr(part, offsets)) for part in parts]))
-        joined[contents] = np.concatenate([getattr(part, contents) for part in parts])
-    return PopulationArrays(**joined)
 
 
 def _names(location_names: Sequence[str] | None, places: NDArray[np.int32]) -> tuple[str, ...]:
