@@ -6,18 +6,16 @@ the release log gives the same state, bit for bit, and what it shows tells nothi
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable
 from copy import copy
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from accounting.bounds import deciding_bound
 from accounting.bounds.radius import bound_for, ceilings_within
-from accounting.continuous import membership
 from accounting.continuous.accounts_kernel import (
     HISTORY,
     UNITS_PER_NAT,
@@ -27,27 +25,26 @@ from accounting.continuous.accounts_kernel import (
     Nonstationary,
     empty_state,
 )
-from accounting.continuous.cascade import Cascade, SeenHorizon, find_due
+from accounting.continuous.cascade import Cascade, SeenHorizon, alike_accounts, find_due
 from accounting.continuous.constants_kernel import empty_constants, fill_constants
 from accounting.continuous.horizon_kernel import Transition, advance
+from accounting.continuous.membership import join_running, take_running
 from accounting.continuous.nonstationary_kernel import advance_marginals
 from accounting.continuous.people_shares import PeopleShares
 from accounting.continuous.refine_kernel import find_operations
 from accounting.continuous.repeated_steps import RepeatedSteps
 from accounting.continuous.risk_summary import RiskSummary, summarise
-from accounting.continuous.saved_state import REMEDY, named, pack_state, taken, unpack_state
+from accounting.continuous.saved_state import RunningAccount, digest_of
 from accounting.continuous.worst_moments import WorstMoments, no_moments
-from accounting.exceptions import SettingsError, SnapshotError, StepOrderError
+from accounting.exceptions import SettingsError, StepOrderError
 from accounting.exposure.step_information import (
     followed_by,
-    is_whole,
     nothing_seen,
     nothing_seen_for,
     seen_exactly,
     seen_release,
     view_of,
 )
-from accounting.exposure.step_information.seen_steps_kernel import LevelTables, SeenSteps
 from accounting.exposure.step_information.step_terms_kernel import StepView
 from accounting.settings import HorizonSettings
 from models.priors import Population
@@ -97,7 +94,7 @@ class ContinuousAccountant:
                 "pass one value a person",
             )
         arrays, horizon = chains.arrays, self.settings.horizon
-        self._accounts = Accounts(
+        accounts = Accounts(
             arrays,
             empty_constants(arrays),
             Nonstationary(*(arrays.initial.copy() for _ in Nonstationary._fields)),
@@ -105,46 +102,56 @@ class ContinuousAccountant:
             np.repeat(np.maximum(since, first_step).astype(np.int64), self.population.draws),
             _kernel_horizon(self.settings),
         )
+        locations = len(self.population.location_names)
+        self._running = RunningAccount(
+            accounts,
+            first_step,
+            nothing_seen(locations),
+            nothing_seen_for(HISTORY + horizon, locations),
+            no_moments(people),
+            np.zeros(people, dtype=np.int64),
+            np.zeros(people, dtype=np.int64),
+            np.zeros(len(chains), dtype=np.bool_),
+        )
         self._index_people()
-        fill_constants(self._accounts, np.arange(len(chains)), first_step, True)
-        self._worst = no_moments(people)
-        self._view_before = nothing_seen(len(self.population.location_names))
-        self._seen = nothing_seen_for(HISTORY + horizon, len(self.population.location_names))
-        self._next_step = first_step
-        self._reached_before = np.zeros(people, dtype=np.int64)
-        self._reached = np.zeros(people, dtype=np.int64)
-        self._is_unreached = np.zeros(len(chains), dtype=np.bool_)
+        fill_constants(accounts, np.arange(len(chains)), first_step, True)
         self._fill_nonstationary(self._nonstationary_people, first_step)
         self._show_prior()
 
     @property
     def next_step(self) -> int:
         """The step that :meth:`apply` expects."""
-        return self._next_step
+        return self._running.next_step
 
     def apply(self, step: StepSchedule) -> None:
         """Account one step; steps come in order without gaps, empty ones included."""
-        if step.step != self._next_step:
+        before = self._running
+        if step.step != before.next_step:
             raise StepOrderError(
-                f"the next step must be {self._next_step}",
+                f"the next step must be {before.next_step}",
                 step.step,
                 "apply steps in order, empty ones included",
             )
-        view = view_of(step.releases, len(self.population.location_names))
+        locations = len(self.population.location_names)
+        view = view_of(step.releases, locations)
         self._advance_nonstationary(step.step)
         advance(
-            self._accounts,
-            Transition(step.step, self._view_before, view),
-            self._repeated.terms(self._view_before, view, step.step),
+            before.accounts,
+            Transition(step.step, before.view_before, view),
+            self._repeated.terms(before.view_before, view, step.step),
             self._most_places,
         )
-        self._view_before = view
-        self._seen = followed_by(self._seen, seen_release(step.releases, len(self.population.location_names)))
-        self._refine(step.step)
-        self._worst.note(step.step, self._mean(self._state.risk), self.baseline(), self.since)
-        self._next_step = step.step + 1
-        self._reached_before = self._reached
-        self._reached = self._threshold_index()
+        seen = followed_by(before.seen, seen_release(step.releases, locations))
+        is_unreached = self._refine(SeenHorizon(step.step, seen))
+        before.worst.note(step.step, self.population.mean_draw(self._state.risk), self.baseline(), self.since)
+        self._running = before._replace(
+            next_step=step.step + 1,
+            view_before=view,
+            seen=seen,
+            reached=self._threshold_index(),
+            reached_before=before.reached,
+            is_unreached=is_unreached,
+        )
 
     def apply_all(self, steps: Iterable[StepSchedule]) -> None:
         """Account several steps, as after a restart."""
@@ -164,13 +171,13 @@ class ContinuousAccountant:
     @property
     def not_reached(self) -> int:
         """People whom the refined bounds could have lowered, had the work of the last step sufficed."""
-        return int(np.count_nonzero(self.population.any_draw(self._is_unreached)))
+        return int(np.count_nonzero(self.population.any_draw(self._running.is_unreached)))
 
     def most_operations(self, is_counted: NDArray[np.bool_]) -> NDArray[np.int64]:
         """What refining takes where these locations, (M,), are counted exactly in every step, (N,)."""
         chains = len(self.population.accounted)
         found = np.zeros(chains, dtype=np.int64)
-        seen = seen_exactly(np.tile(is_counted.astype(np.int32), (len(self._seen.labels), 1)))
+        seen = seen_exactly(np.tile(is_counted.astype(np.int32), (len(self._running.seen.labels), 1)))
         find_operations(self._accounts, np.arange(chains), self.settings.vectors, seen, found)
         return found.reshape(-1, self.population.draws).sum(axis=1)
 
@@ -179,15 +186,15 @@ class ContinuousAccountant:
 
         Like every risk that is shown, within the radius of the settings.
         """
-        return ceilings_within(self.settings.within_nats, self._mean(self._state.risk)).copy()
+        return ceilings_within(self.settings.within_nats, self.population.mean_draw(self._state.risk)).copy()
 
     def baseline(self) -> NDArray[np.float64]:
         """Exact success of the best known guess from the prior alone on the same horizon, shape (N,)."""
-        return self._mean(self._state.baseline).copy()
+        return self.population.mean_draw(self._state.baseline).copy()
 
     def added(self) -> NDArray[np.float64]:
         """Upper bound on what the releases added under the prior: its risk less baseline, shape (N,)."""
-        return self._mean(self._state.risk) - self._mean(self._state.baseline)
+        return self.population.mean_draw(self._state.risk) - self.population.mean_draw(self._state.baseline)
 
     def median_guess(self) -> float:
         """How often habits alone tell half of the people or more, mean over the cycle."""
@@ -195,15 +202,15 @@ class ContinuousAccountant:
         if first.size == 0:
             return 0.0
         each = np.add.reduceat(self._accounts.constants.baseline, first) / (last - first)
-        return float(np.median(self._mean(each)))
+        return float(np.median(self.population.mean_draw(each)))
 
     def information_nats(self) -> NDArray[np.float64]:
         """Bound on what everything released tells about the horizon, nats, shape (N,)."""
-        return self._mean(self._state.information / UNITS_PER_NAT)
+        return self.population.mean_draw(self._state.information / UNITS_PER_NAT)
 
     def worst(self) -> WorstMoments:
         """Everybody's worst moments since the first step; the highest risk is within the radius."""
-        worst = self._worst.copy()
+        worst = self._running.worst.copy()
         return worst._replace(highest_risk=ceilings_within(self.settings.within_nats, worst.highest_risk))
 
     def decided_by(self, person: int) -> str:
@@ -214,12 +221,12 @@ class ContinuousAccountant:
 
     def crossings(self) -> NDArray[np.int64]:
         """People whose highest reached threshold changed in the last step, increasing."""
-        return np.flatnonzero(self._reached != self._reached_before)
+        return np.flatnonzero(self._running.reached != self._running.reached_before)
 
     def summary(self) -> RiskSummary:
         """The last step in a few numbers."""
         figures = self.risk(), self.baseline(), self.added()
-        found = summarise(self._next_step - 1, *figures, self.settings.thresholds, self.worst())
+        found = summarise(self.next_step - 1, *figures, self.settings.thresholds, self.worst())
         return replace(
             found,
             not_reached=self.not_reached,
@@ -230,35 +237,20 @@ class ContinuousAccountant:
 
     def view(self) -> AccountantView:
         """The state after the last step, for what-if questions; read only."""
-        return AccountantView(self._accounts, self._view_before, self._seen.labels, self._most_places)
+        accounts, last_step, labels = self._accounts, self._running.view_before, self._running.seen.labels
+        return AccountantView(accounts, last_step, labels, self._most_places)
 
     def snapshot(self) -> bytes:
         """The state as bytes, equal for equal histories; a cache, the release log remains the truth."""
-        seen = {**named("view", self._view_before), **named("channel", self._seen.tables)}
-        return pack_state(self._basis(), {**self._fixed_arrays(), **seen})
+        return self._running.packed(self._basis())
 
     def restore(self, snapshot: bytes) -> None:
         """Take over the state of :meth:`snapshot` of an accountant with the same population and settings.
 
         :class:`~accounting.exceptions.SnapshotError` otherwise; nothing was taken over then.
         """
-        view = named("view", nothing_seen(len(self.population.location_names)))
-        fixed = {**self._fixed_arrays(), "view_labels": view.pop("view_labels")}
-        stored = unpack_state(snapshot, self._basis(), fixed, {**view, **named("channel", self._seen.tables)})
-        seen = SeenSteps(stored["labels"], stored["channel"], taken("channel", LevelTables, stored))
-        if not is_whole(seen):
-            raise SnapshotError("a snapshot's arrays must belong together", "channels that do not", REMEDY)
-        self._seen, before = seen, taken("view", StepView, stored)
-        self._view_before = before._replace(is_disjoint=bool(before.is_disjoint), is_raw=bool(before.is_raw))
-        self._accounts = self._accounts._replace(
-            state=taken("state", HorizonState, stored),
-            nonstationary=taken("own", Nonstationary, stored),
-        )
-        self._next_step = int(stored["next_step"])
-        self._reached, self._reached_before = stored["reached"], stored["reached_before"]
-        self._is_unreached = stored["is_unreached"]
-        self._worst = taken("worst", WorstMoments, stored)
-        self._fill_nonstationary(self._nonstationary_people, self._next_step - 1)
+        self._running = self._running.restored(snapshot, self._basis())
+        self._fill_nonstationary(self._nonstationary_people, self.next_step - 1)
 
     def _basis(self) -> dict[str, object]:
         """Everything but the steps that the state follows from."""
@@ -267,24 +259,10 @@ class ContinuousAccountant:
         shares = self._shares
         return {
             **settings,
-            "since": _digest(self._accounts.since),
+            "since": digest_of(self._accounts.since),
             "people": self.population.accounted.fingerprint,
             "draws": self.population.draws,
-            "shares": [shares.count, _digest(shares.share), _digest(shares.rank)],
-        }
-
-    def _fixed_arrays(self) -> dict[str, NDArray[Any]]:
-        """The state but for the last step's view, whose lengths differ from step to step."""
-        return {
-            "next_step": np.array(self._next_step),
-            **named("state", self._state),
-            **named("own", self._accounts.nonstationary),
-            **named("worst", self._worst),
-            "reached": self._reached,
-            "reached_before": self._reached_before,
-            "is_unreached": self._is_unreached,
-            "labels": self._seen.labels,
-            "channel": self._seen.channel,
+            "shares": [shares.count, digest_of(shares.share), digest_of(shares.rank)],
         }
 
     def with_people(self, newcomers: ContinuousAccountant) -> ContinuousAccountant:
@@ -300,14 +278,8 @@ class ContinuousAccountant:
             )
         joined = copy(self)
         joined.population = Population.concatenate([self.population, newcomers.population])
-        joined._accounts = membership.join_accounts(
-            self._accounts, newcomers._accounts, joined.population.accounted.arrays
-        )
+        joined._running = join_running(self._running, newcomers._running, joined.population)
         joined.effective_from = joined.since
-        joined._worst = membership.join_people(self._worst, newcomers._worst)
-        joined._reached = np.concatenate((self._reached, newcomers._reached))
-        joined._reached_before = np.concatenate((self._reached_before, newcomers._reached_before))
-        joined._is_unreached = np.concatenate((self._is_unreached, newcomers._is_unreached))
         is_split = self.shares is not None and newcomers.shares is not None
         joined.shares = self.people_shares.join(newcomers.people_shares) if is_split else None
         joined._index_people()
@@ -317,18 +289,15 @@ class ContinuousAccountant:
         """The same accountant for some of the people, by position, as if there had been no others."""
         chosen = copy(self)
         chosen.population = self.population.subset(people)
-        chains = self.population.chains_of(people)
-        chosen._accounts = membership.take_accounts(
-            self._accounts, chains, chosen.population.accounted.arrays
-        )
+        chosen._running = take_running(self._running, people, chosen.population)
         chosen.effective_from = chosen.since
-        chosen._worst = membership.take_people(self._worst, people)
-        chosen._reached = self._reached[people]
-        chosen._reached_before = self._reached_before[people]
-        chosen._is_unreached = self._is_unreached[chains]
         chosen.shares = None if self.shares is None else self.shares.take(people)
         chosen._index_people()
         return chosen
+
+    @property
+    def _accounts(self) -> Accounts:
+        return self._running.accounts
 
     @property
     def _state(self) -> HorizonState:
@@ -356,24 +325,20 @@ class ContinuousAccountant:
         if people.size:
             fill_constants(self._accounts, people, step, False)
 
-    def _refine(self, step: int) -> None:
-        """Look again, with the refined bounds, at those whose fast bound is high, as far as the work goes."""
-        settings = self.settings
-        self._is_unreached = np.zeros(self._accounts.since.size, dtype=np.bool_)
-        due = find_due(self._accounts, settings)
+    def _refine(self, horizon: SeenHorizon) -> NDArray[np.bool_]:
+        """Look again, with the refined bounds, at those whose fast bound is high, as far as the work goes.
+
+        Which chains were due and could not be reached.
+        """
+        accounts, settings = self._accounts, self.settings
+        is_unreached = np.zeros(accounts.since.size, dtype=np.bool_)
+        due = find_due(accounts, settings)
         if settings.refines and due.people.size:
             if self._alike is None:
-                self._alike = self._find_alike()
-            horizon = SeenHorizon(step, self._seen)
-            cascade = Cascade(self._accounts, horizon, due, self._shares, self._alike)
-            self._is_unreached[cascade.refine(settings.operations)] = True
-
-    def _find_alike(self) -> NDArray[np.int64]:
-        """Each one's first person with an equal prior, accounted from the same step on, (N,)."""
-        steps, since = np.unique(self._accounts.since, return_inverse=True)
-        key = self.population.accounted.alike * steps.size + since.reshape(-1)
-        _, first, alike = np.unique(key, return_index=True, return_inverse=True)
-        return first[alike.reshape(-1)].astype(np.int64)
+                self._alike = alike_accounts(self.population, accounts.since)
+            cascade = Cascade(accounts, horizon, due, self._shares, self._alike)
+            is_unreached[cascade.refine(settings.operations)] = True
+        return is_unreached
 
     def _show_prior(self) -> None:
         """Before the first step nobody does better than the bound on a guess from the prior."""
@@ -385,17 +350,8 @@ class ContinuousAccountant:
         self._state.baseline[:] = constants.baseline[phase]
         self._state.bound[:] = constants.guess[phase]
         self._state.risk[:] = np.maximum(self._state.bound, self._state.baseline)
-        self._reached = self._reached_before = self._threshold_index()
-
-    def _mean(self, figures: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Everybody's mean over the chains that stand for each, (N,); in one order, for the same bits."""
-        draws = self.population.draws
-        if draws == 1:
-            return figures
-        total = figures[::draws].copy()
-        for number in range(1, draws):
-            total += figures[number::draws]
-        return total / draws
+        reached = self._threshold_index()
+        self._running = self._running._replace(reached=reached, reached_before=reached)
 
     def _threshold_index(self) -> NDArray[np.int64]:
         return np.searchsorted(np.array(self.settings.thresholds), self.risk(), side="right")
@@ -409,7 +365,3 @@ def _kernel_horizon(settings: HorizonSettings) -> Horizon:
         bound_for(settings.within_nats, float(settings.refined_from)),
         settings.first_slot,
     )
-
-
-def _digest(array: NDArray[Any]) -> str:
-    return hashlib.sha256(array.tobytes()).hexdigest()

@@ -28,6 +28,7 @@ from accounting.continuous.refine_kernel import find_operations, refine
 from accounting.exposure.step_information import seen_exactly
 from accounting.exposure.step_information.seen_steps_kernel import SeenSteps
 from accounting.settings import HorizonSettings, RiskBudget
+from models.priors import Population
 
 FEW_VECTORS = 4
 
@@ -77,6 +78,14 @@ class SeenHorizon(NamedTuple):
 
     last_step: int
     seen: SeenSteps  # (HISTORY + T rows) its steps and those before it
+
+
+def alike_accounts(population: Population, since: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Each chain's first one with an equal prior, accounted from the same step on, (N,)."""
+    steps, position = np.unique(since, return_inverse=True)
+    key = population.accounted.alike * steps.size + position.reshape(-1)
+    _, first, alike = np.unique(key, return_index=True, return_inverse=True)
+    return first[alike.reshape(-1)].astype(np.int64)
 
 
 class Cascade:

@@ -8,10 +8,36 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accounting.continuous.accounts_kernel import Accounts, Constants
+from accounting.continuous.saved_state import RunningAccount
 from accounting.numerics import packed_positions
-from models.priors import PopulationArrays
+from models.priors import Population, PopulationArrays
 
 Arrays = TypeVar("Arrays", bound=Any)  # a NamedTuple of arrays whose last axis is people
+
+
+def join_running(first: RunningAccount, second: RunningAccount, population: Population) -> RunningAccount:
+    """Both, after the same step; those of the first come before those of the second in ``population``."""
+    return first._replace(
+        accounts=join_accounts(first.accounts, second.accounts, population.accounted.arrays),
+        worst=join_people(first.worst, second.worst),
+        reached=np.concatenate((first.reached, second.reached)),
+        reached_before=np.concatenate((first.reached_before, second.reached_before)),
+        is_unreached=np.concatenate((first.is_unreached, second.is_unreached)),
+    )
+
+
+def take_running(
+    running: RunningAccount, people: NDArray[np.int64], population: Population
+) -> RunningAccount:
+    """That of these people, by position; ``population`` is they."""
+    chains = population.chains_of(people)
+    return running._replace(
+        accounts=take_accounts(running.accounts, chains, population.accounted.arrays),
+        worst=take_people(running.worst, people),
+        reached=running.reached[people],
+        reached_before=running.reached_before[people],
+        is_unreached=running.is_unreached[chains],
+    )
 
 
 def join_accounts(first: Accounts, second: Accounts, population: PopulationArrays) -> Accounts:

@@ -1,16 +1,22 @@
-"""An accountant's state as bytes, checked as a whole before anything of it is taken over."""
+"""An accountant's state: what it is, and as bytes, checked as a whole before anything of it is taken over."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping
 from io import BytesIO
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from accounting.continuous.accounts_kernel import Accounts, HorizonState, Nonstationary
+from accounting.continuous.worst_moments import WorstMoments
 from accounting.exceptions import SnapshotError
+from accounting.exposure.step_information import is_whole, nothing_seen
+from accounting.exposure.step_information.seen_steps_kernel import LevelTables, SeenSteps
+from accounting.exposure.step_information.step_terms_kernel import StepView
 
 _BASIS = "basis"
 REMEDY = "delete the snapshot; the state is rebuilt from the release log"
@@ -19,11 +25,77 @@ Arrays = Mapping[str, NDArray[Any]]
 Kept = TypeVar("Kept")
 
 
+class RunningAccount(NamedTuple):
+    """What the steps so far have made of everybody's account: all that is saved, joined and taken apart.
+
+    ``reached`` and ``reached_before`` (N,) say how many thresholds each person's risk had reached after the
+    last step and after the one before it, ``is_unreached`` which chains the refined bounds could have lowered
+    in the last step, had its work sufficed.
+    """
+
+    accounts: Accounts
+    next_step: int
+    view_before: StepView  # of the last step
+    seen: SeenSteps  # (HISTORY + T rows) the last horizon and what was before it
+    worst: WorstMoments
+    reached: NDArray[np.int64]
+    reached_before: NDArray[np.int64]
+    is_unreached: NDArray[np.bool_]
+
+    def packed(self, basis: Mapping[str, object]) -> bytes:
+        """As bytes, equal for equal histories; ``basis`` is all but the steps that it follows from."""
+        last = {**named("view", self.view_before), **named("channel", self.seen.tables)}
+        return pack_state(basis, {**self._fixed_arrays(), **last})
+
+    def restored(self, packed: bytes, basis: Mapping[str, object]) -> RunningAccount:
+        """The state in these bytes; :class:`SnapshotError` where they are not of this account."""
+        view = named("view", nothing_seen(self.seen.labels.shape[1]))
+        fixed = {**self._fixed_arrays(), "view_labels": view.pop("view_labels")}
+        stored = unpack_state(packed, basis, fixed, {**view, **named("channel", self.seen.tables)})
+        seen = SeenSteps(stored["labels"], stored["channel"], taken("channel", LevelTables, stored))
+        if not is_whole(seen):
+            raise SnapshotError("a snapshot's arrays must belong together", "channels that do not", REMEDY)
+        before = taken("view", StepView, stored)
+        accounts = self.accounts._replace(
+            state=taken("state", HorizonState, stored),
+            nonstationary=taken("own", Nonstationary, stored),
+        )
+        return RunningAccount(
+            accounts,
+            int(stored["next_step"]),
+            before._replace(is_disjoint=bool(before.is_disjoint), is_raw=bool(before.is_raw)),
+            seen,
+            taken("worst", WorstMoments, stored),
+            stored["reached"],
+            stored["reached_before"],
+            stored["is_unreached"],
+        )
+
+    def _fixed_arrays(self) -> dict[str, NDArray[Any]]:
+        """All but the last step's view, whose lengths differ from step to step."""
+        return {
+            "next_step": np.array(self.next_step),
+            **named("state", self.accounts.state),
+            **named("own", self.accounts.nonstationary),
+            **named("worst", self.worst),
+            "reached": self.reached,
+            "reached_before": self.reached_before,
+            "is_unreached": self.is_unreached,
+            "labels": self.seen.labels,
+            "channel": self.seen.channel,
+        }
+
+
 def pack_state(basis: Mapping[str, object], arrays: Arrays) -> bytes:
     """Arrays together with what they follow from; equal bytes for equal arguments."""
     buffer = BytesIO()
     np.savez(buffer, **{_BASIS: np.array(json.dumps(basis, sort_keys=True))}, **arrays)  # type: ignore[arg-type]
     return buffer.getvalue()
+
+
+def digest_of(array: NDArray[Any]) -> str:
+    """By which long arrays of a basis are compared."""
+    return hashlib.sha256(array.tobytes()).hexdigest()
 
 
 def named(prefix: str, kept: Any) -> dict[str, NDArray[Any]]:

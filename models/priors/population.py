@@ -144,6 +144,15 @@ class Population:
         """What is said of each accounted chain, as it holds for any of a person's, (N,)."""
         return np.asarray(chains.reshape(-1, self.draws).any(axis=1), dtype=np.bool_)
 
+    def mean_draw(self, chains: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The mean over a person's chains of what is said of each, (N,); in one order, for the same bits."""
+        if self.draws == 1:
+            return chains
+        total = chains[:: self.draws].copy()
+        for number in range(1, self.draws):
+            total += chains[number :: self.draws]
+        return total / self.draws
+
     @property
     def bytes_per_person(self) -> float:
         """Memory of the packed arrays a person, without the ids."""

@@ -117,7 +117,7 @@ def test_threads_a_restart_and_those_who_join_or_leave_change_no_bit():
 def test_who_is_not_reached_keeps_the_fast_bound_and_most_added_goes_first():
     population = people(200)
     fast, some, all_ = (accounted(population, work, until=6) for work in (0, 3 * SOME, None))
-    missed = some._is_unreached
+    missed = some._running.is_unreached
     assert 0 < missed.sum() == some.summary().not_reached < 200
     np.testing.assert_array_equal(some.risk()[missed], fast.risk()[missed])
     reached = (fast.risk() > fast.baseline()) & ~missed
