@@ -98,6 +98,8 @@ FACES_OF_THE_APP = {
     "stream_app.city",
     "stream_app.embedded",
     "stream_app.starting.connect",
+    "stream_app.starting.connect.journal",
+    "stream_app.starting.connect.payloads",
     "stream_app.steps",
     "stream_app.watching.web",
     "stream_app.wire",

@@ -35,6 +35,7 @@ _FILES_IN = {
     "kafka": ("ca_file", "certificate_file", "password_file"),
     "release": ("covariance", "recipients"),
 }
+_FILES_OF_CONNECTORS = {"http": ("token_file", "certificate_file", "client_ca_file")}
 
 
 @dataclass(frozen=True)
@@ -183,13 +184,28 @@ def _relative_to(folder: Path, values: dict[str, Any]) -> dict[str, Any]:
             files = {key: folder / table[key] for key in keys if isinstance(table.get(key), str)}
             placed[section] = {**table, **files}
     connect = placed.get("connect")
-    if isinstance(connect, dict) and isinstance(connect.get("files"), dict):
-        placed["connect"] = {**connect, "files": _placed_map(folder, connect["files"])}
+    if isinstance(connect, dict):
+        placed["connect"] = _placed_connectors(folder, connect)
+    return placed
+
+
+def _placed_connectors(folder: Path, connect: dict[str, Any]) -> dict[str, Any]:
+    """The connectors' tables, files in their mappings included."""
+    placed = dict(connect)
+    if isinstance(placed.get("files"), dict):
+        placed["files"] = _placed_map(folder, placed["files"])
+    for name, keys in _FILES_OF_CONNECTORS.items():
+        table = placed.get(name)
+        if isinstance(table, dict):
+            files = {key: str(folder / table[key]) for key in keys if isinstance(table.get(key), str)}
+            mapping = table.get("map")
+            more = {"map": _placed_map(folder, mapping)} if isinstance(mapping, dict) else {}
+            placed[name] = {**table, **files, **more}
     return placed
 
 
 def _placed_map(folder: Path, values: dict[str, Any]) -> dict[str, Any]:
-    """A mapping of files: its preset may be a name, and is a file where it ends so."""
+    """A mapping of files or payloads: its preset may be a name, and is a file where it ends so."""
     files = {"lookup_file": values.get("lookup_file"), "preset": values.get("preset")}
     if not str(files["preset"]).endswith(".toml"):
         del files["preset"]

@@ -64,6 +64,10 @@ class AppendFile:
                 os.fsync(self._descriptor)
             self._is_synced = True
 
+    def flush(self) -> None:
+        """Hand what is pending to the system: other processes see it, and a loss of power may take it."""
+        self._write()
+
     def _write(self) -> None:
         """Hand what is pending to the system."""
         data = memoryview(b"".join(self._pending))

@@ -7,6 +7,7 @@ from typing import Literal
 
 from pydantic import Field
 
+from stream_app.setup.sections.http_settings import HttpSettings
 from stream_app.setup.sections.settings_section import NameList, Section
 
 
@@ -94,3 +95,4 @@ class ConnectSettings(Section):
     """How counts come in that are no messages."""
 
     files: FilesMap = Field(default=FilesMap(), description="files of counts")
+    http: HttpSettings = Field(default=HttpSettings(), description="payloads that counters send over HTTP")

@@ -2,14 +2,22 @@
 
 from stream_app.starting.connect.archive import ArchiveSteps, read_archive
 from stream_app.starting.connect.connect_output import MESSAGES, require_new_file, write_counts
+from stream_app.starting.connect.personal_columns import (
+    is_address_name,
+    refuse_addresses,
+    refuse_personal_columns,
+)
 from stream_app.starting.connect.presets_at_hand import preset_names, preset_text, resolved_map
 
 __all__ = [
     "MESSAGES",
     "ArchiveSteps",
+    "is_address_name",
     "preset_names",
     "preset_text",
     "read_archive",
+    "refuse_addresses",
+    "refuse_personal_columns",
     "require_new_file",
     "resolved_map",
     "write_counts",

@@ -1,4 +1,4 @@
-"""What must not enter: rows of single people, images, addresses of devices. Known by their columns' names."""
+"""What must not enter: single people, images, addresses of devices. Known by names of columns and fields."""
 
 from __future__ import annotations
 
@@ -13,7 +13,18 @@ _PERSONS = (
 )
 _IMAGES = ("snapshot", "image", "imagebase64", "imagedata", "photo", "picture", "thumbnail", "face")
 _ADDRESSES = (
-    *("mac", "macaddress", "macaddr", "machash", "hashedmac", "clientmac", "devicemac", "wifimac", "bssid"),
+    *(
+        "mac",
+        "macaddress",
+        "macaddr",
+        "machash",
+        "hashedmac",
+        "clientmac",
+        "devicemac",
+        "wifimac",
+        "wlanmac",
+        "bssid",
+    ),
     *("deviceaddress", "bluetoothaddress", "btaddress", "imei", "imsi", "msisdn", "advertisingid"),
 )
 _KINDS = (
@@ -27,10 +38,15 @@ _ADDRESS = r"^(?:[0-9A-Fa-f]{2}[:-]){5}[0-9A-Fa-f]{2}$"
 def refuse_personal_columns(source: str, names: Iterable[str]) -> None:
     """:class:`InputError` where a column's name says that a file is about people or devices, read or not."""
     for name in names:
-        plain = re.sub(r"[^a-z]", "", name.lower())
+        plain = _plain(name)
         for known, kind, remedy in _KINDS:
             if plain in known:
-                raise InputError(f"{source} must hold counts", f"{kind}: column {name!r}", remedy)
+                raise InputError(f"{source} must hold counts", f"{kind}: {name!r}", remedy)
+
+
+def is_address_name(name: str) -> bool:
+    """Whether a field of this name holds the address of a device."""
+    return _plain(name) in _ADDRESSES
 
 
 def refuse_addresses(source: str, texts: Iterable[str]) -> None:
@@ -41,3 +57,7 @@ def refuse_addresses(source: str, texts: Iterable[str]) -> None:
             "addresses of devices",
             "if these are the counters' own, replace them with names before; seen devices must not enter",
         )
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[^a-z]", "", name.lower())

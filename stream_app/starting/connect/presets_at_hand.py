@@ -6,59 +6,65 @@ from collections.abc import Mapping
 from difflib import get_close_matches
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
 from models.text import parse_toml
 from stream_app.exceptions import SettingsError
 from stream_app.setup.sections.connect_settings import FilesMap
+from stream_app.setup.sections.payload_settings import PayloadSettings
+from stream_app.setup.sections.settings_section import Section
 
 _ABOUT = "about"
 _SUFFIX = ".toml"
+_KINDS: Mapping[type[Section], str] = {FilesMap: "files", PayloadSettings: "payloads"}
+Map = TypeVar("Map", bound=Section)
 
 
-def preset_names() -> dict[str, str]:
-    """The presets of the package, with what each is for."""
-    found = sorted(each.name.removesuffix(_SUFFIX) for each in _folder().iterdir())
-    return {name: str(parse_toml(preset_text(name))[_ABOUT]) for name in found}
+def preset_names(kind: type[Section] = FilesMap) -> dict[str, str]:
+    """The presets of the package for a kind of mapping, with what each is for."""
+    return {name: str(parse_toml(preset_text(name, kind))[_ABOUT]) for name in _names(kind)}
 
 
-def preset_text(name: str) -> str:
+def preset_text(name: str, kind: type[Section] = FilesMap) -> str:
     """A preset of the package as it stands in its file; :class:`SettingsError` for an unknown one."""
-    file = _folder() / f"{name}{_SUFFIX}"
+    file = _folder(kind) / f"{name}{_SUFFIX}"
     if Path(name).name != name or not file.is_file():
-        known = sorted(each.name.removesuffix(_SUFFIX) for each in _folder().iterdir())
+        known = _names(kind)
         close = get_close_matches(name, known, n=1)
         hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(known)}"
         raise SettingsError("a preset must be one of the package, or a .toml file", repr(name), hint)
     return str(file.read_text(encoding="utf-8"))
 
 
-def resolved_map(given: FilesMap, flags: Mapping[str, object] | None = None) -> FilesMap:
+def resolved_map(given: Map, flags: Mapping[str, object] | None = None) -> Map:
     """The mapping in force: the preset's, overridden by what the settings set, overridden by flags.
 
     Flags that are None were not given. :class:`SettingsError` names the preset and what is wrong in it.
     """
     said = {key: value for key, value in (flags or {}).items() if value is not None}
     own = {name: getattr(given, name) for name in given.model_fields_set}
-    name = str(said.get("preset") or given.preset or "")
-    values = {**(_preset(name) if name else {}), **own, **said}
+    name = str(said.get("preset") or own.get("preset") or "")
+    kind = type(given)
+    values = {**(_preset(name, kind) if name else {}), **own, **said}
     try:
-        return FilesMap.model_validate(values)
+        return kind.model_validate(values)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         key = ".".join(map(str, first["loc"]))
-        known = get_close_matches(key, FilesMap.model_fields, n=1)
+        known = get_close_matches(key, kind.model_fields, n=1)
         hint = f"did you mean {known[0]!r}?" if first["type"] == "extra_forbidden" and known else "correct it"
-        where = f"preset {name}" if name else "connect.files"
-        raise SettingsError(f"{where} must be a mapping of files", f"{key}: {first['msg']}", hint) from None
+        where = f"preset {name}" if name else "connect"
+        raise SettingsError(
+            f"{where} must be a mapping of {_KINDS[kind]}", f"{key}: {first['msg']}", hint
+        ) from None
 
 
-def _preset(name: str) -> dict[str, Any]:
+def _preset(name: str, kind: type[Section]) -> dict[str, Any]:
     """The keys of a preset; those with file names are relative to a user's file."""
     if not name.endswith(_SUFFIX):
-        values = parse_toml(preset_text(name))
+        values = parse_toml(preset_text(name, kind))
     else:
         path = Path(name)
         try:
@@ -73,5 +79,10 @@ def _preset(name: str) -> dict[str, Any]:
     return values
 
 
-def _folder() -> Any:
-    return files("stream_app.starting.connect") / "presets"
+def _names(kind: type[Section]) -> list[str]:
+    files = (each.name for each in _folder(kind).iterdir())
+    return sorted(name.removesuffix(_SUFFIX) for name in files if name.endswith(_SUFFIX))
+
+
+def _folder(kind: type[Section]) -> Any:
+    return files("stream_app.starting.connect") / "presets" / _KINDS[kind]

@@ -1,0 +1,21 @@
+"""What connectors took, durably, and the messages the engine reads of it."""
+
+from stream_app.starting.connect.journal.count_journal import MESSAGES, CountJournal, Taken
+from stream_app.starting.connect.journal.step_fold import (
+    REMEMBERED_STEPS,
+    ContradictionError,
+    StepCount,
+    StepFold,
+    StepRules,
+)
+
+__all__ = [
+    "MESSAGES",
+    "REMEMBERED_STEPS",
+    "ContradictionError",
+    "CountJournal",
+    "StepCount",
+    "StepFold",
+    "StepRules",
+    "Taken",
+]

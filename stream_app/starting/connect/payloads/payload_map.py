@@ -1,0 +1,260 @@
+"""Payloads become counts of a sensor and an interval, by a declared mapping: pure, nothing is remembered."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, NamedTuple
+
+from stream_app.exceptions import InputError, SettingsError
+from stream_app.setup.sections.payload_settings import SENSOR, PayloadSettings
+from stream_app.starting.connect import is_address_name, refuse_addresses, refuse_personal_columns
+from stream_app.starting.connect.payloads.json_paths import ABSENT, FirstOf, JsonPath, names_with_paths
+from stream_app.starting.connect.payloads.payload_times import PayloadTimes
+from stream_app.wire import MAX_COUNT
+
+MOST_RECORDS = 10_000
+_PAYLOAD = "a payload"
+_MOST_CHARACTERS = 256
+
+
+class SensorCount(NamedTuple):
+    """What a sensor counted from ``start`` to ``end`` (unix seconds, exclusive).
+
+    Of a total ``start`` is None, and ``people`` those counted until ``end`` since the counter began.
+    """
+
+    sensor: str
+    start: int | None
+    end: int
+    people: int
+
+
+class PayloadMap:
+    """A mapping at work; :class:`SettingsError` for one that leaves open what counts."""
+
+    def __init__(self, mapping: PayloadSettings) -> None:
+        self._map = mapping
+        self._records, self._sensor = FirstOf.of(mapping.records), FirstOf.of(mapping.sensor)
+        self._start, self._end = FirstOf.of(mapping.start), FirstOf.of(mapping.end)
+        self._interval = JsonPath.of(mapping.interval) if mapping.interval else None
+        self._channel = JsonPath.of(mapping.channel) if mapping.channel else None
+        self._counts = [FirstOf.of(mapping.count), *(FirstOf.of([each]) for each in mapping.count_more)]
+        self._times = PayloadTimes(mapping)
+        self._topic = _topic_form(mapping.topic)
+        self._pattern = _sensor_form(mapping.sensor_pattern)
+        self._own = frozenset(mapping.own_addresses)
+        _check_complete(mapping)
+
+    @property
+    def is_total(self) -> bool:
+        """Whether counts are totals since the counter began."""
+        return self._map.kind == "total"
+
+    def read(self, payload: object, topic: str | None = None) -> list[SensorCount]:
+        """The counts of a payload, each sensor and interval once; what is not counted is left out.
+
+        ``payload`` is parsed JSON, ``topic`` where it came: an MQTT topic, the path of a request.
+        :class:`InputError` says what is wrong, and never shows a count.
+        """
+        self._refuse_personal(payload)
+        found: dict[tuple[str, int | None, int], int | None] = {}
+        seen: set[tuple[str, str, int | None, int]] = set()
+        for record in self._records_of(payload):
+            sensor, channel = self._named(payload, record, topic)
+            start, end = self._interval_of(payload, record)
+            if (sensor, channel, start, end) in seen:
+                raise InputError(
+                    "each channel must be counted once in an interval",
+                    "several counts in one payload",
+                    "name the path of lines or regions as channel in the mapping",
+                )
+            seen.add((sensor, channel, start, end))
+            self._add(found, (sensor, start, end), self._count_of(payload, record))
+        return [SensorCount(*key, count) for key, count in found.items() if count is not None]
+
+    def _add(
+        self,
+        found: dict[tuple[str, int | None, int], int | None],
+        key: tuple[str, int | None, int],
+        count: int | None,
+    ) -> None:
+        """A count, or a channel's part of it: a sum that lacks a channel is none."""
+        if key not in found:
+            found[key] = count
+            return
+        if self._map.channels != "sum":
+            raise InputError(
+                "it must be declared what several channels of a sensor are",
+                "several in one payload",
+                'set channels = "sum" (one count) or "apart" (a sensor each) in the mapping',
+            )
+        before = found[key]
+        found[key] = None if before is None or count is None else before + count
+
+    def _refuse_personal(self, payload: object) -> None:
+        names = (name for name, path in names_with_paths(payload) if path not in self._own)
+        refuse_personal_columns(_PAYLOAD, names)
+
+    def _records_of(self, payload: Any) -> list[Any]:
+        records = self._records.at(payload, payload) if self._records else payload
+        if not self._records and not isinstance(records, list):
+            records = [records]
+        if not isinstance(records, list) or len(records) > MOST_RECORDS:
+            raise InputError(
+                f"{self._records or _PAYLOAD} must be a list of at most {MOST_RECORDS:,} records",
+                "nothing" if records is ABSENT else type(records).__name__,
+                "correct records in the mapping, or send fewer in each payload",
+            )
+        return records
+
+    def _named(self, payload: Any, record: Any, topic: str | None) -> tuple[str, str]:
+        """The deployment's name of the sensor, and its channel."""
+        if self._sensor:
+            text = _text(self._sensor.at(payload, record), f"the sensor at {self._sensor}")
+        else:
+            found = self._topic.fullmatch((topic or "").strip("/")) if self._topic else None
+            if found is None:
+                raise InputError(
+                    f"a topic must have the form {self._map.topic}", "another one", "correct topic"
+                )
+            text = found[1]
+        refuse_addresses("payloads", [text])
+        if self._pattern is not None:
+            matched = self._pattern.fullmatch(text)
+            if matched is None or not matched["sensor"]:
+                raise InputError(
+                    "a sensor must match sensor_pattern of the mapping", "one that does not", "correct it"
+                )
+            text = matched["sensor"]
+        name = self._map.names.get(text, text)
+        channel = ""
+        if self._channel is not None:
+            channel = _text(self._channel.at(payload, record), f"the channel at {self._channel.text}")
+            refuse_addresses("payloads", [channel])
+        if channel and self._map.channels == "apart":
+            name, channel = f"{name}/{channel}", ""
+            name = self._map.names.get(name, name)
+        if not 1 <= len(name) <= _MOST_CHARACTERS:
+            raise InputError(
+                f"a sensor's name must have 1 to {_MOST_CHARACTERS} characters", len(name), "set names"
+            )
+        return name, channel
+
+    def _interval_of(self, payload: Any, record: Any) -> tuple[int | None, int]:
+        start, end = self._start.at(payload, record), self._end.at(payload, record)
+        if self._interval is not None:
+            text = _text(self._interval.at(payload, record), f"the interval at {self._interval.text}")
+            start, slash, after = text.partition("/")
+            end = after if slash else ABSENT
+        at = [None if each is ABSENT else self._times.seconds(each, payload, record) for each in (start, end)]
+        begins, ends = at
+        length = self._map.interval_seconds
+        if self.is_total:
+            begins, ends = None, begins if ends is None else ends
+        elif begins is not None and ends is None and length is not None:
+            ends = begins + length
+        elif ends is not None and begins is None and length is not None:
+            begins = ends - length
+        if ends is None or (begins is None and not self.is_total):
+            raise InputError(
+                "a count must have an interval",
+                "no start" if ends is not None else "no end" if begins is not None else "no time",
+                "correct start and end of the mapping, or set interval_seconds",
+            )
+        if begins is not None and ends <= begins:
+            raise InputError(
+                "an interval must end after its start", "one that does not", "correct the mapping"
+            )
+        return begins, ends
+
+    def _count_of(self, payload: Any, record: Any) -> int | None:
+        """People, or None where one of the parts was not counted."""
+        total = 0
+        for each in self._counts:
+            count = each.at(payload, record)
+            if count is ABSENT:
+                raise InputError(
+                    f"each record must have its count at {each}", "none", "correct count in the mapping"
+                )
+            if count is None or total < 0:
+                total = -1
+            else:
+                total += self._whole(count)
+        if total > MAX_COUNT:
+            raise InputError(f"a count must be at most {MAX_COUNT}", "more", "look at the counter")
+        return total if total >= 0 else None
+
+    def _whole(self, count: object) -> int:
+        if isinstance(count, str) and re.fullmatch(r"[0-9]{1,15}", count.strip()):
+            return int(count)
+        if isinstance(count, bool) or not isinstance(count, int | float):
+            raise InputError("a count must be a number", type(count).__name__, "correct count in the mapping")
+        if not 0 <= count <= MAX_COUNT:
+            raise InputError(
+                f"a count must be from 0 to {MAX_COUNT}", "another number", "look at the counter"
+            )
+        whole = round(count)
+        if whole != count and self._map.decimals == "refuse":
+            raise InputError(
+                "a count must be a whole number", "decimals", 'set decimals = "round" in the mapping'
+            )
+        return whole
+
+
+def _text(value: object, what: str) -> str:
+    if isinstance(value, bool) or not isinstance(value, str | int) or str(value).strip() == "":
+        found = "nothing" if value is ABSENT or value is None or value == "" else type(value).__name__
+        raise InputError(f"{what} must be a text or a whole number", found, "correct the mapping")
+    return str(value).strip()
+
+
+def _topic_form(topic: str | None) -> re.Pattern[str] | None:
+    if topic is None:
+        return None
+    before, found, after = topic.strip("/").partition(SENSOR)
+    if not found or SENSOR in after:
+        raise SettingsError(
+            f"topic must have {SENSOR} in it once", repr(topic), f"write city/{SENSOR}/counts"
+        )
+    return re.compile(f"{re.escape(before)}([^/]+){re.escape(after)}")
+
+
+def _sensor_form(pattern: str | None) -> re.Pattern[str] | None:
+    if pattern is None:
+        return None
+    try:
+        compiled = re.compile(pattern)
+    except re.error as error:
+        raise SettingsError("sensor_pattern must be a regular expression", error, "correct it") from None
+    if "sensor" not in compiled.groupindex:
+        raise SettingsError(
+            "sensor_pattern must have a group `sensor`", pattern, "write (?P<sensor>.+) for it"
+        )
+    return compiled
+
+
+def _check_complete(mapping: PayloadSettings) -> None:
+    """:class:`SettingsError` for a mapping that leaves open what counts."""
+    has_time = bool(mapping.interval or mapping.end or mapping.start)
+    if not mapping.count or not has_time or not (mapping.sensor or mapping.topic):
+        lacking = [
+            name
+            for name, is_there in (
+                ("sensor", mapping.sensor or mapping.topic),
+                ("start", has_time),
+                ("count", mapping.count),
+            )
+            if not is_there
+        ]
+        raise SettingsError(
+            "a mapping of payloads must say where sensor, time and count stand",
+            f"no {', no '.join(lacking)}",
+            f"set sensor (or topic with {SENSOR}), start and end, and count; or choose a preset",
+        )
+    if mapping.daylight and not mapping.offset:
+        raise SettingsError("daylight must stand beside offset", "daylight alone", "set timezone instead")
+    for path in mapping.own_addresses:
+        if not is_address_name(path.rpartition(".")[2]):
+            raise SettingsError(
+                "own_addresses must name fields of addresses", repr(path), "leave out what is about people"
+            )

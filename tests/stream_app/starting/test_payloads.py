@@ -1,0 +1,255 @@
+"""Payloads as vendors document them become counts by a declared mapping; personal data are refused."""
+
+from __future__ import annotations
+
+import json
+from copy import deepcopy
+from datetime import datetime
+from typing import Any
+
+import pytest
+
+from models.exceptions import TallyguardError
+from stream_app.exceptions import InputError, SettingsError
+from stream_app.setup.sections.payload_settings import PayloadSettings
+from stream_app.starting.connect import preset_names, resolved_map
+from stream_app.starting.connect.payloads import PayloadMap, SensorCount
+
+MILESIGHT: dict[str, Any] = {
+    "event": "Region People Counting",
+    "report_type": "interval",
+    "device_info": {
+        "device": "Workplace Sensor",
+        "device_sn": "369362028335",
+        "device_mac": "00:16:28:FA:8E:68",
+        "ip_address": "192.168.0.99",
+    },
+    "time_info": {
+        "timezone": "UTC+8:00",
+        "dst_status": False,
+        "start_time": "2022/12/20 18:00:00",
+        "end_time": "2022/12/20 19:00:00",
+    },
+    "current_total": 10,
+    "max_counted": 12,
+    "total_mapped_regions": 2,
+    "numbering_regions": [1, 2],
+    "occupancy": [1, 0],
+}
+OCCUPANCY = {
+    "RoiId": 1,
+    "CombineObjectTypeId": 1,
+    "ObjectCount": 3,
+    "Timestamp": 1672889400,
+    "LocalTime": "2023-01-05 11:30:00",
+    "UTCTime": "2023-01-05 03:30:00",
+    "OccupancyTypeId": 1,
+    "ObjectCountUnit": 1,
+    "CameraSerial": "100000008c76409d",
+}
+PERSON = {
+    "CombineObjectTypeId": 11,
+    "EventEndTime": 1669351669,
+    "EventStartTime": 1669351669,
+    "EventStartUTCTime": "2022-11-25 04:47:49",
+    "MetricId": 2,
+    "PeopleId": 1,
+    "PeopleTypeId": 1,
+    "RoiId": 1,
+    "CameraSerial": "000000007b77a260",
+}
+ENTITY: dict[str, Any] = {
+    "id": "urn:ngsi-ld:CrowdFlowObserved:Valladolid_1",
+    "type": "CrowdFlowObserved",
+    "dateObservedFrom": {
+        "type": "Property",
+        "value": {"@type": "DateTime", "@value": "2018-08-07T11:10:00Z"},
+    },
+    "dateObservedTo": {"type": "Property", "value": {"@type": "DateTime", "@value": "2018-08-07T11:15:00Z"}},
+    "direction": {"type": "Property", "value": "inbound"},
+    "peopleCount": {"type": "Property", "value": 100},
+}
+PLAIN = {"sensor": ["s"], "start": ["t"], "interval_seconds": 60, "count": ["n"]}
+
+
+def by_preset(name: str, **more: object) -> PayloadMap:
+    given = PayloadSettings.model_validate({"preset": name, **more})
+    return PayloadMap(resolved_map(given))
+
+
+def plain(**more: object) -> PayloadMap:
+    return PayloadMap(PayloadSettings.model_validate({**PLAIN, **more}))
+
+
+def at(text: str) -> int:
+    return int(datetime.fromisoformat(text).timestamp())
+
+
+def test_every_preset_of_payloads_is_tested_here_and_says_what_it_is_for() -> None:
+    assert preset_names(PayloadSettings).keys() == {"milesight", "footfallcam", "ngsi-ld"}
+    assert all(preset_names(PayloadSettings).values())
+
+
+@pytest.mark.parametrize(("summer", "hour"), [(False, "10:00"), (True, "09:00")])
+def test_milesight_reports_are_of_the_devices_own_clock(summer: bool, hour: str) -> None:
+    """The clock is the offset's, and an hour ahead of it while dst_status says so."""
+    report = deepcopy(MILESIGHT)
+    report["time_info"]["dst_status"] = summer
+    start = at(f"2022-12-20T{hour}Z")
+    assert by_preset("milesight").read(report) == [SensorCount("369362028335", start, start + 3600, 10)]
+
+
+def test_a_counters_own_address_may_be_declared_and_an_image_never() -> None:
+    with pytest.raises(InputError, match=r"images: 'snapshot'.*no image is stored"):
+        by_preset("milesight").read({**MILESIGHT, "snapshot": "/9j/4AAQSkZJRg"})
+    with pytest.raises(InputError, match="addresses of devices: 'device_mac'"):
+        by_preset("milesight", own_addresses=()).read(MILESIGHT)
+    with pytest.raises(SettingsError, match="fields of addresses"):
+        by_preset("milesight", own_addresses=["snapshot"])
+    report = {**MILESIGHT, "seen": [{"device_mac": "aa"}]}
+    with pytest.raises(InputError, match="addresses of devices"):
+        by_preset("milesight").read(report)
+
+
+def test_a_trigger_without_an_interval_is_no_count_of_one() -> None:
+    report = deepcopy(MILESIGHT)
+    report["time_info"] = {"timezone": "UTC+8:00", "dst_status": False, "time": "2022/12/20 18:15:52"}
+    with pytest.raises(InputError, match="must have an interval"):
+        by_preset("milesight").read(report)
+
+
+def test_footfallcams_regions_count_and_its_events_of_single_people_are_refused() -> None:
+    mapped = by_preset("footfallcam", interval_seconds=900, names={"100000008c76409d/1": "hall"})
+    assert mapped.read(OCCUPANCY) == [SensorCount("hall", 1672889400 - 900, 1672889400, 3)]
+    with pytest.raises(InputError, match=r"events of single people: 'PeopleId'.*in memory"):
+        mapped.read(PERSON)
+    with pytest.raises(InputError, match="set interval_seconds"):
+        by_preset("footfallcam").read(OCCUPANCY)
+
+
+def test_ngsi_ld_notifications_count_in_every_form_an_entity_may_have() -> None:
+    wanted = [SensorCount("Valladolid_1", at("2018-08-07T11:10Z"), at("2018-08-07T11:15Z"), 100)]
+    simple = {
+        "id": ENTITY["id"],
+        "dateObservedFrom": "2018-08-07T11:10:00Z",
+        "dateObservedTo": "2018-08-07T11:15:00Z",
+        "peopleCount": 100,
+    }
+    concise = {key: value if key == "id" else {"value": value} for key, value in simple.items()}
+    for entity in (ENTITY, simple, concise):
+        notification = {
+            "id": "urn:ngsi-ld:Notification:1",
+            "type": "Notification",
+            "subscriptionId": "urn:ngsi-ld:Subscription:1",
+            "notifiedAt": "2018-08-07T11:15:02Z",
+            "data": [entity],
+        }
+        assert by_preset("ngsi-ld").read(json.loads(json.dumps(notification))) == wanted
+
+
+def test_a_topic_may_name_the_sensor() -> None:
+    mapped = plain(sensor=[], topic="city/{sensor}/counts")
+    assert mapped.read({"t": 60, "n": 1}, "city/gate/counts")[0].sensor == "gate"
+    for topic in ("city/a/b/counts", "town/gate/counts", None):
+        with pytest.raises(InputError, match="must have the form"):
+            mapped.read({"t": 60, "n": 1}, topic)
+
+
+def test_channels_are_summed_or_apart_by_declaration_and_a_sum_lacks_none() -> None:
+    lines = [{"s": "a", "t": 60, "line": 1, "n": 2}, {"s": "a", "t": 60, "line": 2, "n": 3}]
+    with pytest.raises(InputError, match="declared what several channels"):
+        plain(channel="line").read(lines)
+    assert plain(channel="line", channels="sum").read(lines) == [SensorCount("a", 60, 120, 5)]
+    apart = plain(channel="line", channels="apart").read(lines)
+    assert [each.sensor for each in apart] == ["a/1", "a/2"]
+    lines[1]["n"] = None
+    assert plain(channel="line", channels="sum").read(lines) == []
+    with pytest.raises(InputError, match="counted once in an interval"):
+        plain(channels="sum").read(lines)
+
+
+def test_in_and_out_are_added_where_both_were_counted() -> None:
+    mapped = plain(count=["in"], count_more=["out"])
+    record = {"s": "a", "t": 60, "in": 2, "out": 3}
+    assert mapped.read(record)[0].people == 5
+    assert mapped.read({**record, "out": None}) == []
+    with pytest.raises(InputError, match="count at out"):
+        mapped.read({"s": "a", "t": 60, "in": 2})
+
+
+@pytest.mark.parametrize("count", [True, "many", -1, [], {}, 1e300, float("nan"), float("inf"), 2.5, "-1"])
+def test_what_is_no_count_is_refused_and_not_quoted(count: object) -> None:
+    with pytest.raises(InputError) as raised:
+        plain().read({"s": "a", "t": 60, "n": count})
+    assert str(count) not in str(raised.value)
+
+
+def test_null_is_not_counted_and_decimals_are_rounded_by_declaration() -> None:
+    assert plain().read({"s": "a", "t": 60, "n": None}) == []
+    assert plain().read({"s": "a", "t": 60, "n": 0})[0].people == 0
+    assert plain(decimals="round").read({"s": "a", "t": 60, "n": 2.6})[0].people == 3
+    assert plain().read({"s": "a", "t": 60, "n": "12"})[0].people == 12
+
+
+@pytest.mark.parametrize(
+    ("time", "more"),
+    [
+        ("2026-10-25T02:30:00", {"timezone": "Europe/Vienna"}),
+        ("2026-03-29T02:30:00", {"timezone": "Europe/Vienna", "ambiguous": "earlier"}),
+        ("2026-01-01T00:00:00", {}),
+        (60_000_000_000_000, {}),
+        (-1, {}),
+        (60.5, {}),
+        ("soon", {}),
+        (True, {}),
+        (None, {}),
+        ("2026-01-01T00:00:00", {"offset": "zone"}),
+    ],
+)
+def test_a_time_that_is_no_instant_is_refused(time: object, more: dict[str, object]) -> None:
+    with pytest.raises(InputError, match=r"time|offset"):
+        plain(**more).read({"s": "a", "t": time, "n": 1, "zone": "far away"})
+
+
+def test_an_hour_that_comes_twice_is_decided_by_declaration() -> None:
+    record = {"s": "a", "t": "2026-10-25T02:30:00", "n": 1}
+    early, late = (
+        plain(timezone="Europe/Vienna", ambiguous=which).read(record)[0].start
+        for which in ("earlier", "later")
+    )
+    assert (early, late) == (at("2026-10-25T00:30Z"), at("2026-10-25T01:30Z"))
+    assert plain(time_unit="milliseconds").read({"s": "a", "t": 60_000, "n": 1})[0].start == 60
+
+
+def test_iso_intervals_and_totals() -> None:
+    record = {"s": "a", "when": "2026-01-01T00:00:00Z/2026-01-01T01:00:00Z", "n": 4}
+    start = at("2026-01-01T00:00Z")
+    mapped = plain(start=[], interval="when", interval_seconds=None)
+    assert mapped.read(record) == [SensorCount("a", start, start + 3600, 4)]
+    total = plain(kind="total", start=[], end=["t"])
+    assert total.read({"s": "a", "t": 60, "n": 4}) == [SensorCount("a", None, 60, 4)]
+
+
+@pytest.mark.parametrize("payload", [None, 3, "x", [3], [[]], {"s": {}}, {}, [{}], {"s": "a", "t": 1}])
+def test_any_json_is_read_or_refused_with_a_sentence(payload: object) -> None:
+    with pytest.raises(TallyguardError, match="; "):
+        plain().read(payload)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"count": []},
+        {"start": []},
+        {"sensor": []},
+        {"sensor": ["a..b"]},
+        {"sensor": ["$"]},
+        {"sensor_pattern": "(a"},
+        {"sensor_pattern": "a+"},
+        {"sensor": [], "topic": "city/counts"},
+        {"daylight": "x"},
+    ],
+)
+def test_a_mapping_that_leaves_something_open_is_refused(wrong: dict[str, object]) -> None:
+    with pytest.raises(SettingsError):
+        plain(**wrong)
