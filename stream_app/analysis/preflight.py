@@ -10,7 +10,7 @@ from typing import Literal, TypeVar
 import numpy as np
 
 from accounting.continuous import ContinuousAccountant
-from accounting.decisions.what_if import DECIDING_PART
+from accounting.decisions.what_if import DECIDING_PART, DECIDING_PART_IN_CROWD
 from accounting.settings import OPERATION_SECONDS
 from models.exceptions import TallyguardError
 from models.prior_files import load_population
@@ -24,6 +24,7 @@ from stream_app.setup.keys import (
     require_private_panel,
 )
 from stream_app.setup.recipients import load_recipients
+from stream_app.setup.release_settings import CROWD
 from stream_app.setup.schedule_files import load_schedule
 from stream_app.setup.sensor_files import load_registry
 from stream_app.setup.settings import Settings
@@ -253,7 +254,8 @@ def _about_work(settings: Settings, needed: float) -> Iterator[Finding]:
             f"the tighter bounds of a partition may take {duration(part)} of a core and look like a stall",
             "raise it, or lower sharpen_operations",
         )
-    deciding = OPERATION_SECONDS * given / DECIDING_PART / settings.kafka.partitions
+    deciding_part = DECIDING_PART_IN_CROWD if settings.adversary == CROWD else DECIDING_PART
+    deciding = OPERATION_SECONDS * given / deciding_part / settings.kafka.partitions
     if settings.release.mechanism == "budget" and deciding > settings.kafka.answer_seconds:
         yield Finding(
             "warning",

@@ -167,7 +167,7 @@ class Settings(BaseSettings):
         ge=0,
         le=MAX_OPERATIONS,
         description="work of recomputing in a step, in operations of about a nanosecond of one core; under a "
-        "risk budget deciding takes a twentieth more",
+        "risk budget deciding takes a twentieth more, in the crowd a quarter",
     )
     risk_every: int = Field(default=100, ge=1, description="steps between records of every person's risk")
     most_exposed: int | None = Field(

@@ -1,5 +1,11 @@
 """What a candidate step would do to everybody, without accounting it."""
 
-from accounting.decisions.what_if.questions import DECIDING_PART, AnnouncedStep, NextStep, WhatIf
+from accounting.decisions.what_if.questions import (
+    DECIDING_PART,
+    DECIDING_PART_IN_CROWD,
+    AnnouncedStep,
+    NextStep,
+    WhatIf,
+)
 
-__all__ = ["DECIDING_PART", "AnnouncedStep", "NextStep", "WhatIf"]
+__all__ = ["DECIDING_PART", "DECIDING_PART_IN_CROWD", "AnnouncedStep", "NextStep", "WhatIf"]

@@ -45,6 +45,8 @@ _EFFECTS_KEPT = 4
 DECIDING_PART = 20
 """A decision may cost a twentieth of the work that accounting the step may cost: others wait for it."""
 
+DECIDING_PART_IN_CROWD = 4
+"""A quarter in the crowd: there each candidate is looked at anew, and who is not looked at counts as over."""
 
 _PEOPLE_AT_ONCE = 2048
 """People looked at closely before counting again whether it is enough."""
@@ -171,7 +173,8 @@ class NextStep:
     def _refined_check(self, basis: Basis, announced: AnnouncedStep) -> RefinedCheck | CrowdCheck:
         """Whoever may clear people whom the fast bound does not."""
         operations = self._settings.operations
-        most = None if operations is None else operations // DECIDING_PART
+        part = DECIDING_PART if basis.crowd is None else DECIDING_PART_IN_CROWD
+        most = None if operations is None else operations // part
         if basis.crowd is not None:
             check = CrowdCheck(basis.crowd, self._crowds, basis.limits, most)
             silent = _silent(self._step, announced.sensors)
