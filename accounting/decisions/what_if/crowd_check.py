@@ -22,7 +22,7 @@ _BEYOND_FAST = 1 << 61
 """A ``c`` that the fast bound never clears, so that every horizon is looked at at the levels."""
 
 _LOOKED_AT = (6,)
-"""Places of the levels that decisions look at: fewer make a bound that is larger, so nobody is cleared wrongly.
+"""Places of the levels that decisions look at: fewer make a larger bound, so nobody is cleared wrongly.
 
 In the demo's city this one clears as many people as three do, in half the time.
 """
