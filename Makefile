@@ -46,13 +46,13 @@ test: install-dev services ## every test, and those that compare bits once more 
 	wait $$bits || status=$$?; \
 	echo "once more, as a machine without AVX-512 sees them: tests that compare bits"; cat $$said; exit $$status
 
-# Tests of alerts, dashboards, the page, the report as a PDF (Pango, a font) and Kafka need these; without them they are
+# Tests of alerts, dashboards, the page, the report as a PDF (Pango, a font), MQTT and Kafka need these; without them they are
 # skipped by name, with CI=true they fail. Kafka itself comes by Maven when its first test runs, and is kept in the user's cache.
 HAS_PANGO = python3 -c 'from ctypes.util import find_library as find; exit(not find("pangoft2-1.0"))'
-services: ## Prometheus, Chromium, Pango, Java, Maven and faketime from Debian's packages, where missing and if allowed
+services: ## Prometheus, Chromium, Mosquitto, Pango, Java, Maven and faketime from Debian's packages, where missing and if allowed
 	@missing=""; \
 	for pair in prometheus:prometheus chromium:chromium java:default-jre-headless mvn:maven openssl:openssl \
-			pdftotext:poppler-utils faketime:faketime; do \
+			pdftotext:poppler-utils faketime:faketime mosquitto:mosquitto; do \
 		command -v $${pair%%:*} >/dev/null || missing="$$missing $${pair#*:}"; done; \
 	$(HAS_PANGO) || missing="$$missing libpango-1.0-0 libpangoft2-1.0-0 fonts-dejavu-core"; \
 	if [ -n "$$missing" ] && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \

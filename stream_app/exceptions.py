@@ -53,5 +53,9 @@ class TierContinuationError(OutputError):
     """Past values of a tier cannot be drawn: the noise key of their steps is not the one at hand."""
 
 
+class PeerError(TallyguardError):
+    """A broker or service that counts come from, or releases go to, cannot be reached or refuses us."""
+
+
 class AccountingFailedError(TallyguardError):
     """A step could not be accounted, so it was not published and the engine stopped."""

@@ -18,7 +18,6 @@ from stream_app.embedded.panel import Panel
 from stream_app.embedded.restored_account import restore_account
 from stream_app.embedded.run_output import RunOutput
 from stream_app.embedded.runner import EmbeddedRunner, RunReport
-from stream_app.embedded.signals import StopRequest, stop_on_signals
 from stream_app.embedded.snapshots import SnapshotCache
 from stream_app.setup.given_priors import drawn_from
 from stream_app.setup.keys import Keys, load_keys, require_private_panel
@@ -27,6 +26,7 @@ from stream_app.setup.run_folder.manifest import ACCEPTABLE, REPORTED
 from stream_app.setup.run_folder.run_settings import sensors_fingerprint
 from stream_app.setup.schedule_files import schedule_fingerprint
 from stream_app.setup.settings import Settings
+from stream_app.setup.signals import StopRequest, stop_on_signals
 from stream_app.steps import (
     Accounts,
     Adversary,

@@ -11,10 +11,10 @@ from prometheus_client import CollectorRegistry, start_http_server
 from accounting.audit.calibration import PanelCheck, RunningCheck
 from models.priors import Population
 from stream_app.embedded.panel import Panel
-from stream_app.embedded.signals import stop_on_signals
 from stream_app.exceptions import SettingsError
 from stream_app.setup.keys import require_private_panel
 from stream_app.setup.settings import Settings
+from stream_app.setup.signals import stop_on_signals
 from stream_app.watching.prior_metrics import PriorMetrics
 from stream_app.watching.web import parse_address
 

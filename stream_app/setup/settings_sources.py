@@ -35,7 +35,11 @@ _FILES_IN = {
     "kafka": ("ca_file", "certificate_file", "password_file"),
     "release": ("covariance", "recipients"),
 }
-_FILES_OF_CONNECTORS = {"http": ("token_file", "certificate_file", "client_ca_file")}
+_FILES_OF_CONNECTORS = {
+    "http": ("token_file", "certificate_file", "client_ca_file"),
+    "mqtt": ("ca_file", "certificate_file", "password_file"),
+    "sensorthings": ("ca_file", "password_file", "token_file"),
+}
 
 
 @dataclass(frozen=True)

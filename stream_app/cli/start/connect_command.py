@@ -10,12 +10,15 @@ import typer
 
 from stream_app.cli.shared.options import ConfigOption, JsonOption
 from stream_app.cli.shared.output import own_command, print_json, progress, stdout
+from stream_app.cli.start.live_connectors import mqtt, sensorthings
 
 if TYPE_CHECKING:
     from stream_app.setup.settings import Settings
     from stream_app.starting.counts import Counts
 
-connect = typer.Typer(name="connect", help="Bring in counts as your city has them.", no_args_is_help=True)
+connect = typer.Typer(
+    name="connect", help="Bring in counts as your city has them, and send releases.", no_args_is_help=True
+)
 _MEGABYTE = 1e6
 
 
@@ -26,9 +29,13 @@ class Channels(StrEnum):
     APART = "apart"
 
 
+connect.command()(mqtt)
+connect.command()(sensorthings)
+
+
 @connect.callback()
 def _group() -> None:
-    """Bring in counts as your city has them."""
+    """Bring in counts as your city has them, and send releases."""
 
 
 @connect.command()

@@ -8,6 +8,8 @@ from typing import Literal
 from pydantic import Field
 
 from stream_app.setup.sections.http_settings import HttpSettings
+from stream_app.setup.sections.mqtt_settings import MqttSettings
+from stream_app.setup.sections.sensorthings_settings import SensorThingsSettings
 from stream_app.setup.sections.settings_section import NameList, Section
 
 
@@ -92,7 +94,11 @@ class FilesMap(Section):
 
 
 class ConnectSettings(Section):
-    """How counts come in that are no messages."""
+    """How counts come in that are no messages, and how releases go out."""
 
     files: FilesMap = Field(default=FilesMap(), description="files of counts")
     http: HttpSettings = Field(default=HttpSettings(), description="payloads that counters send over HTTP")
+    mqtt: MqttSettings = Field(default=MqttSettings(), description="an MQTT broker")
+    sensorthings: SensorThingsSettings = Field(
+        default=SensorThingsSettings(), description="a service of OGC SensorThings 1.1"
+    )

@@ -161,6 +161,9 @@ def test_the_description_covers_every_setting_once() -> None:
         "connect.http.token",
         "kafka.password",
         "page_token",
+        "connect.mqtt.password",
+        "connect.sensorthings.password",
+        "connect.sensorthings.token",
     }
 
 

@@ -86,7 +86,7 @@ def at(text: str) -> int:
 
 
 def test_every_preset_of_payloads_is_tested_here_and_says_what_it_is_for() -> None:
-    assert preset_names(PayloadSettings).keys() == {"milesight", "footfallcam", "ngsi-ld"}
+    assert preset_names(PayloadSettings).keys() == {"milesight", "footfallcam", "ngsi-ld", "sensorthings"}
     assert all(preset_names(PayloadSettings).values())
 
 
@@ -125,6 +125,24 @@ def test_footfallcams_regions_count_and_its_events_of_single_people_are_refused(
         mapped.read(PERSON)
     with pytest.raises(InputError, match="set interval_seconds"):
         by_preset("footfallcam").read(OCCUPANCY)
+
+
+def test_an_observation_counts_for_the_datastream_in_its_topic() -> None:
+    """As FROST sends it on MQTT, links included; a result that is null was not counted."""
+    mapped = by_preset("sensorthings", names={"7": "mill"})
+    sent = {
+        **{"@iot.id": 9, "@iot.selfLink": "http://x/v1.1/Observations(9)", "resultTime": None, "result": 41},
+        "phenomenonTime": "2026-01-01T12:00:00Z/2026-01-01T13:00:00Z",
+        "Datastream@iot.navigationLink": "http://x/v1.1/Observations(9)/Datastream",
+    }
+    start = at("2026-01-01T12:00Z")
+    topic = "v1.1/Datastreams(7)/Observations"
+    assert mapped.read(sent, topic) == [SensorCount("mill", start, start + 3600, 41)]
+    assert mapped.read(sent | {"result": None}, topic) == []
+    with pytest.raises(InputError, match="a topic must have the form v1"):
+        mapped.read(sent, "v1.1/Observations")
+    with pytest.raises(InputError, match="must have an interval"):
+        mapped.read(sent | {"phenomenonTime": "2026-01-01T12:00:00Z"}, topic)
 
 
 def test_ngsi_ld_notifications_count_in_every_form_an_entity_may_have() -> None:

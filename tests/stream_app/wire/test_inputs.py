@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream_app.embedded.signals import StopRequest
 from stream_app.exceptions import InputError
+from stream_app.setup.signals import StopRequest
 from stream_app.wire import inputs
 from stream_app.wire.inputs import FileChunks, LineReader, open_input
 

@@ -1,0 +1,62 @@
+"""Settings of the MQTT connector: the broker, its session, and which topics count."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field, SecretStr, model_validator
+
+from stream_app.setup.sections.payload_settings import PayloadSettings
+from stream_app.setup.sections.settings_section import NameList, Section, take_secret
+
+WEEK_SECONDS = 7 * 86_400
+
+
+class MqttSettings(Section):
+    """Where the broker is, what is read from it, and under which topics releases stand."""
+
+    broker: str = Field(
+        default="",
+        description="mqtts://host:8883 with TLS, or mqtt://host:1883 without; the port may be left out",
+    )
+    topics: NameList = Field(default=(), description="topics that counts come on; + and # as MQTT has them")
+    map: PayloadSettings = Field(default=PayloadSettings(), description="where things stand in the payloads")
+    client: str = Field(
+        default="",
+        description="client id, by which the broker knows the session again; empty = tallyguard-<deployment>",
+    )
+    publish_under: str = Field(
+        default="",
+        description="beginning of the topics of releases and of the status; empty = tallyguard/<deployment>",
+    )
+    session_seconds: Annotated[int, Field(ge=60, le=0xFFFFFFFE)] = Field(
+        default=WEEK_SECONDS,
+        description="how long the broker is to keep what arrives while nobody is connected",
+    )
+    keepalive_seconds: Annotated[int, Field(ge=5, le=3600)] = Field(
+        default=30, description="silence after which either side takes the other as gone"
+    )
+    most_unacknowledged: Annotated[int, Field(ge=1, le=65_535)] = Field(
+        default=1000, description="messages that the broker may send before the first is acknowledged"
+    )
+    ca_file: Path | None = Field(default=None, description="certificate authority of the broker (PEM)")
+    certificate_file: Path | None = Field(
+        default=None, description="own certificate with its key (PEM), where the broker asks clients for one"
+    )
+    username: str | None = Field(default=None, description="user, where the broker asks for one")
+    password: SecretStr | None = Field(default=None, description="its password; not in the settings file")
+    password_file: Path | None = Field(default=None, description="file with the password")
+
+    @model_validator(mode="after")
+    def _has_whole_credentials(self) -> MqttSettings:
+        take_secret(self, "password")
+        if self.password is not None and self.username is None:
+            raise ValueError("connect.mqtt needs username beside its password")
+        return self
+
+    @model_validator(mode="after")
+    def _publishes_under_a_topic(self) -> MqttSettings:
+        if set(self.publish_under) & set("+#") or self.publish_under.endswith("/"):
+            raise ValueError("publish_under must be a topic without + and #, and not end in /")
+        return self

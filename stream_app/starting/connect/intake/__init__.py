@@ -1,0 +1,5 @@
+"""Payloads of brokers and services, which are taken or become dead letters: nobody is there to be told."""
+
+from stream_app.starting.connect.intake.payload_intake import Payload, PayloadIntake, open_intake
+
+__all__ = ["Payload", "PayloadIntake", "open_intake"]

@@ -1,0 +1,120 @@
+"""Payloads into the journal, or to the dead letters with the sentence that says why."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Protocol, Self
+
+from models.text import parse_json
+from stream_app.analysis.run_lines import complete_lines
+from stream_app.exceptions import InputError
+from stream_app.setup.run_folder.durable import SECRET_MODE, AppendFile, FolderLock, make_folder
+from stream_app.setup.sections.payload_settings import PayloadSettings
+from stream_app.setup.settings import Settings
+from stream_app.starting.connect.journal import ContradictionError, CountJournal, StepRules
+from stream_app.starting.connect.payloads import PayloadMap
+from stream_app.wire import Reason, reject
+
+_REJECTED = "rejected.jsonl"
+_REMEMBERED = 10_000
+
+
+class Payload(Protocol):
+    """A message as it came: what it says, and where."""
+
+    @property
+    def topic(self) -> str:
+        """Its topic, or what stands for one."""
+
+    @property
+    def payload(self) -> bytes:
+        """JSON."""
+
+
+class PayloadIntake:
+    """Takes payloads by a mapping while the block runs; the dead letters stand beside the journal.
+
+    A dead letter has no payload: what was refused may be about people. One that comes again adds none, as far
+    as it is remembered.
+    """
+
+    def __init__(self, folder: Path, journal: CountJournal, mapping: PayloadMap) -> None:
+        self._journal, self._map = journal, mapping
+        self._rejected = AppendFile(folder / _REJECTED, SECRET_MODE)
+        self._rejected.truncate(sum(map(len, complete_lines(folder / _REJECTED))))
+        self._refused: dict[int, None] = {}
+        self.taken = self.refused = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._rejected.close()
+
+    def take(self, payloads: Sequence[Payload]) -> None:
+        """Make these durable, each as counts or as a dead letter; what stops that raises."""
+        for each in payloads:
+            try:
+                counts = self._map.read(_document(each.payload), each.topic)
+                self.taken += self._journal.take(counts).new
+            except InputError as error:
+                self._refuse(each, error)
+        self._rejected.sync()
+        self._journal.commit()
+
+    def _refuse(self, payload: Payload, error: InputError) -> None:
+        mark = hash((payload.topic, payload.payload))
+        if mark in self._refused:
+            return
+        self._refused[mark] = None
+        if len(self._refused) > _REMEMBERED:
+            del self._refused[next(iter(self._refused))]
+        is_other = isinstance(error, ContradictionError)
+        reason = Reason.CONTRADICTING_READING if is_other else Reason.INVALID_FIELD
+        self._rejected.append(reject(payload.topic, b"", reason, str(error)).line())
+        self.refused += 1
+
+
+@contextmanager
+def open_intake(
+    folder: Path, settings: Settings, mapping: PayloadSettings | None, sensors: Sequence[str]
+) -> Iterator[PayloadIntake | None]:
+    """A connector's own folder while the block runs, for one process at a time.
+
+    None of a connector that takes no counts.
+    """
+    if mapping is None:
+        make_folder(folder)
+        lock = FolderLock(folder)
+        try:
+            yield None
+        finally:
+            lock.release()
+        return
+    rules = StepRules(
+        settings.origin_seconds,
+        settings.step_seconds,
+        sums_shorter=mapping.shorter == "sum",
+        tolerance_seconds=mapping.tolerance_seconds,
+        resets=mapping.resets,
+    )
+    with (
+        CountJournal(folder, rules, sensors, time.time) as journal,
+        PayloadIntake(folder, journal, PayloadMap(mapping)) as intake,
+    ):
+        yield intake
+
+
+def _document(payload: bytes) -> object:
+    try:
+        return parse_json(payload)
+    except ValueError:
+        raise InputError(
+            "a payload must be JSON", "something else", "correct the sender, or topics"
+        ) from None

@@ -1,0 +1,5 @@
+"""What a run releases, followed as it grows, for connectors that send it on."""
+
+from stream_app.starting.connect.released.followed_log import ReleaseLog, StepTimes
+
+__all__ = ["ReleaseLog", "StepTimes"]

@@ -1,0 +1,1 @@
+"""Connectors of brokers and services, against real ones on loopback."""

@@ -1,0 +1,182 @@
+"""The command killed with kill -9 at many moments, the broker restarted: nothing lost, nothing twice."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tests import ROOT
+from tests.stream_app.starting.brokers.mosquitto import Mosquitto, Other, wait_online
+from tests.watching.services import wait_until
+
+SENSORS = tuple(f"s{number}" for number in range(8))
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT), "OPENBLAS_NUM_THREADS": "1"}
+
+
+def settings_file(folder: Path, broker: Mosquitto, most_unacknowledged: int = 20) -> Path:
+    """A deployment of hourly steps whose counts come on ``counts/<sensor>``."""
+    path = folder / "tallyguard.toml"
+    names = "\n".join(f'{name} = "{name}"' for name in SENSORS)
+    path.write_text(
+        f"""
+origin = 2026-01-01T00:00:00Z
+[connect.mqtt]
+broker = "mqtt://127.0.0.1:{broker.port}"
+topics = ["counts/+"]
+most_unacknowledged = {most_unacknowledged}
+[connect.mqtt.map]
+topic = "counts/{{sensor}}"
+start = "start"
+interval_seconds = 3600
+count = "count"
+[connect.mqtt.map.names]
+{names}
+"""
+    )
+    return path
+
+
+def payload(step: int, count: int) -> bytes:
+    """A count as a device sends it."""
+    return json.dumps({"start": 1767225600 + 3600 * step, "count": count}).encode()
+
+
+def counted(step: int, sensor: str) -> int:
+    """What is counted: of each sensor and step another number."""
+    return 8 * step + SENSORS.index(sensor)
+
+
+def publish(broker: Mosquitto, steps: int, pause: threading.Event | None = None) -> None:
+    """All counts of so many steps, in order; each is at the broker before the next."""
+    sender = Other(broker.port)
+    for step in range(steps):
+        for sensor in SENSORS:
+            sender.publish(f"counts/{sensor}", payload(step, counted(step, sensor)))
+        if pause is not None:
+            pause.wait(0.01)
+    sender.close()
+
+
+def connector(config: Path, folder: Path) -> subprocess.Popen[bytes]:
+    """The command, until it is ended."""
+    program = "import sys; from stream_app.cli import main; sys.exit(main())"
+    command = [
+        sys.executable,
+        "-c",
+        program,
+        "connect",
+        "mqtt",
+        "--config",
+        str(config),
+        "--output",
+        str(folder),
+    ]
+    return subprocess.Popen(command, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+
+def readings(folder: Path) -> Counter[tuple[int, str, int]]:
+    """How often each reading stands in the journal; none before its activation."""
+    found: Counter[tuple[int, str, int]] = Counter()
+    announced: Counter[int] = Counter()
+    path = folder / "messages.jsonl"
+    for line in path.read_bytes().splitlines() if path.exists() else ():
+        message = json.loads(line)
+        if message["type"] == "activation":
+            announced[message["step"]] += 1
+        else:
+            assert announced[message["step"]]
+            found[message["step"], message["sensor"], message["count"]] += 1
+    assert set(announced.values()) <= {1}
+    return found
+
+
+def stop(process: subprocess.Popen[bytes]) -> str:
+    """End it as an operator does; what it said."""
+    process.send_signal(signal.SIGTERM)
+    output, errors = process.communicate(timeout=60)
+    assert process.returncode == 0, errors.decode()
+    return output.decode()
+
+
+def take_the_rest(config: Path, folder: Path, steps: int) -> None:
+    """Start once more, undisturbed, until all counts are there; then each is there once, and no other."""
+    expected = Counter({(step, name, counted(step, name)): 1 for step in range(steps) for name in SENSORS})
+    process = connector(config, folder)
+    try:
+        wait_until("all counts are taken", lambda: len(readings(folder)) == len(expected), 120)
+    finally:
+        said = stop(process)
+    assert "0 payloads refused" in said
+    assert readings(folder) == expected
+
+
+def kill(broker: Mosquitto, folder: Path, steps: int, kills: int, seed: int) -> tuple[int, int]:
+    """Kill the connector so often while the counts come, then let it finish."""
+    config, output = settings_file(folder, broker), folder / "from-broker"
+    first = connector(config, output)  # the broker keeps what comes from now on
+    wait_online(broker.port)
+    stop(first)
+    sender = threading.Thread(target=publish, args=(broker, steps, threading.Event()))
+    sender.start()
+    module = "tests.stream_app.starting.brokers.killed_connector"
+    command = [sys.executable, "-m", module, str(config), str(output), str(kills), str(seed)]
+    said = subprocess.run(command, env=ENVIRONMENT, cwd=ROOT, capture_output=True, check=False, timeout=1000)
+    assert said.returncode == 0, said.stderr.decode()
+    sender.join(300)
+    take_the_rest(config, output, steps)
+    at_random, exactly = map(int, said.stdout.split()[-2:])
+    return at_random, exactly
+
+
+@pytest.mark.slow
+def test_killed_between_commit_and_acknowledgement(tmp_path: Path) -> None:
+    """Twelve kills, half of them just when messages are durable and not acknowledged yet."""
+    broker = Mosquitto(tmp_path)
+    with broker.running():
+        at_random, exactly = kill(broker, tmp_path, 100, 12, 5)
+    assert at_random + exactly == 12
+    assert exactly >= 5
+
+
+@pytest.mark.slow
+def test_killed_at_many_random_moments(tmp_path: Path) -> None:
+    """A hundred and fifty kills while 4,000 counts come."""
+    broker = Mosquitto(tmp_path)
+    with broker.running():
+        at_random, exactly = kill(broker, tmp_path, 500, 150, random.SystemRandom().randrange(10**6))
+    assert at_random + exactly == 150
+    assert exactly >= 20
+
+
+@pytest.mark.slow
+def test_the_broker_restarts_under_the_connector(tmp_path: Path) -> None:
+    """Counts before and after two restarts of the broker are all taken, each once, by one process."""
+    broker = Mosquitto(tmp_path)
+    config, output = settings_file(tmp_path, broker), tmp_path / "from-broker"
+    with broker.running():
+        process = connector(config, output)
+        try:
+            wait_online(broker.port)
+            publish(broker, 3)
+        except BaseException:
+            process.kill()
+            raise
+    try:
+        with broker.running():
+            publish(broker, 6)
+        with broker.running():
+            publish(broker, 9)
+            wait_until("all counts are taken", lambda: len(readings(output)) == 9 * len(SENSORS), 60)
+    finally:
+        said = stop(process)
+    assert "0 payloads refused" in said
+    assert readings(output) == {(step, name, counted(step, name)): 1 for step in range(9) for name in SENSORS}

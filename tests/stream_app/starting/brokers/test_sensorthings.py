@@ -1,0 +1,248 @@
+"""SensorThings in and out: a conversation recorded with a real FROST server, and where things fail."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stream_app.exceptions import PeerError, SettingsError
+from stream_app.setup.settings import Settings
+from stream_app.starting.connect.released import ReleaseLog
+from stream_app.starting.connect.sensorthings import (
+    Interval,
+    ObservationReader,
+    ObservationWriter,
+    Observed,
+    SensorThings,
+    entity,
+)
+from tests.stream_app.starting.brokers.run_folder import add_steps, run_folder
+from tests.stream_app.starting.brokers.sensorthings_service import RECORDED, Datastreams, Recorded, serving
+
+RECORDING = json.loads(RECORDED.read_text())
+SOURCE, OWN = RECORDING["datastreams"]["in"], RECORDING["datastreams"]["out"]
+VALUES = (14, 0, 2, 40)
+
+
+def settings_for(url: str, **given: object) -> Settings:
+    """A deployment of hourly steps from the first of January on."""
+    values = {"url": url, "page": 3, "interval_seconds": 3600, **given}
+    return Settings.model_validate({"origin": "2026-01-01T00:00:00Z", "connect": {"sensorthings": values}})
+
+
+def looked(settings: Settings, place: Path) -> list[Observed]:
+    """What one look of a new process takes."""
+    found: list[Observed] = []
+
+    async def look() -> None:
+        async with SensorThings(settings.connect.sensorthings) as service:
+            await ObservationReader(service, settings, found.extend, place).look()
+
+    asyncio.run(look())
+    return found
+
+
+def written(settings: Settings, run: Path) -> None:
+    """A new process writes all that is released."""
+
+    async def write() -> None:
+        async with SensorThings(settings.connect.sensorthings) as service:
+            writer = ObservationWriter(service, settings.connect.sensorthings.releases, ReleaseLog(run))
+            await writer.begin()
+            while await writer.write(2):
+                pass
+
+    asyncio.run(write())
+
+
+def spoken(observed: list[Observed]) -> list[tuple[str, Any]]:
+    """Interval and result of each."""
+    documents = [json.loads(each.payload) for each in observed]
+    return [(each["phenomenonTime"], each["result"]) for each in documents]
+
+
+def hours(first: int, results: list[int]) -> list[tuple[str, Any]]:
+    """Whole hours of the first of January with these results."""
+    return [
+        (f"2026-01-01T{hour:02d}:00:00Z/2026-01-01T{hour + 1:02d}:00:00Z", result)
+        for hour, result in enumerate(results, first)
+    ]
+
+
+def hourly(first: int, results: list[int]) -> list[dict[str, Any]]:
+    """The same as Observations."""
+    return [{"phenomenonTime": at, "result": result} for at, result in hours(first, results)]
+
+
+def test_frost_is_read_page_by_page_and_resumed(tmp_path: Path) -> None:
+    """Real answers: three pages by link, an empty result is not counted, an instant gets its end as declared.
+
+    A second process asks from three steps (grace and one) before the last interval on.
+    """
+    place = tmp_path / "read.json"
+    first, second = Recorded("first look"), Recorded("look after a restart")
+    with serving(first) as url:
+        found = looked(settings_for(url, datastreams={SOURCE: "mill"}), place)
+    assert first.is_over, first.unexpected
+    last = ("2026-01-01T08:00:00.000Z/2026-01-01T09:00:00.000Z", 91)
+    assert spoken(found) == [*hours(0, [12, 0, 3, 41, 118, 260, 77]), last]
+    assert {each.topic for each in found} == {f"v1.1/Datastreams({SOURCE})/Observations"}
+    with serving(second) as url:
+        again = looked(settings_for(url, datastreams={SOURCE: "mill"}), place)
+    assert second.is_over, second.unexpected
+    assert spoken(again) == spoken(found)[5:]
+
+
+def test_frost_gets_releases_once_and_gives_them_back(tmp_path: Path) -> None:
+    """What is written has sigma and mechanism; a restart writes nothing twice; our reader reads it back."""
+    run = run_folder(tmp_path / "run")
+    add_steps(run, 0, VALUES)
+    for part in ("releases written", "restart of the writer"):
+        conversation = Recorded(part)
+        with serving(conversation) as url:
+            written(settings_for(url, releases={"mill": OWN}), run)
+        assert conversation.is_over, conversation.unexpected
+    bodies = [each["body"] for each in RECORDING["parts"]["releases written"] if each["body"]]
+    assert [each["resultQuality"] for each in bodies] == [{"mechanism": "gaussian", "sigma": 1.5}] * 4
+    back = Recorded("releases read back")
+    with serving(back) as url:
+        found = looked(settings_for(url, datastreams={OWN: "mill"}), tmp_path / "read.json")
+    assert back.is_over, back.unexpected
+    assert spoken(found) == hours(0, list(VALUES))
+
+
+def test_an_unknown_datastream_is_named(tmp_path: Path) -> None:
+    """FROST's 404 becomes a sentence."""
+    conversation = Recorded("unknown datastream")
+    with serving(conversation) as url, pytest.raises(PeerError, match=r"Datastreams\(999\).*status 404"):
+        looked(settings_for(url, datastreams={"999": "mill"}), tmp_path / "read.json")
+    assert conversation.is_over, conversation.unexpected
+
+
+def test_a_look_that_broke_off_goes_on_behind_the_last_page(tmp_path: Path) -> None:
+    """The second page fails for good: the first is taken, and the next process begins behind it."""
+    service, place = Datastreams(), tmp_path / "read.json"
+    service.observations["7"] = hourly(0, list(range(8)))
+    service.failures = [0, 403]
+    service.failures[0] = "kept"
+    with serving(service) as url:
+        settings = settings_for(url, datastreams={"7": "mill"}, look_back_seconds=0)
+        with pytest.raises(PeerError, match="status 403; check username"):
+            looked(settings, place)
+        assert spoken(looked(settings, place)) == hours(2, list(range(2, 8)))
+
+
+def test_several_datastreams_come_in_the_order_of_their_hours(tmp_path: Path) -> None:
+    """Pages of three are taken hour by hour: no sensor is read to its end before the next begins."""
+    service = Datastreams()
+    service.observations = {"7": hourly(0, [1] * 8), "8": hourly(1, [2] * 9), "9": []}
+    with serving(service) as url:
+        settings = settings_for(url, datastreams={"7": "mill", "8": "port", "9": "park"})
+        found = spoken(looked(settings, tmp_path / "read.json"))
+    assert found == sorted(hours(0, [1] * 8) + hours(1, [2] * 9))
+
+
+def test_what_comes_late_is_found_within_the_look_back(tmp_path: Path) -> None:
+    """An Observation of an earlier hour is added after a look: the next look finds it."""
+    service, place = Datastreams(), tmp_path / "read.json"
+    service.observations["7"] = hourly(0, [1]) + hourly(2, [3])
+    with serving(service) as url:
+        settings = settings_for(url, datastreams={"7": "mill"})
+        looked(settings, place)
+        service.observations["7"] += hourly(1, [2])
+        assert spoken(looked(settings, place)) == hours(0, [1, 2, 3])
+
+
+def test_a_service_that_is_not_itself_is_asked_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two answers of a gateway, then the right one."""
+    monkeypatch.setattr("stream_app.starting.connect.sensorthings.service._FIRST_PAUSE", 0.01)
+    service = Datastreams()
+    service.observations["7"] = hourly(0, [5])
+    service.failures = [502, 503]
+    with serving(service) as url:
+        settings = settings_for(url, datastreams={"7": "mill"})
+        assert spoken(looked(settings, tmp_path / "read.json")) == hours(0, [5])
+
+
+def test_an_answer_that_is_lost_writes_nothing_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The service keeps an Observation and its answer never comes: it is asked, and the next step follows.
+
+    An Observation that it did not keep is sent again.
+    """
+    monkeypatch.setattr("stream_app.starting.connect.sensorthings.observations_out._PAUSE_SECONDS", 0.01)
+    service, run = Datastreams(), run_folder(tmp_path / "run")
+    add_steps(run, 0, VALUES)
+    service.observations["9"] = []
+    service.failures = ["kept", "lost", "kept", 503]
+    with serving(service) as url:
+        written(settings_for(url, releases={"mill": "9"}), run)
+        add_steps(run, len(VALUES), (7,))
+        written(settings_for(url, releases={"mill": "9"}), run)
+    assert [each["result"] for each in service.observations["9"]] == [*VALUES, 7]
+
+
+def test_a_login_stays_with_its_service(tmp_path: Path) -> None:
+    """The token goes with every request, and a page on another host is refused rather than given it."""
+    service, stranger = Datastreams(), Datastreams()
+    service.observations["7"] = hourly(0, [1, 2, 3, 4])
+    with serving(service) as url, serving(stranger) as other:
+        service.link_to = f"{other}/Datastreams(7)/Observations?$skip=3"
+        settings = settings_for(url, datastreams={"7": "mill"}, token="secret of ours")
+        with pytest.raises(PeerError, match="same scheme, host and port") as refused:
+            looked(settings, tmp_path / "read.json")
+    assert service.headers == ["Bearer secret of ours"]
+    assert not stranger.headers
+    assert "secret" not in str(refused.value)
+
+
+def test_pages_in_a_circle_end(tmp_path: Path) -> None:
+    """A link back to a page that was read is refused."""
+    service = Datastreams()
+    service.observations["7"] = hourly(0, list(range(9)))
+    with serving(service) as url:
+        query = "$orderby=phenomenonTime%20asc&$top=3&$select=phenomenonTime,result"
+        service.link_to = f"{url}/Datastreams(7)/Observations?{query}"
+        settings = settings_for(url, datastreams={"7": "mill"})
+        with pytest.raises(PeerError, match="back to an earlier page"):
+            looked(settings, tmp_path / "read.json")
+
+
+def test_a_datastream_is_read_or_written() -> None:
+    """What we write must not come in as counts."""
+    with pytest.raises(ValueError, match="must be read or receive releases, not both"):
+        settings_for("http://x/v1.1", datastreams={"7": "mill"}, releases={"mill": "7"})
+
+
+def test_addresses_and_datastreams_must_be_named(tmp_path: Path) -> None:
+    """What is missing is said with the key that sets it."""
+    with pytest.raises(SettingsError, match=r"connect\.sensorthings\.url"):
+        looked(settings_for("ftp://x", datastreams={"7": "mill"}), tmp_path / "read.json")
+    with pytest.raises(SettingsError, match=r"connect\.sensorthings\.datastreams"):
+        looked(settings_for("http://127.0.0.1:9/v1.1"), tmp_path / "read.json")
+
+
+@pytest.mark.parametrize(
+    ("identity", "path"),
+    [
+        ("7", "Datastreams(7)"),
+        ("'7'", "Datastreams('7')"),
+        ("a-1", "Datastreams('a-1')"),
+        ("o'b", "Datastreams('o''b')"),
+    ],
+)
+def test_ids_are_numbers_or_texts(identity: str, path: str) -> None:
+    """Texts stand in quotes, quotes in them twice (OData 4.0, part 2, section 4.3.1)."""
+    assert entity("Datastreams", identity) == path
+
+
+@pytest.mark.parametrize(
+    "text", ["2026-01-01T00:00:00", "2026-01-01T01:00Z/2026-01-01T00:00Z", "soon", "", 7, None]
+)
+def test_times_that_are_none_are_refused(text: object) -> None:
+    """No offset, an end before the start, no time."""
+    with pytest.raises(ValueError):
+        Interval.parse(text)
