@@ -98,6 +98,7 @@ FACES_OF_THE_APP = {
     "stream_app.city",
     "stream_app.embedded",
     "stream_app.starting.connect",
+    "stream_app.starting.connect.http",
     "stream_app.starting.connect.intake",
     "stream_app.starting.connect.journal",
     "stream_app.starting.connect.mqtt",

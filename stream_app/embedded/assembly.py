@@ -83,6 +83,7 @@ class RunOptions:
     schedule: Path | None = None
     risk_format: RiskFormat = RiskFormat.JSONL
     keep_open: bool = False
+    follow: bool = False
     create_keys: bool = False
     accept_changes: bool = False
 
@@ -311,7 +312,7 @@ def _open(
     else:
         descriptor = open_input(options.file)
         try:
-            whole = FileChunks(descriptor, request.wake, wait_seconds)
+            whole = FileChunks(descriptor, request.wake, wait_seconds, follow=options.follow)
             yield checked_chunks(options.file.name, whole, is_csv=options.reads_csv)
         finally:
             os.close(descriptor)
@@ -324,6 +325,6 @@ def _lines(options: RunOptions, journal: Journal, chunks: Chunks | Iterable[byte
         chunks,
         journal.last_commit.position or None,
         head_lines=2 if options.reads_csv else 1,
-        keep_torn=options.keep_open,
+        keep_torn=options.keep_open or options.follow,
         is_fleeting=options.file is None,
     )

@@ -20,6 +20,7 @@ from stream_app.exceptions import InputError
 MAX_LINE_BYTES = 1 << 20
 """Longer lines come in pieces of this size, each of them a malformed message."""
 _CHUNK_BYTES = 1 << 18
+_LOOK_SECONDS = 0.2
 
 
 class Line(NamedTuple):
@@ -188,12 +189,19 @@ def _pieces(line: bytes) -> list[bytes]:
 class FileChunks:
     """Bytes of a file or pipe. ``wake`` is a descriptor that ends the wait for a pipe, e.g. on a signal.
 
-    ``wait_seconds`` says before each wait how long it may be.
+    ``wait_seconds`` says before each wait how long it may be. A file that is followed has no end: others
+    append to it, and it is looked at a few times a second.
     """
 
     def __init__(
-        self, descriptor: int, wake: int | None = None, wait_seconds: Callable[[], float] = lambda: 1.0
+        self,
+        descriptor: int,
+        wake: int | None = None,
+        wait_seconds: Callable[[], float] = lambda: 1.0,
+        *,
+        follow: bool = False,
     ) -> None:
+        self._follow = follow
         self._descriptor = descriptor
         self._wake = wake
         self._wait_seconds = wait_seconds
@@ -209,9 +217,17 @@ class FileChunks:
                 continue
             timeout_seconds = 0.0
             chunk = os.read(self._descriptor, _CHUNK_BYTES)
-            if not chunk:
+            if chunk:
+                yield chunk
+            elif self._follow and self._is_regular:
+                yield b""
+                self._wait(min(self._wait_seconds(), _LOOK_SECONDS))
+            else:
                 return
-            yield chunk
+
+    def _wait(self, timeout_seconds: float) -> None:
+        """Wait for a signal or the time-out."""
+        select.select([] if self._wake is None else [self._wake], [], [], timeout_seconds)
 
     def _has_input(self, timeout_seconds: float) -> bool:
         """Wait for input, a signal or the time-out."""

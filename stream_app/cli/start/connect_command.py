@@ -10,6 +10,7 @@ import typer
 
 from stream_app.cli.shared.options import ConfigOption, JsonOption
 from stream_app.cli.shared.output import own_command, print_json, progress, stdout
+from stream_app.cli.start.http_connector import http
 from stream_app.cli.start.live_connectors import mqtt, sensorthings
 
 if TYPE_CHECKING:
@@ -107,6 +108,9 @@ def files(
         _print_summary(found, output, config)
 
 
+connect.command()(http)
+
+
 @connect.command()
 def presets(
     name: Annotated[
@@ -122,14 +126,20 @@ def presets(
       tallyguard connect presets
       tallyguard connect presets france > mine.toml
     """
+    from stream_app.setup.sections.connect_settings import FilesMap
+    from stream_app.setup.sections.payload_settings import PayloadSettings
     from stream_app.starting.connect import preset_names, preset_text
 
+    payloads = preset_names(PayloadSettings)
     if name is not None:
-        typer.echo(preset_text(name), nl=False)
+        typer.echo(preset_text(name, PayloadSettings if name in payloads else FilesMap), nl=False)
         return
-    known = preset_names()
-    for each, about in known.items():
-        stdout().print(f"{each:{max(map(len, known))}}  {about}", soft_wrap=True)
+    of_files = preset_names()
+    width = max(map(len, (*of_files, *payloads)))
+    for title, known in (("files", of_files), ("payloads", payloads)):
+        stdout().print(f"{title}:", soft_wrap=True)
+        for each, about in known.items():
+            stdout().print(f"  {each:{width}}  {about}", soft_wrap=True)
 
 
 def _check_deployment(settings: Settings, found: Counts) -> None:

@@ -58,6 +58,9 @@ def run(
     keep_open: Annotated[
         bool, typer.Option("--keep-open", help="Leave unfinished steps open at the end of the input.")
     ] = False,
+    follow: Annotated[
+        bool, typer.Option("--follow", help="Go on with what is appended to --input, until stopped.")
+    ] = False,
     create_keys: Annotated[
         bool, typer.Option("--create-keys", help="Make missing secret keys beside the output folder.")
     ] = False,
@@ -85,6 +88,7 @@ def run(
       tallyguard run --config tallyguard.toml --input day.jsonl --output out
       producer | tallyguard run --priors priors.parquet --output out --config tallyguard.toml
       tallyguard run --priors priors.json --input counts.csv --schedule schedule.json --output out
+      tallyguard run --config tallyguard.toml --input from-http/messages.jsonl --follow --output out
     """
     from stream_app.cli.shared.command_settings import settings_of
     from stream_app.embedded import RunOptions
@@ -98,6 +102,7 @@ def run(
         schedule=schedule,
         risk_format=RiskFormat(risk_format.value),
         keep_open=keep_open,
+        follow=follow,
         create_keys=create_keys,
         accept_changes=accept_changes,
     )

@@ -198,7 +198,7 @@ def serve(
 
     Without ``people`` nobody sees single people; ``about`` is what the page says of the deployment.
     """
-    return WebServer(_bind(listen), Site(registry, board, people, about))
+    return WebServer(listening_socket(listen), Site(registry, board, people, about))
 
 
 def parse_address(listen: str) -> tuple[str, int]:
@@ -213,8 +213,8 @@ def parse_address(listen: str) -> tuple[str, int]:
     return host.removeprefix("[").removesuffix("]") or "127.0.0.1", int(port)
 
 
-def _bind(listen: str) -> socket.socket:
-    """A socket that listens there."""
+def listening_socket(listen: str) -> socket.socket:
+    """A socket that listens there; :class:`SettingsError` where that is not possible."""
     host, port = parse_address(listen)
     try:
         family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]

@@ -1,6 +1,7 @@
 """What connectors took, durably, and the messages the engine reads of it."""
 
 from stream_app.starting.connect.journal.count_journal import MESSAGES, CountJournal, Taken
+from stream_app.starting.connect.journal.deployments_journal import announced_sensors, journal_of
 from stream_app.starting.connect.journal.step_fold import (
     REMEMBERED_STEPS,
     ContradictionError,
@@ -18,4 +19,6 @@ __all__ = [
     "StepFold",
     "StepRules",
     "Taken",
+    "announced_sensors",
+    "journal_of",
 ]
