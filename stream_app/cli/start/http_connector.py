@@ -42,7 +42,7 @@ def http(
     from stream_app.cli.shared.command_settings import settings_of
     from stream_app.starting.connect import resolved_map
     from stream_app.starting.connect.http import Receiver
-    from stream_app.starting.connect.journal import MESSAGES, journal_of
+    from stream_app.starting.connect.journal import MESSAGES, announced_sensors, journal_of
     from stream_app.starting.connect.payloads import PayloadMap
 
     settings = settings_of(config)
@@ -50,7 +50,8 @@ def http(
     if listen is not None:
         chosen = chosen.model_copy(update={"listen": listen})
     mapping = resolved_map(chosen.map)
-    with journal_of(output, settings, mapping, "connect.http.map") as journal:
+    sensors = announced_sensors(settings, mapping, "connect.http.map")
+    with journal_of(output, settings, mapping, sensors) as journal:
         receiver = Receiver(chosen, PayloadMap(mapping), journal)
 
         def say(address: str) -> None:

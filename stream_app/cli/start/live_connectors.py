@@ -11,7 +11,6 @@ from stream_app.cli.shared.options import ConfigOption
 from stream_app.cli.shared.output import stdout
 
 if TYPE_CHECKING:
-    from stream_app.setup.settings import Settings
     from stream_app.starting.connect.intake import PayloadIntake
 
 FolderOption = Annotated[
@@ -43,6 +42,7 @@ def mqtt(output: FolderOption, config: ConfigOption = None, releases: ReleasesOp
     from stream_app.setup.signals import stop_on_signals
     from stream_app.starting.connect import resolved_map
     from stream_app.starting.connect.intake import open_intake
+    from stream_app.starting.connect.journal import announced_sensors
     from stream_app.starting.connect.mqtt import BrokerAddress, BrokerSession, RetainedReleases, relay
 
     settings = settings_of(config)
@@ -51,7 +51,7 @@ def mqtt(output: FolderOption, config: ConfigOption = None, releases: ReleasesOp
     address = BrokerAddress.of(settings)
     session = BrokerSession(address, chosen, chosen.topics)
     mapping = resolved_map(chosen.map) if chosen.topics else None
-    sensors = _sensors(settings) if chosen.topics else ()
+    sensors = announced_sensors(settings, mapping, "connect.mqtt.map") if mapping is not None else ()
     with open_intake(output, settings, mapping, sensors) as intake, stop_on_signals() as stop:
         sent = None
         if releases is not None:
@@ -104,25 +104,6 @@ def _require_a_way(is_read: bool, releases: Path | None, key: str) -> None:
             "neither",
             f"set {key} in the settings, or name a run with --releases",
         )
-
-
-def _sensors(settings: Settings) -> tuple[str, ...]:
-    """The sensors that are announced: the deployment's, or those that the mapping names."""
-    from stream_app.exceptions import SettingsError
-    from stream_app.setup.location_names import location_names
-    from stream_app.setup.sensor_files import load_registry
-
-    if settings.locations is not None:
-        registry = load_registry(settings.sensors, location_names(settings, "", ""))
-        return tuple(sensor.name for sensor in registry.sensors)
-    named = tuple(settings.connect.mqtt.map.names.values())
-    if not named:
-        raise SettingsError(
-            "the sensors must be known before their counts",
-            "neither locations nor connect.mqtt.map.names",
-            "set locations (and sensors) in the settings, or name each in [connect.mqtt.map.names]",
-        )
-    return named
 
 
 def _say(intake: PayloadIntake | None, sent: int | None) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,7 +14,7 @@ from stream_app.exceptions import InputError
 from stream_app.setup.run_folder.durable import SECRET_MODE, AppendFile, FolderLock, make_folder
 from stream_app.setup.sections.payload_settings import PayloadSettings
 from stream_app.setup.settings import Settings
-from stream_app.starting.connect.journal import ContradictionError, CountJournal, StepRules
+from stream_app.starting.connect.journal import ContradictionError, CountJournal, journal_of
 from stream_app.starting.connect.payloads import PayloadMap
 from stream_app.wire import Reason, reject
 
@@ -97,15 +96,8 @@ def open_intake(
         finally:
             lock.release()
         return
-    rules = StepRules(
-        settings.origin_seconds,
-        settings.step_seconds,
-        sums_shorter=mapping.shorter == "sum",
-        tolerance_seconds=mapping.tolerance_seconds,
-        resets=mapping.resets,
-    )
     with (
-        CountJournal(folder, rules, sensors, time.time) as journal,
+        journal_of(folder, settings, mapping, sensors) as journal,
         PayloadIntake(folder, journal, PayloadMap(mapping)) as intake,
     ):
         yield intake

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from stream_app.exceptions import SettingsError
@@ -14,8 +15,10 @@ from stream_app.starting.connect.journal.count_journal import CountJournal
 from stream_app.starting.connect.journal.step_fold import StepRules
 
 
-def journal_of(folder: Path, settings: Settings, mapping: PayloadSettings, table: str) -> CountJournal:
-    """The journal in a connector's folder; ``table`` is where the mapping stands, as ``connect.http.map``."""
+def journal_of(
+    folder: Path, settings: Settings, mapping: PayloadSettings, sensors: Sequence[str]
+) -> CountJournal:
+    """The journal in a connector's folder, which announces these sensors."""
     rules = StepRules(
         settings.origin_seconds,
         settings.step_seconds,
@@ -23,11 +26,14 @@ def journal_of(folder: Path, settings: Settings, mapping: PayloadSettings, table
         tolerance_seconds=mapping.tolerance_seconds,
         resets=mapping.resets,
     )
-    return CountJournal(folder, rules, announced_sensors(settings, mapping, table), time.time)
+    return CountJournal(folder, rules, sensors, time.time)
 
 
 def announced_sensors(settings: Settings, mapping: PayloadSettings, table: str) -> tuple[str, ...]:
-    """The deployment's sensors, or those that the mapping names; :class:`SettingsError` where neither is."""
+    """The deployment's sensors, or those that the mapping names; :class:`SettingsError` where neither is.
+
+    ``table`` is where the mapping stands, as ``connect.http.map``.
+    """
     if settings.locations is not None:
         registry = load_registry(settings.sensors, location_names(settings, "", ""))
         return tuple(sensor.name for sensor in registry.sensors)
