@@ -157,8 +157,9 @@ _TRUST = Row(
         PRIORS_REFUTED,
         Panel(
             "Evidence of volunteers",
-            "What volunteers' true places say against the priors; told by the twenty guesses. Right priors "
-            "ever reach 1 / panel_level (20 unless set otherwise) with at most the probability panel_level.",
+            "What volunteers' true places say against the priors; guesses are counted in twenties. "
+            "Right priors ever reach 1 / panel_level (20 unless set otherwise) with at most the probability "
+            "panel_level.",
             "short",
             (
                 Query("max by (instance) (tallyguard_panel_evidence{$SELECT})", "{{instance}}: evidence"),

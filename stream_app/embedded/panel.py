@@ -1,7 +1,7 @@
 """Volunteers' true places, read while the engine runs and held against the priors.
 
 The file is the operator's: only its owner may read it, and nothing of it leaves this process but how many
-guesses were judged, the evidence they add up to, and whether it refutes the priors, all told by the twenty,
+guesses were judged, the evidence they add up to, and whether it refutes the priors, all counted in twenties,
 so that no single guess shows. Evidence is a function of the file: a restart reads it again from the start.
 """
 
@@ -32,7 +32,7 @@ _MOST_LOG = 700.0  # of the evidence: a float holds no more
 class Panel(Observer):
     """Reads what was appended to the file at the start and after every step, and tells ``observer``.
 
-    ``told`` is what was told last.
+    ``shown`` is what was shown last.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class Panel(Observer):
         self._locations = {name: index for index, name in enumerate(population.location_names)}
         self._read_bytes = self._lines = 0
         self._is_open_to_others = False
-        self.told = PanelChecked(0, 1.0, is_refuted=False)
+        self.shown = PanelChecked(0, 1.0, is_refuted=False)
 
     @classmethod
     def of(
@@ -59,7 +59,7 @@ class Panel(Observer):
 
     def started(self, event: RunStarted) -> None:
         """Read everything there is."""
-        self._observer.panel_checked(self.told)
+        self._observer.panel_checked(self.shown)
         self.read()
 
     def closed(self, event: StepClosed) -> None:
@@ -68,7 +68,7 @@ class Panel(Observer):
 
     def read(self) -> None:
         """Read what was appended, and tell where it makes twenty guesses more."""
-        before, refused = self.told, []
+        before, refused = self.shown, []
         for line in self._appended():
             self._lines += 1
             if not self._take(line):
@@ -80,9 +80,9 @@ class Panel(Observer):
                 len(refused),
                 refused[0],
             )
-        if self.told != before:
-            self._observer.panel_checked(self.told)
-        if self.told.is_refuted and not before.is_refuted:
+        if self.shown != before:
+            self._observer.panel_checked(self.shown)
+        if self.shown.is_refuted and not before.is_refuted:
             logger.warning("panel: the priors are refuted; see docs/runbooks/priors-refuted.md")
 
     def _take(self, line: bytes) -> bool:
@@ -99,7 +99,7 @@ class Panel(Observer):
         if self._check.guesses > before and self._check.guesses % TOLD_EVERY == 0:
             running = self._check.check
             evidence = exp(min(running.log_evidence, _MOST_LOG))
-            self.told = PanelChecked(self._check.guesses, evidence, is_refuted=running.is_refuted)
+            self.shown = PanelChecked(self._check.guesses, evidence, is_refuted=running.is_refuted)
         return is_new
 
     def _appended(self) -> Iterator[bytes]:

@@ -41,7 +41,7 @@ def watch_panel(panel: Panel, settings: Settings, every: float, announce: Callab
     with stop_on_signals() as request, _metrics_at(settings.listen, registry, announce):
         while not request.is_set:
             panel.read()
-            metrics.panel_checked(panel.told)
+            metrics.panel_checked(panel.shown)
             select([request.wake], [], [], every)
 
 

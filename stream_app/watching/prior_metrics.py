@@ -20,7 +20,7 @@ class PriorMetrics:
         )
         self._guesses = Gauge(
             "tallyguard_panel_guesses",
-            "Guesses about volunteers that were held against their true places; told by the twenty",
+            "Guesses about volunteers that were held against their true places; counted in twenties",
             registry=registry,
         )
         self._evidence = Gauge(

@@ -2,8 +2,8 @@
 
 History counts: a person who forgets more slowly than the prior says is given away by old releases, and
 nothing in the horizon's own steps shows it. So the bound that is raised never uses the prior for what lies
-outside the radius's steps: the adversary is *told* the place at which the radius begins (and in hindsight the
-one at which it ends), which is worth more than all releases beyond it.
+outside the radius's steps: the adversary is *shown* the place at which the radius begins (and in hindsight
+the one at which it ends), which is worth more than all releases beyond it.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from models.releases import Sensor, SensorRelease, StepSchedule
 class HorizonWithin:
     """``ceiling`` holds for everybody within the radius, ``certified`` for the prior itself.
 
-    ``told``: whether ``certified`` is that of an adversary told the place where the radius begins or ends.
+    ``knows_place``: whether ``certified`` is that of an adversary to whom one of those places is shown.
     """
 
     ceiling: float
     by: str
     certified: float
     certified_by: str
-    told: bool
+    knows_place: bool
     confidence: float
 
 
@@ -55,10 +55,10 @@ def horizon_within(
         raise HorizonError(
             f"a radius must count every step of the horizon {first}..{last}",
             f"{radius.first}..{radius.last}",
-            "declare it over the whole log, or from a step at which the adversary is told the place",
+            "declare it over the whole log, or from a step at which the adversary is shown the place",
         )
-    told = begin > 0 or end < seen
-    if told and not exposure.has_independent_noise:
+    knows_place = begin > 0 or end < seen
+    if knows_place and not exposure.has_independent_noise:
         raise HorizonError(
             "a radius must count the whole log where noise is shared between steps",
             f"{radius.first}..{radius.last}",
@@ -71,7 +71,7 @@ def horizon_within(
         known, first - begin, last - begin, mistakes, in_hindsight=in_hindsight, effort=effort
     )
     raised = radius.ceiling(risk.certified)
-    return HorizonWithin(raised.value, raised.by, risk.certified, risk.by, told, risk.confidence)
+    return HorizonWithin(raised.value, raised.by, risk.certified, risk.by, knows_place, risk.confidence)
 
 
 def _seen(exposure: Exposure, begin: int, end: int, seen: int) -> tuple[StepObservation, ...]:
@@ -79,9 +79,9 @@ def _seen(exposure: Exposure, begin: int, end: int, seen: int) -> tuple[StepObse
     shown = list(exposure.observations[begin : end + 1])
     places = exposure.chain.places.tolist()
     releases = tuple(SensorRelease(Sensor(f"place {place}", (place,)), Raw()) for place in places)
-    told = observe(StepSchedule(0, releases), exposure.observations[0].labels.size)
+    shown_place = observe(StepSchedule(0, releases), exposure.observations[0].labels.size)
     if begin > 0:
-        shown[0] = told
+        shown[0] = shown_place
     if end < seen:
-        shown[-1] = told
+        shown[-1] = shown_place
     return tuple(shown)

@@ -136,13 +136,13 @@ def test_old_releases_count_where_the_person_forgets_more_slowly_than_the_prior(
     false = Radius(5, 6, kl=short.kl).ceiling(certified).value
     assert false < truth
     assert false == pytest.approx(0.776, abs=5e-4)
-    told = horizon_within(prior, (5, 6), 0, Radius(5, 6, kl=short.kl))
-    assert told.told
-    assert told.ceiling > truth
-    assert told.ceiling == pytest.approx(0.990, abs=5e-4)
+    within = horizon_within(prior, (5, 6), 0, Radius(5, 6, kl=short.kl))
+    assert within.knows_place
+    assert within.ceiling > truth
+    assert within.ceiling == pytest.approx(0.990, abs=5e-4)
     for first in range(6):
         whole = horizon_within(prior, (5, 6), 0, Radius.between(prior, person, first, 6))
-        assert whole.told == (first > 0)
+        assert whole.knows_place == (first > 0)
         assert whole.ceiling >= truth
 
 

@@ -46,7 +46,7 @@ def watch(
         watch_panel(panel, settings, every, lambda text: stderr().print(text, soft_wrap=True))
     panel.read()
     if json:
-        print_json(asdict(panel.told))
+        print_json(asdict(panel.shown))
         return
-    note = panel_note(panel.told) or "too few places of volunteers to say anything yet"
+    note = panel_note(panel.shown) or "too few places of volunteers to say anything yet"
     stdout().print(f"{note[:1].upper()}{note[1:]}.", soft_wrap=True)
