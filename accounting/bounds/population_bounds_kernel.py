@@ -7,13 +7,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from accounting.bounds.patterns.outside_kernel import unobserved
 from accounting.bounds.patterns.raw_success_kernel import (
     BY_BASELINE,
     BY_DIVERGENCE,
-    BY_RAW_SUCCESS,
     RawQuestion,
-    raw_success_from_powers,
+    seen_raw,
 )
+from accounting.bounds.patterns.registry import least_raw_success
 from accounting.bounds.patterns.segments_kernel import own_hits
 from accounting.exposure.prior_constants_kernel import (
     constants_from_gaps,
@@ -82,11 +83,12 @@ def certified_person(
     certified = divergence_root(information, guess)
     by = BY_DIVERGENCE
     if threshold < 0.0 or certified > threshold >= baseline:
-        order = min(asked.order, steps - mistakes)
+        order = min(asked.order, steps - mistakes) if mistakes > 0 else 0
         usable = RawQuestion(mistakes, order, asked.least_pattern, asked.vectors, asked.has_genie)
-        refined = raw_success_from_powers(person, hits, usable, powers, marginal)
-        if refined < certified:
-            certified, by = refined, BY_RAW_SUCCESS
+        seen = seen_raw(person, hits, marginal, unobserved(start), order, powers)
+        refined = least_raw_success(seen, usable)
+        if refined.value < certified:
+            certified, by = refined.value, refined.by
     return CertifiedPerson(max(certified, baseline), baseline, information, by)
 
 

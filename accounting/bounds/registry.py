@@ -1,11 +1,14 @@
-"""Every bound there is. A new one is a file of its own, a line here and a line in its conformance suite."""
+"""Every bound there is. A new one is a file of its own, a line here and a line in its conformance suite.
+
+Bounds on raw counts have their line in ``patterns/registry.py``.
+"""
 
 from __future__ import annotations
 
 from accounting.bounds.divergence import DIVERGENCE
 from accounting.bounds.loose import LOOSE
 from accounting.bounds.noised import ERASURE, LEVELS, SAMPLED
-from accounting.bounds.patterns import EXACT, FRONTIER, GENIE_AIDED, MOMENT
+from accounting.bounds.patterns import CODES, EXACT, FRONTIER, RAW_BOUNDS
 from accounting.bounds.patterns.raw_success_kernel import (
     BY_BASELINE,
     BY_DIVERGENCE,
@@ -20,11 +23,9 @@ BOUNDS: tuple[Bound, ...] = (
     LOOSE,
     TIGHT,
     DIVERGENCE,
-    MOMENT,
-    EXACT,
-    ERASURE,
-    GENIE_AIDED,
-    FRONTIER,
+    *RAW_BOUNDS[:2],
+    ERASURE,  # sixth, as the fields of an audit have been promised
+    *RAW_BOUNDS[2:],
     LEVELS,
     SAMPLED,
 )
@@ -32,9 +33,14 @@ BOUNDS: tuple[Bound, ...] = (
 
 def deciding_bound(code: int, mistakes: int) -> str:
     """The name behind the code that accountants keep of whoever gave a person's certified value."""
-    raw_success = EXACT if mistakes == 0 else FRONTIER
-    names = {BY_DIVERGENCE: DIVERGENCE.name, BY_RAW_SUCCESS: raw_success.name, BY_LEVELS: LEVELS.name}
-    return "baseline" if code == BY_BASELINE else names[code]
+    names = {
+        **{code: name for name, code in CODES.items()},
+        BY_BASELINE: "baseline",
+        BY_DIVERGENCE: DIVERGENCE.name,
+        BY_RAW_SUCCESS: (EXACT if mistakes == 0 else FRONTIER).name,
+        BY_LEVELS: LEVELS.name,
+    }
+    return names[code]
 
 
 def question(exposure: Exposure, mistakes: int, effort: Effort) -> Question:

@@ -26,13 +26,16 @@ from numpy.typing import NDArray
 from accounting.bounds.noised.noised_frontier_kernel import SEQUENCES, noised_frontier
 from accounting.bounds.noised.noised_history_kernel import noised_history_laws
 from accounting.bounds.patterns.outside_kernel import Outside, history_laws
-from accounting.bounds.patterns.raw_frontier_kernel import EXPANSIONS, frontier_effort, raw_frontier
+from accounting.bounds.patterns.raw_frontier_kernel import EXPANSIONS, frontier_effort
 from accounting.bounds.patterns.raw_success_kernel import (
     BY_BASELINE,
     BY_DIVERGENCE,
     BY_LEVELS,
-    BY_RAW_SUCCESS,
+    RawQuestion,
+    RawSuccess,
+    seen_without_patterns,
 )
+from accounting.bounds.patterns.registry import least_after_history
 from accounting.bounds.patterns.segments_kernel import own_hits
 from accounting.continuous.accounts_kernel import (
     HISTORY,
@@ -42,7 +45,7 @@ from accounting.continuous.accounts_kernel import (
     has_initial_distribution,
     slot_of,
 )
-from accounting.exposure.step_information.renewal_kernel import renewal_information, renewal_optimum
+from accounting.exposure.step_information.renewal_kernel import renewal_information
 from accounting.exposure.step_information.seen_steps_kernel import (
     WHOLE,
     SeenSteps,
@@ -56,7 +59,7 @@ from models.numerics.jit import bare_jit, bare_pjit, jit, pjit
 from models.priors.chain import ChainView, PopulationArrays, chain_view
 
 _MOST_ENTRIES = 1 << 22  # 32 MiB a table
-_ROUNDING = 1e-12  # sums of thousands of products, each rounded
+_NO_PATTERNS = 2.0  # no pattern is that likely: none is looked at
 _MOST_LAWS = 8  # hits of the history told apart; more lower the bound by less than a hundredth of it
 _MOST_OPERATIONS = 1 << 40  # of one person: sums over everybody stay exact
 
@@ -72,7 +75,8 @@ _MOST_NOISED_PLACES = 100  # of one person: covering as many laws takes a tenth 
 class RefinedBounds(NamedTuple):
     """The refined bounds of one person's horizon, as if every count were exact."""
 
-    success: float  # frontier bound, the exact optimum for s = 0
+    success: float  # the least on raw counts: frontier bound, the exact optimum for s = 0
+    by: int  # which one
     divergence: float  # binary divergence at the exact information
 
 
@@ -134,20 +138,22 @@ def raw_horizon(accounts: Accounts, person: int, first: int, labels: NDArray[np.
 
 
 @jit
-def exact_success(raw: RawHorizon, horizon: Horizon) -> float:
-    """The frontier bound, or 1 where its tables would be too large; the optimum if no guess may be wrong."""
+def exact_bound(raw: RawHorizon, horizon: Horizon) -> RawSuccess:
+    """The least bound as if every count were exact; 1 where the search's tables would be too large."""
     steps, places = raw.hits.shape
     laws, shown = history_laws(raw.before, raw.hits_before, raw.marginal_before, _MOST_LAWS)
-    if horizon.mistakes == 0:
-        everything = np.concatenate((laws, np.diag(shown)))
-        log_success = renewal_optimum(raw.person.chain, everything, raw.person.first_slot, raw.hits)
-        return min(1.0, np.exp(log_success) * (1.0 + _ROUNDING))
-    hits = raw.hits.sum()
-    if (hits + horizon.vectors) * steps * (horizon.mistakes + 1) * places > _MOST_ENTRIES:
-        return 1.0
     outside = Outside(laws, shown, np.ones((1, places)))
-    effort = frontier_effort(horizon.vectors)
-    return raw_frontier(raw.person, raw.hits, raw.marginal, horizon.mistakes, outside, effort)
+    rows = (raw.hits.sum() + horizon.vectors) * steps * (horizon.mistakes + 1)
+    vectors = horizon.vectors if rows * places <= _MOST_ENTRIES else 0
+    asked = RawQuestion(horizon.mistakes, 0, _NO_PATTERNS, vectors, False)
+    seen = seen_without_patterns(raw.person, raw.hits, raw.marginal, outside)
+    return least_after_history(seen, asked)
+
+
+@jit
+def exact_success(raw: RawHorizon, horizon: Horizon) -> float:
+    """Its value."""
+    return exact_bound(raw, horizon).value
 
 
 @jit
@@ -180,7 +186,8 @@ def _exact_bounds(accounts: Accounts, person: int, raw: RawHorizon, carried: flo
     guess = accounts.constants.guess[accounts.constants.phase_start[person] + slot]
     information = renewal_information(chain, start, slot, raw.hits, raw.marginal).sum() + carried
     divergence = divergence_root(information * (1.0 + 1e-12), guess)
-    return RefinedBounds(exact_success(raw, accounts.horizon), divergence)
+    success = exact_bound(raw, accounts.horizon)
+    return RefinedBounds(success.value, success.by, divergence)
 
 
 @jit
@@ -212,7 +219,7 @@ def refine(
         raw = raw_horizon(accounts, person, first, seen.labels)
         exact = _exact_bounds(accounts, person, raw, carried)
         lowest, baseline = min(exact.success, exact.divergence), state.baseline[person]
-        by = BY_RAW_SUCCESS if exact.success <= exact.divergence else BY_DIVERGENCE
+        by = exact.by if exact.success <= exact.divergence else BY_DIVERGENCE
         least_worth = max(baseline + _WORTH_MORE, accounts.horizon.refined_from)
         if min(lowest, state.risk[person]) > least_worth:
             noised = noised_success(raw, seen, accounts.horizon)

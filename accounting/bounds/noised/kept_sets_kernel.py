@@ -7,7 +7,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from accounting.bounds.patterns.raw_success_kernel import RawQuestion, raw_success_from_powers
+from accounting.bounds.patterns.outside_kernel import unobserved
+from accounting.bounds.patterns.raw_success_kernel import RawQuestion, seen_raw
+from accounting.bounds.patterns.registry import least_raw_success
 from accounting.exposure.step_information.renewal_kernel import renewal_information
 from accounting.hmm.local_chain_kernel import LocalChain
 from accounting.numerics.divergence_root_kernel import divergence_root
@@ -69,6 +71,7 @@ def _fill_kept_sets(
         hits = kept_hits(sensors, kept[i])
         shown = renewal_information(person.chain, person.start, person.first_slot, hits, habits.marginal)
         information = shown.sum()
-        success = raw_success_from_powers(person, hits, asked, habits.powers, habits.marginal)
-        values[i, 0] = min(success, divergence_root(information, habits.guess))
+        outside, order = unobserved(person.start), asked.order if asked.mistakes > 0 else 0
+        seen = seen_raw(person, hits, habits.marginal, outside, order, habits.powers)
+        values[i, 0] = min(least_raw_success(seen, asked).value, divergence_root(information, habits.guess))
         values[i, 1] = information

@@ -2,16 +2,16 @@
 
 from accounting.bounds.patterns.exact import EXACT, Trajectories, trajectories
 from accounting.bounds.patterns.frontier_bound import FRONTIER, affordable_vectors, frontier_success
-from accounting.bounds.patterns.genie_aided import GENIE_AIDED
-from accounting.bounds.patterns.moment import LEAST_PATTERN, MOMENT, MOST_OPERATIONS, Size, usable_order
+from accounting.bounds.patterns.moment import LEAST_PATTERN, MOST_OPERATIONS, Size, usable_order
+from accounting.bounds.patterns.registry import CODES, RAW_BOUNDS
 
 __all__ = [
+    "CODES",
     "EXACT",
     "FRONTIER",
-    "GENIE_AIDED",
     "LEAST_PATTERN",
-    "MOMENT",
     "MOST_OPERATIONS",
+    "RAW_BOUNDS",
     "Size",
     "Trajectories",
     "affordable_vectors",

@@ -10,9 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accounting.bounds.patterns.enumerated_kernel import enumerated_optimum, guesses_near
+from accounting.bounds.patterns.raw_success_kernel import RawQuestion, SeenRaw
 from accounting.bounds.protocol import Bound, Question, Scope
 from accounting.exposure.step_information.contraction_kernel import dense_matrix
 from accounting.exposure.step_information.renewal_kernel import renewal_optimum
+from models.numerics.jit import inline
 
 MOST_GUESSES = 1 << 20
 MOST_OPERATIONS = 1e8  # a fifth of a second
@@ -85,10 +87,24 @@ def exact_bound(asked: Question) -> float | None:
     return min(1.0, exp(log_success))
 
 
+@inline
+def exact_of_everybody(seen: SeenRaw, asked: RawQuestion) -> float:
+    """By renewals, where no guess may be wrong."""
+    if asked.mistakes > 0:
+        return 1.0
+    laws, shown = seen.outside.laws, seen.outside.shown
+    if shown.any():
+        laws = np.concatenate((laws, np.diag(shown)))
+    log_success = renewal_optimum(seen.person.chain, laws, seen.person.first_slot, seen.hits)
+    return min(1.0, np.exp(log_success) * (1.0 + _ROUNDING))
+
+
 EXACT = Bound(
     "exact",
     idea="the true optimum: by renewals at `s = 0`, by enumeration on short horizons",
     scope=Scope.RAW,
     cost="O(hits T nnz); trajectories times guesses near each",
     compute=exact_bound,
+    kernel=exact_of_everybody,
+    knows_history=True,
 )

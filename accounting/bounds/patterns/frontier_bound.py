@@ -5,8 +5,10 @@ from __future__ import annotations
 from accounting.bounds.patterns.moment import MOST_ENTRIES, Size
 from accounting.bounds.patterns.outside_kernel import Outside, unobserved
 from accounting.bounds.patterns.raw_frontier_kernel import frontier_effort, raw_frontier
+from accounting.bounds.patterns.raw_success_kernel import RawQuestion, SeenRaw
 from accounting.bounds.protocol import Bound, Question, Scope
 from accounting.exposure import Exposure
+from models.numerics.jit import inline
 
 _MOST_OPERATIONS = 1e9  # at most; a second or so of one core
 _MOST_COMPLETION_OPERATIONS = 2e9  # at most; as long
@@ -62,10 +64,21 @@ def frontier_bound(asked: Question) -> float | None:
     return frontier_success(exposure, asked.mistakes, unobserved(exposure.start), asked.effort.vectors)
 
 
+@inline
+def frontier_of_everybody(seen: SeenRaw, asked: RawQuestion) -> float:
+    """Completions are not lowered: it takes longer than the search. At `s = 0` the optimum is known."""
+    if asked.vectors == 0 or asked.mistakes == 0:
+        return 1.0
+    effort = frontier_effort(asked.vectors)
+    return raw_frontier(seen.person, seen.hits, seen.marginal, asked.mistakes, seen.outside, effort)
+
+
 FRONTIER = Bound(
     "frontier",
     idea="below; the optimum or a few per cent above it",
     scope=Scope.RAW,
     cost="hits squared times T, mistakes squared, nnz and `vectors`",
     compute=frontier_bound,
+    kernel=frontier_of_everybody,
+    knows_history=True,
 )

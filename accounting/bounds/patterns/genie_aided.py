@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from accounting.bounds.patterns.genie_aided_kernel import Charged, GenieAided, Unseen, genie_aided_by_pattern
 from accounting.bounds.patterns.moment import MOST_ENTRIES, MOST_OPERATIONS, HitMoments, hit_moments
+from accounting.bounds.patterns.raw_success_kernel import RawQuestion, SeenRaw
 from accounting.bounds.patterns.segments_kernel import no_hit_weight
 from accounting.bounds.protocol import Bound, Effort, Question, Scope
 from accounting.exposure import Exposure
+from models.numerics.jit import inline
 
 _SHARE = 0.01  # patterns charged without being looked at may make the bound this much larger
 
 _SHARES = tuple(10.0**-k for k in range(1, 9))  # of what no hit gives: where patterns are too many for all
+
+_SHARE_OF_EVERYBODY = 1e-5  # of what the likeliest pattern gives: lighter ones are charged, not walked
+
+_ALL = 1 << 62
 
 _ROUNDING = 1e-12  # the genie-aided success is the optimum itself where no mistake is allowed
 
@@ -64,10 +70,22 @@ def _affordable_patterns(exposure: Exposure, mistakes: int, effort: Effort) -> i
     return min(effort.patterns, int(moves / exposure.steps))
 
 
+@inline
+def genie_aided_of_everybody(seen: SeenRaw, asked: RawQuestion) -> float:
+    """Beside the moment bound, whose polynomials it looks at."""
+    if not asked.has_genie or asked.order == 0 or asked.mistakes == 0:
+        return 1.0
+    unseen = Unseen(seen.weight, seen.nodes, seen.polynomials, seen.marginal)
+    charged = Charged(_SHARE_OF_EVERYBODY, asked.least_pattern, _ALL)
+    aided = genie_aided_by_pattern(seen.person, unseen, asked.mistakes, charged)
+    return float(aided.value * (1.0 + _ROUNDING))
+
+
 GENIE_AIDED = Bound(
     "genie_aided",
     idea="below",
     scope=Scope.RAW,
     cost="hit patterns times mistakes times nnz",
     compute=genie_aided_bound,
+    kernel=genie_aided_of_everybody,
 )

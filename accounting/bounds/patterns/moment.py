@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accounting.bounds.patterns.moment_kernel import bound_by_hits, bound_by_pattern, moments_by_hits
+from accounting.bounds.patterns.raw_success_kernel import RawQuestion, SeenRaw
 from accounting.bounds.patterns.segments_kernel import (
     Nodes,
     find_nodes,
@@ -17,6 +18,7 @@ from accounting.bounds.patterns.segments_kernel import (
 )
 from accounting.bounds.protocol import Bound, Effort, Question, Scope
 from accounting.exposure import Exposure
+from models.numerics.jit import inline
 
 MOST_OPERATIONS = 4e9  # a few seconds of one core
 MOST_ENTRIES = 1 << 25  # 256 MiB
@@ -130,10 +132,24 @@ def moment_bound(asked: Question) -> float | None:
     return by_pattern if enumerable else min(by_pattern, by_hits)
 
 
+@inline
+def moment_of_everybody(seen: SeenRaw, asked: RawQuestion) -> float:
+    """The least over orders per number of hits and, where patterns are looked at, per pattern."""
+    if asked.order == 0 or asked.mistakes == 0:
+        return 1.0
+    steps, polynomials, nodes = seen.hits.shape[0], seen.polynomials, seen.nodes
+    bound = min(1.0, bound_by_hits(moments_by_hits(polynomials, nodes, steps), asked.mistakes))
+    if asked.order > 1 and asked.least_pattern <= 1.0:
+        by_pattern = bound_by_pattern(polynomials, nodes, steps, asked.mistakes, asked.least_pattern)
+        bound = min(bound, by_pattern.value)
+    return bound
+
+
 MOMENT = Bound(
     "moment",
     idea="below",
     scope=Scope.RAW,
     cost="polynomial at fixed order",
     compute=moment_bound,
+    kernel=moment_of_everybody,
 )

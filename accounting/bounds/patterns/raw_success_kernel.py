@@ -1,8 +1,4 @@
-"""The smallest bound on the success against a raw schedule, as other kernels ask for it.
-
-A bound that is cheap enough for everybody gets a line in :func:`raw_success_from_powers`; population bounds,
-continuous accounts, kept sets and horizons of a log then have it.
-"""
+"""What bounds on raw counts are asked where they are computed for everybody, and what they need to answer."""
 
 from __future__ import annotations
 
@@ -11,26 +7,17 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from accounting.bounds.patterns.genie_aided_kernel import Charged, Unseen, genie_aided_by_pattern
-from accounting.bounds.patterns.moment_kernel import bound_by_hits, bound_by_pattern, moments_by_hits
-from accounting.bounds.patterns.outside_kernel import unobserved
-from accounting.bounds.patterns.raw_frontier_kernel import frontier_effort, raw_frontier
-from accounting.bounds.patterns.segments_kernel import find_nodes, no_hit_weight, segment_polynomials
-from accounting.exposure.prior_constants_kernel import shared_powers
-from accounting.exposure.step_information.renewal_kernel import renewal_optimum
+from accounting.bounds.patterns.outside_kernel import Outside
+from accounting.bounds.patterns.segments_kernel import Nodes, find_nodes, no_hit_weight, segment_polynomials
 from accounting.hmm.local_chain_kernel import LocalChain
-from accounting.hmm.propagation import marginals
-from models.numerics.jit import jit
-
-_SHARE = 1e-5  # of what the likeliest pattern gives: lighter ones are charged, not walked
-
-_ALL = 1 << 62
-
-_ROUNDING = 1e-12  # the genie-aided adversary may be the optimal one, and sums are rounded
-
+from models.numerics.jit import inline, jit
 
 BY_BASELINE, BY_DIVERGENCE, BY_RAW_SUCCESS, BY_LEVELS = range(4)
-"""Which bound gave a person's certified value; kept in snapshots, named by ``registry.deciding_bound``."""
+"""Which bound gave a person's certified value; kept in snapshots, named by ``registry.deciding_bound``.
+
+``BY_RAW_SUCCESS`` stands for the optimum or the frontier bound; other bounds on raw counts follow
+``BY_LEVELS``.
+"""
 
 
 class RawQuestion(NamedTuple):
@@ -43,42 +30,50 @@ class RawQuestion(NamedTuple):
     has_genie: bool  # whether the genie-aided bound is taken too; only beside the moment bound
 
 
-@jit
-def raw_success(person: LocalChain, hits: NDArray[np.bool_], asked: RawQuestion) -> float:
-    """Success against a raw schedule: exact at ``s = 0``, else the least bound asked for; 1 for none."""
-    steps = hits.shape[0]
-    powers = shared_powers(person.chain, steps - 1 if asked.order > 1 and asked.mistakes > 0 else 0)
-    marginal = marginals(person.chain, person.start, person.first_slot, steps)
-    return raw_success_from_powers(person, hits, asked, powers, marginal)
+class SeenRaw(NamedTuple):
+    """One person's horizon under raw counts, with what several bounds need of it.
+
+    Without an order ``nodes``, ``weight`` and ``polynomials`` are empty.
+    """
+
+    person: LocalChain
+    hits: NDArray[np.bool_]  # (T, K) where a sensor sees the person
+    marginal: NDArray[np.float64]  # (T, K)
+    outside: Outside  # what else was released
+    nodes: Nodes
+    weight: NDArray[np.float64]  # (T, K)
+    polynomials: NDArray[np.float64]  # (N, N, order + 1) of the segments between nodes
+
+
+class RawSuccess(NamedTuple):
+    """The least bound on raw counts, and which one it is."""
+
+    value: float
+    by: int
+
+
+@inline
+def seen_without_patterns(
+    person: LocalChain, hits: NDArray[np.bool_], marginal: NDArray[np.float64], outside: Outside
+) -> SeenRaw:
+    """Without an order."""
+    none = np.empty(0, np.int64)
+    weight, polynomials = np.empty((0, 0)), np.empty((0, 0, 0))
+    return SeenRaw(person, hits, marginal, outside, Nodes(none, none), weight, polynomials)
 
 
 @jit
-def raw_success_from_powers(
+def seen_raw(
     person: LocalChain,
     hits: NDArray[np.bool_],
-    asked: RawQuestion,
-    powers: NDArray[np.float64],
     marginal: NDArray[np.float64],
-) -> float:
-    """The same with the powers of the matrix (empty where they do not help) and the marginals (T, K)."""
-    if asked.mistakes == 0:
-        laws = person.start.reshape((1, person.start.size))
-        return min(1.0, np.exp(renewal_optimum(person.chain, laws, person.first_slot, hits)))
-    bound = 1.0
-    if asked.order > 0:
-        steps, nodes, weight = hits.shape[0], find_nodes(hits), no_hit_weight(hits)
-        polynomials = segment_polynomials(person, weight, nodes, asked.order, powers)
-        bound = min(bound, bound_by_hits(moments_by_hits(polynomials, nodes, steps), asked.mistakes))
-        if asked.order > 1 and asked.least_pattern <= 1.0:
-            by_pattern = bound_by_pattern(polynomials, nodes, steps, asked.mistakes, asked.least_pattern)
-            bound = min(bound, by_pattern.value)
-        if asked.has_genie:
-            unseen = Unseen(weight, nodes, polynomials, marginal)
-            charged = Charged(_SHARE, asked.least_pattern, _ALL)
-            aided = genie_aided_by_pattern(person, unseen, asked.mistakes, charged)
-            bound = min(bound, aided.value * (1.0 + _ROUNDING))
-    if asked.vectors > 0:
-        effort = frontier_effort(asked.vectors)
-        outside = unobserved(person.start)
-        bound = min(bound, raw_frontier(person, hits, marginal, asked.mistakes, outside, effort))
-    return bound
+    outside: Outside,
+    order: int,
+    powers: NDArray[np.float64],
+) -> SeenRaw:
+    """``powers`` of the matrix are empty where they do not help."""
+    if order == 0:
+        return seen_without_patterns(person, hits, marginal, outside)
+    nodes, weight = find_nodes(hits), no_hit_weight(hits)
+    polynomials = segment_polynomials(person, weight, nodes, order, powers)
+    return SeenRaw(person, hits, marginal, outside, nodes, weight, polynomials)

@@ -67,6 +67,11 @@ class Bound:
 
     ``compute`` gives a value in [0, 1], or None where the bound does not apply or the effort does not
     suffice. One that is not ``is_certain`` holds with the effort's confidence only.
+
+    A bound on raw counts that is fast enough for everybody has a ``kernel`` as well, which gives 1 where it
+    is not asked for (``patterns.raw_success_kernel`` has question and answer). Population bounds and the
+    erasure bound then take it, and continuous accounts if it ``knows_history``: if it holds with whatever was
+    released before the horizon (``SeenRaw.outside``).
     """
 
     name: str
@@ -75,3 +80,5 @@ class Bound:
     cost: str
     compute: Callable[[Question], float | None]
     is_certain: bool = True
+    kernel: Callable[..., float] | None = None
+    knows_history: bool = False

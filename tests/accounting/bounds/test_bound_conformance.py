@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from dataclasses import replace
 from itertools import pairwise
 from math import isfinite
@@ -13,6 +14,9 @@ from hypothesis import strategies as st
 
 from accounting.audit import audit_exposure
 from accounting.bounds import BOUNDS, Effort
+from accounting.bounds.patterns import RAW_BOUNDS, registry
+from accounting.bounds.patterns.outside_kernel import Outside, unobserved
+from accounting.bounds.patterns.raw_success_kernel import RawQuestion, seen_raw
 from accounting.bounds.protocol import Bound, Question, Scope
 from accounting.exposure import Exposure, baseline
 from tests import ROOT
@@ -49,6 +53,11 @@ seeds = st.integers(0, 2**32 - 1)
 each_bound = pytest.mark.parametrize("bound", BOUNDS, ids=lambda bound: bound.name)
 
 
+each_kernel = pytest.mark.parametrize(
+    "bound", [bound for bound in RAW_BOUNDS if bound.kernel], ids=lambda bound: bound.name
+)
+
+
 def question(exposure: Exposure, mistakes: int, bound: Bound) -> Question:
     """To all bounds, with the effort of the one tested."""
     return Question(exposure, mistakes, BOUNDS_TO_TEST[bound.name], BOUNDS)
@@ -78,6 +87,63 @@ def test_it_is_not_below_the_optimum_of_raw_counts(bound: Bound, seed: int) -> N
         if found is not None:
             assert optimum(everything, raw_channels(case.labels), mistakes) <= found + ROUNDING
             assert baseline(exposure, mistakes).success <= found + ROUNDING
+
+
+def for_everybody(bound: Bound, exposure: Exposure, outside: Outside, mistakes: int) -> float:
+    """The bound as population bounds and continuous accounts ask for it."""
+    assert bound.kernel is not None
+    order = min(2, exposure.steps - mistakes)
+    seen = seen_raw(exposure.person, exposure.hits, exposure.marginal, outside, order, exposure.no_powers)
+    return bound.kernel(seen, RawQuestion(mistakes, order, 1e-9, 4, True))
+
+
+@each_kernel
+@given(seeds)
+@settings(max_examples=20)
+def test_as_a_kernel_it_is_not_below_the_optimum_either(bound: Bound, seed: int) -> None:
+    """Nothing was released before; all trajectories and guesses written down."""
+    case = random_case(np.random.default_rng(seed))
+    exposure = case_exposure(case)
+    everything = all_paths(case.start, case.matrices, exposure.steps, case.first_slot)
+    for mistakes in range(exposure.steps):
+        found = for_everybody(bound, exposure, unobserved(exposure.start), mistakes)
+        assert optimum(everything, raw_channels(case.labels), mistakes) <= found + ROUNDING
+
+
+@each_kernel
+@given(seeds, st.booleans())
+@settings(max_examples=20)
+def test_a_kernel_that_knows_the_history_holds_with_it(bound: Bound, seed: int, is_shown: bool) -> None:
+    """The adversary has seen one of two things before, or the first place itself."""
+    if not bound.knows_history:
+        return
+    rng = np.random.default_rng(seed)
+    case = random_case(rng)
+    exposure = case_exposure(case)
+    share = rng.random(case.start.size)
+    apart = np.stack((case.start * share, case.start * (1.0 - share)))
+    laws, shown = (apart[:1], apart[1]) if is_shown else (apart, np.zeros(case.start.size))
+    seen_first = [*laws, *np.diag(shown)]
+    outside = Outside(laws, shown, np.ones((1, case.start.size)))
+    for mistakes in range(exposure.steps):
+        most = sum(
+            law.sum()
+            * optimum(
+                all_paths(law / law.sum(), case.matrices, exposure.steps, case.first_slot),
+                raw_channels(case.labels),
+                mistakes,
+            )
+            for law in seen_first
+            if law.sum() > 0.0
+        )
+        assert most <= for_everybody(bound, exposure, outside, mistakes) + ROUNDING
+
+
+@each_kernel
+def test_its_kernel_stands_where_a_change_is_noticed(bound: Bound) -> None:
+    """Compiled kernels are kept by the files that their own file imports; the registry imports this one."""
+    where = inspect.unwrap(bound.kernel).__module__ if bound.kernel else ""
+    assert f"from {where} import" in (ROOT / registry.__file__).read_text()
 
 
 @each_bound

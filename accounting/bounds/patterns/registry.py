@@ -1,0 +1,82 @@
+"""The bounds on raw counts. A new one is a file of its own, a line here and a line in its conformance suite.
+
+Those that are fast enough for everybody are kernels too: :func:`least_raw_success` is then their minimum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from accounting.bounds.patterns.exact import EXACT
+from accounting.bounds.patterns.frontier_bound import FRONTIER
+from accounting.bounds.patterns.genie_aided import GENIE_AIDED
+from accounting.bounds.patterns.moment import MOMENT
+from accounting.bounds.patterns.raw_success_kernel import (
+    BY_LEVELS,
+    BY_RAW_SUCCESS,
+    RawQuestion,
+    RawSuccess,
+    SeenRaw,
+)
+from accounting.bounds.protocol import Bound
+from models.numerics.jit import inline, jit
+
+RAW_BOUNDS: tuple[Bound, ...] = (
+    MOMENT,
+    EXACT,
+    GENIE_AIDED,
+    FRONTIER,
+)
+CODES = {
+    bound.name: BY_RAW_SUCCESS if bound in (EXACT, FRONTIER) else BY_LEVELS + 1 + number
+    for number, bound in enumerate(RAW_BOUNDS)
+}
+"""Of each bound, where it decides. Snapshots of accounts keep them, so new bounds come last."""
+
+_Least = Callable[[SeenRaw, RawQuestion], RawSuccess]
+
+
+@inline
+def _nothing(seen: SeenRaw, asked: RawQuestion) -> RawSuccess:
+    """Nobody succeeds more often than always."""
+    return RawSuccess(1.0, BY_RAW_SUCCESS)
+
+
+def _least_of(bounds: tuple[Bound, ...]) -> _Least:
+    """The minimum over the bounds that are kernels; the first of those that are equal counts."""
+    least: _Least = _nothing
+    for bound in bounds:
+        if bound.kernel is not None:
+            least = _also(least, bound.kernel, CODES[bound.name])
+    return least
+
+
+def _also(others: _Least, kernel: Callable[[SeenRaw, RawQuestion], float], code: int) -> _Least:
+    """One more bound beside others."""
+
+    @inline
+    def both(seen: SeenRaw, asked: RawQuestion) -> RawSuccess:
+        least = others(seen, asked)
+        value = kernel(seen, asked)
+        return RawSuccess(value, code) if value < least.value else least
+
+    return both
+
+
+_LEAST = _least_of(RAW_BOUNDS)
+_LEAST_AFTER_HISTORY = _least_of(tuple(bound for bound in RAW_BOUNDS if bound.knows_history))
+
+
+@jit
+def least_raw_success(seen: SeenRaw, asked: RawQuestion) -> RawSuccess:
+    """The least bound asked for on a horizon before which nothing was released; 1 for none.
+
+    Population bounds and the erasure bound ask it.
+    """
+    return _LEAST(seen, asked)
+
+
+@inline
+def least_after_history(seen: SeenRaw, asked: RawQuestion) -> RawSuccess:
+    """The same where releases before the horizon count too. Continuous accounts and decisions ask it."""
+    return _LEAST_AFTER_HISTORY(seen, asked)
