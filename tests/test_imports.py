@@ -94,6 +94,7 @@ def holds_kernels(module: str) -> bool:
 
 
 FACES_OF_THE_APP = {
+    "stream_app.analysis.export",
     "stream_app.analysis.report",
     "stream_app.city",
     "stream_app.embedded",

@@ -23,6 +23,7 @@ from stream_app.cli.start.keys_command import keys
 from stream_app.cli.start.run_command import run
 from stream_app.cli.study.audit_command import audit
 from stream_app.cli.study.explain_command import explain
+from stream_app.cli.study.export_command import export
 from stream_app.cli.study.ledger_command import ledger
 from stream_app.cli.study.noise_command import noise
 from stream_app.cli.study.on_priors.priors_command import priors
@@ -74,6 +75,7 @@ app.command(rich_help_panel=DECIDE)(plan)
 app.command(rich_help_panel=RUN)(run)
 app.command(rich_help_panel=RUN)(report)
 app.command(rich_help_panel=RUN)(ledger)
+app.command(rich_help_panel=RUN)(export)
 app.add_typer(keys, rich_help_panel=RUN)
 app.add_typer(topics, rich_help_panel=KAFKA)
 app.add_typer(persons, rich_help_panel=KAFKA)

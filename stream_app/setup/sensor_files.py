@@ -43,6 +43,18 @@ def load_registry(path: Path | None, location_names: Sequence[str]) -> SensorReg
         raise SensorError(f"in {path}, {error.must}", error.got, error.remedy) from error
 
 
+def sensor_degrees(path: Path) -> dict[str, tuple[float, float]]:
+    """Longitude and latitude of the sensors that have both, by name; :class:`SensorError` for wrong ones."""
+    rows = _csv_rows(path) if path.suffix.lower() == ".csv" else _json_rows(path)
+    found = {}
+    for number, row in enumerate(rows, start=1):
+        if not isinstance(row, dict) or not set(_GLOBE) <= row.keys():
+            continue
+        _position(f"sensor {number} of {path}", {key: row[key] for key in _GLOBE})
+        found[str(row.get("name", ""))] = (float(row["lon"]), float(row["lat"]))
+    return found
+
+
 def _json_rows(path: Path) -> Sequence[object]:
     """The list of sensors in a JSON document."""
     try:

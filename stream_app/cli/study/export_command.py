@@ -1,0 +1,70 @@
+"""``tallyguard export``: what a run has released, for the public."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from stream_app.cli.shared.options import JsonOption
+from stream_app.cli.shared.output import print_json, stdout
+
+
+class FileKind(StrEnum):
+    """Kinds of files an export may have."""
+
+    CSV = "csv"
+    PARQUET = "parquet"
+    GEOJSON = "geojson"
+    NGSI_LD = "ngsi-ld"
+
+
+def export(
+    run: Annotated[Path, typer.Argument(help="Output folder of a run.", show_default=False)],
+    output: Annotated[Path, typer.Option(help="Folder for the files.", show_default=False)],
+    kinds: Annotated[
+        list[FileKind] | None,
+        typer.Option("--format", help="May be repeated; csv and parquet if left out.", show_default=False),
+    ] = None,
+    sensors: Annotated[
+        Path | None, typer.Option(help="Sensors file with lat and lon, for places.", show_default=False)
+    ] = None,
+    licence: Annotated[
+        str | None, typer.Option(help="Licence you declare, by its SPDX name: CC-BY-4.0.", show_default=False)
+    ] = None,
+    title: Annotated[str | None, typer.Option(help="Title of the data.", show_default=False)] = None,
+    publisher: Annotated[str | None, typer.Option(help="Who is to be cited.", show_default=False)] = None,
+    json: JsonOption = False,
+) -> None:
+    """Write what a run has released as open data.
+
+    Made from releases only: tables by day (UTC) with a Frictionless datapackage.json, which states units,
+    noise, how to cite, and the ceiling of the period with its condition; the last step as GeoJSON and as
+    NGSI-LD CrowdFlowObserved. What was not published is empty, never 0. Of tiered releases only what
+    everybody may read is written. Run it again whenever there is more: files are replaced as a whole.
+
+    \b
+    Examples:
+      tallyguard export out --output open-data --licence CC-BY-4.0
+      tallyguard export out --output open-data --format geojson --format ngsi-ld --sensors sensors.csv
+    """
+    from stream_app.analysis.export import ExportFormat, export_run
+    from stream_app.setup.sensor_files import sensor_degrees
+
+    formats = [ExportFormat(kind.value) for kind in kinds or (FileKind.CSV, FileKind.PARQUET)]
+    said = {"licence": licence, "title": title, "publisher": publisher}
+    about = {name: text for name, text in said.items() if text}
+    found = export_run(run, output, formats, {} if sensors is None else sensor_degrees(sensors), about)
+    if json:
+        print_json({**vars(found), "output": str(output)})
+        return
+    stdout().print(
+        f"{found.values:,} values of {found.days:,} days, {found.not_published:,} not published; "
+        f"{len(found.files):,} files in {output}.",
+        soft_wrap=True,
+    )
+    highest = found.ceiling["highest"]
+    stated = "No ceiling of the period" if highest is None else f"Ceiling of the period {highest:.3g}"
+    stdout().print(f"{stated}: {found.ceiling['condition']}.", soft_wrap=True)

@@ -1,0 +1,174 @@
+"""Open data of a run: what it released, noise and ceiling stated, and nothing that it did not release."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import frictionless
+import pyarrow.parquet as pq
+import pytest
+from frictionless import system
+from typer.testing import CliRunner
+
+from models.exceptions import SensorError, TallyguardError
+from stream_app.analysis.export import ExportFormat, export_run
+from stream_app.cli.app import app
+from stream_app.embedded import RunOptions, run
+from stream_app.exceptions import InputError, OutputError
+from stream_app.setup.sensor_files import sensor_degrees
+from tests.stream_app.engine_support import (
+    LITTLE_WORK,
+    NAMES,
+    json_lines,
+    lines_of,
+    messages_of_a_day,
+    population,
+    settings,
+)
+
+STEPS = 30
+PLACES = {name: (16.3 + number / 100, 48.2) for number, name in enumerate(NAMES)}
+
+
+@pytest.fixture(scope="module")
+def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of hourly steps from an evening on, so of two days and a bit."""
+    folder = tmp_path_factory.mktemp("run")
+    (folder / "day.jsonl").write_bytes(lines_of(messages_of_a_day(STEPS, 3, faults=True)))
+    chosen = settings(**LITTLE_WORK, origin="2026-03-28T20:00:00Z", step_seconds=3600)
+    run(chosen, RunOptions(folder / "out", folder / "day.jsonl"), population())
+    return folder / "out"
+
+
+def exported(out: Path, folder: Path, *kinds: ExportFormat, **about: str) -> dict[str, Any]:
+    export_run(out, folder, kinds or (ExportFormat.CSV, ExportFormat.PARQUET), PLACES, about)
+    found: dict[str, Any] = json.loads((folder / "datapackage.json").read_text())
+    return found
+
+
+def released(out: Path) -> dict[tuple[int, str], tuple[str, Any, Any]]:
+    """Mechanism, sigma and value by step and sensor, straight from the log."""
+    return {
+        (line["step"], entry["sensor"]): (entry["mechanism"], entry.get("sigma"), entry.get("value"))  # type: ignore[index]
+        for line in json_lines(out / "releases.jsonl")
+        for entry in line["releases"]  # type: ignore[attr-defined]
+    }
+
+
+def test_tables_by_day_hold_every_release_and_nothing_else(out: Path, tmp_path: Path) -> None:
+    exported(out, tmp_path)
+    wanted = released(out)
+    days = ["2026-03-28", "2026-03-29", "2026-03-30"]
+    assert sorted(path.stem for path in tmp_path.glob("*.csv")) == [f"counts-{day}" for day in days]
+    from_csv, from_parquet = {}, {}
+    for day in days:
+        with (tmp_path / f"counts-{day}.csv").open() as file:
+            for row in csv.DictReader(file):
+                assert row["start"].startswith(day)
+                value = (
+                    row["mechanism"],
+                    float(row["sigma"]) if row["sigma"] else None,
+                    int(row["value"]) if row["value"] else None,
+                )
+                from_csv[int(row["step"]), row["sensor"]] = value
+        for row in pq.read_table(tmp_path / f"counts-{day}.parquet").to_pylist():
+            assert (row["end"] - row["start"]).total_seconds() == 3600
+            from_parquet[row["step"], row["sensor"]] = row["mechanism"], row["sigma"], row["value"]
+    assert from_csv == from_parquet == wanted
+    suppressed = [value for mechanism, _, value in from_csv.values() if mechanism == "suppressed"]
+    assert suppressed
+    assert set(suppressed) == {None}
+
+
+def test_the_frictionless_library_finds_the_package_valid(out: Path, tmp_path: Path) -> None:
+    """Descriptor and every row of the CSV: types, required cells, one row a sensor and step."""
+    package = exported(out, tmp_path, ExportFormat.CSV, licence="CC-BY-4.0")
+    with system.use_context(trusted=True):
+        report = frictionless.validate(str(tmp_path / "datapackage.json"))
+    assert report.valid, report.flatten(["title", "note"])
+    assert len(report.tasks) == len(package["resources"]) == 3
+    assert package["licenses"] == [{"name": "CC-BY-4.0"}]
+    broken = tmp_path / package["resources"][0]["path"]
+    broken.write_text(broken.read_text().replace("gaussian", "", 1))
+    with system.use_context(trusted=True):
+        assert not frictionless.validate(str(tmp_path / "datapackage.json")).valid
+
+
+def test_units_noise_ceiling_with_condition_and_citation_are_stated(out: Path, tmp_path: Path) -> None:
+    package = exported(out, tmp_path, title="Counts", publisher="The city")
+    fields = {field["name"]: field for field in package["resources"][0]["schema"]["fields"]}
+    assert (fields["value"]["unit"], fields["sigma"]["unit"]) == ("people", "people")
+    assert package["citation"].startswith("The city: Counts.")
+    assert "licenses" not in package
+    summaries = [line for line in json_lines(out / "risks.jsonl") if line["type"] == "risk_summary"]
+    ceiling = package["ceiling"]
+    assert ceiling["highest"] == summaries[-1]["most_risk"]
+    assert ceiling["people"] == 6
+    for word in (f"{ceiling['horizon_steps']} consecutive steps", "where everybody else is", "as the priors"):
+        assert word in ceiling["condition"]
+
+
+def test_without_people_no_ceiling_is_stated_and_none_is_zero(out: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    folder.mkdir()
+    document = json.loads((out / "run.json").read_text())
+    (folder / "run.json").write_text(json.dumps({**document, "people": 0}))
+    (folder / "releases.jsonl").write_bytes((out / "releases.jsonl").read_bytes())
+    ceiling = exported(folder, tmp_path / "open")["ceiling"]
+    assert ceiling["highest"] is None
+    assert "differential privacy" in ceiling["condition"]
+
+
+def test_the_last_step_as_geojson_and_ngsi_ld_lacks_what_was_not_published(out: Path, tmp_path: Path) -> None:
+    lines = (out / "releases.jsonl").read_bytes().splitlines(keepends=True)
+    folder = tmp_path / "run"
+    folder.mkdir()
+    (folder / "run.json").write_bytes((out / "run.json").read_bytes())
+    missing: dict[int, set[bool]] = {}
+    for (step, _), (_, _, value) in released(out).items():
+        missing.setdefault(step, set()).add(value is None)
+    last = max(step for step, found in missing.items() if found == {True, False})
+    (folder / "releases.jsonl").write_bytes(b"".join(lines[: last + 1]))
+    wanted = {s: v for (t, s), (_, _, v) in released(out).items() if t == last}
+    export_run(folder, tmp_path / "open", (ExportFormat.GEOJSON, ExportFormat.NGSI_LD), PLACES, {})
+    points = json.loads((tmp_path / "open" / "last-step.geojson").read_text())["features"]
+    assert {point["id"]: point["properties"]["value"] for point in points} == wanted
+    assert {point["id"]: tuple(point["geometry"]["coordinates"]) for point in points} == {
+        name: PLACES[name] for name in wanted
+    }
+    entities = json.loads((tmp_path / "open" / "last-step.jsonld").read_text())
+    assert {e["name"]["value"]: e.get("peopleCount", {}).get("value") for e in entities} == wanted
+    assert all(e["type"] == "CrowdFlowObserved" and e["id"].startswith("urn:ngsi-ld:") for e in entities)
+    assert not (tmp_path / "open" / "datapackage.json").exists()
+    with pytest.raises(InputError, match="must have lat and lon"):
+        export_run(folder, tmp_path / "open", (ExportFormat.GEOJSON,), {}, {})
+
+
+def test_places_are_read_from_the_sensors_file(tmp_path: Path) -> None:
+    path = tmp_path / "sensors.csv"
+    path.write_text("name,locations,lat,lon\na,0,48.2,16.3\nb,1,,\n")
+    assert sensor_degrees(path) == {"a": (16.3, 48.2)}
+    path.write_text("name,locations,lat,lon\na,0,98.2,16.3\n")
+    with pytest.raises(SensorError, match="degrees of latitude"):
+        sensor_degrees(path)
+
+
+def test_the_command_says_what_it_wrote(out: Path, tmp_path: Path) -> None:
+    done = CliRunner().invoke(app, ["export", str(out), "--output", str(tmp_path / "open"), "--json"])
+    assert done.exit_code == 0, done.output
+    document = json.loads(done.stdout)
+    assert document["days"] == 3
+    assert document["values"] == sum(value is not None for _, _, value in released(out).values())
+    done = CliRunner().invoke(app, ["export", str(out), "--output", str(tmp_path / "open")])
+    assert "Ceiling of the period" in done.stdout
+
+
+def test_a_folder_that_released_nothing_is_refused(out: Path, tmp_path: Path) -> None:
+    with pytest.raises(TallyguardError):
+        exported(tmp_path, tmp_path / "open")
+    (tmp_path / "run.json").write_bytes((out / "run.json").read_bytes())
+    with pytest.raises(OutputError, match="released something"):
+        exported(tmp_path, tmp_path / "open")
