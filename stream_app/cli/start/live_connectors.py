@@ -112,5 +112,5 @@ def _say(intake: PayloadIntake | None, sent: int | None) -> None:
     if intake is not None:
         parts.append(f"{intake.taken:,} counts taken, {intake.refused:,} payloads refused")
     if sent is not None:
-        parts.append(f"the releases of {sent:,} steps sent")
+        parts.append(f"the releases of {sent:,} steps are there")
     stdout().print(f"{'; '.join(parts)}.", soft_wrap=True)
