@@ -45,7 +45,7 @@ PARTITIONS = 4
 SHARES = (0.0, 0.01, 0.05, 0.1)
 IN_CROWD = "budget in the crowd"
 SHARE_IN_CROWD = 0.05
-CITIES_IN_CROWD = (600, 2000)
+CITIES_IN_CROWD, STEPS_IN_CROWD = (600, 2000), 24
 
 
 @dataclass(frozen=True)
@@ -356,7 +356,7 @@ def main() -> None:
     ]
     rows = [row for setting in settings for row in rows_of(setting, SHARES)]
     before = read_before(arguments.results / "decisions_before.csv") if arguments.results else {}
-    cities = map(simulated_city, CITIES_IN_CROWD)
+    cities = [simulated_city(people, STEPS_IN_CROWD) for people in CITIES_IN_CROWD]
     crowd = [row for city in cities for row in rows_against_each(city, SHARE_IN_CROWD)]
     print(table(rows, before), table_in_crowd(crowd), sep="\n\n")
     if arguments.results:

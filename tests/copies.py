@@ -6,6 +6,7 @@ runs what a new interpreter would run, in the same environment, and lives and di
 
 from __future__ import annotations
 
+import faulthandler
 import multiprocessing
 import os
 import signal
@@ -13,6 +14,8 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+
+_LONG_SECONDS = 60.0  # after which a process writes where it is to its log, again and again
 
 _CONTEXT = multiprocessing.get_context("forkserver")
 _CONTEXT.set_forkserver_preload(["tests.prepared"])
@@ -25,6 +28,7 @@ class Copy:
         self, code: str, arguments: Sequence[str], environment: Mapping[str, str], log: Path
     ) -> None:
         self.args = (code, *arguments)
+        self.log = log
         call = (code, arguments, dict(environment), log)
         self._process = _CONTEXT.Process(target=_run, args=call, daemon=True)
         self._process.start()
@@ -61,6 +65,7 @@ def _run(code: str, arguments: Sequence[str], environment: dict[str, str], log: 
     with log.open("ab") as output:
         for standard in (1, 2):
             os.dup2(output.fileno(), standard)
+    faulthandler.dump_traceback_later(_LONG_SECONDS, repeat=True)
     os.chdir(log.parent)
     os.environ.clear()
     os.environ.update(environment)
