@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -14,9 +17,11 @@ from accounting.decisions.what_if.limits_kernel import Limits
 from accounting.exposure.crowd import StepCrowd
 from accounting.exposure.step_information import followed_by
 from accounting.exposure.step_information.seen_steps_kernel import SeenSteps
+from accounting.settings import RiskBudget
 from models.releases import StepSchedule
 
 _Case = tuple[int, bytes, int, int]
+_Choose = Callable[[NDArray[np.int64], NDArray[np.int64]], NDArray[np.bool_]]
 
 _BEYOND_FAST = 1 << 61
 """A ``c`` that the fast bound never clears, so that every horizon is looked at at the levels."""
@@ -28,27 +33,38 @@ In the demo's city this one clears as many people as three do, in half the time.
 """
 
 
+class WorkOfStep(NamedTuple):
+    """``operations`` for all questions about one step (None: any number), which is to keep the ``limit``."""
+
+    operations: int | None
+    limit: RiskBudget
+
+
 class CrowdCheck:
     """Whom the bound at levels clears of one step's candidates, against the crowd adversary.
 
     What a count reveals in the crowd depends on its noise, so each candidate is looked at anew; people of
     whom it reveals the same as an earlier one are not. Who is not evaluated any more stays over the limit.
 
+    Each share of the people has an even part of the work. Where a share cannot pay for so many that no more
+    than twice the limit's part of it stay over, none of it goes to the candidate: another one reveals less.
+
     As against the informed adversary, where a step leaves no headroom by the fast bound it must be one that
     can go on: the horizons it is in must stay within the limit with more steps like it, too. Else what is
     released now may leave nothing but silence.
     """
 
-    def __init__(
-        self, account: CrowdAccount, crowds: StepCrowd, limits: Limits, operations: int | None
-    ) -> None:
-        """The step may cost so many ``operations`` (None: any number), an even part for each share."""
+    def __init__(self, account: CrowdAccount, crowds: StepCrowd, limits: Limits, work: WorkOfStep) -> None:
+        """Nobody is looked at yet."""
         self._account = account
         self._crowds = crowds
         self._limits = limits
         self._accounts = account.fast.view().accounts
         self._shares = account.informed.people_shares
+        operations = work.operations
         self._left = None if operations is None else self._shares.even_parts(operations)
+        sizes = np.bincount(self._shares.share, minlength=self._shares.count)
+        self._allowed = np.array([work.limit.allowed(size) for size in sizes.tolist()])
         people, horizon = self._accounts.since.size, self._accounts.horizon.steps
         self._is_lost = np.zeros(people, dtype=np.bool_)
         least = LEAST_OPERATIONS * horizon * len(_LOOKED_AT)
@@ -63,7 +79,7 @@ class CrowdCheck:
         """
         nothing = np.zeros(people.size, dtype=np.int64)
         goes_on = np.ones(people.size, dtype=np.bool_)
-        cases = self._look(step, Terms(people, nothing, nothing), nothing, goes_on)
+        cases = self._look(step, Terms(people, nothing, nothing), nothing, goes_on, self._payable)
         self._is_lost[people] = [not self._known.get(case, False) for case in cases]
 
     def cleared(
@@ -81,7 +97,7 @@ class CrowdCheck:
         possible = ~self._is_lost[terms.people]
         some = Terms(*(array[possible] for array in terms))
         found = np.zeros(terms.people.size, dtype=np.bool_)
-        cases = self._look(step, some, excess[possible], leaves_headroom[possible])
+        cases = self._look(step, some, excess[possible], leaves_headroom[possible], self._worth_paying)
         found[possible] = [self._known.get(case, False) for case in cases]
         return found
 
@@ -91,22 +107,28 @@ class CrowdCheck:
         terms: Terms,
         excess: NDArray[np.int64],
         goes_on: NDArray[np.bool_],
+        choose: _Choose,
     ) -> list[_Case]:
         """Evaluate these people as far as the work goes; by which case each answer is known.
 
-        Of those whose step ``goes_on`` it is not asked whether more like it could follow.
+        Of those whose step ``goes_on`` it is not asked whether more like it could follow. ``choose`` says
+        which of those who are not known, the nearest to the limit first, the work is spent on.
         """
         levels = self._with_step(step)
         order = np.lexsort((self._shares.rank[terms.people], excess))
         keys = self._cases(terms, levels)
-        due = [k for k in order.tolist() if keys[k] not in self._known]
-        paid = self._paid(terms.people, np.array(due, dtype=np.int64), levels)
+        due = np.array([k for k in order.tolist() if keys[k] not in self._known], dtype=np.int64)
+        cost = self._operations(terms.people[due], levels)
+        is_paid = choose(terms.people[due], 2 * cost)  # now, and if it goes on
+        paid, cost = due[is_paid], cost[is_paid]
+        self._charge(terms.people[paid], cost)
         if paid.size:
             some = Terms(*(array[paid] for array in terms))
             found = np.zeros(paid.size, dtype=np.bool_)
             self._find_within(some, self._followed_by_silence(levels), found)
             last = np.flatnonzero(found & ~goes_on[paid] & (some.unconditioned > 0))
             if last.size:
+                self._charge(some.people[last], cost[last])
                 again = Terms(*(array[last] for array in some))
                 again = again._replace(conditional=np.full(last.size, _BEYOND_FAST))
                 is_lasting = np.zeros(last.size, dtype=np.bool_)
@@ -164,15 +186,29 @@ class CrowdCheck:
             found[location] = self._shown.setdefault(what, len(self._shown))
         return found
 
-    def _paid(self, people: NDArray[np.int64], due: NDArray[np.int64], levels: Levels) -> NDArray[np.int64]:
-        """Those of the positions ``due`` that their shares pay for, in this order."""
-        if self._left is None or due.size == 0:
-            return due
-        cost = np.empty(due.size, dtype=np.int64)
-        vectors = self._accounts.horizon.vectors
-        find_operations(self._accounts, people[due], vectors, levels.seen[0], cost)
-        cost *= 2 * self._accounts.horizon.steps * len(levels.probability)  # now, and if it goes on
-        return due[self._shares.paid(people[due], cost, self._left)]
+    def _operations(self, people: NDArray[np.int64], levels: Levels) -> NDArray[np.int64]:
+        """What it costs to look once at every horizon that contains the step, (n,)."""
+        cost = np.empty(people.size, dtype=np.int64)
+        find_operations(self._accounts, people, self._accounts.horizon.vectors, levels.seen[0], cost)
+        return cost * self._accounts.horizon.steps * len(levels.probability)
+
+    def _payable(self, people: NDArray[np.int64], cost: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Whom their shares can pay for, in this order, (n,)."""
+        if self._left is None:
+            return np.ones(people.size, dtype=np.bool_)
+        return self._shares.paid(people, cost, self._left.copy())
+
+    def _worth_paying(self, people: NDArray[np.int64], cost: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """The same; nobody of a share in which too many would stay over."""
+        found, share = self._payable(people, cost), self._shares.share
+        over = np.bincount(share[people[~found]], minlength=self._shares.count)
+        over += np.bincount(share[self._is_lost], minlength=self._shares.count)
+        return np.asarray(found & (over <= 2 * self._allowed)[share[people]])
+
+    def _charge(self, people: NDArray[np.int64], cost: NDArray[np.int64]) -> None:
+        """Take this off what their shares have left."""
+        if self._left is not None:
+            self._left -= self._shares.total(people, cost)
 
 
 def _with_last_repeated(seen: SeenSteps, times: int) -> SeenSteps:

@@ -20,7 +20,7 @@ from accounting.continuous.crowd import CrowdAccount
 from accounting.continuous.horizon_kernel import Transition
 from accounting.decisions import CandidateEffect, OverLimit
 from accounting.decisions.what_if.candidate_kernel import Terms, count_reaches, find_terms
-from accounting.decisions.what_if.crowd_check import CrowdCheck
+from accounting.decisions.what_if.crowd_check import CrowdCheck, WorkOfStep
 from accounting.decisions.what_if.headroom_kernel import Headroom, find_headroom
 from accounting.decisions.what_if.limits_kernel import (
     BudgetLevels,
@@ -60,6 +60,7 @@ class Basis(NamedTuple):
     """
 
     accountant: ContinuousAccountant
+    limit: RiskBudget
     limits: Limits
     natural: tuple[int, ...]
     information: SensorInformation
@@ -110,6 +111,7 @@ class WhatIf:
         limits = find_limits(accounts, limit, settings.within_nats, population.draws)
         self._basis = Basis(
             accountant,
+            limit,
             limits,
             tuple(each // population.draws for each in _count_natural(accounts, limits)),
             SensorInformation(population.accounted),
@@ -176,7 +178,7 @@ class NextStep:
         part = DECIDING_PART if basis.crowd is None else DECIDING_PART_IN_CROWD
         most = None if operations is None else operations // part
         if basis.crowd is not None:
-            check = CrowdCheck(basis.crowd, self._crowds, basis.limits, most)
+            check = CrowdCheck(basis.crowd, self._crowds, basis.limits, WorkOfStep(most, basis.limit))
             silent = _silent(self._step, announced.sensors)
             is_over = self._headroom.is_quiet_over & ~self._is_nonstationary
             if self._informed is not None:
