@@ -15,7 +15,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-_LONG_SECONDS = 60.0  # after which a process writes where it is to its log, again and again
+_SECONDS_TO_WRITE = 1.0
+_WHERE = signal.SIGUSR2
 
 _CONTEXT = multiprocessing.get_context("forkserver")
 _CONTEXT.set_forkserver_preload(["tests.prepared"])
@@ -54,6 +55,15 @@ class Copy:
         if self.poll() is None:
             os.kill(self.pid, number)
 
+    def where(self) -> str:
+        """The end of its log, with where each of its threads is: for a process that does not get on.
+
+        Asked for only then: a trace is written while other threads run on, which can end a process.
+        """
+        self.send_signal(_WHERE)
+        self._process.join(_SECONDS_TO_WRITE)
+        return self.log.read_text()[-4000:]
+
     def terminate(self) -> None:
         self.send_signal(signal.SIGTERM)
 
@@ -65,7 +75,7 @@ def _run(code: str, arguments: Sequence[str], environment: dict[str, str], log: 
     with log.open("ab") as output:
         for standard in (1, 2):
             os.dup2(output.fileno(), standard)
-    faulthandler.dump_traceback_later(_LONG_SECONDS, repeat=True)
+    faulthandler.register(_WHERE)
     os.chdir(log.parent)
     os.environ.clear()
     os.environ.update(environment)

@@ -199,11 +199,12 @@ class CrowdCheck:
         return self._shares.paid(people, cost, self._left.copy())
 
     def _worth_paying(self, people: NDArray[np.int64], cost: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """The same; nobody of a share in which too many would stay over."""
+        """The same; nobody of a share that cannot pay for all and in which too many would stay over."""
         found, share = self._payable(people, cost), self._shares.share
-        over = np.bincount(share[people[~found]], minlength=self._shares.count)
-        over += np.bincount(share[self._is_lost], minlength=self._shares.count)
-        return np.asarray(found & (over <= 2 * self._allowed)[share[people]])
+        unpaid = np.bincount(share[people[~found]], minlength=self._shares.count)
+        lost = np.bincount(share[self._is_lost], minlength=self._shares.count)
+        is_worth = (unpaid == 0) | (unpaid + lost <= 2 * self._allowed)
+        return np.asarray(found & is_worth[share[people]])
 
     def _charge(self, people: NDArray[np.int64], cost: NDArray[np.int64]) -> None:
         """Take this off what their shares have left."""

@@ -50,7 +50,7 @@ def wait_for_steps(process: subprocess.Popen[bytes] | Copy, output: Path, steps:
     deadline = time.monotonic() + PATIENCE_SECONDS
     while process.poll() is None and (done := released(output)) < steps:
         if time.monotonic() > deadline:
-            where = process.log.read_text()[-4000:] if isinstance(process, Copy) else ""
+            where = process.where() if isinstance(process, Copy) else ""
             raise AssertionError(f"the run does not get on: {done} of {steps} steps\n{where}")
         time.sleep(0.001)
 

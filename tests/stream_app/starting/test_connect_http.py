@@ -28,6 +28,7 @@ from tests import ROOT
 TOKEN = "a-token-of-some-length"
 ORIGIN = 1_767_225_600  # 2026-01-01
 SENSORS = ("gate", "mill")
+PATIENCE_SECONDS = 120
 _RUN = "import sys; from stream_app.cli import main; sys.exit(main())"
 _KILLED_AFTER = """
 import os, signal, sys
@@ -47,7 +48,9 @@ sys.exit(main())
 """
 
 
-def deployment(folder: Path, more: str = "", senders: str = 'token_file = "token"') -> Path:
+def deployment(
+    folder: Path, more: str = "", senders: str = 'token_file = "token"', body_seconds: float = 60.0
+) -> Path:
     folder.mkdir(exist_ok=True)
     (folder / "token").write_text(f"{TOKEN}\n")
     (folder / "locations.txt").write_text("\n".join(SENSORS) + "\n")
@@ -60,7 +63,7 @@ locations = "locations.txt"
 
 [connect.http]
 listen = "127.0.0.1:0"
-body_seconds = 1.0
+body_seconds = {body_seconds}
 {senders}
 
 [connect.http.map]
@@ -96,12 +99,12 @@ class Server:
     def stop(self, number: int = signal.SIGTERM) -> str:
         if self.process.poll() is None:
             self.process.send_signal(number)
-        out, _ = self.process.communicate(timeout=30)
+        out, _ = self.process.communicate(timeout=PATIENCE_SECONDS)
         return str(out)
 
     def send(self, body: object, token: str = TOKEN, **headers: str) -> tuple[int, dict[str, Any]]:
         text = body if isinstance(body, bytes) else json.dumps(body).encode()
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE_SECONDS)
         try:
             connection.request("POST", "/", text, {"Authorization": f"Bearer {token}", **headers})
             answer = connection.getresponse()
@@ -195,21 +198,22 @@ def test_only_who_has_the_token_may_send(server: Server) -> None:
     assert server.send([], Authorization=f"Basic {basic}")[0] == 200
     assert server.send([], Authorization="Basic ?")[0] == 401
     assert server.send([], **{"Content-Encoding": "gzip"})[0] == 415
-    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=10)
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=PATIENCE_SECONDS)
     connection.request("GET", "/")
     assert connection.getresponse().status == 405
     connection.close()
 
 
-def test_a_body_that_does_not_come_or_is_endless_is_given_up(server: Server) -> None:
+def test_a_body_that_does_not_come_or_is_endless_is_given_up(tmp_path: Path) -> None:
     head = f"POST / HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {TOKEN}\r\n"
-    for rest, status in (
-        ("Content-Length: 100\r\n\r\n[", b"408"),
-        ("Transfer-Encoding: chunked\r\n\r\n" + f"10000\r\n{' ' * 0x10000}\r\n" * 5, b"413"),
-    ):
-        with socket.create_connection(("127.0.0.1", server.port), timeout=10) as client:
-            client.sendall((head + rest).encode())
-            assert client.recv(4096).split()[1] == status
+    with serving(deployment(tmp_path, body_seconds=1.0)) as server:
+        for rest, status in (
+            ("Content-Length: 100\r\n\r\n[", b"408"),
+            ("Transfer-Encoding: chunked\r\n\r\n" + f"10000\r\n{' ' * 0x10000}\r\n" * 5, b"413"),
+        ):
+            with socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE_SECONDS) as client:
+                client.sendall((head + rest).encode())
+                assert client.recv(4096).split()[1] == status
 
 
 def test_without_token_or_certificates_nothing_is_received(tmp_path: Path) -> None:
@@ -249,7 +253,9 @@ def test_senders_may_be_known_by_their_certificates(tmp_path: Path) -> None:
             context = ssl.create_default_context(cafile=str(tmp_path / "own.crt"))
             if name is not None:
                 context.load_cert_chain(tmp_path / f"{name}.pem")
-            connection = http.client.HTTPSConnection("127.0.0.1", running.port, context=context, timeout=10)
+            connection = http.client.HTTPSConnection(
+                "127.0.0.1", running.port, context=context, timeout=PATIENCE_SECONDS
+            )
             try:
                 connection.request("POST", "/", json.dumps(record(1, 3)))
                 assert connection.getresponse().status == 200
@@ -271,7 +277,7 @@ def test_killed_between_commit_and_answer_a_payload_that_is_sent_again_counts_on
                 with suppress(OSError, http.client.HTTPException):
                     answers.append(running.send(record(step, step))[0])
             assert answers == [200] * (after - 1)
-            assert running.process.wait(timeout=10) == -signal.SIGKILL
+            assert running.process.wait(timeout=PATIENCE_SECONDS) == -signal.SIGKILL
         with serving(settings) as running:
             for step in range(3 * after, 3 * after + 3):
                 status, answer = running.send(record(step, step))
@@ -302,7 +308,7 @@ class _Client(threading.Thread):
         head = f"POST / HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {TOKEN}\r\n"
         head += f"Content-Length: {len(text)}\r\n\r\n"
         try:
-            with socket.create_connection(("127.0.0.1", self.port[0]), timeout=5) as client:
+            with socket.create_connection(("127.0.0.1", self.port[0]), timeout=PATIENCE_SECONDS) as client:
                 client.sendall(head.encode() + text[:20])
                 time.sleep(self.chance.random() * 0.005)  # so that kills fall into bodies, too
                 client.sendall(text[20:])
@@ -337,7 +343,7 @@ def test_killed_at_many_random_moments_nothing_is_lost_and_nothing_counts_twice(
             time.sleep(0.3)
             for client in clients:
                 client.is_over.set()
-                client.join(timeout=30)
+                client.join(timeout=PATIENCE_SECONDS)
             assert "payloads taken" in running.stop()
     finally:
         for client in clients:
@@ -381,5 +387,5 @@ def test_a_run_follows_what_comes_in_and_closes_steps_as_it_grows(tmp_path: Path
                 time.sleep(0.05)
         finally:
             engine.send_signal(signal.SIGTERM)
-            assert engine.wait(timeout=60) == 0
+            assert engine.wait(timeout=PATIENCE_SECONDS) == 0
     assert (out / "rejected.jsonl").read_bytes() == b""
