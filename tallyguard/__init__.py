@@ -24,9 +24,10 @@ from models.prior_files import load_population as load_priors
 from models.prior_files import save_population as save_priors
 from models.priors import MovementPrior as Prior
 from models.priors import Population
-from models.releases import Schedule, Sensor, SensorRelease, StepSchedule
+from models.releases import MoveSensor, Schedule, Sensor, SensorRelease, StepSchedule, WindowRelease
 from stream_app.setup.own_version import own_version
 from tallyguard.audits import Audits, Why, audit, certify, explain
+from tallyguard.passages import WindowRisks, certify_windows, ledger_of_windows
 from tallyguard.plans import Ledger, Plan, ledger, plan
 
 __version__ = own_version()
@@ -47,6 +48,8 @@ __all__ = [  # noqa: RUF022 - grouped by what they are for
     "Schedule",
     "StepSchedule",
     "SensorRelease",
+    "MoveSensor",
+    "WindowRelease",
     "Mechanism",
     "Raw",
     "Gaussian",
@@ -66,6 +69,9 @@ __all__ = [  # noqa: RUF022 - grouped by what they are for
     "HorizonSettings",
     "ledger",
     "Ledger",
+    "certify_windows",
+    "WindowRisks",
+    "ledger_of_windows",
     # What observed traces say
     "decode",
     "Decoded",

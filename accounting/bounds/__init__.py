@@ -8,7 +8,7 @@ from accounting.bounds.against_crowd import (
     horizon_risk_in_crowd,
 )
 from accounting.bounds.certified import Bounds, Certified, all_bounds, baseline_bound, certify
-from accounting.bounds.horizon_risk import HorizonRisk, horizon_risk
+from accounting.bounds.certified_horizon import HorizonRisk, horizon_risk
 from accounting.bounds.population_sample import MeanAdded, mean_added
 from accounting.bounds.protocol import Effort, Question
 from accounting.bounds.registry import BOUNDS, deciding_bound, question

@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from accounting.bounds.certified import Certified, certify
-from accounting.bounds.horizon_risk import HorizonRisk, horizon_risk
+from accounting.bounds.certified_horizon import HorizonRisk, horizon_risk
 from accounting.bounds.protocol import Effort
 from accounting.bounds.registry import question
 from accounting.exposure import (

@@ -143,13 +143,17 @@ def _carried_backward(exposure: Exposure, own: NDArray[np.float64], last: int) -
     """``J'_u = min(H(X_u), eta' (J'_{u+1} + i_{u+1}))`` with the contraction of each reversed move."""
     carried = 0.0
     for t in range(exposure.steps - 2, last - 1, -1):
-        joint = exposure.marginal[t][:, np.newaxis] * dense_matrix(exposure.chain, exposure.slot(t))
-        mass = joint.sum(axis=0)
-        possible = mass > 0.0
-        backwards = np.ascontiguousarray((joint[:, possible] / mass[possible]).T)
-        kept = float(_contraction_between(backwards)) * (carried + float(own[t + 1]))
+        kept = reversed_contraction(exposure, t) * (carried + float(own[t + 1]))
         carried = min(entropy_nats(exposure.marginal[t]), kept)
     return carried
+
+
+def reversed_contraction(exposure: Exposure, step: int) -> float:
+    """Contraction of the reversed move from the place in ``step + 1`` to the place in ``step``."""
+    joint = exposure.marginal[step][:, np.newaxis] * dense_matrix(exposure.chain, exposure.slot(step))
+    mass = joint.sum(axis=0)
+    possible = mass > 0.0
+    return _contraction_between(np.ascontiguousarray((joint[:, possible] / mass[possible]).T))
 
 
 def _contraction_between(channel: NDArray[np.float64]) -> float:

@@ -1,5 +1,6 @@
 """One log of what was released, several readers: what it costs by each notion of privacy."""
 
+from accounting.ledgers.cost_of_windows import window_cost
 from accounting.ledgers.differential_privacy import (
     DpStatement,
     charged_epsilon,
@@ -35,4 +36,5 @@ __all__ = [
     "read_reconstruction",
     "step_cost",
     "truncated_mass_cost",
+    "window_cost",
 ]

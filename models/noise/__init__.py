@@ -17,6 +17,7 @@ from models.noise.noise_information import (
     scaled_entropy_table,
     truncation_information_nats,
 )
+from models.noise.several_counts import miscounted_information, own_count_information, shift_probability
 
 __all__ = [
     "TOTAL",
@@ -35,7 +36,10 @@ __all__ = [
     "geometric_table",
     "large_sigma_information_table",
     "least_information",
+    "miscounted_information",
     "noise_information_table",
+    "own_count_information",
     "scaled_entropy_table",
+    "shift_probability",
     "truncation_information_nats",
 ]

@@ -12,10 +12,12 @@ from models.releases.trust import (
     reciprocal_level,
     stepwise_level,
 )
+from models.releases.window_release import MoveSensor, WindowRelease
 
 __all__ = [
     "CountToPublish",
     "Level",
+    "MoveSensor",
     "PublishedValue",
     "Schedule",
     "Sensor",
@@ -26,6 +28,7 @@ __all__ = [
     "TierAssignment",
     "TierValues",
     "TrustGraph",
+    "WindowRelease",
     "assign_tiers",
     "exponential_level",
     "publish_step",

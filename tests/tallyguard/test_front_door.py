@@ -193,3 +193,21 @@ def test_an_audit_draws_guess_attack_and_ceiling(people: tg.Population) -> None:
 def test_what_is_rounded_to_nothing_has_no_sign():
     """A release whose absence hardly changes a ceiling, one way or the other."""
     assert [in_100(change) for change in (-1e-9, 1e-9, -0.0, -0.012)] == ["0.0", "0.0", "0.0", "-1.2"]
+
+
+def test_windows_are_certified_for_everybody_and_say_their_condition(people: tg.Population) -> None:
+    door = tg.MoveSensor.of("door", {(0, 1): 1, (1, 0): 1})
+    releases = [tg.WindowRelease(door, 1, 3, 3, tg.Gaussian(20.0))]
+    found = tg.certify_windows(people, releases, (0, 3), mistakes=1)
+    assert set(found.risks) == {"ada", "bob"}
+    assert found["ada"].baseline <= found["ada"].certified < 1.0
+    assert "most_counts" in repr(found)
+    assert found.table().num_rows == 2
+    alone = tg.Prior.from_dense("ada", [[0.9, 0.1], [0.4, 0.6]])
+    assert tg.certify_windows(alone, releases, (0, 3)).risks["ada"].certified == found["ada"].certified
+    far = [tg.WindowRelease(tg.Sensor("far", (7,)), 0, 1, 2, tg.Raw())]
+    unseen = tg.certify_windows(alone, far, (0, 1))["ada"]
+    assert unseen.certified == pytest.approx(unseen.baseline, abs=1e-9)
+    with pytest.raises(tg.TallyguardError, match="locations of the population"):
+        tg.certify_windows(people, far, (0, 1))
+    assert tg.ledger_of_windows(releases, 1).rho_value() == pytest.approx(9 / 800)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from accounting.audit import audit_exposure
 from accounting.bounds import Effort
-from accounting.bounds.horizon_risk import horizon_risk
+from accounting.bounds.certified_horizon import horizon_risk
 from accounting.bounds.noised.drawn_posteriors_kernel import judge_draws, own_log
 from accounting.bounds.noised.posterior_kernel import (
     Horizon,

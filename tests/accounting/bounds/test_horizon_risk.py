@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from accounting.bounds import Effort
-from accounting.bounds.horizon_risk import horizon_risk
+from accounting.bounds.certified_horizon import horizon_risk
 from accounting.exposure.entropy import entropy_nats
 from tests.accounting.chains import random_case
 from tests.accounting.enumeration import optimum_success

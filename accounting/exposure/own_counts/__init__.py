@@ -1,0 +1,18 @@
+"""What one person adds to counts over windows of steps: laws of own counts, and what they reveal."""
+
+from accounting.exposure.own_counts.carried_counts import WindowInformation, window_information
+from accounting.exposure.own_counts.count_law import (
+    OwnCount,
+    own_count,
+    own_count_law,
+    reveal_probability,
+)
+
+__all__ = [
+    "OwnCount",
+    "WindowInformation",
+    "own_count",
+    "own_count_law",
+    "reveal_probability",
+    "window_information",
+]

@@ -1,0 +1,123 @@
+"""Counters as they count, on one line: passages, presence over a window, people counted again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from accounting.bounds import Effort
+from accounting.bounds.windows import WindowRisk, window_risk
+from accounting.exposure import Exposure
+from accounting.ledgers import Neighbours, ZcdpSpend, window_cost
+from models.exceptions import ScheduleError
+from models.priors import MovementPrior, Population
+from models.releases import MoveSensor, Schedule, StepSchedule, WindowRelease
+from stream_app.watching.prior_notes import basis_note
+from tallyguard.results import Table, in_100, said
+
+
+class WindowRisks(Table):
+    """One :class:`WindowRisk` a person, by id: ``risks["ada"].certified``."""
+
+    def __init__(self, risks: Mapping[str, WindowRisk], mistakes: int, note: str | None = None) -> None:
+        self.risks = dict(risks)
+        self.mistakes = mistakes
+        self.note = note
+
+    def __getitem__(self, person: str) -> WindowRisk:
+        """Somebody's risk; ``KeyError`` for an unknown id."""
+        return self.risks[person]
+
+    def caption(self) -> str:
+        """What the ceilings bound, and under which condition."""
+        if not self.risks:
+            return "Nobody was certified."
+        found = next(iter(self.risks.values()))
+        steps = found.last - found.first + 1
+        return (
+            f"Chance in 100 of telling where a person was in at least {steps - self.mistakes} of the fine "
+            f"steps {found.first} to {found.last}, if habits are as the prior says and nobody is counted "
+            f"more often in a window than its most_counts{said(self.note)}"
+        )
+
+    def shown(self) -> Mapping[str, Sequence[str]]:
+        """Guess without the releases, ceiling, and the bound that gave it."""
+        found = self.risks.values()
+        return {
+            "person": list(self.risks),
+            "guess": [in_100(each.baseline) for each in found],
+            "ceiling": [in_100(each.certified) for each in found],
+            "nats": [f"{each.information_nats:.3f}" for each in found],
+            "by": [each.by for each in found],
+        }
+
+    def columns(self) -> Mapping[str, Sequence[Any]]:
+        """One row a person; chances in 0..1, information in nats."""
+        found = self.risks.values()
+        return {
+            "person": list(self.risks),
+            "guess": [each.baseline for each in found],
+            "ceiling": [each.certified for each in found],
+            "information": [each.information_nats for each in found],
+            "certified_by": [each.by for each in found],
+            "confidence": [each.confidence for each in found],
+        }
+
+
+def certify_windows(
+    people: MovementPrior | Population,
+    releases: Sequence[WindowRelease],
+    horizon: tuple[int, int],
+    mistakes: int = 1,
+    *,
+    first_slot: int = 0,
+    effort: Effort | None = None,
+) -> WindowRisks:
+    """Ceilings on the fine steps ``horizon`` (first and last) for everybody, all releases being seen.
+
+    Steps count from 0, in the priors' ``first_slot``; the log lasts until horizon and windows have ended.
+    :class:`TallyguardError` says what must hold where it does not.
+    """
+    steps = 1 + max([*horizon, *(each.last for each in releases)])
+    silent = Schedule(tuple(StepSchedule(step) for step in range(steps)), first_slot)
+    population = _population(people, releases)
+    found = {}
+    for position, person in enumerate(population.people):
+        chain, start = population.chain(position), population.initial(position)
+        exposure = Exposure.of(chain, silent, population.location_count, start)
+        found[person] = window_risk(exposure, releases, horizon, mistakes, in_hindsight=True, effort=effort)
+    return WindowRisks(found, mistakes, basis_note(len(population), population.assumed))
+
+
+def ledger_of_windows(
+    releases: Sequence[WindowRelease],
+    most_sensors: int,
+    neighbours: Neighbours = Neighbours.ADD_REMOVE,
+) -> ZcdpSpend:
+    """What differential privacy guarantees everybody: ``.rho_value()``, and ``.epsilon(delta)``.
+
+    ``most_sensors`` is by how many sensors one person can be counted in a window.
+    """
+    return window_cost(releases, most_sensors, neighbours)
+
+
+def _population(people: MovementPrior | Population, releases: Sequence[WindowRelease]) -> Population:
+    """Everybody, on locations that the sensors know."""
+    highest = max((place for each in releases for place in _locations(each)), default=0)
+    if isinstance(people, MovementPrior):
+        places = range(max(int(people.places.max()), highest) + 1)
+        return Population.pack([people], [str(place) for place in places])
+    if highest >= people.location_count:
+        raise ScheduleError(
+            f"sensors must count locations of the population, 0..{people.location_count - 1}",
+            highest,
+            "correct the releases",
+        )
+    return people
+
+
+def _locations(release: WindowRelease) -> list[int]:
+    sensor = release.sensor
+    if isinstance(sensor, MoveSensor):
+        return [place for start, end, _ in sensor.times_counted for place in (start, end)]
+    return list(sensor.locations)
