@@ -2,10 +2,10 @@
 
 Two ways, and whoever knows where the others are does no worse:
 
-- *information*: each count is worth the mean of what it reveals over all that may be told of the others.
+- *information*: each count is worth the mean of what it reveals over all that may be revealed of the others.
   Terms add up, and the binary divergence follows.
-- *levels*: what is told decides how much every count reveals, of all steps at once, so means may not be put
-  into a bound on success. But with a probability of at least ``1 - b`` no count that can see the person
+- *levels*: what is revealed decides how much every count reveals, of all steps at once, so means may not be
+  put into a bound on success. But with a probability of at least ``1 - b`` no count that can see the person
   reveals more than ``delta(b)`` (a share of ``b`` for each), and for smaller ``b`` these events are wider. So
   ``(1 - b_1) f(delta(b_1)) + (b_1 - b_2) f(delta(b_2)) + .. + b_k f(1)``, with ``f`` any bound of counts
   erased but for these probabilities.
@@ -125,8 +125,9 @@ def horizon_risk_in_crowd(
 ) -> HorizonRisk:
     """Risk of the steps ``first..last`` of a log against the crowd adversary; as ``horizon_risk`` else.
 
-    ``seen`` is the log, whose every step is in ``exposure``. What is told of the others is told of the whole
-    log at once, so history and future enter as they do for whoever knows where the others are.
+    ``seen`` is the log, whose every step is in ``exposure``. What is revealed of the others is
+    revealed of the whole log at once, so history and future enter as they do for
+    whoever knows where the others are.
     """
     first, last = window
     shown = exposure.steps if in_hindsight else last + 1

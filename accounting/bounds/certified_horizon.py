@@ -36,7 +36,7 @@ from accounting.exposure import (
 from accounting.numerics.divergence_root_kernel import divergence_root
 
 _MOST_LAWS = 64
-"""Hits before and after the horizon that are told apart; for the lightest others a place is shown."""
+"""Hits before and after the horizon that are distinguished; for the lightest others a place is shown."""
 
 
 @dataclass(frozen=True, slots=True)

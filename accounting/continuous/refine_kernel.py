@@ -60,7 +60,7 @@ from models.priors.chain import ChainView, PopulationArrays, chain_view
 
 _MOST_ENTRIES = 1 << 22  # 32 MiB a table
 _NO_PATTERNS = 2.0  # no pattern is that likely: none is looked at
-_MOST_LAWS = 8  # hits of the history told apart; more lower the bound by less than a hundredth of it
+_MOST_LAWS = 8  # hits of the history distinguished; more lower the bound by less than a hundredth of it
 _MOST_OPERATIONS = 1 << 40  # of one person: sums over everybody stay exact
 
 # Fitted to the time of chains of 4 to 20 places, T = 4 to 20, s = 0 to 2: most of them within a factor of 2.

@@ -39,7 +39,7 @@ class OverLimit:
         )
 
     def cut_above(self, most: int) -> OverLimit:
-        """The same counts, all above ``most`` as one more than it: they are not told apart everywhere."""
+        """The same counts, all above ``most`` as one more than it: they are not distinguished everywhere."""
         return replace(self, over=tuple(min(count, most + 1) for count in self.over))
 
     def spoken_for(self, limit: RiskBudget) -> int:

@@ -83,7 +83,7 @@ class StepDecider:
 
     @property
     def enough(self) -> int | None:
-        """More people over the limit than so many need not be told apart; None while that is not known."""
+        """More people over the limit than so many need not be distinguished; None while that is not known."""
         return None if self._people is None else self._limit.allowed(self._people)
 
     def take(self, counts: OverLimit) -> None:

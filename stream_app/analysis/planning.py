@@ -220,7 +220,7 @@ def _decided(
         steps.append(PlannedStep(decided, accountant.summary(), attack))
         done()
     is_whole = not decides and not any(s.risks.not_reached for s in steps)
-    by_names = crowd is not None or accountant.settings.refines  # what is told of the others goes by names
+    by_names = crowd is not None or accountant.settings.refines  # the crowd's coins go by names
     as_run = as_run or not by_names or is_whole
     note = basis_note(len(population), population.assumed, settings.priors_check, population.draws)
     schedule = [each.decided.schedule for each in steps]

@@ -217,7 +217,7 @@ class EngineMetrics(Observer):
             ["sensor"],
             registry=registry,
         )
-        self._told = Gauge(
+        self._step_information = Gauge(
             "tallyguard_sensor_information_bits",
             "Bits that the sensor's last release, taken alone, reveals about where an average person is",
             ["sensor"],
@@ -227,7 +227,7 @@ class EngineMetrics(Observer):
         _at_zero(self._rho, self._account.spends)
         _at_zero(self._epsilon, self._account.spends)
         _at_zero(self._error, (sensor.name for sensor in sensors))
-        _at_zero(self._told, (sensor.name for sensor in sensors))
+        _at_zero(self._step_information, (sensor.name for sensor in sensors))
 
     def started(self, event: RunStarted) -> None:
         """People are loaded; the log continues after its last step."""
@@ -303,7 +303,7 @@ class EngineMetrics(Observer):
     def _show_information(self, schedule: StepSchedule) -> None:
         if self._view is not None:
             for sensor, bits in self._view.sensor_information_bits(schedule).items():
-                self._told.labels(sensor).set(bits)
+                self._step_information.labels(sensor).set(bits)
 
     def _charge(self, schedule: StepSchedule) -> None:
         self._show_spent(self._account.charge(schedule))

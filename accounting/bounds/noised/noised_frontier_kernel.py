@@ -38,7 +38,7 @@ from models.numerics.jit import bare_jit, inline, jit
 from models.priors.chain import Rows
 
 _ROUNDING = 1e-12  # sums of thousands of products, each rounded
-SEQUENCES = 8  # of levels that are told apart, for each vector of the searches
+SEQUENCES = 8  # of levels that are distinguished, for each vector of the searches
 _LIGHT = 1e-5  # of success: what hardly ever comes is charged in full
 _SLACK = 1e-3  # of the mass that comes to a target: its search may be off by so much
 _SHARE = 0.1  # of a search's tolerance, for each of the many there are

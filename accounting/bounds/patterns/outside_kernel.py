@@ -1,7 +1,7 @@
 """What a raw log says about a horizon from outside: laws of its first place, likelihoods of its last one.
 
 A raw count that finds the person shows the place, so the past before the last hit, and the future after the
-next one, say nothing more. Where there are many hits the lightest are not told apart: the place at the
+next one, say nothing more. Where there are many hits the lightest are not distinguished: the place at the
 horizon's end is shown instead, which says more, and so bounds from above.
 """
 
@@ -47,7 +47,7 @@ def history_laws(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """``laws`` and ``shown`` after the raw steps ``hits`` (n, K), which start with ``person.start``.
 
-    ``marginal`` (n, K) is ``Pr[X_t = x]``; at most ``most`` laws are told apart.
+    ``marginal`` (n, K) is ``Pr[X_t = x]``; at most ``most`` laws are distinguished.
     """
     mixture = renewal_mixture(person.chain, person.start, person.first_slot, hits, marginal)
     chosen = heaviest(mixture.weights, most)
@@ -69,7 +69,7 @@ def future_ends(
 ) -> NDArray[np.float64]:
     """``ends`` (E, K) of a horizon with last step ``last``, behind which the raw steps ``hits`` (n, K) come.
 
-    ``law`` (K,) is that of the last place. At most ``most`` next hits are told apart.
+    ``law`` (K,) is that of the last place. At most ``most`` next hits are distinguished.
     """
     places = law.size
     ends = np.zeros((hits.sum() + 1, places))
@@ -95,7 +95,7 @@ def future_ends(
         return ends
     kept = np.zeros((chosen.sum() + places, places))
     for x in range(places):
-        kept[x, x] = 1.0  # shown where all that is told apart says nothing
+        kept[x, x] = 1.0  # shown where all that is distinguished says nothing
     count = places
     for e in range(weights.size):
         if chosen[e]:

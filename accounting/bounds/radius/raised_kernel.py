@@ -2,7 +2,7 @@
 
 The best adversary against a person is one fixed rule of decision. Used on somebody who moves as the prior
 says it succeeds at most as often as the bound ``B``; success is an event of path and noise, and by no event
-are two laws told further apart than by the paths themselves (data processing). Each root is taken at its
+are two laws put further apart than by the paths themselves (data processing). Each root is taken at its
 upper end.
 """
 

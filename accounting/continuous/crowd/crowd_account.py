@@ -74,7 +74,7 @@ class CrowdAccount:
     ``decided`` by both accounts whatever it costs. Risks hold if the others move independently, as their
     priors say.
 
-    What is told of the others follows from priors and announced sensors, so a replay gives the same bits.
+    What is revealed of the others follows from priors and announced sensors, so a replay gives the same bits.
     """
 
     def __init__(

@@ -191,7 +191,7 @@ class NextStep:
     def count_over(self, candidates: Sequence[StepSchedule], enough: int | None = None) -> OverLimit:
         """How many people each candidate would put over the limit.
 
-        With ``enough``, more than so many are not told apart: everybody then counts as over.
+        With ``enough``, more than so many are not distinguished: everybody then counts as over.
         """
         first = self._settings.first_slot + self._step - self._settings.horizon + 1
         found = [self._count(step, self.people if enough is None else enough) for step in candidates]

@@ -22,7 +22,7 @@ class Crowded(Tabulated):
     It reveals at most ``share`` of the entropy of being counted. With ``is_erased`` it stands for the channel
     that reveals the person's bit with probability ``share`` and else nothing, and all its verbs are that
     channel's. Otherwise only :meth:`information` knows of the crowd, and all else is as for whoever knows
-    where the others are: the mean over what is told of them is a bound on information, not on more.
+    where the others are: the mean over what is revealed of them is a bound on information, not on more.
     """
 
     inner: Mechanism

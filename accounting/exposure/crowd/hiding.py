@@ -15,7 +15,7 @@ from models.mechanisms import Mechanism, NoiseFamily, Raw
 from models.releases import StepSchedule
 
 LEVELS = (0.5, 0.3, 0.15, 0.05, 0.02, 0.005, 1e-3, 1e-4)
-"""Probabilities of what is told of the others in which one of the counts hides less than its level says."""
+"""Probabilities of what is revealed of the others where one of the counts hides less than its level says."""
 
 _EXACT = Raw()
 _ROUNDING = 1e-11  # relative, of what is computed from the sums
@@ -62,7 +62,7 @@ class SensorCrowd:
         return SensorCrowd(tuple(a + b for a, b in zip(self.units, other.units, strict=True)))
 
     def variance(self, adversary: CrowdAdversary) -> float:
-        """Mean of ``V`` over what is told, of those who hide somebody from this adversary."""
+        """Mean of ``V`` over what is revealed, of those who hide somebody from this adversary."""
         return max(0.0, self._alone(VARIANCE, adversary) - 0.25 * adversary.not_counted)
 
     def coins(self, adversary: CrowdAdversary) -> float:
@@ -135,7 +135,7 @@ def in_crowd(step: StepSchedule, crowds: StepCrowd, adversary: CrowdAdversary) -
 def at_level(
     step: StepSchedule, crowds: StepCrowd, adversary: CrowdAdversary, probability: float
 ) -> StepSchedule:
-    """The step as erasure channels; for each what is told of the others reveals more with ``probability``."""
+    """The step as erasure channels, each with the ``probability`` that more is revealed than it says."""
     return _replaced(step, crowds, partial(_erased, adversary=adversary, probability=probability))
 
 

@@ -59,8 +59,8 @@ class Others:
 
     ``since[i]`` is the first step that person ``i`` is part of the crowd at, by default ``first_step``.
     ``names`` (N,) toss the coins, by default the population's; give the same wherever answers must agree.
-    Whoever comes after ``log_start``, by default ``first_step``, is told at the first step they are seen in:
-    it may be the step after a free one under a prior that this one replaces.
+    Whoever comes after ``log_start``, by default ``first_step``, is revealed at the first step they are seen
+    in: it may be the step after a free one under a prior that this one replaces.
     Nothing is ever revised: what a step hides depends on that step and earlier ones, and on the next move.
     A step with the same sensors, slot and states as an earlier one is looked up. Answers of groups of people
     add up to that of all.
@@ -147,11 +147,11 @@ class Others:
     def saved(self) -> Mapping[str, NDArray[Any]]:
         """What follows from the steps so far, as arrays."""
         now, before = self._laws()
-        return {"told": self._state, "law_now": now, "law_before": before}
+        return {"revealed": self._state, "law_now": now, "law_before": before}
 
     def take_over(self, saved: Mapping[str, NDArray[Any]], next_step: int) -> None:
         """Go on before ``next_step`` from what :meth:`saved` gave there."""
-        self._state = saved["told"]
+        self._state = saved["revealed"]
         self._now, self._before = saved["law_now"], saved["law_before"]
         self._next_step = self._laws_of = next_step
         self._asked = None

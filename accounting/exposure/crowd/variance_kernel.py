@@ -1,21 +1,23 @@
 """What the others' unknown places add to each count: their sums of variances, coins and transforms.
 
 Tell the adversary part of the others' movements, chosen from priors, schedule and a public coin alone, never
-from a place that was not told; nobody does worse for being told more. At a step each other person is
+from a place that was not revealed; nobody does worse for knowing more. At a step each other person is
 
-- *told*: the adversary learns the place;
+- *revealed*: the adversary learns the place;
 - *free*: the adversary learns whether the place is counted by one *designated* sensor alone or by none, and
-  otherwise the place itself. The sensor is chosen from the person's places at the told steps on both sides;
-- *silent*: nothing is told, where no sensor counts at any of the person's places.
+  otherwise the place itself. The sensor is chosen from the person's places at the revealed steps before and
+  after;
+- *silent*: nothing is revealed, where no sensor counts at any of the person's places.
 
-Between two free steps of a person there is a told one, so the free bits "is the designated sensor counting
-the person" are independent of each other over people, steps and sensors (Markov), and all else in the counts
-is known. With ``x`` the place at the last told step and ``y`` at the next, the bit has ``q = a / (a + b)``,
-``a`` the probability of going from ``x`` to ``y`` by a place of the sensor alone, ``b`` by one that nobody
-counts. A count is then a known number, the one target's bit and an independent sum of such bits.
+Between two free steps of a person there is a revealed one, so the free bits "is the designated sensor
+counting the person" are independent of each other over people, steps and sensors (Markov), and all else in
+the counts is known. With ``x`` the place at the last revealed step and ``y`` at the next, the bit has ``q =
+a / (a + b)``, ``a`` the probability of going from ``x`` to ``y`` by a place of the sensor alone, ``b`` by
+one that nobody counts. A count is then a known number, the one target's bit and an independent sum of such
+bits.
 
 The rule is greedy and final at once: whoever a sensor may count is free, unless free at the step before; the
-step after a free one is told. The coin makes half of the people start one seen step later.
+step after a free one is revealed. The coin makes half of the people start one seen step later.
 
 For example a person at one of two places with probability 1/2 each, whatever came before, and one of them
 counted: free at every other step, ``q = 1/2``, a variance of 1/4.
@@ -34,16 +36,16 @@ from models.numerics.jit import bare_jit, bare_pjit, inline, jit, pjit
 from models.priors.chain import ChainView, PopulationArrays, inlined_chain_view
 
 FREE = 0
-"""State of whoever was free at the step before; 1, 2, .. of whoever was told so many steps ago."""
+"""State of whoever was free at the step before; 1, 2, .. of whoever was revealed so many steps ago."""
 
 NOT_YET, NOT_YET_LATE = 120, 121
-"""State of whoever nothing was told of so far; the latter are told at the first step they are seen in."""
+"""State of whoever nothing was revealed of so far; the latter are revealed when they are first seen."""
 
 MOST_STEPS_BACK = 8
-"""Of whoever was told longer ago, the place so many steps ago counts as told too."""
+"""Of whoever was revealed longer ago, the place so many steps ago counts as revealed too."""
 
 MOST_PLACES = 64
-"""Whoever has more places is always told: the work grows with their cube."""
+"""Whoever has more places is always revealed: the work grows with their cube."""
 
 RATES = (0.5, 1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0, 24.0, 32.0, 48.0, 64.0)
 """Arguments of the transforms ``ln E e^(-rate V)``."""
@@ -77,9 +79,9 @@ class Crowd(NamedTuple):
 class Scratch(NamedTuple):
     """Working memory of one thread."""
 
-    left: NDArray[np.float64]  # (K, K) from the place at the last told step to the one now
+    left: NDArray[np.float64]  # (K, K) from the place at the last revealed step to the one now
     right: NDArray[np.float64]  # (K, K) from there to the next step
-    weight: NDArray[np.float64]  # (K,) probability of the place at the last told step
+    weight: NDArray[np.float64]  # (K,) probability of the place at the last revealed step
     unit: NDArray[np.float64]
     moved: NDArray[np.float64]
     passing: NDArray[np.float64]  # (K + 1, K) by sensor, none first, and by place at the next step
@@ -109,7 +111,7 @@ def new_scratch(most_places: int) -> Scratch:
 def find_own_sensors(places: NDArray[np.int32], sensor: NDArray[np.int64], scratch: Scratch) -> int:
     """Number the sensors that count at exactly one of the person's places or more; -1 if nobody counts.
 
-    Places of several sensors are marked ``SEVERAL``: whoever is there is told.
+    Places of several sensors are marked ``SEVERAL``: whoever is there is revealed.
     """
     count, is_seen = 0, False
     for z in range(places.size):
@@ -134,7 +136,7 @@ def add_free_bits(
 ) -> None:
     """Add to ``scratch.sums`` what a person's free step gives, from ``weight``, ``left``, ``right``, ``own``.
 
-    ``designated`` is a sensor's number, 0 to choose the one with most variance for each pair of told places.
+    ``designated`` is a sensor's number, 0 to choose the one with most variance for each pair of places.
     """
     last = np.uint64(last_places)
     for x in range(np.uint64(first_places)):
@@ -189,7 +191,7 @@ def _exp_of_minus(t: float) -> float:
 def _add_bit(
     sums: NDArray[np.float64], sensor: np.uint64, weight: float, here: float, nowhere: float
 ) -> None:
-    """One pair of told places: the bit is 1 with probability ``here / (here + nowhere)``."""
+    """One pair of revealed places: the bit is 1 with probability ``here / (here + nowhere)``."""
     mass = here + nowhere
     spread = here * nowhere / mass
     variance = spread / mass
@@ -264,7 +266,7 @@ def _lay_out_matrix(chain: ChainView, slot: int, places: np.uint64, matrix: NDAr
 
 @bare_jit
 def _lay_out(crowd: Crowd, person: int, chain: ChainView, state: int, scratch: Scratch) -> int:
-    """``weight``, ``left`` and ``right`` of a person who is free; how many places were told of."""
+    """``weight``, ``left`` and ``right`` of a person who is free; how many places were revealed of."""
     places, cycle = chain.places.size, chain.start.shape[0]
     slot = crowd.slot % cycle
     own = crowd.population.initial_start[person]
@@ -283,7 +285,7 @@ def _lay_out(crowd: Crowd, person: int, chain: ChainView, state: int, scratch: S
 
 
 @bare_jit
-def told_next(state: int) -> int:
+def revealed_next(state: int) -> int:
     """State after a step in which nothing was asked of the person; counting stops at ``MOST_STEPS_BACK``."""
     if state >= NOT_YET:
         return state
@@ -335,7 +337,7 @@ def _add_person(
         state[person] = 1
         return
     if sensors < 0:
-        state[person] = told_next(before)
+        state[person] = revealed_next(before)
         return
     state[person] = 1
     if sensors == 0 or before == NOT_YET_LATE:

@@ -72,9 +72,9 @@ def _levels(law: NoiseLaw, offsets: Sequence[float]) -> tuple[list[float], list[
     """
     absent = np.append(law.probabilities, 0.0)
     present = np.append(0.0, law.probabilities)
-    told = (absent > 0.0) & (present > 0.0)
-    log_ratio = log(present[told] / absent[told])
-    spread = fsum((absent + present)[told] / 2.0 * log_ratio**2) ** 0.5
+    is_both = (absent > 0.0) & (present > 0.0)
+    log_ratio = log(present[is_both] / absent[is_both])
+    spread = fsum((absent + present)[is_both] / 2.0 * log_ratio**2) ** 0.5
     levels = exp(
         sorted({float(np.clip(spread * each, log_ratio.min(), log_ratio.max())) for each in offsets})
     )

@@ -2,8 +2,8 @@
 
 Knowing everybody else, the adversary sees for each active sensor whether the person is counted there, exactly
 or under noise. So a step is a map from locations to *outcomes*: outcome 0 is "counted nowhere", every other
-outcome is one set of sensors that count the person together. Two outcomes are told apart by the noise of the
-sensors in which they differ.
+outcome is one set of sensors that count the person together. Two outcomes are distinguished by
+the noise of the sensors in which they differ.
 """
 
 from __future__ import annotations
