@@ -33,6 +33,7 @@ from numba.core.config import reload_config
 
 from models.exceptions import MachineError
 from models.numerics.compiling import tell_waiting, tell_when_compiling
+from models.numerics.linked import call_linked
 from models.numerics.threads import in_threads
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -149,7 +150,7 @@ tell_when_compiling()
 
 def jit(function: F) -> F:
     """Compile a kernel for one thread."""
-    return cast(F, _shared(numba.njit(cache=True, nogil=True)(function)))
+    return cast(F, _kernel(function))
 
 
 def bare_jit(function: F) -> F:
@@ -159,12 +160,19 @@ def bare_jit(function: F) -> F:
     an atomic instruction: on a person's few places that took longer than the arithmetic. Making an array in
     such a kernel, by a method like ``sum`` too, or copying one slice to another is an error of the compiler.
     """
-    njit: Any = numba.njit  # whose stubs do not know the option
-    return cast(F, _shared(njit(cache=True, nogil=True, _nrt=False)(function)))
+    return cast(F, _kernel(function, _nrt=False))
+
+
+def _kernel(function: Callable[..., Any], **options: bool) -> Any:
+    """One that Python calls by machine code, and kernels by :mod:`models.numerics.linked`."""
+    njit: Any = numba.njit  # whose stubs do not know all options
+    kernel = _shared(njit(cache=True, nogil=True, no_cfunc_wrapper=True, **options)(function))
+    call_linked(kernel, _shared)
+    return kernel
 
 
 def _shared(kernel: Any) -> Any:
-    """A kernel that one process compiles and others load."""
+    """What one process compiles and others load."""
     kernel.compile = _compiled_once(kernel)
     return kernel
 
