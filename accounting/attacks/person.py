@@ -21,6 +21,6 @@ def attack_person(
     results = {
         name: attack.success(target)
         for name, attack in ATTACKS.items()
-        if attack.is_blind or exposure.has_independent_noise
+        if attack.is_blind or exposure.can_be_drawn
     }
     return {name: result for name, result in results.items() if result is not None}

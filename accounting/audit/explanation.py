@@ -115,7 +115,7 @@ def _alone(exposure: Exposure, step: int, release: SensorRelease) -> float:
         return 0.0
     counted = np.isin(exposure.chain.places, release.sensor.locations)
     probability = min(1.0, float(exposure.marginal[step][counted].sum()))
-    return float(release.mechanism.information(np.array(probability)))
+    return float(release.accounted.information(np.array(probability)))
 
 
 def _without(exposure: Exposure, steps: tuple[StepSchedule, ...], left_out: InformationShare) -> Exposure:

@@ -66,8 +66,13 @@ class Exposure:
 
     @property
     def has_independent_noise(self) -> bool:
-        """Whether no two steps share noise, so that what is published can be drawn step by step."""
+        """Whether no two steps share noise."""
         return all(observation.has_independent_noise for observation in self.observations)
+
+    @property
+    def can_be_drawn(self) -> bool:
+        """Whether what is published can be drawn, step by step."""
+        return all(observation.can_be_drawn for observation in self.observations)
 
     @property
     def place_count(self) -> int:

@@ -53,7 +53,7 @@ def step_cost(
     seen_by: dict[int, tuple[int, ...]] = {}
     costs: list[Cost] = []
     for index, release in enumerate(releases):
-        costs.append(cost(release.mechanism))
+        costs.append(cost(release.accounted))
         for location in release.sensor.locations:
             seen_by[location] = (*seen_by.get(location, ()), index)
     places = sorted((sum((costs[i] for i in seen), Cost()) for seen in set(seen_by.values())), reverse=True)

@@ -67,6 +67,12 @@ def _dearest(releases: tuple[SensorRelease, ...]) -> Mechanism | None:
     dearest = max(released, key=lambda release: release.mechanism.zcdp_rho())
     if math.isinf(dearest.mechanism.zcdp_rho()):
         raise LedgerError("a release must have noise to have an epsilon", "a raw count", "leave it out")
+    if any(release.sensor.most_counts > 1 for release in released):
+        raise LedgerError(
+            "a person must be counted once by a sensor",
+            "sensors with most_counts above 1",
+            "ask for the others; the ledger's zCDP holds for all",
+        )
     if len({release.mechanism.name for release in released}) > 1:
         raise LedgerError(
             "the noise of a step must be of one kind", "several mechanisms", "ask for one group of sensors"

@@ -1,10 +1,10 @@
 """What the releases cost in differential privacy: zCDP added up exactly, and the epsilon it certifies.
 
 Neighbours are two data sets that differ by one person being counted or not (add/remove) at every step of the
-log, so one person changes each count by at most one. A raw release costs infinity, and says so. The discrete
-Gaussian satisfies zCDP with the same rho as the continuous one (Canonne, Kamath, Steinke, "The Discrete
-Gaussian for Differential Privacy", 2020, Theorem 4), but not the same epsilon curve: so epsilon comes from
-rho here, never from the continuous curve.
+log, so one person changes each count by at most one, or by the ``most_counts`` that its sensor declares. A
+raw release costs infinity, and says so. The discrete Gaussian satisfies zCDP with the same rho as the
+continuous one (Canonne, Kamath, Steinke, "The Discrete Gaussian for Differential Privacy", 2020, Theorem 4),
+but not the same epsilon curve: so epsilon comes from rho here, never from the continuous curve.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
 
-from models.mechanisms import Mechanism
+from models.mechanisms import CountedAgain, Mechanism
 from models.releases import SensorRelease
 
 _GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0
@@ -40,13 +40,14 @@ class ZcdpSpend:
         mass_by_location: dict[int, float] = {}
         truncated: dict[Mechanism, float] = {}
         for release in releases:
-            cost = release.mechanism.zcdp_rho()
+            mechanism = release.accounted
+            cost = mechanism.zcdp_rho()
             if math.isinf(cost):
                 self.is_infinite = True
                 continue
-            mass = truncated.get(release.mechanism)
+            mass = truncated.get(mechanism)
             if mass is None:
-                mass = truncated[release.mechanism] = truncated_mass(release.mechanism)
+                mass = truncated[mechanism] = truncated_mass(mechanism)
             exact = _exactly(cost)
             for location in release.sensor.locations:
                 mass_by_location[location] = mass_by_location.get(location, 0.0) + mass
@@ -86,7 +87,8 @@ def mass_in_delta(epsilon: float, mass: float) -> float:
 
 def truncated_mass(mechanism: Mechanism) -> float:
     """Total variation between a mechanism's sampler and its ideal noise."""
-    law = mechanism.noise_law()
+    drawn = mechanism.inner if isinstance(mechanism, CountedAgain) else mechanism
+    law = drawn.noise_law()
     return 0.0 if law is None else law.truncated_mass
 
 

@@ -18,6 +18,7 @@ from models.mechanisms.designs import NO_DESIGNS, Designs
 from models.mechanisms.gaussian import Gaussian
 from models.mechanisms.raw import Raw
 from models.mechanisms.registry import MECHANISMS, parse
+from models.mechanisms.repeated_counts import CountedAgain, counted_again, revealed_by_shift
 from models.mechanisms.suppressed import Suppressed
 from models.mechanisms.tiered import Tiered
 
@@ -26,6 +27,7 @@ __all__ = [
     "NO_DESIGNS",
     "Correlated",
     "CorrelatedSteps",
+    "CountedAgain",
     "Designs",
     "DrawnPerWindow",
     "Gaussian",
@@ -39,5 +41,7 @@ __all__ = [
     "Suppressed",
     "Tabulated",
     "Tiered",
+    "counted_again",
     "parse",
+    "revealed_by_shift",
 ]

@@ -2,7 +2,7 @@
 
 from models.releases.publish import CountToPublish, PublishedValue, StepInterval, TierValues, publish_step
 from models.releases.schedule import Schedule, SensorRelease, StepSchedule
-from models.releases.sensors import Sensor, SensorRegistry
+from models.releases.sensors import Counts, Sensor, SensorRegistry
 from models.releases.trust import (
     Level,
     TierAssignment,
@@ -16,6 +16,7 @@ from models.releases.window_release import MoveSensor, WindowRelease
 
 __all__ = [
     "CountToPublish",
+    "Counts",
     "Level",
     "MoveSensor",
     "PublishedValue",

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from numbers import Integral
 
 from models.exceptions import ScheduleError
-from models.mechanisms import Gaussian, Mechanism, Raw
+from models.mechanisms import Gaussian, Mechanism, Raw, counted_again
 from models.releases.sensors import Sensor
 
 Where = int | tuple[int, ...] | Sensor
@@ -24,6 +24,14 @@ class SensorRelease:
 
     sensor: Sensor
     mechanism: Mechanism
+
+    @property
+    def accounted(self) -> Mechanism:
+        """The mechanism as accountants ask it: of a sensor that can count one person again, for that.
+
+        :class:`~models.exceptions.MechanismError` for noise that several steps share, on such a sensor.
+        """
+        return counted_again(self.mechanism, self.sensor.most_counts)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from functools import cached_property
 
 from models.exceptions import SensorError
@@ -11,10 +13,20 @@ from models.mechanisms import NO_DESIGNS, Designs
 from models.text import CloseNames
 
 
+class Counts(StrEnum):
+    """What a sensor's counts are counts of."""
+
+    PRESENCE = "presence"  # people, each once in a step
+    PASSAGES = "passages"  # events: one person can be counted again
+
+
 @dataclass(frozen=True, slots=True)
 class Sensor:
     """One device. ``locations`` are indices into the deployment's locations, increasing, without repeats.
 
+    ``most_counts`` is how often it can count one person in a step, at most: more than once for one that
+    counts passages. How often must not depend on where else the person goes, and whoever is elsewhere in the
+    step is not counted. ``counts`` is what the deployment declares that it counts, None for nothing declared.
     ``position`` is where it stands on a plane, east and north in any unit, for maps only.
     """
 
@@ -22,6 +34,8 @@ class Sensor:
     locations: tuple[int, ...]
     group: str = "default"
     position: tuple[float, float] | None = field(default=None, compare=False)
+    most_counts: int = 1
+    counts: Counts | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True)
@@ -43,6 +57,12 @@ class SensorRegistry:
         for sensor in self.sensors:
             if sensor.name in by_name:
                 raise SensorError("sensor names must be unique", repr(sensor.name), "rename one of the two")
+            if sensor.most_counts < 1 or (sensor.counts is Counts.PRESENCE and sensor.most_counts > 1):
+                raise SensorError(
+                    f"most_counts of sensor {sensor.name!r} must be at least 1, and 1 for counts of presence",
+                    sensor.most_counts,
+                    "declare passages where one person can be counted more than once in a step",
+                )
             if not sensor.locations:
                 raise SensorError(
                     f"sensor {sensor.name!r} must cover at least one location", "none", "name its locations"
@@ -67,6 +87,22 @@ class SensorRegistry:
         """A registry in which each location has a sensor of its own name."""
         names = tuple(location_names)
         return cls(names, tuple(Sensor(name, (index,)) for index, name in enumerate(names)))
+
+    def accounted_facts(self) -> list[list[object]]:
+        """What of each sensor an account depends on, as JSON values, by which deployments are compared.
+
+        ``most_counts`` where it is not 1: earlier versions did not know it.
+        """
+        found: list[list[object]] = []
+        for each in self.sensors:
+            again = [each.most_counts] if each.most_counts > 1 else []
+            found.append([each.name, list(each.locations), each.group, *again])
+        return found
+
+    def most_at_one_place(self) -> int:
+        """The most sensors that count one location: one person in a step, who is at one place."""
+        counted = Counter(location for sensor in self.sensors for location in sensor.locations)
+        return max(counted.values(), default=0)
 
     def with_designs(self, more: Designs) -> SensorRegistry:
         """The same sensors, and more noise designs."""

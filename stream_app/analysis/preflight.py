@@ -15,7 +15,7 @@ from accounting.settings import OPERATION_SECONDS
 from models.exceptions import TallyguardError
 from models.prior_files import load_population
 from models.priors import Population
-from models.releases import SensorRegistry
+from models.releases import Counts, SensorRegistry
 from stream_app.setup.given_priors import as_set, population_of
 from stream_app.setup.keys import (
     load_noise_key,
@@ -273,6 +273,7 @@ def _time(operations: float) -> str:
 def _about_sensors(subject: str, registry: SensorRegistry, population: Population) -> Iterator[Finding]:
     groups = sorted({sensor.group for sensor in registry.sensors})
     yield Finding("ok", subject, f"{len(registry.sensors):,} sensors in {len(groups)} groups")
+    yield from _about_counts(subject, registry)
     visited = set(np.unique(population.arrays.places).tolist())
     idle = [sensor.name for sensor in registry.sensors if visited.isdisjoint(sensor.locations)]
     if idle and len(population):
@@ -282,6 +283,28 @@ def _about_sensors(subject: str, registry: SensorRegistry, population: Populatio
             subject,
             f"nobody's prior visits the locations of {len(idle)} sensors: {shown}",
             "by these priors their counts add no risk; check that the priors cover these places",
+        )
+
+
+def _about_counts(subject: str, registry: SensorRegistry) -> Iterator[Finding]:
+    """What the sensors count: every ceiling and every ledger holds for what is declared only."""
+    undeclared = sum(sensor.counts is None for sensor in registry.sensors)
+    if undeclared:
+        yield Finding(
+            "warning",
+            subject,
+            f"nobody says what {undeclared:,} sensors count: ceilings and differential privacy hold for "
+            "counts of presence only, each person once in a step, where the priors have them",
+            "declare counts and most_counts in the sensors file (docs/how-to/passages.md)",
+        )
+    most = max((sensor.most_counts for sensor in registry.sensors), default=1)
+    passing = sum(sensor.counts is Counts.PASSAGES for sensor in registry.sensors)
+    if passing:
+        yield Finding(
+            "ok",
+            subject,
+            f"{passing:,} sensors count passages, one person up to {most} times in a step; ceilings hold if "
+            "nobody is counted more often, or in a step at two places",
         )
 
 

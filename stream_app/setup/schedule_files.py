@@ -74,7 +74,17 @@ def _step(index: int, entry: object, registry: SensorRegistry) -> StepSchedule:
         raise ScheduleError(
             f"step {index} must release each sensor once", ", ".join(repeated), "drop the repetition"
         )
+    for release in releases:
+        _check_accounted(index, release)
     return StepSchedule(index, releases)
+
+
+def _check_accounted(index: int, release: SensorRelease) -> None:
+    """:class:`ScheduleError` for a mechanism without an account on a sensor that counts somebody again."""
+    try:
+        _ = release.accounted
+    except MechanismError as error:
+        raise ScheduleError(f"in step {index}, {error.must}", error.got, error.remedy) from error
 
 
 def _detailed(

@@ -40,7 +40,7 @@ def sampled_success(
     expensive. Draws come from a counter generator that no publisher accepts, one stream a draw: threads do
     not change a bit.
     """
-    if effort.draws == 0 or not exposure.has_independent_noise:
+    if effort.draws == 0 or not exposure.can_be_drawn:
         return None
     horizon = _horizon(exposure, window, mistakes, effort)
     if horizon.vectors == 0:

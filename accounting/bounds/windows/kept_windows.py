@@ -19,7 +19,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from math import prod
 
-from accounting.exposure.own_counts import OwnCount, reveal_probability
+from accounting.exposure.own_counts import OwnCount
+from models.mechanisms import revealed_by_shift
 
 MOST_COINS = 6
 """Sets of shown releases double with each coin; more releases share coins, neighbours in time together."""
@@ -36,7 +37,7 @@ def with_large_counts_charged(own_counts: Sequence[OwnCount]) -> tuple[list[floa
     for own in own_counts:
         mechanism, spread = own.release.mechanism, own.spread
         thresholds = [spread] if own.release.miscounts else range(spread + 1)
-        choices = [(reveal_probability(mechanism, k), own.probability_above(k)) for k in thresholds]
+        choices = [(revealed_by_shift(mechanism, k), own.probability_above(k)) for k in thresholds]
         kept, beside = min(choices, key=sum)
         shown.append(kept)
         charged += beside

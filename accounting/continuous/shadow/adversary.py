@@ -81,7 +81,7 @@ class Shadow:
                 "note every step that is applied",
             )
         if not self._is_attacked:
-            can_be_drawn = self._steps and all(step.has_independent_noise for step in self._steps)
+            can_be_drawn = self._steps and all(step.can_be_drawn for step in self._steps)
             self._found = self._attack() if can_be_drawn else None
             self._is_attacked = True
         return self._found

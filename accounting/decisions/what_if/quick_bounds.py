@@ -57,7 +57,7 @@ class QuickBounds:
         for release in step.releases:
             if release.mechanism.is_released:
                 name = release.sensor.name
-                total[self._reach[name].people] += self._of(name, release.mechanism)
+                total[self._reach[name].people] += self._of(name, release.accounted)
         return total
 
     def raw(self) -> NDArray[np.float64]:

@@ -129,22 +129,32 @@ def in_crowd(step: StepSchedule, crowds: StepCrowd, adversary: CrowdAdversary) -
     With companions the noise alone is not known to hide the group, so a count stands as an exact one whose
     crowd the noise belongs to.
     """
-    return _replaced(step, crowds, partial(_hidden, adversary=adversary))
+    return _replaced(step, crowds, adversary, partial(_hidden, adversary=adversary))
 
 
 def at_level(
     step: StepSchedule, crowds: StepCrowd, adversary: CrowdAdversary, probability: float
 ) -> StepSchedule:
     """The step as erasure channels, each with the ``probability`` that more is revealed than it says."""
-    return _replaced(step, crowds, partial(_erased, adversary=adversary, probability=probability))
+    erased = partial(_erased, adversary=adversary, probability=probability)
+    return _replaced(step, crowds, adversary, erased)
 
 
 def _replaced(
-    step: StepSchedule, crowds: StepCrowd, seen: Callable[[Mechanism, SensorCrowd], Mechanism]
+    step: StepSchedule,
+    crowds: StepCrowd,
+    adversary: CrowdAdversary,
+    seen: Callable[[Mechanism, SensorCrowd], Mechanism],
 ) -> StepSchedule:
-    """The step with other mechanisms; what is not released stays as it is."""
+    """The step with other mechanisms; what is not released stays as it is.
+
+    A crowd is not known to hide anybody at a sensor that can count somebody again; nor is noise, of which
+    that sensor's account speaks, known to hide a group there.
+    """
     releases = (
-        replace(own, mechanism=seen(own.mechanism, crowd)) if own.mechanism.is_released else own
+        own
+        if not own.mechanism.is_released or (own.sensor.most_counts > 1 and not adversary.companions)
+        else replace(own, mechanism=_EXACT if own.sensor.most_counts > 1 else seen(own.mechanism, crowd))
         for own, crowd in zip(step.releases, crowds, strict=True)
     )
     return StepSchedule(step.step, tuple(releases))

@@ -21,7 +21,7 @@ def released_steps(observations: Sequence[StepObservation]) -> ReleasedSteps:
 
     :class:`UnknownReleaseError` where steps share noise, which these tables cannot tell.
     """
-    if not all(observation.has_independent_noise for observation in observations):
+    if not all(observation.can_be_drawn for observation in observations):
         raise UnknownReleaseError(
             "an attack must be tried on releases whose noise is independent from step to step",
             "correlated noise",

@@ -5,7 +5,6 @@ from accounting.exposure.own_counts.count_law import (
     OwnCount,
     own_count,
     own_count_law,
-    reveal_probability,
 )
 
 __all__ = [
@@ -13,6 +12,5 @@ __all__ = [
     "WindowInformation",
     "own_count",
     "own_count_law",
-    "reveal_probability",
     "window_information",
 ]

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from accounting.exposure import Exposure
 from accounting.exposure.step_information.contraction_kernel import dense_matrix
-from models.mechanisms import Mechanism, NoiseFamily
-from models.noise import miscounted_information, own_count_information, shift_probability
+from models.mechanisms import NoiseFamily, revealed_by_shift
+from models.noise import miscounted_information, own_count_information
 from models.releases import MoveSensor, WindowRelease
 
 
@@ -35,7 +35,7 @@ class OwnCount:
 
     def reveal_probability(self) -> float:
         """Of the noise, for any two values that the person can have."""
-        return reveal_probability(self.release.mechanism, self.spread)
+        return revealed_by_shift(self.release.mechanism, self.spread)
 
     def probability_above(self, value: int) -> float:
         """That the own count lies more than ``value`` above the least that is possible."""
@@ -70,20 +70,6 @@ def own_count_law(exposure: Exposure, release: WindowRelease) -> NDArray[np.floa
             reached = reached @ dense_matrix(exposure.chain, exposure.slot(step - 1))
         reached[:, here] = _raised(reached[:, here], 1)
     return np.asarray(reached.sum(axis=1))
-
-
-def reveal_probability(mechanism: Mechanism, spread: int) -> float:
-    """Total variation between the noise and itself shifted by ``spread`` counts, for the erasure bound.
-
-    1 for raw, 0 for suppressed. All shifts in ``0..spread`` have the rest in common. Includes the truncated
-    mass; at shift one it is the mechanism's own.
-    """
-    noise = mechanism.noise_law()
-    if noise is None or spread == 0:
-        return 0.0
-    if mechanism.is_exact or spread == 1:
-        return mechanism.reveal_probability()
-    return min(1.0, shift_probability(noise.probabilities, spread) + noise.truncated_mass)
 
 
 def _information(law: NDArray[np.float64], release: WindowRelease) -> float:

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accounting.exposure.step_information.step_terms_kernel import StepView
-from models.mechanisms import DrawnPerWindow, Mechanism, Tabulated
+from models.mechanisms import CountedAgain, DrawnPerWindow, Mechanism, Tabulated
 from models.noise import InformationTable, truncation_information_nats
 from models.releases import SensorRelease, StepSchedule
 
@@ -55,6 +55,15 @@ class StepObservation:
         law of one step alone.
         """
         return not any(isinstance(own, DrawnPerWindow) and not own.is_exact for own in self.mechanisms)
+
+    @cached_property
+    def can_be_drawn(self) -> bool:
+        """Whether what is released here has a law of this step alone.
+
+        Not where steps share noise, nor where nobody knows how often somebody is counted.
+        """
+        counted_again = any(isinstance(own, CountedAgain) for own in self.mechanisms)
+        return self.has_independent_noise and not counted_again
 
     @cached_property
     def view(self) -> StepView:
@@ -108,7 +117,7 @@ def observe(step: StepSchedule, location_count: int) -> StepObservation:
     labels = np.zeros(location_count, dtype=np.int32)
     for location in sorted(members):
         labels[location] = outcomes.setdefault(tuple(members[location]), len(outcomes))
-    return StepObservation(labels, tuple(outcomes), tuple(release.mechanism for release in released))
+    return StepObservation(labels, tuple(outcomes), tuple(release.accounted for release in released))
 
 
 @lru_cache(_MOST_VIEWS)

@@ -41,7 +41,7 @@ class SensorInformation:
         """Mean nats a person by sensor, for every release of the step; 0 for a suppressed one."""
         slot = (self._first_slot + step.step) % self._cycle
         return {
-            release.sensor.name: self._mean_nats(release.sensor, release.mechanism, slot)
+            release.sensor.name: self._mean_nats(release.sensor, release.accounted, slot)
             for release in step.releases
         }
 

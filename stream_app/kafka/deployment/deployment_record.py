@@ -61,7 +61,6 @@ _KIND: RecordKind[DeploymentRecord] = of_model("a deployment record", Deployment
 
 def accounts_basis(settings: Settings, registry: SensorRegistry) -> dict[str, Any]:
     """Everything beside people and decisions that a certified risk depends on, in values and fingerprints."""
-    sensors = [[each.name, list(each.locations), each.group] for each in registry.sensors]
     return {
         **settings.model_dump(mode="json", include=set(_VALUES)),
         "sharpen": settings.sharpen,
@@ -70,7 +69,7 @@ def accounts_basis(settings: Settings, registry: SensorRegistry) -> dict[str, An
         **_crowd(settings),
         "partitions": settings.kafka.partitions,
         "locations": _fingerprint(registry.location_names),
-        "sensors": _fingerprint([registry.location_names, sensors]),
+        "sensors": _fingerprint([registry.location_names, registry.accounted_facts()]),
     }
 
 

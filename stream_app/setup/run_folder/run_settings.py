@@ -159,8 +159,7 @@ def check_belongs(folder: Path, population: Population, registry: SensorRegistry
 
 def sensors_fingerprint(registry: SensorRegistry) -> str:
     """By which a run knows its sensors again."""
-    sensors = [[sensor.name, list(sensor.locations), sensor.group] for sensor in registry.sensors]
-    return hashlib.sha256(json.dumps(sensors).encode()).hexdigest()
+    return hashlib.sha256(json.dumps(registry.accounted_facts()).encode()).hexdigest()
 
 
 def _shown(value: object) -> str:

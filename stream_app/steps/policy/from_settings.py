@@ -8,7 +8,7 @@ from accounting.decisions import SearchSettings
 from models import mechanisms
 from models.exceptions import MechanismError
 from models.mechanisms import NO_DESIGNS, Correlated, CorrelatedSteps, Designs, Gaussian, Tiered
-from models.releases import SensorRegistry
+from models.releases import Sensor, SensorRegistry
 from stream_app.exceptions import SettingsError
 from stream_app.setup.release_settings import (
     BUDGET,
@@ -19,7 +19,7 @@ from stream_app.setup.release_settings import (
     policy_parameters,
 )
 from stream_app.steps.policy.budget import BudgetPolicy
-from stream_app.steps.policy.fixed import FixedPolicy, StepMechanism
+from stream_app.steps.policy.fixed import FixedPolicy, StepMechanism, at_step
 from stream_app.steps.policy.menu import Menu, SensorWishes
 
 
@@ -41,7 +41,10 @@ def policy_from(
         name: _mechanism(f"release.sensors.{name}", exception, settings, designs)
         for name, exception in settings.sensors.items()
     }
-    return FixedPolicy(registry, _mechanism("release", settings, settings, designs), exceptions)
+    default = _mechanism("release", settings, settings, designs)
+    for sensor in registry.sensors:
+        _check_counted_again(sensor, exceptions.get(sensor.name, default))
+    return FixedPolicy(registry, default, exceptions)
 
 
 def _budget_policy(
@@ -59,6 +62,9 @@ def _budget_policy(
     wishes = {
         name: _wishes(name, exception, settings, designs) for name, exception in settings.sensors.items()
     }
+    for name, wish in wishes.items():
+        if wish.only is not None:
+            _check_counted_again(registry.get(name), wish.only)
     return BudgetPolicy(
         registry,
         Menu(_standard_wishes(budget), wishes),
@@ -67,6 +73,15 @@ def _budget_policy(
         announced,
         budget.look_ahead,
     )
+
+
+def _check_counted_again(sensor: Sensor, mechanism: StepMechanism) -> None:
+    """:class:`SettingsError` for a mechanism without an account on a sensor that counts somebody again."""
+    try:
+        mechanisms.counted_again(at_step(mechanism, 0), sensor.most_counts)
+    except MechanismError as error:
+        where = f"release.sensors.{sensor.name}"
+        raise SettingsError(f"{where}: {error.must}", error.got, error.remedy) from error
 
 
 def _standard_wishes(budget: BudgetSettings) -> SensorWishes:

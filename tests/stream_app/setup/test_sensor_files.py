@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from models.exceptions import SensorError
-from models.releases import Sensor
+from models.releases import Sensor, SensorRegistry
+from stream_app.setup.run_folder.run_settings import sensors_fingerprint
 from stream_app.setup.sensor_files import load_registry
 
 LOCATIONS = ("harbour", "station", "park")
@@ -103,3 +104,65 @@ def test_a_location_of_any_length_is_refused_in_a_short_sentence(tmp_path: Path,
     with pytest.raises(SensorError) as error:
         load_registry(path, ("A", "B"))
     assert len(str(error.value)) < 2000
+
+
+def declared(folder: Path, text: str) -> Path:
+    path = folder / "sensors.json"
+    path.write_text(text)
+    return path
+
+
+def test_what_sensors_count_is_declared_for_all_or_for_each(tmp_path: Path) -> None:
+    """A file that says nothing declares nothing; a sensor's own declaration replaces that for all."""
+    registry = load_registry(
+        declared(
+            tmp_path,
+            """{"counts": "passages", "most_counts": 4, "most_sensors": 1, "sensors": [
+            {"name": "door", "locations": [0]}, {"name": "hall", "locations": [1], "counts": "presence"}]}""",
+        ),
+        LOCATIONS,
+    )
+    assert [(each.counts, each.most_counts) for each in registry.sensors] == [
+        ("passages", 4),
+        ("presence", 1),
+    ]
+    table = tmp_path / "sensors.csv"
+    table.write_text("name,locations,counts,most_counts\ndoor,0,passages,4\nhall,1,presence,\nyard,2,,\n")
+    door, hall, yard = load_registry(table, LOCATIONS).sensors
+    assert (door, hall) == registry.sensors
+    assert (yard.counts, yard.most_counts) == (None, 1)
+
+
+@pytest.mark.parametrize(
+    ("beside", "message"),
+    [
+        ('"counts": "passages"', "must declare most_counts"),
+        ('"counts": "footfall", "most_counts": 2', '"presence" or "passages"'),
+        ('"counts": "passages", "most_counts": 0', "1 or more"),
+        ('"counts": "passages", "most_counts": 1.5', "1 or more"),
+        ('"counts": "presence", "most_counts": 2', "each person once"),
+        ('"most_counts": 2', '"presence" or "passages"'),
+        ('"counts": "passages", "most_counts": 2, "most_sensors": 2', "by at most 1 of them"),
+        ('"counts": "passages", "most_counts": 2, "most_sensors": true', "by at most 1 of them"),
+        ('"window": 4', "one step of the priors"),
+        ('"moves": [[0, 1]]', "no account of sensors on moves"),
+    ],
+)
+def test_a_declaration_without_an_account_is_refused(tmp_path: Path, beside: str, message: str) -> None:
+    """Before anything runs, with what to do instead."""
+    path = declared(tmp_path, f'{{{beside}, "sensors": [{{"name": "a", "locations": [0]}}]}}')
+    with pytest.raises(SensorError, match=message):
+        load_registry(path, LOCATIONS)
+
+
+def test_a_sensor_of_its_own_on_moves_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(SensorError, match=r"sensor 1 of .* sensors on moves.* certify them in Python"):
+        load_registry(write(tmp_path, [{"name": "a", "locations": [0], "moves": [[0, 1]]}]), LOCATIONS)
+
+
+def test_a_run_knows_another_declaration_for_other_sensors() -> None:
+    """It goes on with the declaration it began with; files from before there was one are known again."""
+    once, again = (SensorRegistry(("a",), (Sensor("a", (0,), most_counts=most),)) for most in (1, 4))
+    assert once.accounted_facts() == [["a", [0], "default"]]
+    assert again.accounted_facts() == [["a", [0], "default", 4]]
+    assert sensors_fingerprint(once) != sensors_fingerprint(again)

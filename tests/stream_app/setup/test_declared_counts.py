@@ -1,0 +1,66 @@
+"""What `check` says of declared and undeclared counts, and what is refused where no account exists."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from models.exceptions import ScheduleError
+from models.mechanisms import Designs
+from models.prior_files import save_population
+from models.priors import MovementPrior, Population
+from models.releases import Counts, Sensor, SensorRegistry
+from stream_app.analysis.preflight import Finding, check_files
+from stream_app.exceptions import SettingsError
+from stream_app.setup.release_settings import ReleaseSettings
+from stream_app.setup.schedule_files import load_schedule
+from stream_app.steps.policy import designs_of, policy_from
+
+PASSING = SensorRegistry(("a",), (Sensor("a", (0,), most_counts=4, counts=Counts.PASSAGES),))
+
+
+def findings(folder: Path, sensors: dict[str, object]) -> list[Finding]:
+    priors, path = folder / "priors.json", folder / "sensors.json"
+    people = Population.pack([MovementPrior.from_dense("ada", [[0.5, 0.5], [0.5, 0.5]])], ["north", "south"])
+    save_population(people, priors)
+    path.write_text(json.dumps(sensors))
+    return check_files(priors=priors, sensors=path)
+
+
+def test_until_it_is_declared_check_says_that_ceilings_hold_for_presence_only(tmp_path: Path) -> None:
+    rows = [{"name": "a", "locations": [0]}, {"name": "b", "locations": [1], "counts": "presence"}]
+    (found,) = [each for each in findings(tmp_path, {"sensors": rows}) if "presence only" in each.sentence]
+    assert found.level == "warning"
+    assert "what 1 sensors count" in found.sentence
+    assert "passages.md" in found.remedy
+
+
+def test_declared_presence_is_said_no_more(tmp_path: Path) -> None:
+    rows = [{"name": "a", "locations": [0]}]
+    found = findings(tmp_path, {"counts": "presence", "sensors": rows})
+    assert not [each for each in found if "presence" in each.sentence]
+
+
+def test_declared_passages_come_with_their_condition(tmp_path: Path) -> None:
+    rows = [{"name": "a", "locations": [0]}]
+    found = findings(tmp_path, {"counts": "passages", "most_counts": 4, "sensors": rows})
+    (passing,) = [each for each in found if "passages" in each.sentence]
+    assert (passing.level, "up to 4 times" in passing.sentence) == ("ok", True)
+    assert "two places" in passing.sentence
+
+
+def test_noise_that_steps_share_is_refused_before_a_run(tmp_path: Path) -> None:
+    covariance = tmp_path / "noise.npy"
+    np.save(covariance, np.array([[2.0, 0.5], [0.5, 2.0]]))
+    settings = ReleaseSettings(mechanism="correlated", covariance=covariance)
+    with pytest.raises(SettingsError, match=r"release.sensors.a: .* once in a step"):
+        policy_from(settings, PASSING)
+    designs: Designs = designs_of(settings)
+    noise = {"mechanism": "correlated", "design": designs.noises[0].design, "position": 0}
+    schedule = tmp_path / "schedule.json"
+    schedule.write_text(json.dumps({"steps": [{"sensors": ["a"], **noise}]}))
+    with pytest.raises(ScheduleError, match=r"in step 0, .* once in a step"):
+        load_schedule(schedule, PASSING.with_designs(designs))
