@@ -12,7 +12,8 @@ from collections.abc import Iterable
 
 from accounting.exceptions import LedgerError
 from accounting.ledgers.neighbours import Cost, Neighbours
-from accounting.ledgers.zcdp import ZcdpSpend, truncated_mass
+from accounting.ledgers.zcdp import ZcdpSpend
+from models.mechanisms import truncated_mass
 from models.releases import WindowRelease
 
 

@@ -14,8 +14,8 @@ from accounting.exceptions import LedgerError
 from accounting.ledgers.gaussian_curve import gaussian_epsilon, paper_epsilon
 from accounting.ledgers.neighbours import Cost, Neighbours, step_cost
 from accounting.ledgers.release_log import ReleaseLog, known
-from accounting.ledgers.zcdp import ZcdpSpend, mass_in_delta, truncated_mass
-from models.mechanisms import Mechanism, NoiseFamily
+from accounting.ledgers.zcdp import ZcdpSpend, mass_in_delta
+from models.mechanisms import Mechanism, NoiseFamily, truncated_mass
 
 _NAME = "differential-privacy"
 _GAUSSIAN = (NoiseFamily.DISCRETE_GAUSSIAN, NoiseFamily.CONTINUOUS_GAUSSIAN)

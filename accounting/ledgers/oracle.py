@@ -16,7 +16,7 @@ from accounting.exceptions import LedgerError
 from accounting.ledgers.differential_privacy import zcdp_cost
 from accounting.ledgers.neighbours import Neighbours, step_cost
 from accounting.ledgers.release_log import ReleaseLog, refuse
-from models.mechanisms import Mechanism, NoiseFamily
+from models.mechanisms import Composite, Mechanism, NoiseFamily
 from models.releases import SensorRelease
 
 _PACKAGES = ("dp_accounting", "dp_accounting.pld", "dp_accounting.rdp")
@@ -67,10 +67,10 @@ def _dearest(releases: tuple[SensorRelease, ...]) -> Mechanism | None:
     dearest = max(released, key=lambda release: release.mechanism.zcdp_rho())
     if math.isinf(dearest.mechanism.zcdp_rho()):
         raise LedgerError("a release must have noise to have an epsilon", "a raw count", "leave it out")
-    if any(release.sensor.most_counts > 1 for release in released):
+    if any(isinstance(release.accounted, Composite) for release in released):
         raise LedgerError(
-            "a person must be counted once by a sensor",
-            "sensors with most_counts above 1",
+            "a person must be counted once by a sensor in a step",
+            "sensors with most_counts above 1, or corrected values",
             "ask for the others; the ledger's zCDP holds for all",
         )
     if len({release.mechanism.name for release in released}) > 1:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
 
-from models.mechanisms import CountedAgain, Mechanism
+from models.mechanisms import Mechanism, truncated_mass
 from models.releases import SensorRelease
 
 _GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0
@@ -83,13 +83,6 @@ class ZcdpSpend:
 def mass_in_delta(epsilon: float, mass: float) -> float:
     """What samplers that miss the ideal by ``mass`` cost of delta: ``(1 + e^epsilon) mass``, 0 for none."""
     return (1.0 + math.exp(min(epsilon, 700.0))) * mass if mass > 0.0 else 0.0
-
-
-def truncated_mass(mechanism: Mechanism) -> float:
-    """Total variation between a mechanism's sampler and its ideal noise."""
-    drawn = mechanism.inner if isinstance(mechanism, CountedAgain) else mechanism
-    law = drawn.noise_law()
-    return 0.0 if law is None else law.truncated_mass
 
 
 def epsilon_from_zcdp(rho: float, delta: float) -> float:

@@ -4,6 +4,7 @@ A new mechanism is a file beside these, one line in ``registry.py`` and one in t
 """
 
 from models.mechanisms.base import (
+    Composite,
     DrawnPerWindow,
     Mechanism,
     MechanismType,
@@ -12,6 +13,7 @@ from models.mechanisms.base import (
     NoiseWindow,
     PublishesTiers,
     Tabulated,
+    truncated_mass,
 )
 from models.mechanisms.correlated import Correlated, CorrelatedSteps
 from models.mechanisms.designs import NO_DESIGNS, Designs
@@ -21,10 +23,12 @@ from models.mechanisms.registry import MECHANISMS, parse
 from models.mechanisms.repeated_counts import CountedAgain, counted_again, revealed_by_shift
 from models.mechanisms.suppressed import Suppressed
 from models.mechanisms.tiered import Tiered
+from models.mechanisms.versions import Versions, all_versions
 
 __all__ = [
     "MECHANISMS",
     "NO_DESIGNS",
+    "Composite",
     "Correlated",
     "CorrelatedSteps",
     "CountedAgain",
@@ -41,7 +45,10 @@ __all__ = [
     "Suppressed",
     "Tabulated",
     "Tiered",
+    "Versions",
+    "all_versions",
     "counted_again",
     "parse",
     "revealed_by_shift",
+    "truncated_mass",
 ]

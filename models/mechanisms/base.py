@@ -1,7 +1,8 @@
 """The verbs every release mechanism has. One mechanism is one file; accountants ask only these questions.
 
 :class:`Mechanism` is what all of them answer. :class:`Tabulated`, :class:`DrawnPerWindow` and
-:class:`PublishesTiers` are abilities that some have besides; nobody asks for a mechanism's class.
+:class:`PublishesTiers` are abilities that some have besides, and a :class:`Composite` is made of others;
+nobody asks for a mechanism's class.
 """
 
 from __future__ import annotations
@@ -183,6 +184,23 @@ class Mechanism(Protocol):
 
     def gaussian_variance(self) -> float | None:
         """Variance of the Gaussian law that the noise comes from, 0 without noise; None for other noise."""
+
+
+@runtime_checkable
+class Composite(Protocol):
+    """A mechanism that accountants make of others; it has no noise law of its own, and is never published."""
+
+    @property
+    def parts(self) -> tuple[Mechanism, ...]:
+        """What it is made of."""
+
+
+def truncated_mass(mechanism: Mechanism) -> float:
+    """Total variation between a mechanism's sampler and its ideal noise, of all its parts together."""
+    if isinstance(mechanism, Composite):
+        return sum(map(truncated_mass, mechanism.parts))
+    law = mechanism.noise_law()
+    return 0.0 if law is None else law.truncated_mass
 
 
 class MechanismType(Protocol):

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from models.exceptions import MechanismError
 from models.mechanisms.base import DrawnPerWindow, Mechanism, NoiseFamily, NoiseLaw, Tabulated
+from models.mechanisms.versions import Versions
 from models.noise import (
     InformationTable,
     large_sigma_information_table,
@@ -37,6 +38,11 @@ class CountedAgain(Tabulated):
     name: ClassVar[str] = "counted again"
     is_released: ClassVar[bool] = True
     is_exact: ClassVar[bool] = False
+
+    @property
+    def parts(self) -> tuple[Mechanism, ...]:
+        """The release."""
+        return (self.inner,)
 
     @property
     def parameters(self) -> Mapping[str, float]:
@@ -92,9 +98,12 @@ class CountedAgain(Tabulated):
 def counted_again(mechanism: Mechanism, most_counts: int) -> Mechanism:
     """The mechanism as accountants ask it where one person can be counted ``most_counts`` times.
 
-    Itself for 1, and where nothing or the exact count is released: that reveals the same at any shift.
+    Of several values each for itself. The mechanism itself for 1, and where nothing or the exact count is
+    released: that reveals the same at any shift.
     :class:`MechanismError` for noise that several steps share.
     """
+    if isinstance(mechanism, Versions):
+        return Versions(tuple(counted_again(part, most_counts) for part in mechanism.parts))
     is_shared = isinstance(mechanism, DrawnPerWindow) and not mechanism.is_exact
     if most_counts == 1 or mechanism.is_exact or not mechanism.is_released:
         return mechanism

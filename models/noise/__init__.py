@@ -18,6 +18,7 @@ from models.noise.noise_information import (
     truncation_information_nats,
 )
 from models.noise.several_counts import miscounted_information, own_count_information, shift_probability
+from models.noise.several_values import joint_information_table, joint_outcomes, joint_shift_probability
 
 __all__ = [
     "TOTAL",
@@ -34,6 +35,9 @@ __all__ = [
     "discrete_gaussian_table",
     "fill_information",
     "geometric_table",
+    "joint_information_table",
+    "joint_outcomes",
+    "joint_shift_probability",
     "large_sigma_information_table",
     "least_information",
     "miscounted_information",

@@ -86,7 +86,7 @@ def binary_channel_information_table(crossover: float, truncated_mass: float) ->
     that it tells about a person, every value on one side having the same likelihood ratio.
     """
     probability = np.array([1.0 - crossover, crossover])
-    return _likelihood_table(probability, probability[::-1] / probability, truncated_mass)
+    return likelihood_table(probability, probability[::-1] / probability, truncated_mass)
 
 
 def continuous_gaussian_information_table(sigma: float, truncated_mass: float) -> InformationTable:
@@ -100,10 +100,10 @@ def continuous_gaussian_information_table(sigma: float, truncated_mass: float) -
     places = np.arange(-_REACH, _REACH + 1.0 / sigma, 1.0 / _NODES_PER_SIGMA)
     probability = exp(-0.5 * places**2)
     ratio = exp((places - 0.5 / sigma) / sigma)
-    return _likelihood_table(probability / probability.sum(), ratio, truncated_mass)
+    return likelihood_table(probability / probability.sum(), ratio, truncated_mass)
 
 
-def _likelihood_table(
+def likelihood_table(
     probability: NDArray[np.float64], ratio: NDArray[np.float64], truncated_mass: float
 ) -> InformationTable:
     """Table for a channel with the output probabilities (n,) of who is absent, and their ratios when counted.

@@ -11,8 +11,8 @@ from accounting.exceptions import SettingsError
 from accounting.exposure.crowd.crowded import Crowded
 from accounting.exposure.crowd.difference_kernel import difference_masses
 from accounting.exposure.crowd.variance_kernel import COINS, COLUMNS, RATES, TRANSFORMS, UNITS, VARIANCE
-from models.mechanisms import Mechanism, NoiseFamily, Raw
-from models.releases import StepSchedule
+from models.mechanisms import Composite, Mechanism, NoiseFamily, Raw
+from models.releases import SensorRelease, StepSchedule
 
 LEVELS = (0.5, 0.3, 0.15, 0.05, 0.02, 0.005, 1e-3, 1e-4)
 """Probabilities of what is revealed of the others where one of the counts hides less than its level says."""
@@ -148,16 +148,21 @@ def _replaced(
 ) -> StepSchedule:
     """The step with other mechanisms; what is not released stays as it is.
 
-    A crowd is not known to hide anybody at a sensor that can count somebody again; nor is noise, of which
-    that sensor's account speaks, known to hide a group there.
+    A crowd is not known to hide anybody at a sensor that can count somebody again, nor in the difference of
+    several values of one count; nor is noise, of which the accounts of these speak, known to hide a group.
     """
     releases = (
         own
-        if not own.mechanism.is_released or (own.sensor.most_counts > 1 and not adversary.companions)
-        else replace(own, mechanism=_EXACT if own.sensor.most_counts > 1 else seen(own.mechanism, crowd))
+        if not own.mechanism.is_released or (_is_known(own) and not adversary.companions)
+        else replace(own, mechanism=_EXACT if _is_known(own) else seen(own.mechanism, crowd))
         for own, crowd in zip(step.releases, crowds, strict=True)
     )
     return StepSchedule(step.step, tuple(releases))
+
+
+def _is_known(release: SensorRelease) -> bool:
+    """Whether it is charged as if the others were known."""
+    return release.sensor.most_counts > 1 or isinstance(release.mechanism, Composite)
 
 
 def _hidden(mechanism: Mechanism, crowd: SensorCrowd, adversary: CrowdAdversary) -> Mechanism:

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accounting.exposure.step_information.step_terms_kernel import StepView
-from models.mechanisms import CountedAgain, DrawnPerWindow, Mechanism, Tabulated
+from models.mechanisms import Composite, DrawnPerWindow, Mechanism, Tabulated, truncated_mass
 from models.noise import InformationTable, truncation_information_nats
 from models.releases import SensorRelease, StepSchedule
 
@@ -60,10 +60,11 @@ class StepObservation:
     def can_be_drawn(self) -> bool:
         """Whether what is released here has a law of this step alone.
 
-        Not where steps share noise, nor where nobody knows how often somebody is counted.
+        Not where steps share noise, where nobody knows how often somebody is counted, nor where several
+        values are published of one count.
         """
-        counted_again = any(isinstance(own, CountedAgain) for own in self.mechanisms)
-        return self.has_independent_noise and not counted_again
+        is_composite = any(isinstance(own, Composite) for own in self.mechanisms)
+        return self.has_independent_noise and not is_composite
 
     @cached_property
     def view(self) -> StepView:
@@ -97,8 +98,7 @@ class StepObservation:
 
 def _truncation_nats(mechanism: Mechanism) -> float:
     """What the sampler's distance from the ideal noise can add to the information."""
-    noise = mechanism.noise_law()
-    return 0.0 if noise is None else truncation_information_nats(noise.truncated_mass)
+    return truncation_information_nats(truncated_mass(mechanism))
 
 
 def nothing_seen(location_count: int) -> StepView:

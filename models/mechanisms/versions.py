@@ -1,0 +1,184 @@
+"""Several values of one sensor and one step: late values, and corrections of earlier ones."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from math import prod, sqrt
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models.exceptions import MechanismError
+from models.mechanisms.base import (
+    DrawnPerWindow,
+    Mechanism,
+    NoiseFamily,
+    NoiseLaw,
+    PublishesTiers,
+    Tabulated,
+    truncated_mass,
+)
+from models.noise import (
+    InformationTable,
+    discrete_gaussian_table,
+    joint_information_table,
+    joint_outcomes,
+    joint_shift_probability,
+    large_sigma_information_table,
+    least_information,
+    scaled_entropy_table,
+)
+
+_EXACT_SUMS_UP_TO_SIGMA = 64.0  # of all values together; beyond, p(1-p)/(2 sigma^2) is within 1/(8 sigma^2)
+_SMALLEST_SIGMA = 0.05  # that has a table
+_ROUNDING = 1e-12
+
+
+@dataclass(frozen=True, slots=True)
+class Versions(Tabulated):
+    """All values of one sensor-step that are public, first to last, each with noise of its own.
+
+    Never published as one. The person is counted in all of them or in none, or in some for reasons that do
+    not depend on where they go; that reveals no more. What is said is of the joint law of all values, so an
+    account of these is that of a log which held all of them from the start.
+    """
+
+    parts: tuple[Mechanism, ...]
+    name: ClassVar[str] = "versions"
+    is_released: ClassVar[bool] = True
+
+    @property
+    def is_exact(self) -> bool:
+        """True when one of the values is exact: the others add nothing then."""
+        return any(part.is_exact for part in self.parts)
+
+    @property
+    def parameters(self) -> Mapping[str, float]:
+        """None of its own."""
+        return {}
+
+    @property
+    def noise_family(self) -> NoiseFamily:
+        """None that a theorem is known of."""
+        return NoiseFamily.OTHER
+
+    def publish(self, counts: NDArray[np.int64], words: NDArray[np.uint64]) -> NDArray[np.int64] | None:
+        """None: each value was published by itself."""
+        return None
+
+    def noise_law(self) -> NoiseLaw | None:
+        """None: the values are no one number."""
+        return None
+
+    def reveal_probability(self) -> float:
+        """Total variation of the joint law under a shift of all values by one.
+
+        The least of that law's own, of discrete Gaussians ``P[Z = 0]`` at the scale of which the precisions
+        add up, and ``1 - prod (1 - delta_i)``.
+        """
+        return _reveal_probability(self.parts)
+
+    def divergence(self) -> float:
+        """The sum: of independent noises divergences add."""
+        return sum(part.divergence() for part in self.parts)
+
+    def information_table(self) -> InformationTable:
+        """Of the joint law; of discrete Gaussians also ``p (1 - p)`` times the sum of ``1 / (2 sigma^2)``."""
+        return _information_table(self.parts)
+
+    def expected_absolute_error(self) -> float:
+        """Of the latest value."""
+        return self.parts[-1].expected_absolute_error()
+
+    def variance(self) -> float:
+        """Of the latest value."""
+        return self.parts[-1].variance()
+
+    def zcdp_rho(self) -> float:
+        """The sum: zCDP adds."""
+        return sum(part.zcdp_rho() for part in self.parts)
+
+    def pure_epsilon(self) -> float:
+        """The sum."""
+        return sum(part.pure_epsilon() for part in self.parts)
+
+    def gaussian_variance(self) -> float | None:
+        """Of the best mean of all values: of Gaussian noises precisions add."""
+        variances = [part.gaussian_variance() for part in self.parts]
+        if any(variance is None for variance in variances):
+            return None
+        known = [variance for variance in variances if variance is not None]
+        return 0.0 if min(known) == 0.0 else 1.0 / sum(1.0 / variance for variance in known)
+
+
+def all_versions(values: Sequence[Mechanism]) -> Mechanism:
+    """The mechanism of a sensor-step with these values in the order of their publication.
+
+    Values that are not released reveal nothing. :class:`MechanismError` where no noise of its own can be
+    drawn for a later value: noise that several steps share, or the values of tiers.
+    """
+    released = [part for value in values for part in _parts_of(value) if part.is_released]
+    if len(released) < 2:
+        return released[0] if released else values[-1]
+    shared = [
+        part for part in released if isinstance(part, DrawnPerWindow | PublishesTiers) and not part.is_exact
+    ]
+    if shared:
+        raise MechanismError(
+            "a second value must have noise of its own",
+            f"{shared[0].name}, whose noise belongs to several values",
+            "use gaussian or raw where late values or corrections are published",
+        )
+    return Versions(tuple(released))
+
+
+def _parts_of(value: Mechanism) -> tuple[Mechanism, ...]:
+    return value.parts if isinstance(value, Versions) else (value,)
+
+
+@lru_cache(1024)
+def _reveal_probability(parts: tuple[Mechanism, ...]) -> float:
+    if any(part.is_exact for part in parts):
+        return 1.0
+    found = 1.0 - prod(1.0 - part.reveal_probability() for part in parts)
+    beyond = sum(map(truncated_mass, parts))
+    sigma = _added_sigma(parts)
+    if sigma is not None and sigma >= _SMALLEST_SIGMA:
+        found = min(found, discrete_gaussian_table(sigma).reveal_probability() + beyond)
+    laws = _laws(parts)
+    if laws is not None:
+        found = min(found, joint_shift_probability(joint_outcomes(laws)) + beyond)
+    return min(1.0, found * (1.0 + _ROUNDING))
+
+
+@lru_cache(256)
+def _information_table(parts: tuple[Mechanism, ...]) -> InformationTable:
+    found = scaled_entropy_table(_reveal_probability(parts))
+    if any(part.is_exact for part in parts):
+        return found
+    sigma = _added_sigma(parts)
+    if sigma is not None:
+        added = large_sigma_information_table(sigma, sum(map(truncated_mass, parts)))
+        found = least_information(found, added)
+    laws = _laws(parts)
+    if laws is not None and (sigma is None or sigma <= _EXACT_SUMS_UP_TO_SIGMA):
+        found = least_information(found, joint_information_table(joint_outcomes(laws)))
+    return found
+
+
+def _laws(parts: tuple[Mechanism, ...]) -> list[NDArray[np.float64]] | None:
+    """Every value's noise (n,); None where one of them has no law of one number."""
+    laws = [part.noise_law() for part in parts]
+    if any(law is None for law in laws):
+        return None
+    return [law.probabilities for law in laws if law is not None]
+
+
+def _added_sigma(parts: tuple[Mechanism, ...]) -> float | None:
+    """Scale at which the precisions of discrete Gaussians add up; None for other noise."""
+    if any(part.noise_family is not NoiseFamily.DISCRETE_GAUSSIAN for part in parts):
+        return None
+    return 1.0 / sqrt(2.0 * sum(part.divergence() for part in parts))
