@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 from models.exceptions import MechanismError, SensorError
 from models.keys import NoiseKey, batch_message, reading_message
-from models.mechanisms import DrawnPerWindow, Mechanism, NoiseWindow, PublishesTiers
+from models.mechanisms import DrawnPerWindow, Mechanism, NoiseWindow, PublishesTiers, all_versions
 
+_VERSION = "version"  # stands among the parameters in the message that noise is drawn from
 MAX_COUNT = 2**53  # what every JSON reader takes as an integer; noise on top of it fits in 64 bits
 
 
@@ -54,8 +55,12 @@ def publish_step(
     counts: Sequence[CountToPublish],
     *,
     clamp_negative: bool = False,
+    version: int = 1,
 ) -> list[PublishedValue]:
     """The published value of each count, in order; None for a missing count and for a suppressed one.
+
+    A ``version`` above 1 is a later value of counts that were published: its noise is drawn anew, also where
+    the count is the same. :class:`MechanismError` then for noise that several values share.
 
     Deterministic in its arguments, and each value in its own count alone. ``clamp_negative`` raises negative
     values to 0 after the noise: post-processing, which costs nobody anything and biases small counts upwards.
@@ -67,7 +72,7 @@ def publish_step(
     values: list[PublishedValue] = [None] * len(counts)
     for mechanism, positions in _by_mechanism(counts).items():
         batch = [counts[position] for position in positions]
-        words = _words(key, deployment, interval, mechanism, batch)
+        words = _words(key, deployment, interval, mechanism, batch, version)
         numbers = np.array([item.count for item in batch], dtype=np.int64)
         for position, value in zip(
             positions, _published(mechanism, numbers, words, clamp_negative), strict=True
@@ -134,10 +139,13 @@ def _words(
     interval: StepInterval,
     mechanism: Mechanism,
     batch: Sequence[CountToPublish],
+    version: int,
 ) -> NDArray[np.uint64]:
     """128 keyed uniform bits for each count; zeros where the mechanism draws no noise."""
     if mechanism.is_exact or not mechanism.is_released:
         return np.zeros((len(batch), 2), dtype=np.uint64)
+    if version > 1:
+        all_versions([mechanism, mechanism])  # refuses noise that has no second draw
     if isinstance(mechanism, DrawnPerWindow):
         return _window_words(key, deployment, interval, mechanism.name, mechanism.noise_window, batch)
     shared = batch_message(
@@ -145,7 +153,7 @@ def _words(
         interval.start_seconds,
         interval.end_seconds,
         mechanism.name,
-        mechanism.parameters,
+        mechanism.parameters if version == 1 else {**mechanism.parameters, _VERSION: version},
         key.epoch,
     )
     return key.uniform_words(

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from numbers import Integral
 
 from models.exceptions import ScheduleError
-from models.mechanisms import Gaussian, Mechanism, Raw, counted_again
+from models.mechanisms import Gaussian, Mechanism, Raw, all_versions, counted_again
 from models.releases.sensors import Sensor
 
 Where = int | tuple[int, ...] | Sensor
@@ -27,11 +27,16 @@ class SensorRelease:
 
     @property
     def accounted(self) -> Mechanism:
-        """The mechanism as accountants ask it: of a sensor that can count one person again, for that.
+        """The mechanism as accountants ask it: of all values that the sensor may publish of the step.
 
-        :class:`~models.exceptions.MechanismError` for noise that several steps share, on such a sensor.
+        And of each for as often as the sensor can count one person.
+        :class:`~models.exceptions.MechanismError` for noise that several values share, where there may be
+        more of either than one.
         """
-        return counted_again(self.mechanism, self.sensor.most_counts)
+        mechanism, sensor = self.mechanism, self.sensor
+        if sensor.corrections and not mechanism.is_exact:
+            mechanism = all_versions([mechanism] * (1 + sensor.corrections))
+        return counted_again(mechanism, sensor.most_counts)
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,8 @@ class Sensor:
     ``most_counts`` is how often it can count one person in a step, at most: more than once for one that
     counts passages. How often must not depend on where else the person goes, and whoever is elsewhere in the
     step is not counted. ``counts`` is what the deployment declares that it counts, None for nothing declared.
+    ``corrections`` is how many more values of one step are published at most, each with noise of its own;
+    whether one is must not depend on the counts. Accounts hold for all of them from the start.
     ``position`` is where it stands on a plane, east and north in any unit, for maps only.
     """
 
@@ -36,6 +38,7 @@ class Sensor:
     position: tuple[float, float] | None = field(default=None, compare=False)
     most_counts: int = 1
     counts: Counts | None = field(default=None, compare=False)
+    corrections: int = 0
 
 
 @dataclass(frozen=True)
@@ -62,6 +65,12 @@ class SensorRegistry:
                     f"most_counts of sensor {sensor.name!r} must be at least 1, and 1 for counts of presence",
                     sensor.most_counts,
                     "declare passages where one person can be counted more than once in a step",
+                )
+            if sensor.corrections < 0:
+                raise SensorError(
+                    f"corrections of sensor {sensor.name!r} must be 0 or more",
+                    sensor.corrections,
+                    "say how many corrected values of one step are published at most",
                 )
             if not sensor.locations:
                 raise SensorError(
@@ -91,12 +100,13 @@ class SensorRegistry:
     def accounted_facts(self) -> list[list[object]]:
         """What of each sensor an account depends on, as JSON values, by which deployments are compared.
 
-        ``most_counts`` where it is not 1: earlier versions did not know it.
+        ``most_counts`` and ``corrections`` where there are any: earlier versions did not know them.
         """
         found: list[list[object]] = []
         for each in self.sensors:
             again = [each.most_counts] if each.most_counts > 1 else []
-            found.append([each.name, list(each.locations), each.group, *again])
+            more = [{"corrections": each.corrections}] if each.corrections else []
+            found.append([each.name, list(each.locations), each.group, *again, *more])
         return found
 
     def most_at_one_place(self) -> int:

@@ -297,6 +297,15 @@ def _about_counts(subject: str, registry: SensorRegistry) -> Iterator[Finding]:
             "counts of presence only, each person once in a step, where the priors have them",
             "declare counts and most_counts in the sensors file (docs/how-to/passages.md)",
         )
+    corrected = max((sensor.corrections for sensor in registry.sensors), default=0)
+    if corrected:
+        yield Finding(
+            "ok",
+            subject,
+            f"{sum(sensor.corrections > 0 for sensor in registry.sensors):,} sensors may publish up to "
+            f"{corrected} corrections of a step: accounted from the start, whether they come or not; "
+            "ceilings hold if whether one is sent does not depend on the counts",
+        )
     most = max((sensor.most_counts for sensor in registry.sensors), default=1)
     passing = sum(sensor.counts is Counts.PASSAGES for sensor in registry.sensors)
     if passing:

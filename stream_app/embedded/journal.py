@@ -8,6 +8,7 @@ In the output folder:
   tiers and is for the owner only; a tier's file is made from it, after a kill too
 - ``risks.jsonl``, ``rejected.jsonl``: as far as the last commit; a restart writes the rest again
 - ``progress.json``: the last commit: position in the input, open steps, length of each file
+- ``revised.jsonl``: late and corrected values of closed steps, facts as the releases are
 - ``continued-<tier>.jsonl``, ``tiers.json``: what a tier added later received of the steps before
 - ``run.json``: what the run was started with (fingerprints only); ``lock``: held while a run writes
 
@@ -28,6 +29,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from stream_app.embedded.past_tiers import PastTiers
+from stream_app.embedded.revised_log import RevisedLog
 from stream_app.exceptions import OutputError, restoring
 from stream_app.setup.run_folder.durable import (
     SECRET_MODE,
@@ -93,6 +95,7 @@ class Journal:
         self._lock = FolderLock(folder)
         self._files: dict[str, AppendFile] = {}
         self._tier_files: dict[str, AppendFile] = {}
+        self._revised: RevisedLog | None = None
         try:
             self.last_commit = self._read_commit()
             self._manifest = Manifest(folder, manifest, replaceable, has_released=self._has_released())
@@ -104,6 +107,7 @@ class Journal:
                 check_between_windows(manifest["release"]["covariance"], whole_steps(folder))
             self._past_tiers = PastTiers(folder, continuation, self._release, self._noise_key_of)
             self._open_files()
+            self._revised = RevisedLog(folder, self.last_commit.lengths.get("revised", 0))
             self._manifest.save(self._published)
         except BaseException:
             self.close()
@@ -135,6 +139,11 @@ class Journal:
         self._releases.sync()
         self._tell_tiers(release)
 
+    def publish_revised(self, release: StepRelease) -> None:
+        """Make late or corrected values durable, each once."""
+        assert self._revised is not None
+        self._revised.publish(release)
+
     def append_risks(self, lines: bytes) -> None:
         """Keep risk messages for the next commit."""
         self._risks.append(lines)
@@ -148,6 +157,8 @@ class Journal:
         for file in self._files.values():
             file.sync()
         lengths = {name: file.length for name, file in self._files.items()}
+        if self._revised is not None and self._revised.length:
+            lengths["revised"] = self._revised.length
         self.last_commit = replace(reached, lengths=lengths)
         replace_file(self.folder / "progress.json", seal(vars(self.last_commit)), SECRET_MODE)
 
@@ -155,6 +166,8 @@ class Journal:
         """Close the files and free the folder; what was not committed will be done again."""
         for file in (*self._files.values(), *self._tier_files.values()):
             file.close()
+        if self._revised is not None:
+            self._revised.close()
         self._lock.release()
 
     def bytes_written(self) -> dict[str, int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from accounting.ledgers import PrivacyAccount
@@ -11,7 +11,7 @@ from models.releases import StepSchedule
 from stream_app.embedded.journal import Commit, Journal
 from stream_app.steps import ClosedStep, RiskWriter, StepEngine, crowd_message, summary_message, with_worst
 from stream_app.watching.people import PeopleView
-from stream_app.wire import Rejected, RiskSummary, decision_of, fingerprint_of
+from stream_app.wire import Rejected, RiskSummary, StepRelease, decision_of, fingerprint_of
 
 MOST_EXPOSED = 10
 """People whom the risk summaries of an output folder name, unless the settings say otherwise."""
@@ -52,6 +52,7 @@ class RunOutput:
         if not closed.is_replayed:
             decision = decision_of(closed.schedule, closed.why, crowds=closed.crowds)
             self._journal.publish(decision, closed.release)
+        self.publish_revised(closed.revised)
         self._account.charge(closed.schedule)
         self._last_closed = closed.schedule
         summary = None
@@ -64,6 +65,11 @@ class RunOutput:
         for block in self._risks.blocks(closed.schedule.step, closed.records):
             self._journal.append_risks(block)
         return summary
+
+    def publish_revised(self, releases: Sequence[StepRelease]) -> None:
+        """Make late and corrected values durable."""
+        for release in releases:
+            self._journal.publish_revised(release)
 
     def reject(self, rejected: Rejected) -> None:
         """Write a dead letter."""

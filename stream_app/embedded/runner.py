@@ -231,6 +231,7 @@ class EmbeddedRunner:
         self._engine.finish()
         self._close_due(is_stopped)
         if not self._engine.is_due():
+            self._output.publish_revised(self._engine.take_revised())
             for rejected in self._engine.drain():
                 self._reject(rejected)
 

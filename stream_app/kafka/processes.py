@@ -74,6 +74,12 @@ def _deployment(settings: Settings) -> Deployment:
             settings.panel,
             "hold the priors against volunteers' places in a process of its own: `tallyguard priors watch`",
         )
+    if settings.late:
+        raise SettingsError(
+            "late must be 0 on Kafka, where a step's values are published together",
+            settings.late,
+            "raise grace_seconds, or let tallyguard run publish late and corrected counts",
+        )
     return Deployment.of(settings)
 
 

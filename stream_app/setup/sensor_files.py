@@ -3,9 +3,10 @@
 JSON: ``{"sensors": [{"name": "s1", "locations": [3, "harbour"], "group": "centre", "x": 0.4, "y": 1.9}]}``.
 CSV: columns ``name``, ``locations`` (several with ``;`` between) and optionally ``group``, ``x`` and ``y``.
 What sensors count is declared for all (``{"counts": "passages", "most_counts": 4, "most_sensors": 1,
-"sensors": [...]}``) or for each, by the fields or columns ``counts`` and ``most_counts``. Locations by index
-or by name. ``x`` and ``y`` (east and north in any unit), or ``lat`` and ``lon`` in degrees, place a sensor on
-the page's map and do nothing else.
+"sensors": [...]}``) or for each, by the fields or columns ``counts`` and ``most_counts``; and so are
+``corrections``, how many more values of one step are published at most. Locations by index or by name. ``x``
+and ``y`` (east and north in any unit), or ``lat`` and ``lon`` in degrees, place a sensor on the page's map
+and do nothing else.
 """
 
 from __future__ import annotations
@@ -23,14 +24,15 @@ from models.releases import Counts, Sensor, SensorRegistry
 from models.text import parse_json
 
 _PLANE, _GLOBE = ("x", "y"), ("lat", "lon")
-_COUNTS, _MOST = "counts", "most_counts"
-_KEYS = ("name", "locations", "group", _COUNTS, _MOST, *_PLANE, *_GLOBE)
+_COUNTS, _MOST, _CORRECTIONS = "counts", "most_counts", "corrections"
+_KEYS = ("name", "locations", "group", _COUNTS, _MOST, _CORRECTIONS, *_PLANE, *_GLOBE)
+_MOST_CORRECTIONS = 10
 _NOT_IN_A_RUN = {
     "moves": "count people at locations in a step, for a run has no account of sensors on moves",
     "window": "count one step of the priors, for a run has no account of longer or shorter windows",
 }
 _ELSEWHERE = "certify them in Python (docs/how-to/passages.md), or fit priors with the steps of the counts"
-_DOCUMENT = ("sensors", _COUNTS, _MOST, "most_sensors")
+_DOCUMENT = ("sensors", _COUNTS, _MOST, _CORRECTIONS, "most_sensors")
 _MOST_DIGITS = 10  # of a location's index
 _MERCATOR_ENDS = 85.0  # degrees of latitude; the projection has no poles
 _EXAMPLE = '{"sensors": [{"name": "s1", "locations": [3], "group": "centre"}]}'
@@ -96,8 +98,10 @@ def _declared_for_all(path: Path, document: Mapping[str, object]) -> Mapping[str
 
 def _with_declared(for_all: Mapping[str, object], row: object) -> object:
     """A sensor's row, with what is declared for all where it declares nothing itself."""
-    declares = isinstance(row, dict) and _COUNTS in row
-    return {**for_all, **row} if isinstance(row, dict) and not declares else row
+    if not isinstance(row, dict):
+        return row
+    own = (_COUNTS, _MOST, "most_sensors") if _COUNTS in row else ()
+    return {**{key: value for key, value in for_all.items() if key not in own}, **row}
 
 
 def _refuse_what_has_no_account(where: str, row: Mapping[str, object]) -> None:
@@ -149,6 +153,18 @@ def _declared(where: str, row: Mapping[str, object]) -> tuple[Counts | None, int
     return declared, 1 if most is None else int(str(most))
 
 
+def _corrections(where: str, row: Mapping[str, object]) -> int:
+    """How many more values of one step are published at most."""
+    declared = row.get(_CORRECTIONS, 0)
+    if not _is_whole(declared) or not 0 <= int(str(declared)) <= _MOST_CORRECTIONS:
+        raise SensorError(
+            f"{where} must declare from 0 to {_MOST_CORRECTIONS} corrections of a step",
+            declared,
+            "every one is accounted from the start, whether it comes or not (docs/how-to/late-data.md)",
+        )
+    return int(str(declared))
+
+
 def _csv_rows(path: Path) -> Iterator[dict[str, object]]:
     """The sensors of a CSV file in the form of the JSON one."""
     reader = csv.DictReader(_read(path).splitlines())
@@ -170,13 +186,14 @@ def _csv_rows(path: Path) -> Iterator[dict[str, object]]:
 
 
 def _as_numbers(fields: Mapping[str, object]) -> dict[str, object]:
-    """Coordinates and most_counts of a CSV row; a text that is no number stays and is refused as such."""
+    """The numbers of a CSV row; a text that is no number stays and is refused as such."""
     numbers: dict[str, object] = {}
     for key in (*_PLANE, *_GLOBE):
         with suppress(KeyError, ValueError):
             numbers[key] = float(str(fields[key]))
-    with suppress(KeyError, ValueError):
-        numbers[_MOST] = int(str(fields[_MOST]))
+    for key in (_MOST, _CORRECTIONS):
+        with suppress(KeyError, ValueError):
+            numbers[key] = int(str(fields[key]))
     return numbers
 
 
@@ -194,7 +211,8 @@ def _sensor(path: Path, number: int, row: object, index_of: Mapping[str, int]) -
         raise SensorError(f"{where} must have a list of locations and a group in words", row, _EXAMPLE)
     indices = tuple(sorted(_location(where, item, index_of) for item in locations))
     counts, most_counts = _declared(where, row)
-    return Sensor(row["name"], indices, group, _position(where, row), most_counts, counts)
+    corrections = _corrections(where, row)
+    return Sensor(row["name"], indices, group, _position(where, row), most_counts, counts, corrections)
 
 
 def _position(where: str, row: Mapping[str, Any]) -> tuple[float, float] | None:

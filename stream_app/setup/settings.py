@@ -118,6 +118,12 @@ class Settings(BaseSettings):
     grace: int = Field(
         default=2, ge=0, description="steps a straggler may be behind the step that most sensors have reached"
     )
+    late: int = Field(
+        default=0,
+        ge=0,
+        description="steps after its close that a late count of a step, or a corrected one, is still "
+        "published; 0 = never. Not on Kafka, nor with tiers",
+    )
     watermark_share: float = Field(
         default=0.5,
         ge=0,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
@@ -20,7 +21,7 @@ from models.releases import PublishedValue, SensorRelease, StepSchedule, TierVal
 from stream_app.exceptions import AccountingFailedError
 from stream_app.steps.intake import Intake, Receipt, refuse_waiting
 from stream_app.steps.policy import Decided, Policy
-from stream_app.steps.window import ClosedCounts, Origin
+from stream_app.steps.window import ClosedCounts, Origin, RevisedCount
 from stream_app.wire import Activation, DecisionReason, Reading, Rejected, SensorValue, StepRelease, TierValue
 
 if TYPE_CHECKING:
@@ -102,7 +103,9 @@ class Beside(NamedTuple):
 class Publisher(Protocol):
     """Turns counts into public values; see :mod:`stream_app.steps.publisher`."""
 
-    def publish(self, schedule: StepSchedule, counts: Sequence[int | None]) -> Sequence[PublishedValue]:
+    def publish(
+        self, schedule: StepSchedule, counts: Sequence[int | None], version: int = 1
+    ) -> Sequence[PublishedValue]:
         """One value per release of the schedule; None for a missing count and where nothing is published."""
 
 
@@ -144,7 +147,8 @@ class ClosedStep:
     ``schedule`` is what was accounted: a missing reading is accounted as if it had been released.
     ``why`` says what settled the decision where a risk budget did.
     ``is_replayed`` is true when an earlier run has made the release durable already. ``attack`` is None where
-    none was measured, ``crowds`` and ``in_crowd`` where risks in the crowd are not computed.
+    none was measured, ``crowds`` and ``in_crowd`` where risks in the crowd are not computed. ``revised`` are
+    late and corrected values of earlier steps: accounted when those were closed.
     """
 
     schedule: StepSchedule
@@ -158,6 +162,7 @@ class ClosedStep:
     attack: MeanAttack | None = None
     crowds: StepCrowd | None = None
     in_crowd: AccountantSummary | None = None
+    revised: tuple[StepRelease, ...] = ()
 
 
 class StepEngine:
@@ -182,11 +187,16 @@ class StepEngine:
         self._publisher = publisher
         self._risk_every = risk_every
         self._stored = {step.schedule.step: step for step in stored}
+        self._decided: dict[int, StepSchedule] = {}  # of which more values may come
 
     @property
     def next_step(self) -> int:
         """The step that closes next."""
         return self.intake.window.next_step
+
+    def recall(self, decided: Iterable[StepSchedule]) -> None:
+        """What an earlier run decided of the last closed steps, of which more values may come."""
+        self._decided |= {schedule.step: schedule for schedule in decided}
 
     def receive(self, message: Activation | Reading, origin: Origin) -> Receipt:
         """Take one message. Steps it makes due are closed by :meth:`close_next`."""
@@ -212,6 +222,10 @@ class StepEngine:
     def drain(self) -> tuple[Rejected, ...]:
         """Dead letters of the readings whose activation never came; after the last step was closed."""
         return tuple(refuse_waiting(*entry) for entry in self.intake.window.drain())
+
+    def take_revised(self) -> tuple[StepRelease, ...]:
+        """Late and corrected values that came after the last step was closed."""
+        return self._revised(self.intake.window.take_revised())
 
     def close_next(self) -> ClosedStep | None:
         """Close the next step if it is due: decide, account, only then draw values.
@@ -249,6 +263,9 @@ class StepEngine:
         schedule, why, crowds = decided
         self._account(schedule, crowds)
         release = self._release(schedule, closed) if stored is None else stored.release
+        revised = self._revised(closed.revised)
+        self._decided[closed.step] = schedule
+        self._decided.pop(closed.step - max(self.intake.window.late, 1), None)
         return ClosedStep(
             schedule=schedule,
             release=release,
@@ -261,7 +278,26 @@ class StepEngine:
             attack=None if self._adversary is None else self._adversary.mean(),
             crowds=crowds,
             in_crowd=None if self._crowd is None else self._crowd.summary(),
+            revised=revised,
         )
+
+    def _revised(self, counts: Sequence[RevisedCount]) -> tuple[StepRelease, ...]:
+        """What is published of late and corrected counts, as was decided when their steps were closed.
+
+        Their accounts hold for them already: a missing count is accounted as if it had been released, and a
+        sensor that declares corrections as if all of them had been.
+        """
+        releases = []
+        for (step, version), group in groupby(sorted(counts, key=_by_version), key=_by_version):
+            own = {each.sensor: each.people for each in group}
+            found = [each for each in self._decided[step].releases if each.sensor.name in own]
+            schedule = StepSchedule(step, tuple(each for each in found if each.mechanism.is_released))
+            values = self._publisher.publish(
+                schedule, [own[each.sensor.name] for each in schedule.releases], version
+            )
+            if schedule.releases:
+                releases.append(release_of(schedule, values, version))
+        return tuple(releases)
 
     def _account(self, schedule: StepSchedule, crowds: StepCrowd | None) -> None:
         """Account a step, or stop everything."""
@@ -286,9 +322,16 @@ class StepEngine:
         return release_of(schedule, values)
 
 
-def release_of(schedule: StepSchedule, values: Sequence[PublishedValue]) -> StepRelease:
+def release_of(schedule: StepSchedule, values: Sequence[PublishedValue], version: int = 1) -> StepRelease:
     """The message of a step whose values were drawn: every tier's, where a reading has tiers."""
-    return StepRelease(step=schedule.step, releases=tuple(map(_sensor_value, schedule.releases, values)))
+    entries = tuple(map(_sensor_value, schedule.releases, values))
+    if version > 1:
+        entries = tuple(entry.model_copy(update={"version": version}) for entry in entries)
+    return StepRelease(step=schedule.step, releases=entries)
+
+
+def _by_version(count: RevisedCount) -> tuple[int, int]:
+    return count.step, count.version
 
 
 def risk_records(accountant: Accountant, step: int, every: int, crowd: Crowd | None = None) -> RiskRecords:

@@ -59,6 +59,8 @@ class Intake:
             return self._wait(step, reading, origin)
         if reading.sensor not in step.active:
             return _refused(origin, Reason.NO_ACTIVATION, _not_active(reading.step, reading.sensor))
+        if reading.which > 1:
+            return _refused(origin, Reason.UNEXPECTED_VERSION, _not_closed(reading.step))
         known = step.counts.get(reading.sensor)
         if known is not None:
             return _repetition(known, reading, origin)
@@ -67,6 +69,8 @@ class Intake:
 
     def _wait(self, step: OpenStep, reading: Reading, origin: Origin) -> Receipt:
         """Keep a reading until its step is announced, unless too many are kept."""
+        if reading.which > 1:
+            return _refused(origin, Reason.UNEXPECTED_VERSION, _not_closed(reading.step))
         known = step.waiting.get(reading.sensor)
         if known is not None:
             return _repetition(known.count, reading, origin)
@@ -76,15 +80,24 @@ class Intake:
         return _NOTHING
 
     def _late_reading(self, reading: Reading, origin: Origin) -> Receipt:
-        """A reading of a closed step: a repetition at best."""
-        closed = self.window.closed(reading.step)
-        known = None if closed is None else closed.counts.get(reading.sensor)
-        if known is not None:
-            return _repetition(known, reading, origin)
-        hint = (
-            f"step {reading.step} is closed, the next is {self.window.next_step}; send earlier or raise grace"
-        )
-        return _refused(origin, Reason.LATE_READING, hint)
+        """A reading of a closed step: a repetition, or a value that is still published."""
+        closed = self.window.closed(reading.step) or OpenStep()
+        known, version = closed.versions(reading.sensor), reading.which
+        if version <= len(known):
+            return _repetition(known[version - 1], reading, origin)
+        if self.window.next_step - reading.step > self.window.late:
+            hint = (
+                f"step {reading.step} is closed, the next is {self.window.next_step}; send earlier or raise "
+                "grace"
+            )
+            return _refused(origin, Reason.LATE_READING, hint)
+        if reading.sensor not in closed.active:
+            return _refused(origin, Reason.NO_ACTIVATION, _not_active(reading.step, reading.sensor))
+        most = 1 + self.registry.get(reading.sensor).corrections
+        if not version == len(known) + 1 <= most:
+            return _refused(origin, Reason.UNEXPECTED_VERSION, _no_such_version(reading, len(known), most))
+        self.window.revise(reading.step, reading.sensor, reading.count)
+        return _ACCEPTED
 
     def _activation(self, activation: Activation, origin: Origin) -> Receipt:
         """Announce a step, or refuse the announcement."""
@@ -164,6 +177,17 @@ def _reannounced(step: OpenStep, activation: Activation, origin: Origin, reason:
         Reason.LATE_ACTIVATION: f"step {activation.step} is closed; announce steps before their counts",
     }[reason]
     return _unannounced(origin, reason, hint)
+
+
+def _not_closed(step: int) -> str:
+    return f"step {step} is not closed yet; a corrected count is taken once its first one is published"
+
+
+def _no_such_version(reading: Reading, known: int, most: int) -> str:
+    """Why a later version is not taken: an earlier one is missing, or more than declared are sent."""
+    if reading.which > most:
+        return f"sensor {reading.sensor!r} declares {most - 1} corrections of a step in the sensors file"
+    return f"version {known + 1} of step {reading.step} comes before version {reading.which}; send it first"
 
 
 def _not_active(step: int, sensor: str) -> str:

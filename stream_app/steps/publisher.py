@@ -31,7 +31,9 @@ class KeyedPublisher:
             settings.release.clamp_negative,
         )
 
-    def publish(self, schedule: StepSchedule, counts: Sequence[int | None]) -> list[PublishedValue]:
+    def publish(
+        self, schedule: StepSchedule, counts: Sequence[int | None], version: int = 1
+    ) -> list[PublishedValue]:
         """One value (or one per tier) per release, drawn in one batch; None for missing and suppressed."""
         batch = [
             CountToPublish(release.sensor.name, release.mechanism, count)
@@ -43,6 +45,7 @@ class KeyedPublisher:
             self.interval(schedule.step),
             batch,
             clamp_negative=self.clamp_negative,
+            version=version,
         )
 
     def interval(self, step: int) -> StepInterval:

@@ -31,13 +31,26 @@ class WaitingReading:
     source: str
 
 
+class RevisedCount(NamedTuple):
+    """A count of a closed step that is to be published: version 1 for a late one, else a correction."""
+
+    step: int
+    sensor: str
+    version: int
+    people: int
+
+
 @dataclass(slots=True)
 class OpenStep:
-    """What is known of one step. ``sensors`` is None until the step is announced."""
+    """What is known of one step. ``sensors`` is None until the step is announced.
+
+    ``counts`` are those of version 1, ``corrected`` the later ones of a sensor, in order.
+    """
 
     sensors: tuple[str, ...] | None = None
     counts: dict[str, int] = field(default_factory=dict)
     waiting: dict[str, WaitingReading] = field(default_factory=dict)
+    corrected: dict[str, list[int]] = field(default_factory=dict)
     active: frozenset[str] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -48,6 +61,10 @@ class OpenStep:
         self.sensors = sensors
         self.active = frozenset(sensors)
 
+    def versions(self, sensor: str) -> list[int]:
+        """A sensor's counts, first to last."""
+        return [self.counts[sensor], *self.corrected.get(sensor, ())] if sensor in self.counts else []
+
     @property
     def is_complete(self) -> bool:
         """Whether the step is announced and every sensor of it has reported."""
@@ -55,12 +72,16 @@ class OpenStep:
 
 
 class ClosedCounts(NamedTuple):
-    """A step taken off the window. ``waiting`` holds readings whose activation never came."""
+    """A step taken off the window. ``waiting`` holds readings whose activation never came.
+
+    ``revised`` are counts of steps before it that came since the last one was closed.
+    """
 
     step: int
     sensors: tuple[str, ...]
     counts: dict[str, int]
     waiting: dict[str, WaitingReading]
+    revised: tuple[RevisedCount, ...] = ()
 
 
 _HEARD_READINGS = 16
@@ -71,8 +92,9 @@ class StepWindow:
     """All open steps, and the last closed ones so that repetitions are recognised.
 
     ``announced`` maps steps to sensors where a schedule file says so beforehand. Steps stay known for
-    ``grace + 1`` steps after they closed. ``watermark_share`` of the sensors heard last may be ahead without
-    moving the watermark: 0.5 takes more than half of them to move it, 0 a single one.
+    ``grace + 1`` steps after they closed, or ``late + 1`` where later counts of them are taken.
+    ``watermark_share`` of the sensors heard last may be ahead without moving the watermark: 0.5 takes more
+    than half of them to move it, 0 a single one.
 
     ``by_clock`` closes no step before its tick, so that the moment of publication does not reveal when
     any sensor reported. Whoever runs the window says when ticks have come.
@@ -85,8 +107,11 @@ class StepWindow:
         *,
         watermark_share: float = 0.5,
         by_clock: bool = False,
+        late: int = 0,
     ) -> None:
         self.grace = grace
+        self.late = late
+        self.revised: list[RevisedCount] = []  # to be published with the next step
         self.announced = announced or {}
         self.next_step = 0
         self.close_through = -1  # steps up to here close whatever is missing
@@ -119,6 +144,20 @@ class StepWindow:
         self._known[step].counts[sensor] = count
         self._hear([(sensor, step)])
 
+    def revise(self, step: int, sensor: str, count: int) -> None:
+        """Enter one more count of a sensor in a closed step; it says nothing of how far sensors are."""
+        known = self.at(step)
+        if sensor in known.counts:
+            known.corrected.setdefault(sensor, []).append(count)
+        else:
+            known.counts[sensor] = count
+        self.revised.append(RevisedCount(step, sensor, len(known.versions(sensor)), count))
+
+    def take_revised(self) -> tuple[RevisedCount, ...]:
+        """The revised counts that are to be published, in the order of their steps."""
+        revised, self.revised = tuple(sorted(self.revised)), []
+        return revised
+
     def _hear(self, readings: Iterable[tuple[str, int]]) -> None:
         """Each sensor's watermark is the step it reported last; ours is a quantile of theirs.
 
@@ -147,8 +186,8 @@ class StepWindow:
         taken = self.at(step)
         waiting, taken.waiting = taken.waiting, {}
         self.next_step += 1
-        self._forget(step - self.grace - 1)
-        return ClosedCounts(step, taken.sensors or (), taken.counts, waiting)
+        self._forget(step - max(self.grace, self.late) - 1)
+        return ClosedCounts(step, taken.sensors or (), taken.counts, waiting, self.take_revised())
 
     def finish(self) -> None:
         """The input has ended: every step that was announced by message or reported may close."""
@@ -192,7 +231,8 @@ class StepWindow:
         """The window as JSON values; contains counts, so it is as secret as the readings."""
         self._changed.clear()
         steps = [_save_step(step, known) for step, known in self._known.items()]
-        return {**self.save_position(), "steps": steps}
+        revised = {"revised": self.revised} if self.revised else {}
+        return {**self.save_position(), "steps": steps, **revised}
 
     def save_position(self) -> dict[str, Any]:
         """The window without its steps, as JSON values: its size does not depend on what is open."""
@@ -218,17 +258,20 @@ class StepWindow:
             next_step, close_through = index(saved["next_step"]), index(saved["close_through"])
             heard = [(str(sensor), index(step)) for sensor, step in saved.get("heard", ())]
             known = dict(_load_step(entry) for entry in saved["steps"])
+            revised = [RevisedCount(*entry) for entry in saved.get("revised", ())]
         except (AttributeError, KeyError, TypeError) as error:
             raise ValueError("a window must have next_step, close_through and steps") from error
         self.next_step, self.close_through = next_step, close_through
         self._hear(heard)
         self._known, self._changed = known, set(known)
+        self.revised = revised
 
 
 def _save_step(step: int, known: OpenStep) -> dict[str, Any]:
     """One step as JSON values."""
     waiting = {sensor: [reading.count, reading.source] for sensor, reading in known.waiting.items()}
-    return {"step": step, "sensors": known.sensors, "counts": known.counts, "waiting": waiting}
+    corrected = {"corrected": known.corrected} if known.corrected else {}
+    return {"step": step, "sensors": known.sensors, "counts": known.counts, "waiting": waiting, **corrected}
 
 
 def _load_step(entry: Mapping[str, Any]) -> tuple[int, OpenStep]:
@@ -238,5 +281,8 @@ def _load_step(entry: Mapping[str, Any]) -> tuple[int, OpenStep]:
     }
     sensors = entry["sensors"]
     return entry["step"], OpenStep(
-        None if sensors is None else tuple(sensors), dict(entry["counts"]), waiting
+        None if sensors is None else tuple(sensors),
+        dict(entry["counts"]),
+        waiting,
+        {sensor: list(counts) for sensor, counts in entry.get("corrected", {}).items()},
     )

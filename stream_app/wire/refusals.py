@@ -29,6 +29,7 @@ _REMEDIES = {
     Reason.CONTRADICTING_READING: _CONTRADICTING,
     Reason.CONTRADICTING_ACTIVATION: _CONTRADICTING,
     Reason.LATE_READING: "sort the input by step, or raise grace",
+    Reason.UNEXPECTED_VERSION: "number the counts of a step from 1; declare corrections in the sensors file",
     Reason.LATE_ACTIVATION: "announce steps before their readings, sorted by step",
     Reason.TOO_FAR_AHEAD: "number steps from 0 at the settings' origin, or raise max_ahead",
     Reason.TOO_MANY_WAITING: "announce steps before their readings",

@@ -93,7 +93,7 @@ def feed(
     rejected: list[Rejected] = []
     numbers = count(1)
     for message in messages:
-        receipt = target.receive(message, Origin(f"test:{next(numbers)}", message.model_dump_json().encode()))
+        receipt = target.receive(message, Origin(f"test:{next(numbers)}", message.line().rstrip()))
         rejected += receipt.rejected
         closed += close_all(target)
     if finish:

@@ -162,7 +162,8 @@ def _replaced(
 
 def _is_known(release: SensorRelease) -> bool:
     """Whether it is charged as if the others were known."""
-    return release.sensor.most_counts > 1 or isinstance(release.mechanism, Composite)
+    sensor = release.sensor
+    return sensor.most_counts > 1 or sensor.corrections > 0 or isinstance(release.mechanism, Composite)
 
 
 def _hidden(mechanism: Mechanism, crowd: SensorCrowd, adversary: CrowdAdversary) -> Mechanism:

@@ -35,8 +35,13 @@ _FIELDS: tuple[dict[str, Any], ...] = (
         "description": "the released count, with its noise, so it may be negative; empty = not published, "
         "which is no 0",
     },
+    {
+        "name": "version",
+        "type": "integer",
+        "description": "1, or 2 and above for a further value of the same count, with noise of its own",
+    },
 )
-_REQUIRED = ("step", "start", "end", "sensor", "mechanism")
+_REQUIRED = ("step", "start", "end", "sensor", "mechanism", "version")
 
 
 def data_package(
@@ -70,7 +75,7 @@ def _resource(name: str) -> dict[str, Any]:
             for field in _FIELDS
         ],
         "missingValues": [""],
-        "primaryKey": ["step", "sensor"],
+        "primaryKey": ["step", "sensor", "version"],
     }
     found = {"name": _slug(f"{stem}-{kind}"), "path": name, "format": kind, "mediatype": mediatype}
     return {**found, **({"encoding": "utf-8"} if kind == "csv" else {}), "schema": schema}

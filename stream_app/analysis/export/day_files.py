@@ -21,6 +21,7 @@ _TYPES = {
     "sigma": pa.float64(),
     "epsilon": pa.float64(),
     "value": pa.int64(),
+    "version": pa.int64(),
 }
 
 

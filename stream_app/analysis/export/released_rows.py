@@ -11,13 +11,14 @@ from typing import NamedTuple
 from stream_app.analysis.run_lines import complete_lines, record_of
 from stream_app.setup.run_folder.run_settings import load_run
 from stream_app.steps import public_release
-from stream_app.wire import StepRelease
+from stream_app.wire import SensorValue, StepRelease
 
 
 class ReleasedRow(NamedTuple):
     """What a sensor published of a step; ``value`` None where nothing was published, which is no 0.
 
-    ``sigma`` is the noise's standard deviation in people, ``epsilon`` the privacy level of a tier in nats.
+    ``sigma`` is the noise's standard deviation in people, ``epsilon`` the privacy level of a tier in nats,
+    ``version`` 2 and above for a corrected value.
     """
 
     step: int
@@ -28,6 +29,7 @@ class ReleasedRow(NamedTuple):
     sigma: float | None
     epsilon: float | None
     value: int | None
+    version: int = 1
 
 
 class RunTimes:
@@ -56,12 +58,25 @@ def released_days(folder: Path) -> Iterator[tuple[date, list[ReleasedRow]]]:
 
 
 def public_releases(folder: Path) -> Iterator[StepRelease]:
-    """What everybody may read of each closed step."""
-    path = folder / "releases.jsonl"
+    """What everybody may read of each closed step, late and corrected values among it."""
+    path, revised = folder / "releases.jsonl", _revised(folder)
     for line in complete_lines(path):
         release = record_of(StepRelease, path, line)
         tiers = {name for entry in release.releases for name in entry.tiers or ()}
-        yield public_release(release, tiers)
+        later = revised.get(release.step, ())
+        late = {entry.sensor for entry in later if entry.version is None}
+        first = tuple(entry for entry in release.releases if entry.sensor not in late)
+        yield public_release(release.model_copy(update={"releases": (*first, *later)}), tiers)
+
+
+def _revised(folder: Path) -> dict[int, tuple[SensorValue, ...]]:
+    """Late and corrected values by step."""
+    found: dict[int, tuple[SensorValue, ...]] = {}
+    path = folder / "revised.jsonl"
+    for line in complete_lines(path):
+        release = record_of(StepRelease, path, line)
+        found[release.step] = (*found.get(release.step, ()), *release.releases)
+    return found
 
 
 def rows_of(release: StepRelease, times: RunTimes) -> Iterator[ReleasedRow]:
@@ -69,5 +84,13 @@ def rows_of(release: StepRelease, times: RunTimes) -> Iterator[ReleasedRow]:
     start, end = times.start(release.step), times.start(release.step + 1)
     for entry in release.releases:
         yield ReleasedRow(
-            release.step, start, end, entry.sensor, entry.mechanism, entry.sigma, entry.epsilon, entry.value
+            release.step,
+            start,
+            end,
+            entry.sensor,
+            entry.mechanism,
+            entry.sigma,
+            entry.epsilon,
+            entry.value,
+            entry.version or 1,
         )

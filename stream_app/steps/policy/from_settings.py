@@ -8,7 +8,7 @@ from accounting.decisions import SearchSettings
 from models import mechanisms
 from models.exceptions import MechanismError
 from models.mechanisms import NO_DESIGNS, Correlated, CorrelatedSteps, Designs, Gaussian, Tiered
-from models.releases import Sensor, SensorRegistry
+from models.releases import Sensor, SensorRegistry, SensorRelease
 from stream_app.exceptions import SettingsError
 from stream_app.setup.release_settings import (
     BUDGET,
@@ -43,7 +43,7 @@ def policy_from(
     }
     default = _mechanism("release", settings, settings, designs)
     for sensor in registry.sensors:
-        _check_counted_again(sensor, exceptions.get(sensor.name, default))
+        _check_accounted(sensor, exceptions.get(sensor.name, default))
     return FixedPolicy(registry, default, exceptions)
 
 
@@ -64,7 +64,7 @@ def _budget_policy(
     }
     for name, wish in wishes.items():
         if wish.only is not None:
-            _check_counted_again(registry.get(name), wish.only)
+            _check_accounted(registry.get(name), wish.only)
     return BudgetPolicy(
         registry,
         Menu(_standard_wishes(budget), wishes),
@@ -75,10 +75,10 @@ def _budget_policy(
     )
 
 
-def _check_counted_again(sensor: Sensor, mechanism: StepMechanism) -> None:
-    """:class:`SettingsError` for a mechanism without an account on a sensor that counts somebody again."""
+def _check_accounted(sensor: Sensor, mechanism: StepMechanism) -> None:
+    """:class:`SettingsError` for a mechanism without an account of what the sensor declares."""
     try:
-        mechanisms.counted_again(at_step(mechanism, 0), sensor.most_counts)
+        _ = SensorRelease(sensor, at_step(mechanism, 0)).accounted
     except MechanismError as error:
         where = f"release.sensors.{sensor.name}"
         raise SettingsError(f"{where}: {error.must}", error.got, error.remedy) from error

@@ -7,7 +7,15 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from stream_app.wire.messages.message_fields import MAX_COUNT, BaseMessage, Name, Names, Step, Version
+from stream_app.wire.messages.message_fields import (
+    MAX_COUNT,
+    MAX_VERSION,
+    BaseMessage,
+    Name,
+    Names,
+    Step,
+    Version,
+)
 
 
 class Reason(StrEnum):
@@ -28,6 +36,7 @@ class Reason(StrEnum):
     NO_ACTIVATION = "no_activation"
     CONTRADICTING_READING = "contradicting_reading"
     LATE_READING = "late_reading"
+    UNEXPECTED_VERSION = "unexpected_version"
     TOO_FAR_AHEAD = "too_far_ahead"
     TOO_MANY_WAITING = "too_many_waiting"
     REPEATED_SENSOR = "repeated_sensor"
@@ -54,13 +63,19 @@ class Activation(BaseMessage):
 
 
 class Reading(BaseMessage):
-    """One sensor's count of one step."""
+    """One sensor's count of one step; ``version`` 2 and above for a corrected one, of a closed step."""
 
     v: Version
     type: Literal["reading"] = "reading"
     step: Step
     sensor: Name
     count: Annotated[int, Field(ge=0, le=MAX_COUNT)]
+    version: Annotated[int, Field(ge=1, le=MAX_VERSION)] | None = None
+
+    @property
+    def which(self) -> int:
+        """The version's number; the first is 1."""
+        return self.version or 1
 
 
 class PlaceReport(BaseMessage):

@@ -40,8 +40,9 @@ class SensorValue(BaseModel):
 
     A tiered release has ``tiers``, least informed first, in the log of the deployment, where ``value`` and
     ``epsilon`` are those of the least informed; in a tier's own file it has that tier's and no ``tiers``.
-    ``design`` and ``position`` name correlated noise and the step's place in its noise window. Parameters of
-    mechanisms that have no field here stand beside them.
+    ``version`` is that of a corrected value, 2 and above. ``design`` and ``position`` name correlated noise
+    and the step's place in its noise window. Parameters of mechanisms that have no field here stand beside
+    them.
     """
 
     model_config = ConfigDict(extra="allow", frozen=True, strict=True)
@@ -54,6 +55,7 @@ class SensorValue(BaseModel):
     design: int | None = None
     position: int | None = None
     value: int | None = None
+    version: int | None = None
     tiers: Mapping[str, TierValue] | None = None
 
     @model_validator(mode="after")

@@ -1,0 +1,258 @@
+"""Late and corrected counts: published once with noise of their own, accounted when their steps closed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from accounting.continuous import ContinuousAccountant
+from accounting.settings import HorizonSettings
+from models.mechanisms import Gaussian, Raw, all_versions
+from models.releases import Sensor, SensorRelease, StepSchedule
+from stream_app.analysis.export.released_rows import released_days
+from stream_app.embedded.revised_log import REVISED, RevisedLog
+from stream_app.exceptions import OutputError, SettingsError
+from stream_app.kafka.processes import run_account_worker
+from stream_app.wire import Activation, Reading, Reason, SensorValue, StepRelease
+from tests.stream_app.embedded.test_journal import Crash, Disk
+from tests.stream_app.engine_support import (
+    LITTLE_WORK,
+    NAMES,
+    activation,
+    json_lines,
+    lines_of,
+    outputs_of,
+    population,
+    reading,
+    run_on,
+    settings,
+)
+
+Messages = Sequence[Activation | Reading]
+STEPS = 8
+
+
+def corrected(step: int, sensor: str, number: int, version: int = 2) -> Reading:
+    return Reading(v=1, step=step, sensor=sensor, count=number, version=version)
+
+
+def whole_day() -> list[Activation | Reading]:
+    """Every sensor counts in every step."""
+    return [
+        message
+        for step in range(STEPS)
+        for message in (activation(step, *NAMES), *(reading(step, name, 10 * step) for name in NAMES))
+    ]
+
+
+def with_late(day: Messages, step: int, sensor: str, after: int) -> list[Activation | Reading]:
+    """The same, but one reading comes behind the first reading of a later step."""
+    own = next(
+        each for each in day if isinstance(each, Reading) and (each.step, each.sensor) == (step, sensor)
+    )
+    rest = [each for each in day if each is not own]
+    place = next(i for i, each in enumerate(rest) if isinstance(each, Reading) and each.step == after)
+    return [*rest[: place + 1], own, *rest[place + 1 :]]
+
+
+def declared(folder: Path, corrections: int) -> dict[str, object]:
+    """Settings with a sensors file that declares corrections."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / "sensors.json"
+    rows = [{"name": name, "locations": [index]} for index, name in enumerate(NAMES)]
+    path.write_text(json.dumps({"corrections": corrections, "sensors": rows}))
+    return {**LITTLE_WORK, "sensors": path, "late": 3, "grace": 0}
+
+
+def revised(folder: Path) -> list[dict[str, object]]:
+    """The values of ``revised.jsonl``, each with its step."""
+    if not (folder / REVISED).exists():
+        return []
+    lines = json_lines(folder / REVISED)
+    return [{"step": line["step"], **entry} for line in lines for entry in line["releases"]]  # type: ignore[attr-defined]
+
+
+def test_a_late_value_is_what_it_would_have_been_in_time_and_costs_no_more(tmp_path: Path) -> None:
+    """The account of a missing count is that of a released one, so risks are the same to the byte."""
+    day, chosen = whole_day(), declared(tmp_path, 0)
+    run_on(tmp_path / "in time", [lines_of(day)], settings=chosen)
+    report = run_on(tmp_path / "late", [lines_of(with_late(day, 2, "A", 4))], settings=chosen)
+    assert not report.rejected
+    expected = json_lines(tmp_path / "in time" / "releases.jsonl")[2]["releases"]
+    (late,) = revised(tmp_path / "late")
+    assert late == {"step": 2, **next(each for each in expected if each["sensor"] == "A")}  # type: ignore[attr-defined]
+    (missing,) = [
+        each
+        for each in json_lines(tmp_path / "late" / "releases.jsonl")[2]["releases"]  # type: ignore[attr-defined]
+        if each["sensor"] == "A"
+    ]
+    assert "value" not in missing
+    risks = [(tmp_path / name / "risks.jsonl").read_bytes() for name in ("in time", "late")]
+    assert risks[0] == risks[1]
+    assert not (tmp_path / "in time" / REVISED).exists()
+
+
+def test_without_the_setting_a_late_value_is_a_dead_letter(tmp_path: Path) -> None:
+    chosen = {**declared(tmp_path, 1), "late": 0}
+    messages = with_late(whole_day(), 2, "A", 4)
+    report = run_on(tmp_path / "out", [lines_of([*messages, corrected(6, "B", 1)])], settings=chosen)
+    assert report.rejected == {Reason.LATE_READING: 2}
+    assert not revised(tmp_path / "out")
+
+
+def test_a_corrected_value_has_noise_of_its_own_also_where_nothing_changed(tmp_path: Path) -> None:
+    """Else an equal value would show that the count is the same, and a difference would be exact."""
+    day, chosen = whole_day(), declared(tmp_path, 2)
+    place = day.index(activation(7, *NAMES))
+    again = [corrected(step, "A", 10 * step) for step in (4, 5, 6)]
+    again += [corrected(5, "A", 55, 3), corrected(5, "A", 55, 3), corrected(6, "B", 61)]
+    report = run_on(tmp_path / "out", [lines_of([*day[:place], *again, *day[place:]])], settings=chosen)
+    assert not report.rejected, "the same version with the same count changes nothing"
+    found = revised(tmp_path / "out")
+    assert [(each["step"], each["sensor"], each["version"]) for each in found] == [
+        (4, "A", 2),
+        (5, "A", 2),
+        (5, "A", 3),
+        (6, "A", 2),
+        (6, "B", 2),
+    ]
+    first = {
+        step: next(
+            each["value"]
+            for each in json_lines(tmp_path / "out" / "releases.jsonl")[step]["releases"]  # type: ignore[attr-defined]
+            if each["sensor"] == "A"
+        )
+        for step in (4, 5, 6)
+    }
+    same = [each["value"] == first[each["step"]] for each in found if each["sensor"] == "A"]  # type: ignore[index]
+    assert not all(same)
+    assert found[-1]["value"] == 61, "B is released raw"
+
+
+def test_the_account_is_that_of_a_log_which_held_all_values_from_the_start() -> None:
+    """Bit for bit, at every step: before a correction comes, and after."""
+    places = [Sensor(name, (index,), corrections=1) for index, name in enumerate(NAMES)]
+    plain = [Sensor(name, (index,)) for index, name in enumerate(NAMES)]
+    horizon = HorizonSettings(4, 1, sharpen_above=0.0)
+    declaring, holding = (ContinuousAccountant(population(), horizon) for _ in range(2))
+    for step in range(6):
+        noise = Raw() if step == 3 else Gaussian(2.0 + step)
+        both = Raw() if step == 3 else all_versions([noise, noise])
+        declaring.apply(StepSchedule(step, tuple(SensorRelease(each, noise) for each in places)))
+        holding.apply(StepSchedule(step, tuple(SensorRelease(each, both) for each in plain)))
+        assert declaring.risk().tobytes() == holding.risk().tobytes()
+
+
+@pytest.mark.parametrize(
+    ("message", "reason"),
+    [
+        (corrected(6, "A", 1, 3), Reason.UNEXPECTED_VERSION),  # the second is missing
+        (corrected(6, "A", 60, 4), Reason.UNEXPECTED_VERSION),  # more than are declared
+        (corrected(8, "A", 1), Reason.UNEXPECTED_VERSION),  # of a step that is open
+        (corrected(4, "A", 1), Reason.LATE_READING),
+        (reading(6, "A", 3), Reason.CONTRADICTING_READING),
+        (corrected(6, "nobody", 3), Reason.UNKNOWN_SENSOR),
+    ],
+)
+def test_what_is_not_declared_goes_to_the_dead_letters(
+    tmp_path: Path, message: Reading, reason: Reason
+) -> None:
+    run = run_on(tmp_path / "out", [lines_of([*whole_day(), message])], settings=declared(tmp_path, 2))
+    assert run.rejected == {reason: 1}
+    assert not revised(tmp_path / "out")
+
+
+def test_a_decision_not_to_release_holds_for_later_values_too(tmp_path: Path) -> None:
+    release = {"mechanism": "gaussian", "sigma": 2.0, "sensors": {"A": {"mechanism": "suppressed"}}}
+    chosen = {**declared(tmp_path, 1), "release": release}
+    messages = [*with_late(whole_day(), 2, "A", 4), corrected(7, "A", 3)]
+    report = run_on(tmp_path / "out", [lines_of(messages)], settings=chosen)
+    assert not report.rejected
+    assert not revised(tmp_path / "out")
+
+
+def test_a_crash_at_any_write_leads_to_the_same_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Late and corrected values among them; each stands once, whatever was written of it before."""
+    day = with_late(whole_day()[: 5 * 6], 2, "A", 4)
+    text = lines_of([*day[:-4], corrected(3, "B", 9), corrected(3, "C", 9), *day[-4:], corrected(5, "D", 1)])
+    chosen = declared(tmp_path, 1)
+    run_on(tmp_path / "whole", [text], settings=chosen)
+    assert len(revised(tmp_path / "whole")) == 4
+    disk = Disk(monkeypatch)
+    run_on(tmp_path / "counted", [text], settings=chosen)
+    operations = disk.operations
+    for crash_at in range(1, operations + 1, 4):
+        folder = tmp_path / f"crash {crash_at}"
+        disk.operations, disk.crash_at = 0, crash_at
+        with pytest.raises(Crash):
+            run_on(folder, [text], settings=chosen)
+        disk.crash_at = -1
+        run_on(folder, [text], settings=chosen)
+        assert outputs_of(folder) == outputs_of(tmp_path / "whole"), crash_at
+        assert (folder / REVISED).read_bytes() == (tmp_path / "whole" / REVISED).read_bytes(), crash_at
+
+
+def release_of(step: int, *entries: tuple[str, int, int | None]) -> StepRelease:
+    values = (SensorValue(sensor=s, mechanism="raw", value=v, version=n) for s, v, n in entries)
+    return StepRelease(step=step, releases=tuple(values))
+
+
+def test_what_was_published_after_the_last_commit_is_not_drawn_again(tmp_path: Path) -> None:
+    """A restart with another key would publish a second noise of the same value."""
+    log = RevisedLog(tmp_path, 0)
+    log.publish(release_of(1, ("A", 5, None)))
+    committed = log.length
+    log.publish(release_of(1, ("A", 6, 2)))
+    log.close()
+    with (tmp_path / REVISED).open("ab") as file:
+        file.write(b'{"v":1,"type":"rel')
+    again = RevisedLog(tmp_path, committed)
+    again.publish(release_of(1, ("A", 99, 2), ("B", 3, 2)))
+    again.close()
+    assert [(each["sensor"], each["value"]) for each in revised(tmp_path)] == [("A", 5), ("A", 6), ("B", 3)]
+    with pytest.raises(OutputError, match=r"restore revised\.jsonl"):
+        RevisedLog(tmp_path, 10_000)
+
+
+def test_where_nothing_can_publish_them_the_setting_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="late must be 0 on Kafka"):
+        run_account_worker(settings(late=2), announce=print)
+    tiers = {"mechanism": "tiered", "tiers": {"public": 0.2, "partner": 1.0}}
+    with pytest.raises(SettingsError, match="late must be 0 where tiers"):
+        run_on(tmp_path / "out", [b""], settings={"late": 2, "release": tiers})
+
+
+def test_noise_without_a_second_draw_is_refused_before_a_run(tmp_path: Path) -> None:
+    chosen = declared(tmp_path, 1)
+    tiers = {"mechanism": "tiered", "tiers": {"public": 0.2, "partner": 1.0}}
+    with pytest.raises(SettingsError, match="noise of its own"):
+        run_on(tmp_path / "out", [b""], settings={**chosen, "late": 0, "release": tiers})
+
+
+def test_a_run_that_was_stopped_publishes_what_waited(tmp_path: Path) -> None:
+    """What came after the last step was closed waits in the commit for the next one."""
+    day, chosen = whole_day(), declared(tmp_path, 0)
+    text = lines_of(with_late(day, 2, "A", 4))
+    run_on(tmp_path / "whole", [text], settings=chosen)
+    lines = text.splitlines(keepends=True)
+    for cut in range(1, len(lines), 4):
+        folder = tmp_path / str(cut)
+        run_on(folder, [b"".join(lines[:cut])], settings=chosen, keep_open=True)
+        run_on(folder, [text], settings=chosen)
+        assert outputs_of(folder) == outputs_of(tmp_path / "whole")
+        assert (folder / REVISED).read_bytes() == (tmp_path / "whole" / REVISED).read_bytes()
+
+
+def test_open_data_hold_late_and_corrected_values(tmp_path: Path) -> None:
+    """What was missing stands where it belongs, a correction in a row of its own."""
+    day = [*with_late(whole_day(), 2, "A", 4), corrected(7, "B", 71)]
+    run_on(tmp_path / "out", [lines_of(day)], settings=declared(tmp_path, 1))
+    rows = [row for _, of_day in released_days(tmp_path / "out") for row in of_day]
+    assert len(rows) == STEPS * len(NAMES) + 1
+    assert all(row.value is not None for row in rows)
+    assert [(row.step, row.sensor, row.value) for row in rows if row.version > 1] == [(7, "B", 71)]
