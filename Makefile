@@ -22,10 +22,10 @@ PYTHON ?= $(shell for candidate in python3 python3.11 python3.12 python3.13; do 
 
 # Tests run side by side: an algebra library's threads would burn what the other process needs while they wait for
 # each other, and hundreds of short processes read the bytecode that the first one writes.
-test test-fast: export OPENBLAS_NUM_THREADS := 1
+test thorough test-fast: export OPENBLAS_NUM_THREADS := 1
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test services test-fast lint docs format bench fuzz soak held-out figures tightness ceilings crowd prior-check personas real-checkins decisions designs \
+.PHONY: help demo test services thorough test-fast lint docs format bench fuzz soak held-out figures tightness ceilings crowd prior-check personas real-checkins decisions designs \
 	readme screenshots lock install install-dev clean
 
 help: ## this list
@@ -60,6 +60,9 @@ services: ## Prometheus, Chromium, Mosquitto, Pango, Java, Maven and faketime fr
 		apt-get update -qq && DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 \
 			apt-get install -y -qq --no-install-recommends $$missing >/dev/null || echo "could not install$$missing"; \
 	elif [ -n "$$missing" ]; then echo "not installed, tests that need them are skipped:$$missing"; fi
+
+thorough: install-dev ## the longest property tests with all their random cases; `make test` tries a quarter
+	@THOROUGH=1 $(BIN)/python -m pytest $(SHARED_OUT) -m thorough
 
 test-fast: install-dev ## the tests that take less than three minutes together
 	@$(BIN)/python -m pytest $(SHARED_OUT) -m "not slow"

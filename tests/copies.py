@@ -13,7 +13,10 @@ import signal
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
+
+from numba.np.ufunc import parallel
 
 _SECONDS_TO_WRITE = 1.0
 _WHERE = signal.SIGUSR2
@@ -76,6 +79,9 @@ def _run(code: str, arguments: Sequence[str], environment: dict[str, str], log: 
         for standard in (1, 2):
             os.dup2(output.fileno(), standard)
     faulthandler.register(_WHERE)
+    # numba starts threads under a lock that processes forked from one share: a copy that is killed there
+    # would keep it, and all later copies would wait for ever. None of them forks.
+    parallel._backend_init_process_lock = nullcontext()
     os.chdir(log.parent)
     os.environ.clear()
     os.environ.update(environment)

@@ -99,7 +99,7 @@ class Process:
             self._process.terminate()
         return self.ended()
 
-    def ended(self, seconds: float = 120.0) -> int:
+    def ended(self, seconds: float = 300.0) -> int:
         """The exit code, once it ends by itself."""
         try:
             return self._process.wait(seconds)
@@ -218,7 +218,7 @@ class OnKafka:
         return found
 
     def wait_for_steps(
-        self, steps: int, seconds: float = 240.0, watch: Callable[[], None] | None = None
+        self, steps: int, seconds: float = 900.0, watch: Callable[[], None] | None = None
     ) -> None:
         """Until every partition has told the risks of the last of so many steps."""
         told: dict[int, int] = {}

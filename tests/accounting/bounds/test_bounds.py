@@ -38,6 +38,7 @@ from tests.accounting.enumeration import (
     within,
 )
 from tests.accounting.exposures import case_exposure, koga_chain, raw_exposure
+from tests.volume import cases
 
 seeds = st.integers(0, 2**32 - 1)
 ROUNDING = 1e-10
@@ -78,10 +79,11 @@ def test_no_bound_is_below_the_optimum(seed: int) -> None:
     assert_sandwich(random_case(np.random.default_rng(seed)))
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
-def test_ten_thousand_chains_without_a_violation_and_half_of_them_bounded_below_nine_tenths() -> None:
+def test_many_chains_without_a_violation_and_half_of_them_bounded_below_nine_tenths() -> None:
     """All kinds of chains, 0 to 3 sensors a step, 1 to 3 slots, every number of mistakes."""
-    seed, chains, below = 20_240_601, 10_000, 0
+    seed, chains, below = 20_240_601, cases(10_000), 0
     rng = np.random.default_rng(seed)
     for _ in range(chains):
         below += min(assert_sandwich(random_case(rng))) < 0.9

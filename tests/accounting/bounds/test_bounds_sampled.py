@@ -139,6 +139,7 @@ def test_draws_have_the_means_that_enumeration_says() -> None:
         assert (found[:, 0] >= found[:, 2] - 1e-12).all()
 
 
+@pytest.mark.slow
 def test_it_is_not_below_the_optimum_oftener_than_stated() -> None:
     """Few draws and little confidence, so that it fails at times; and hardly ever with much confidence."""
     rng = np.random.default_rng(6)

@@ -49,6 +49,7 @@ def masses_won(case: Case, evidence: NDArray[np.float64], mistakes: int) -> dict
     return dict(zip(map(tuple, guesses.tolist()), won.tolist(), strict=True))
 
 
+@pytest.mark.slow
 @given(seeds)
 @settings(max_examples=150)
 def test_the_search_brackets_the_best_guess_and_finds_it_in_the_end(seed: int) -> None:

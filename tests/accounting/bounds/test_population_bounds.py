@@ -45,6 +45,7 @@ def raw_schedule(steps: int, sensors: int, seed: int = 2) -> Schedule:
     return Schedule(tuple(StepSchedule(t, each) for t, each in enumerate(releases)), first_slot=1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mistakes", [0, 2])
 def test_everybody_at_once_equals_one_by_one(mistakes: int) -> None:
     population, schedule = town(40), raw_schedule(6, 6)

@@ -40,6 +40,7 @@ def packed(cases: list[Case]) -> Population:
     return Population.pack(priors, ["a", "b", "c"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seen", [3, 4], ids=["at the moment", "in hindsight"])
 def test_the_best_adversarys_mean_gain_is_between_the_ends(seen: int) -> None:
     """Every output of every person written down; one in five intervals may miss it, fewer do."""

@@ -46,6 +46,7 @@ def best_from(case: Case, evidence: NDArray[np.float64], t: int, x: int, mistake
     return max(masses_won(onwards, evidence[t + 1 :], mistakes).values())
 
 
+@pytest.mark.slow
 @given(seeds)
 @settings(max_examples=40, deadline=None)
 def test_completions_lie_between_the_best_guess_and_the_genie(seed: int) -> None:

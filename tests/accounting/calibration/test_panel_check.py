@@ -29,6 +29,7 @@ def followed(
     return check
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("missing", [0.0, 0.15])
 def test_right_priors_are_refuted_at_most_at_the_level(missing: float) -> None:
     """However many horizons one person gives, with steps left out or not; and it can alarm."""

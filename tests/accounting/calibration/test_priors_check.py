@@ -43,6 +43,7 @@ def repeated() -> list[PriorsCheck]:
     return [check_priors(priors, walked(random, people, STEPS), STEPS, settings) for _ in range(REPETITIONS)]
 
 
+@pytest.mark.slow
 def test_p_values_of_right_priors_are_uniform(repeated: list[PriorsCheck]) -> None:
     """Kolmogorov and Smirnov find nothing, once ties between equal counts are broken at random."""
     random = np.random.default_rng(5)
@@ -60,6 +61,7 @@ def test_p_values_of_right_priors_are_uniform(repeated: list[PriorsCheck]) -> No
     assert kstest(shifted, "uniform").pvalue < 1e-3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("verdict", [Verdict.TOO_LOW, Verdict.TOO_HIGH])
 def test_right_priors_are_refuted_at_most_as_often_as_the_level_says(
     repeated: list[PriorsCheck], verdict: Verdict
@@ -155,6 +157,7 @@ def test_the_radius_of_a_group_is_the_formula() -> None:
     assert least_radius(100, 423, 0.288, 0.05) == 0.0
 
 
+@pytest.mark.slow
 def test_surprise_has_mean_and_variance_of_the_rows() -> None:
     """Standard normal over many moves of right priors; the spread between people says the same."""
     random = np.random.default_rng(23)

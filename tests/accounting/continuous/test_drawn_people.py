@@ -102,6 +102,7 @@ def test_with_endless_evidence_the_figures_are_those_of_the_priors() -> None:
         np.testing.assert_allclose(drawn.risk(), given.risk(), rtol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("in_hindsight", [False, True])
 def test_a_budget_is_kept_by_the_mean_over_the_chains(in_hindsight: bool) -> None:
     """Of any kind of limit, and it is no budget that releases nothing."""

@@ -38,6 +38,7 @@ from tests.accounting.continuous.test_continuous import (
     start_of,
 )
 from tests.accounting.enumeration import Floats, all_paths, window_optima
+from tests.volume import cases
 
 UNLIMITED = 1 << 40
 _MOST_ENTRIES = 4e5  # trajectories times outputs, written down in some milliseconds
@@ -152,11 +153,12 @@ def test_no_ceiling_is_below_the_optimum(seed: int) -> None:
         assert np.mean(np.array(values) < 0.1) > 0.3
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
-def test_no_ceiling_is_below_the_optimum_on_ten_thousand_logs() -> None:
+def test_no_ceiling_is_below_the_optimum_on_many_logs() -> None:
     rng = np.random.default_rng(20_261_122)
     slack: Slack = defaultdict(list)
-    for _ in range(10_000):
+    for _ in range(cases(10_000)):
         check(rng, slack)
     for name, values in sorted(slack.items()):
         found = np.array(values)

@@ -53,6 +53,7 @@ def check_many(seeds: range) -> np.ndarray:
     return np.array(lowered).sum(axis=0)
 
 
+@pytest.mark.slow
 def test_no_adversary_without_the_others_places_beats_a_ceiling_in_hindsight() -> None:
     """Windows with a past and a future, raw and noised."""
     assert (check_many(range(60)) > 5).all()

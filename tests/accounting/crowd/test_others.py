@@ -169,6 +169,7 @@ def test_the_transforms_exponential_is_exact_to_the_last_digits() -> None:
             assert abs(found / exact - 1) < Decimal("2.1e-16")
 
 
+@pytest.mark.slow
 def test_parts_of_the_people_add_up_to_the_same_bits() -> None:
     """Any partition, any order, any number of threads."""
     rng = np.random.default_rng(5)

@@ -18,6 +18,7 @@ from models.mechanisms import Raw
 from models.releases import Sensor, SensorRelease, StepSchedule
 from tests.accounting.crowd.both import BothAccounts
 from tests.accounting.decisions import deciding
+from tests.volume import cases
 
 LOCATIONS = 6
 
@@ -66,6 +67,7 @@ def check_run(seed: int, *, in_hindsight: bool, steps: int) -> Counter[str]:
     return settled
 
 
+@pytest.mark.slow
 def test_no_run_exceeds_its_budget_nor_does_the_silence_after_it() -> None:
     """All kinds of limits, adversaries and searches."""
     settled: Counter[str] = Counter()
@@ -74,13 +76,14 @@ def test_no_run_exceeds_its_budget_nor_does_the_silence_after_it() -> None:
     assert settled["cleared"] > 0
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_no_run_exceeds_its_budget_in_many_runs() -> None:
     """The same, longer."""
     settled: Counter[str] = Counter()
-    for seed in range(100, 160):
+    for seed in range(100, 100 + cases(60)):
         settled += check_run(seed, in_hindsight=seed % 4 == 0, steps=20)
-    assert settled["cleared"] > 100
+    assert settled["cleared"] > cases(100)
 
 
 @pytest.mark.slow
@@ -99,6 +102,7 @@ def test_among_many_a_budget_lets_more_be_released_than_against_who_knows_all() 
     assert in_crowd < 0.85 * knowing
 
 
+@pytest.mark.slow
 def test_partitions_answer_together_what_one_process_does() -> None:
     """Counts add up whoever holds whom, cleared people included; a partition takes everybody's sums."""
     rng = np.random.default_rng(11)

@@ -136,6 +136,7 @@ def test_a_share_is_taken_as_it_is_written():
     assert RiskBudget(1.0, risk=0.5).allowed(7) == 7
 
 
+@pytest.mark.slow
 def test_work_that_runs_out_puts_nobody_over_whom_a_decision_has_cleared(monkeypatch):
     """Decisions get far more work than accounting has for everybody: whom they clear must come first."""
     monkeypatch.setattr(questions, "DECIDING_PART", 1e-4)

@@ -74,6 +74,7 @@ def test_one_sensor_gets_the_least_noise_that_keeps_the_budget(seed):
         assert decision.schedule == schedule_of(3, choices, best)
 
 
+@pytest.mark.slow
 def test_several_sensors_are_near_the_best_assignment():
     """Measured: how much of what the best assignment saves over silence the search saves."""
     found, exact = [], 0

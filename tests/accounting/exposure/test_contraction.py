@@ -48,6 +48,7 @@ def test_one_who_never_moves_forgets_nothing_and_one_without_memory_everything()
     assert contraction(np.full((4, 4), 0.25)) < 1e-14
 
 
+@pytest.mark.slow
 def test_gaps_are_those_of_the_products_that_end_in_each_slot():
     rng = np.random.default_rng(3)
     matrices = np.stack([random_matrix(rng, 4, "full") for _ in range(3)])

@@ -73,7 +73,7 @@ def run_chaos(
     accounts: int = 2,
     between_seconds: tuple[float, float] = (1.0, 4.0),
     messages_per_second: float = 400.0,
-    seconds: float = 300.0,
+    seconds: float = 900.0,
 ) -> ChaosReport:
     """Produce all lines while workers die, wait for the last step, compare with the embedded run."""
     random = np.random.default_rng(seed)

@@ -112,7 +112,8 @@ def test_poison_that_waits_for_a_worker_or_lies_in_the_log_misleads_nobody(
         assert deployment.person_risks() == risks
         assert all(len(told) == 1 for told in deployment.summaries().values())
         letters = [json.loads(line)["source"] for line in deployment.values(topics.rejected)]
-        assert len(letters) == 3 * topics.partitions
+        # A worker that is given its partitions again before its first commit reads, and refuses, them again.
+        assert len(set(letters)) == 3 * topics.partitions
         assert all(source.startswith(topics.steps) for source in letters)
         assert compare(Deployment.of(deployment.settings)).is_same
 

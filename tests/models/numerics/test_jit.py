@@ -61,6 +61,7 @@ def test_a_kernel_is_compiled_again_when_it_or_one_it_calls_changed(
     assert (source_stamp(again / walk, again) != source_stamp(tree / walk, tree)) == compiled_again
 
 
+@pytest.mark.slow
 def test_another_copy_of_the_sources_loads_what_the_first_has_compiled(tmp_path: Path) -> None:
     shutil.copytree(ROOT / "models", tmp_path / "elsewhere" / "models")
     code = (

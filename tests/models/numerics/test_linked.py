@@ -70,6 +70,7 @@ def said(tmp_path: Path) -> list[list[str]]:
     ]
 
 
+@pytest.mark.slow
 def test_a_linked_kernel_computes_raises_and_is_kept_as_one_that_python_calls(said: list[list[str]]) -> None:
     """Also where Python calls it, too, with defaults, keywords, other types, and arguments in the error."""
     total = (1.0 + 1.0) + (2.0 / 3.0 + 1.0) + (1.0 + 1.0) + (1.0 / 3.0 + 1.0)
@@ -84,6 +85,7 @@ def test_a_linked_kernel_computes_raises_and_is_kept_as_one_that_python_calls(sa
     assert said[1][-1] == "0"
 
 
+@pytest.mark.slow
 def test_a_caller_compiled_later_links_what_was_kept(tmp_path: Path) -> None:
     """Each process compiles what is new to it; what that calls is loaded."""
     (tmp_path / "kernels.py").write_text(KERNELS)

@@ -31,6 +31,7 @@ def matrices(draws: Population) -> np.ndarray:
     return np.array([[m.toarray() for m in prior.transitions] for prior in draws.priors()])
 
 
+@pytest.mark.slow
 def test_draws_have_the_fitted_rows_as_mean_and_spread_as_the_evidence_says() -> None:
     weight = np.array([2.0, 10.0, 100.0])
     draws = posterior_draws(PEOPLE, 0, evidence([*weight], [1.0] * 6), 4000, 0)
