@@ -14,6 +14,7 @@ from stream_app.cli.on_kafka.replay_command import replay
 from stream_app.cli.on_kafka.tail_command import tail
 from stream_app.cli.on_kafka.topics_command import topics
 from stream_app.cli.on_kafka.worker_command import worker
+from stream_app.cli.start.backfill_command import backfill
 from stream_app.cli.start.check_command import check
 from stream_app.cli.start.config_command import config
 from stream_app.cli.start.connect_command import connect
@@ -73,6 +74,7 @@ app.add_typer(config, rich_help_panel=START)
 app.add_typer(priors, rich_help_panel=DECIDE)
 app.command(rich_help_panel=DECIDE)(plan)
 app.command(rich_help_panel=RUN)(run)
+app.command(rich_help_panel=RUN)(backfill)
 app.command(rich_help_panel=RUN)(report)
 app.command(rich_help_panel=RUN)(ledger)
 app.command(rich_help_panel=RUN)(export)

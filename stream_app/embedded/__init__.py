@@ -1,7 +1,17 @@
 """One process that reads messages, runs the engine and keeps the output folder."""
 
 from stream_app.embedded.assembly import RunOptions, run
+from stream_app.embedded.backfill import Archive, check_unreleased, read_archive_steps
 from stream_app.embedded.panel_watch import panel_of, watch_panel
 from stream_app.embedded.runner import RunReport
 
-__all__ = ["RunOptions", "RunReport", "panel_of", "run", "watch_panel"]
+__all__ = [
+    "Archive",
+    "RunOptions",
+    "RunReport",
+    "check_unreleased",
+    "panel_of",
+    "read_archive_steps",
+    "run",
+    "watch_panel",
+]

@@ -22,6 +22,7 @@ from stream_app.cli.shared.output import print_json, stderr, stdout
 if TYPE_CHECKING:
     from stream_app.embedded import RunOptions, RunReport
     from stream_app.setup.settings import Settings
+    from stream_app.watching.events import Observer
 
 
 class RiskFile(StrEnum):
@@ -106,19 +107,23 @@ def run(
         create_keys=create_keys,
         accept_changes=accept_changes,
     )
-    report = _run(settings, options, priors)
+    report = run_watched(settings, options, priors)
     if json:
         print_json(report_json(report))
     else:
-        _print_report(report, output, settings.delta)
+        print_report(report, output, settings.delta)
     if report.is_in_vain and not (keep_open and not report.rejected):
         _exit_in_vain(report, output)
 
 
-def _run(settings: Settings, options: RunOptions, priors: Path | None) -> RunReport:
+def run_watched(
+    settings: Settings, options: RunOptions, priors: Path | None, more: Observer | None = None
+) -> RunReport:
+    """Run the engine, with its page and metrics; ``more`` hears of everything, too."""
     from stream_app import embedded
     from stream_app.setup.given_priors import population_of
     from stream_app.setup.sensor_files import load_registry
+    from stream_app.watching.events import Observers
     from stream_app.watching.web import watching
 
     options.check_input()
@@ -127,7 +132,8 @@ def _run(settings: Settings, options: RunOptions, priors: Path | None) -> RunRep
     with watching(settings, registry.sensors) as watch:
         if watch.address:
             stderr().print(f"watch it at {watch.address} (metrics at {watch.address}metrics)")
-        return embedded.run(settings, options, population, observer=watch.observer)
+        observer = watch.observer if more is None else Observers([watch.observer, more])
+        return embedded.run(settings, options, population, observer=observer)
 
 
 def _exit_in_vain(report: RunReport, output: Path) -> NoReturn:
@@ -146,7 +152,8 @@ def report_json(report: RunReport) -> dict[str, object]:
     return asdict(report)
 
 
-def _print_report(report: RunReport, output: Path, delta: float) -> None:
+def print_report(report: RunReport, output: Path, delta: float) -> None:
+    """What a run did, in sentences."""
     from stream_app.setup.run_folder.run_settings import load_run
 
     console = stdout()
