@@ -104,6 +104,15 @@ def check_files(
         return preflight.findings
     preflight.findings += _about_sensors(str(path or "sensors"), registry, population)
     known = registry
+    if settings is not None and not settings.late and any(each.corrections for each in registry.sensors):
+        preflight.findings.append(
+            Finding(
+                "warning",
+                str(path or "sensors"),
+                "corrections are declared and accounted, but none is published with late = 0",
+                "set late to how many steps after its close a step may be corrected, or declare none",
+            )
+        )
     if settings is not None:
         preflight.findings += _about_accounts(settings, population, registry)
         designs = preflight.load("release policy", lambda: designs_of(settings.release))

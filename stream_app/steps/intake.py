@@ -87,8 +87,8 @@ class Intake:
             return _repetition(known[version - 1], reading, origin)
         if self.window.next_step - reading.step > self.window.late:
             hint = (
-                f"step {reading.step} is closed, the next is {self.window.next_step}; send earlier or raise "
-                "grace"
+                f"step {reading.step} is closed, the next is {self.window.next_step}; send earlier, or raise "
+                "grace or late"
             )
             return _refused(origin, Reason.LATE_READING, hint)
         if reading.sensor not in closed.active:

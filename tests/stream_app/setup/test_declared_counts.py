@@ -64,3 +64,12 @@ def test_noise_that_steps_share_is_refused_before_a_run(tmp_path: Path) -> None:
     schedule.write_text(json.dumps({"steps": [{"sensors": ["a"], **noise}]}))
     with pytest.raises(ScheduleError, match=r"in step 0, .* once in a step"):
         load_schedule(schedule, PASSING.with_designs(designs))
+
+
+def test_corrections_that_are_never_published_are_noticed(tmp_path: Path) -> None:
+    """Accounts charge for them: with late = 0 nobody has anything of it."""
+    rows = [{"name": "a", "locations": [0], "corrections": 2}]
+    found = findings(tmp_path, {"counts": "presence", "sensors": rows})
+    assert [each.level for each in found if "late = 0" in each.sentence] == ["warning"]
+    (said,) = [each for each in found if "corrections of a step" in each.sentence]
+    assert "does not depend on the counts" in said.sentence
