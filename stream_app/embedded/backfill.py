@@ -25,11 +25,13 @@ class Archive:
     head: int
 
 
-def read_archive_steps(path: Path, advance: Callable[[int], None] = lambda size: None) -> Archive:
+def read_archive_steps(
+    path: Path, advance: Callable[[int], None] = lambda size: None, *, late: int = 0
+) -> Archive:
     """The steps of an archive; ``advance`` hears of bytes read.
 
-    :class:`InputError` for a file that is none of messages, holds none, or whose readings go back in time: a
-    step closes when those after it begin, so a reading further down would be refused.
+    :class:`InputError` for a file that is none of messages, holds none, or whose readings go back in time by
+    more than ``late`` steps: a step closes when those after it begin, so such a reading would be refused.
     """
     if path.suffix.lower() != _MESSAGES:
         raise InputError(
@@ -51,8 +53,8 @@ def read_archive_steps(path: Path, advance: Callable[[int], None] = lambda size:
                 if not isinstance(message, Activation | Reading):
                     continue  # a dead letter of the run
                 if isinstance(message, Reading):
-                    _check_order(path, number, message.step, latest_reading)
-                    latest_reading = message.step
+                    _check_order(path, number, message.step, latest_reading, late)
+                    latest_reading = max(latest_reading, message.step)
                 first = message.step if first is None else min(first, message.step)
                 last = max(last, message.step)
     except OSError as error:
@@ -67,12 +69,12 @@ def read_archive_steps(path: Path, advance: Callable[[int], None] = lambda size:
     return Archive(path, first, last, head)
 
 
-def _check_order(path: Path, line: int, step: int, latest: int) -> None:
-    if step < latest:
+def _check_order(path: Path, line: int, step: int, latest: int, late: int) -> None:
+    if step + late < latest:
         raise InputError(
             "readings of an archive must stand in the order of their steps",
             f"{path.name}, line {line}: step {step} after step {latest}",
-            "write it with tallyguard connect files, or sort it by step",
+            "write it with tallyguard connect files, sort it by step, or let late counts be published (late)",
         )
 
 

@@ -81,7 +81,9 @@ def _publish(settings: Settings, options: RunOptions, priors: Path | None) -> Ru
     with progress() as bar:
         size = archive.stat().st_size if archive.is_file() else 0
         task = bar.add_task("MB looked through", total=round(size / _MEGABYTE, 1))
-        steps = read_archive_steps(archive, lambda read: bar.advance(task, read / _MEGABYTE))
+        steps = read_archive_steps(
+            archive, lambda read: bar.advance(task, read / _MEGABYTE), late=settings.late
+        )
         next_step = check_unreleased(steps, options.output, max_ahead=settings.max_ahead)
         bar.remove_task(task)
         task = bar.add_task("steps", total=max(steps.last_step + 1 - next_step, 0))

@@ -124,6 +124,7 @@ def test_an_archive_that_a_run_would_reject_is_refused_before_anything_is_made(t
     archive.write_bytes(lines_of([reading(4, "A", 1), reading(3, "A", 1)]))
     with pytest.raises(InputError, match="line 2: step 3 after step 4"):
         read_archive_steps(archive)
+    assert read_archive_steps(archive, late=1).last_step == 4
     archive.write_bytes(lines_of([reading(1400, "A", 1), reading(1401, "A", 1)]))
     steps = read_archive_steps(archive)
     assert (steps.first_step, steps.last_step) == (1400, 1401)
