@@ -111,6 +111,7 @@ def test_delta_and_information_are_those_of_the_reference(case: dict[str, Any]) 
         assert exact * (1 - 1e-6) <= found <= exact * (1 + 1.1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_no_adversary_of_the_reference_is_above_the_ceiling(case: dict[str, Any]) -> None:
     """The horizon of each case, seen with what was published before, in and after it."""
@@ -130,6 +131,7 @@ def test_no_adversary_of_the_reference_is_above_the_ceiling(case: dict[str, Any]
 VALUES: list[Mechanism] = [Raw(), Suppressed(), Gaussian(0.5), Gaussian(0.9), Gaussian(1.5), Gaussian(4.0)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(24))
 def test_no_adversary_is_above_the_ceiling_of_random_logs(seed: int) -> None:
     """Up to three values a step, somebody counted in any of them: audit, horizons, and running account."""

@@ -174,6 +174,7 @@ def test_a_decision_not_to_release_holds_for_later_values_too(tmp_path: Path) ->
     assert not revised(tmp_path / "out")
 
 
+@pytest.mark.slow
 def test_a_crash_at_any_write_leads_to_the_same_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -234,6 +235,7 @@ def test_noise_without_a_second_draw_is_refused_before_a_run(tmp_path: Path) -> 
         run_on(tmp_path / "out", [b""], settings={**chosen, "late": 0, "release": tiers})
 
 
+@pytest.mark.slow
 def test_a_run_that_was_stopped_publishes_what_waited(tmp_path: Path) -> None:
     """What came after the last step was closed waits in the commit for the next one."""
     day, chosen = whole_day(), declared(tmp_path, 0)
