@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import time
@@ -63,6 +64,13 @@ def get(url: str, seconds: float = 5.0, **headers: str) -> tuple[int, str]:
             return answer.status, answer.read().decode()
     except urllib.error.HTTPError as error:
         return error.code, error.read().decode()
+
+
+def heeds_sigterm(pid: int) -> bool:
+    """Whether a process has a handler for it: until then the signal ends it at once, in no order."""
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    caught = next(int(line.split()[1], 16) for line in lines if line.startswith("SigCgt:"))
+    return bool(caught >> (signal.SIGTERM - 1) & 1)
 
 
 def wait_until(what: str, is_so: Callable[[], bool], seconds: float = START_SECONDS) -> None:

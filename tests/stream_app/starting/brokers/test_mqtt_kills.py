@@ -16,7 +16,7 @@ import pytest
 
 from tests import ROOT
 from tests.stream_app.starting.brokers.mosquitto import Mosquitto, Other, wait_online
-from tests.watching.services import wait_until
+from tests.watching.services import heeds_sigterm, wait_until
 
 SENSORS = tuple(f"s{number}" for number in range(8))
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT), "OPENBLAS_NUM_THREADS": "1"}
@@ -100,7 +100,8 @@ def readings(folder: Path) -> Counter[tuple[int, str, int]]:
 
 
 def stop(process: subprocess.Popen[bytes]) -> str:
-    """End it as an operator does; what it said."""
+    """End it as an operator does, once it has started so far that it ends in order; what it said."""
+    wait_until("it heeds SIGTERM", lambda: process.poll() is not None or heeds_sigterm(process.pid), 120)
     process.send_signal(signal.SIGTERM)
     output, errors = process.communicate(timeout=60)
     assert process.returncode == 0, errors.decode()
