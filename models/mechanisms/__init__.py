@@ -21,6 +21,7 @@ from models.mechanisms.gaussian import Gaussian
 from models.mechanisms.raw import Raw
 from models.mechanisms.registry import MECHANISMS, parse
 from models.mechanisms.repeated_counts import CountedAgain, counted_again, revealed_by_shift
+from models.mechanisms.seen_release import SeenRelease
 from models.mechanisms.suppressed import Suppressed
 from models.mechanisms.tiered import Tiered
 from models.mechanisms.versions import Versions, all_versions
@@ -42,6 +43,7 @@ __all__ = [
     "NoiseWindow",
     "PublishesTiers",
     "Raw",
+    "SeenRelease",
     "Suppressed",
     "Tabulated",
     "Tiered",

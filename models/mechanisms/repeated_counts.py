@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from math import inf, sqrt
+from math import sqrt
 from typing import ClassVar
 
-import numpy as np
-from numpy.typing import NDArray
-
 from models.exceptions import MechanismError
-from models.mechanisms.base import DrawnPerWindow, Mechanism, NoiseFamily, NoiseLaw, Tabulated
+from models.mechanisms.base import DrawnPerWindow, Mechanism, NoiseFamily
+from models.mechanisms.seen_release import SeenRelease
 from models.mechanisms.versions import Versions
 from models.noise import (
     InformationTable,
@@ -24,8 +21,8 @@ from models.noise import (
 
 
 @dataclass(frozen=True, slots=True)
-class CountedAgain(Tabulated):
-    """``inner`` where somebody who is there adds 0 to ``most_counts`` to the count; it is never published.
+class CountedAgain(SeenRelease):
+    """``inner`` where somebody who is there adds 0 to ``most_counts`` to the count.
 
     How often somebody is counted must not depend on where else they go. Given it, being there shifts the
     noise by at most ``L = most_counts``, and all those shifts have ``1 - delta_L`` in common: so the release
@@ -33,54 +30,21 @@ class CountedAgain(Tabulated):
     nothing. All verbs are that channel's, but for the information, where Gaussian noise says less.
     """
 
-    inner: Mechanism
     most_counts: int
     name: ClassVar[str] = "counted again"
-    is_released: ClassVar[bool] = True
-    is_exact: ClassVar[bool] = False
 
     @property
     def parts(self) -> tuple[Mechanism, ...]:
         """The release."""
         return (self.inner,)
 
-    @property
-    def parameters(self) -> Mapping[str, float]:
-        """Those of the release."""
-        return self.inner.parameters
-
-    @property
-    def noise_family(self) -> NoiseFamily:
-        """None that a theorem is known of at other shifts than one."""
-        return NoiseFamily.OTHER
-
-    def publish(self, counts: NDArray[np.int64], words: NDArray[np.uint64]) -> NDArray[np.int64] | None:
-        """As the release."""
-        return self.inner.publish(counts, words)
-
-    def noise_law(self) -> NoiseLaw | None:
-        """None: how far somebody shifts the noise is not known."""
-        return None
-
     def reveal_probability(self) -> float:
         """``delta_L``."""
         return revealed_by_shift(self.inner, self.most_counts)
 
-    def divergence(self) -> float:
-        """Infinite: an erasure reveals all now and then."""
-        return inf
-
     def information_table(self) -> InformationTable:
         """At most ``delta_L h(p)``; of discrete Gaussian noise also ``p (1 - p) L^2 / (2 sigma^2)``."""
         return _information_table(self)
-
-    def expected_absolute_error(self) -> float:
-        """As the release."""
-        return self.inner.expected_absolute_error()
-
-    def variance(self) -> float:
-        """As the release."""
-        return self.inner.variance()
 
     def zcdp_rho(self) -> float:
         """``L^2`` times that of one count (Bun and Steinke 2016, proposition 1.9)."""
@@ -89,10 +53,6 @@ class CountedAgain(Tabulated):
     def pure_epsilon(self) -> float:
         """``L`` times that of one count."""
         return self.most_counts * self.inner.pure_epsilon()
-
-    def gaussian_variance(self) -> float | None:
-        """As the release."""
-        return self.inner.gaussian_variance()
 
 
 def counted_again(mechanism: Mechanism, most_counts: int) -> Mechanism:
