@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from models.priors import Population
-from models.releases import StepSchedule
 from stream_app.embedded.journal import Journal
 from stream_app.embedded.message_reader import MessageReader
 from stream_app.embedded.panel import Panel
@@ -20,7 +19,6 @@ from stream_app.embedded.restored_account import restore_account
 from stream_app.embedded.run_output import RunOutput
 from stream_app.embedded.runner import EmbeddedRunner, RunReport
 from stream_app.embedded.snapshots import SnapshotCache
-from stream_app.exceptions import SettingsError
 from stream_app.setup.given_priors import drawn_from
 from stream_app.setup.keys import Keys, load_keys, require_private_panel
 from stream_app.setup.release_settings import CROWD
@@ -48,6 +46,7 @@ from stream_app.steps import (
     TierContinuation,
     make_plan,
     new_accounts,
+    refuse_late_tiers,
 )
 from stream_app.steps.policy import BudgetPolicy
 from stream_app.steps.policy.people_shards import new_shadow
@@ -127,7 +126,7 @@ def run(
         options.check_input()
     require_private_panel(settings)
     plan = make_plan(settings, options.schedule, population)
-    _refuse_late_tiers(settings, plan)
+    refuse_late_tiers(settings, plan.tiers)
     keys = load_keys(settings, options.output, create=options.create_keys)
     manifest = make_manifest(settings, options, population, plan, keys)
     replaceable = ACCEPTABLE if options.accept_changes else frozenset()
@@ -174,16 +173,6 @@ def run(
             return runner.run(lambda: request.is_set, keep_open=options.keep_open)
     finally:
         journal.close()
-
-
-def _refuse_late_tiers(settings: Settings, plan: Plan) -> None:
-    """:class:`SettingsError` for late values of tiers: each tier's file has one line a step."""
-    if settings.late and plan.tiers:
-        raise SettingsError(
-            "late must be 0 where tiers of recipients are released",
-            settings.late,
-            "take late = 0 out, or release without tiers",
-        )
 
 
 def _snapshots(settings: Settings, options: RunOptions, manifest: Mapping[str, Any]) -> SnapshotCache:
@@ -255,15 +244,10 @@ def restore_engine(
         stored=stored,
         beside=Beside(adversary, accounts.crowd),
     )
-    engine.recall(_lately_decided(window, plan, journal))
+    if window.first_revisable < window.next_step:
+        decided = journal.accounted(window.first_revisable)
+        engine.recall(schedule_of(decision, plan.registry) for decision in decided)
     return engine
-
-
-def _lately_decided(window: StepWindow, plan: Plan, journal: Journal) -> Iterator[StepSchedule]:
-    """The decisions of closed steps of which more values may come, or wait to be published."""
-    first = min([window.next_step - window.late, *(count.step for count in window.revised)])
-    if first < window.next_step:
-        yield from (schedule_of(decision, plan.registry) for decision in journal.accounted(max(0, first)))
 
 
 def make_manifest(

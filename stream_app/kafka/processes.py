@@ -17,7 +17,7 @@ from stream_app.setup.given_priors import refuse_evidence
 from stream_app.setup.keys import load_noise_key
 from stream_app.setup.schedule_files import load_schedule, schedule_fingerprint
 from stream_app.setup.settings import Settings
-from stream_app.steps import policy_of_schedule, tiers_of
+from stream_app.steps import policy_of_schedule, refuse_late_tiers, tiers_of
 from stream_app.steps.policy import BudgetPolicy, FixedPolicy, Policy, policy_from
 from stream_app.watching.web import watching
 
@@ -74,12 +74,7 @@ def _deployment(settings: Settings) -> Deployment:
             settings.panel,
             "hold the priors against volunteers' places in a process of its own: `tallyguard priors watch`",
         )
-    if settings.late:
-        raise SettingsError(
-            "late must be 0 on Kafka, where a step's values are published together",
-            settings.late,
-            "raise grace_seconds, or let tallyguard run publish late and corrected counts",
-        )
+    refuse_late_tiers(settings, tuple(settings.release.tiers))
     return Deployment.of(settings)
 
 

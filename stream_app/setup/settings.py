@@ -122,7 +122,7 @@ class Settings(BaseSettings):
         default=0,
         ge=0,
         description="steps after its close that a late count of a step, or a corrected one, is still "
-        "published; 0 = never. Not on Kafka, nor with tiers",
+        "published; 0 = never. Not with tiers",
     )
     watermark_share: float = Field(
         default=0.5,

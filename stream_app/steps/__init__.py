@@ -22,6 +22,7 @@ from stream_app.steps.plan import (
     make_plan,
     new_accounts,
     policy_of_schedule,
+    refuse_late_tiers,
     tiers_of,
 )
 from stream_app.steps.publisher import KeyedPublisher
@@ -70,6 +71,7 @@ __all__ = [
     "new_accounts",
     "policy_of_schedule",
     "public_release",
+    "refuse_late_tiers",
     "release_for_tier",
     "risk_records",
     "summary_message",

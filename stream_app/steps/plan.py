@@ -73,6 +73,16 @@ def tiers_of(schedule: Schedule, policy: FixedPolicy | BudgetPolicy) -> tuple[st
     return tier_names([*policy.mechanisms(), *scheduled])
 
 
+def refuse_late_tiers(settings: Settings, tiers: Sequence[str]) -> None:
+    """:class:`SettingsError` for late values of tiers: each tier gets one message a step."""
+    if settings.late and tiers:
+        raise SettingsError(
+            "late must be 0 where tiers of recipients are released",
+            settings.late,
+            "take late = 0 out, or release without tiers",
+        )
+
+
 def policy_of_schedule(schedule: Schedule, policy: FixedPolicy | BudgetPolicy) -> Policy:
     """The policy of a schedule file: its mechanisms, or under a risk budget none better."""
     if isinstance(policy, BudgetPolicy):

@@ -127,6 +127,11 @@ class StepWindow:
         """How many readings wait for the activation of their step."""
         return sum(len(known.waiting) for known in self._known.values())
 
+    @property
+    def first_revisable(self) -> int:
+        """The first step whose decision is still needed: more values of it may come, or wait already."""
+        return max(0, min([self.next_step - self.late, *(count.step for count in self.revised)]))
+
     def at(self, step: int) -> OpenStep:
         """The step's state to be changed, made on first use; for steps not yet closed."""
         self._changed.add(step)
@@ -231,15 +236,19 @@ class StepWindow:
         """The window as JSON values; contains counts, so it is as secret as the readings."""
         self._changed.clear()
         steps = [_save_step(step, known) for step, known in self._known.items()]
-        revised = {"revised": self.revised} if self.revised else {}
-        return {**self.save_position(), "steps": steps, **revised}
+        return {**self.save_position(), "steps": steps}
 
     def save_position(self) -> dict[str, Any]:
-        """The window without its steps, as JSON values: its size does not depend on what is open."""
+        """The window without its steps, as JSON values: its size does not depend on what is open.
+
+        Counts of closed steps that wait to be published with the next one belong to it.
+        """
+        revised = {"revised": self.revised} if self.revised else {}
         return {
             "next_step": self.next_step,
             "heard": list(self._heard),
             "close_through": self.close_through,
+            **revised,
         }
 
     def take_changed(self) -> dict[int, dict[str, Any] | None]:

@@ -32,6 +32,7 @@ def roles(topics: Topics) -> tuple[Role, ...]:
     """Every role of a deployment; whoever is not named may do nothing."""
     prefix = topics.prefix
     tiers = tuple(topics.tier(tier) for tier in topics.tiers)
+    public = (topics.releases, topics.revised) if topics.has_revised else (topics.releases,)
     inputs = (topics.activations, topics.readings)
     people = (topics.deployment, topics.persons)
     return (
@@ -40,7 +41,7 @@ def roles(topics: Topics) -> tuple[Role, ...]:
             "the release worker",
             (*inputs, topics.deployment, topics.progress, topics.decisions, topics.answers),
             (
-                *(topics.releases, *tiers, topics.decisions, topics.steps),
+                *(*public, *tiers, topics.decisions, topics.steps),
                 *(topics.deployment, topics.progress, topics.rejected, topics.proposals),
             ),
             f"{prefix}tallyguard-release",
@@ -58,10 +59,10 @@ def roles(topics: Topics) -> tuple[Role, ...]:
         Role(
             "officer",
             "privacy officer and dashboards: tail, replay",
-            (topics.releases, topics.decisions, topics.risks, *people),
+            (*public, topics.decisions, topics.risks, *people),
         ),
         Role("operator", "dead letters", (topics.rejected,), inputs),
-        Role("public", "everybody who uses the counts", (topics.releases,)),
+        Role("public", "everybody who uses the counts", public),
     )
 
 

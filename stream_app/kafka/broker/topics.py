@@ -82,12 +82,16 @@ class TopicPlan:
 
 @dataclass(frozen=True)
 class Topics:
-    """The topic names of a deployment; ``tiers`` least informed first."""
+    """The topic names of a deployment; ``tiers`` least informed first.
+
+    ``has_revised``: whether late and corrected counts are published, which have a topic of their own.
+    """
 
     prefix: str = ""
     partitions: int = 4
     replication: int = 1
     tiers: tuple[str, ...] = ()
+    has_revised: bool = False
     _plans: Mapping[str, TopicPlan] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -99,7 +103,8 @@ class Topics:
     def of(cls, settings: Settings) -> Topics:
         """The topics the settings ask for."""
         kafka = settings.kafka
-        return cls(kafka.prefix, kafka.partitions, kafka.replication, tuple(settings.release.tiers))
+        tiers = tuple(settings.release.tiers)
+        return cls(kafka.prefix, kafka.partitions, kafka.replication, tiers, has_revised=settings.late > 0)
 
     @property
     def activations(self) -> str:
@@ -115,6 +120,11 @@ class Topics:
     def releases(self) -> str:
         """The public log."""
         return f"{self.prefix}releases"
+
+    @property
+    def revised(self) -> str:
+        """Late and corrected values of steps that the public log has already."""
+        return f"{self.prefix}revised"
 
     def tier(self, name: str) -> str:
         """The log of one tier of recipients."""
@@ -181,6 +191,8 @@ class Topics:
         )
         yield TopicPlan(self.readings, one, copies, week, "counts: secret", "release worker only")
         yield TopicPlan(self.releases, one, copies, _LOG, "published values", "everybody")
+        if self.has_revised:
+            yield TopicPlan(self.revised, one, copies, _LOG, "late and corrected values", "everybody")
         for tier in self.tiers:
             yield TopicPlan(self.tier(tier), one, copies, _LOG, f"values for tier {tier}", f"tier {tier}")
         yield TopicPlan(

@@ -24,6 +24,7 @@ from stream_app.wire import (
     CROWD_SUMS,
     MAX_COUNT,
     MAX_STEP,
+    MAX_VERSION,
     Activation,
     SensorDecision,
     SensorValue,
@@ -57,8 +58,10 @@ def largest_bytes(
         topics.releases: len(_release(names).line()),
         topics.decisions: decision,
         topics.steps: decision,
-        topics.progress: max(len(_announced(names)), len(_waiting(names))),
+        topics.progress: max(len(_announced(registry)), len(_waiting(names))),
     }
+    if topics.has_revised:
+        sizes[topics.revised] = len(_release(names, {"version": MAX_VERSION}).line())
     return {topic: size + ENVELOPE_BYTES for topic, size in sizes.items()}
 
 
@@ -103,6 +106,7 @@ def largest_request_bytes(registry: SensorRegistry, topics: Topics, settings: Se
     """
     sizes = largest_bytes(registry, topics, settings)
     written = (topics.releases, *[topics.releases] * len(topics.tiers), topics.decisions, topics.progress)
+    written += (topics.revised,) if topics.has_revised else ()
     transaction = sum(sizes[topic] for topic in written) + topics.partitions * sizes[topics.steps]
     question = topics.partitions * largest_proposal_bytes(registry, settings)
     return max(transaction + MEDIUM_BYTES, question)  # and a dead letter
@@ -141,10 +145,10 @@ def _option(name: str, parameters: Mapping[str, float]) -> Option:
     return Option(mechanism=name, parameters=parameters)
 
 
-def _release(names: tuple[str, ...]) -> StepRelease:
+def _release(names: tuple[str, ...], more: Mapping[str, int] | None = None) -> StepRelease:
     parameters = dict.fromkeys(_PARAMETERS, _LONGEST)
     parameters |= {name: MAX_STEP for name in ("design", "position") if name in parameters}
-    fields: dict[str, Any] = {"mechanism": _LONGEST_NAME, "value": _LOWEST, **parameters}
+    fields: dict[str, Any] = {"mechanism": _LONGEST_NAME, "value": _LOWEST, **parameters, **(more or {})}
     values = tuple(SensorValue.model_construct(sensor=name, **fields) for name in names)
     return StepRelease.model_construct(step=MAX_STEP, releases=values)  # whose noise is of no mechanism
 
@@ -159,9 +163,12 @@ def _decision(names: tuple[str, ...], tiers: tuple[str, ...], *, in_crowd: bool)
     return StepDecision(step=MAX_STEP, decisions=tuple(decisions), deployment="d" * 64)
 
 
-def _announced(names: tuple[str, ...]) -> bytes:
+def _announced(registry: SensorRegistry) -> bytes:
+    names = [sensor.name for sensor in registry.sensors]
     counts = dict.fromkeys(names, MAX_COUNT)
-    return json.dumps({"step": MAX_STEP, "sensors": names, "counts": counts, "waiting": {}}).encode()
+    corrected = {each.name: [MAX_COUNT] * each.corrections for each in registry.sensors if each.corrections}
+    step = {"step": MAX_STEP, "sensors": names, "counts": counts, "waiting": {}, "corrected": corrected}
+    return json.dumps(step).encode()
 
 
 def _waiting(names: tuple[str, ...]) -> bytes:

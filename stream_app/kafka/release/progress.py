@@ -32,6 +32,7 @@ class OpenStepRecord(BaseModel):
     sensors: tuple[Name, ...] | None
     counts: Mapping[Name, _Count]
     waiting: Mapping[Name, tuple[_Count, str]]
+    corrected: Mapping[Name, tuple[_Count, ...]] = Field(default_factory=dict)
 
 
 class Progress(BaseModel):

@@ -107,10 +107,15 @@ class ReleaseLog:
         yield self._topics.progress, KEY, transaction.progress.record(), 0
 
     def _step_records(self, closed: ClosedStep) -> Iterable[tuple[str, bytes | None, bytes, int]]:
-        """The release, what each tier receives of it, and its internal twin once for every partition."""
+        """The release, what each tier receives of it, and its internal twin once for every partition.
+
+        Late and corrected values of earlier steps are published with it.
+        """
         key = str(closed.schedule.step).encode()
         public = public_release(closed.release, self._tiers)
         yield self._topics.releases, key, public.line().rstrip(), 0
+        for revised in closed.revised:
+            yield self._topics.revised, str(revised.step).encode(), revised.line().rstrip(), 0
         for tier in self._tiers:
             yield self._topics.tier(tier), key, release_for_tier(closed.release, tier).line().rstrip(), 0
         decision = decision_of(closed.schedule, closed.why, self._deployment, closed.crowds).line().rstrip()

@@ -128,7 +128,9 @@ class ReleaseWorker(Job):
         await asyncio.to_thread(self._deployment.record.begin, self._deployment.basis)
         progress = await self._carry(progress)
         flush = Flush(self._flush, _MOST_RELEASES if self._proposer is None else 0)
-        self._core = ReleaseCore(self._engine(restored), self._clock, progress, basis, flush, topics)
+        engine = self._engine(restored)
+        await self._recall(engine)
+        self._core = ReleaseCore(engine, self._clock, progress, basis, flush, topics)
         if self._clock.has_ticks:
             await self._set_clock(progress.next_step)
         self._order = ArrivalOrder(self.topics, self._is_at_end, time.monotonic(), progress.offsets)
@@ -309,6 +311,7 @@ class ReleaseWorker(Job):
             settings.grace,
             watermark_share=settings.watermark_share,
             by_clock=self._clock.has_ticks,
+            late=settings.late,
         )
         if saved := restored.window():
             window.load(saved)
@@ -323,6 +326,12 @@ class ReleaseWorker(Job):
             risk_every=settings.risk_every,
             beside=Beside(crowd=self._crowd),
         )
+
+    async def _recall(self, engine: StepEngine) -> None:
+        """Tell the engine what was decided of the closed steps of which more values are published."""
+        connection, decisions = self._deployment.connection, self._deployment.topics.decisions
+        steps = read_steps(connection, decisions, engine.intake.window.first_revisable, engine.next_step)
+        engine.recall([self._deployment.schedule_of(decision) async for decision in steps])
 
     async def _check_continues(self, progress: Progress) -> None:
         """A progress that was lost, or is another log's, would publish steps a second time."""

@@ -14,7 +14,7 @@ from stream_app.kafka.broker.topics import DAY_MILLISECONDS, FOREVER, TopicPlan,
 
 PAGE = Path("docs/reference/kafka-topics.md")
 _COMMAND = "python -m stream_app.kafka.tools.documentation"
-_EXAMPLE = Topics(partitions=4, tiers=("city",))
+_EXAMPLE = Topics(partitions=4, tiers=("city",), has_revised=True)
 _TOLD_OTHERWISE = (  # in the column of how long, or below the table, as they are the same for all
     *("cleanup.policy", "retention.ms", "retention.bytes"),
     *("min.insync.replicas", "unclean.leader.election.enable"),

@@ -221,9 +221,9 @@ def test_what_was_published_after_the_last_commit_is_not_drawn_again(tmp_path: P
 
 
 def test_where_nothing_can_publish_them_the_setting_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(SettingsError, match="late must be 0 on Kafka"):
-        run_account_worker(settings(late=2), announce=print)
     tiers = {"mechanism": "tiered", "tiers": {"public": 0.2, "partner": 1.0}}
+    with pytest.raises(SettingsError, match="late must be 0 where tiers"):
+        run_account_worker(settings(late=2, release=tiers), announce=print)
     with pytest.raises(SettingsError, match="late must be 0 where tiers"):
         run_on(tmp_path / "out", [b""], settings={"late": 2, "release": tiers})
 

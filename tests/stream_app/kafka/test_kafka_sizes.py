@@ -26,7 +26,7 @@ from stream_app.steps.policy.proposals import Negotiation, Source
 from stream_app.wire.decision_messages import decision_of
 from stream_app.wire.messages import MAX_COUNT, Activation, SensorValue, StepRelease
 
-TOPICS = Topics("city.", tiers=("partner", "public"))
+TOPICS = Topics("city.", tiers=("partner", "public"), has_revised=True)
 
 
 def registry(count: int, name: str = "sensor at the corner {}") -> SensorRegistry:
