@@ -1,21 +1,24 @@
 """Claim: one release worker and two account workers keep up with 10 steps a second on two cores.
 
-``python -m benchmarks.kafka_load [--people N ...] [--sensors N ...]`` starts a real broker, loads people with
-sparse matrices of their own, produces steps at a fixed pace and prints rates and latencies. All times are the
-broker's own time stamps, read afterwards by this process: from the last reading of a step to its release, and
-to the last partition's risks.
+``python -m benchmarks.kafka_load [--people N ...] [--sensors N ...] [--batch] [--pace N]`` starts a real
+broker, loads people with sparse matrices of their own, produces steps at a fixed pace (0: as fast as it can),
+as single readings or in batches, and prints rates and latencies. All times are the broker's own time stamps,
+read afterwards by this process: from the last reading of a step to its release, and to the last partition's
+risks. What compares on a busy machine is the processor's time: the release worker's for each reading.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import tempfile
 import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +26,7 @@ from numpy.typing import NDArray
 from benchmarks.engine_run import SEED, draw_population
 from stream_app.kafka.broker.clients import consuming, records, writing
 from stream_app.kafka.tools.producing import Pace, produce
+from stream_app.wire import batched
 from stream_app.wire.messages import Activation, Reading
 from tests.kafka.broker import Broker, broker
 from tests.kafka.support import OnKafka, Process
@@ -45,6 +49,7 @@ class LoadResult:
     to_risk: NDArray[np.float64]
     load_seconds: float
     memory_bytes: dict[str, int]
+    processor_seconds: float  # of the release worker
 
     def row(self) -> str:
         """The row in Markdown."""
@@ -54,14 +59,31 @@ class LoadResult:
             for values in (self.to_release, self.to_risk)
         )
         memory = " / ".join(f"{size / 2**20:.0f}" for size in self.memory_bytes.values())
+        processor = self.processor_seconds / (self.steps * max(self.sensors, 1)) * 1e6
         return (
             f"| {self.people:,} | {self.sensors} | {rate * self.sensors:,.0f} | {rate:.1f} | "
-            f"{rate * self.people / 1e6:.2f} M | {release} | {risk} | {self.load_seconds:.0f} | {memory} |"
+            f"{rate * self.people / 1e6:.2f} M | {release} | {risk} | {processor:.0f} | "
+            f"{self.load_seconds:.0f} | {memory} |"
         )
 
 
-def run_load(server: Broker, folder: Path, people: int, sensors: int, steps: int) -> LoadResult:
+class Sent(NamedTuple):
+    """What is sent: so many steps of so many sensors, at a pace (steps a second), in batches or not."""
+
+    sensors: int
+    steps: int
+    pace: float = STEPS_PER_SECOND
+    in_batches: bool = False
+
+    def lines(self) -> Iterator[bytes]:
+        """Each step's activation, then a reading from each sensor."""
+        single = step_lines(self.steps, self.sensors)
+        return batched(single) if self.in_batches else single
+
+
+def run_load(server: Broker, folder: Path, people: int, sent: Sent) -> LoadResult:
     """Load people, start the workers, produce, measure."""
+    sensors, steps = sent.sensors, sent.steps
     population = draw_population(np.random.default_rng(SEED), people, PLACES)
     listed = [(f"s{index}", (index,)) for index in range(max(sensors, 1))]
     settings = {"horizon": 10, "mistakes": 5, "risk_every": 10**9, "grace": 2}
@@ -72,16 +94,23 @@ def run_load(server: Broker, folder: Path, people: int, sensors: int, steps: int
         release = deployment.start("release")
         wait_until("the people are loaded", lambda: _loaded(accounts) >= people, 900.0)
         load_seconds = time.monotonic() - began
+        before = processor_seconds(release.pid)
         with writing(deployment.connection) as producer:
-            lines = step_lines(steps, sensors)
-            sent = produce(producer, deployment.topics, lines, Pace(STEPS_PER_SECOND), paced="steps")
+            count = produce(producer, deployment.topics, sent.lines(), Pace(sent.pace or None), paced="steps")
         deployment.wait_for_steps(steps, 600.0)
+        processor = processor_seconds(release.pid) - before
         memory = {"release": release.resident_bytes} | {
             f"account {number}": process.resident_bytes for number, process in enumerate(accounts)
         }
         to_release, to_risk, span = latencies(deployment, steps)
-        assert sent.readings == steps * sensors
-        return LoadResult(people, sensors, steps, span, to_release, to_risk, load_seconds, memory)
+        assert count.readings == steps * sensors
+        return LoadResult(people, sensors, steps, span, to_release, to_risk, load_seconds, memory, processor)
+
+
+def processor_seconds(pid: int) -> float:
+    """What a process has used of the processor so far."""
+    used = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:13]
+    return sum(map(int, used)) / os.sysconf("SC_CLK_TCK")
 
 
 def run_rebalance(server: Broker, folder: Path, people: int, sensors: int, steps: int) -> str:
@@ -185,17 +214,23 @@ def main() -> None:
     parser.add_argument("--people", type=int, nargs="*", default=[10_000, 100_000])
     parser.add_argument("--sensors", type=int, nargs="*", default=[20, 100, 500])
     parser.add_argument("--steps", type=int, default=300)
+    parser.add_argument("--pace", type=float, default=STEPS_PER_SECOND)
+    parser.add_argument("--batch", action="store_true")
+    parser.add_argument("--rebalance", action=argparse.BooleanOptionalAction, default=True)
     chosen = parser.parse_args()
     print(
         "| people | sensors a step | readings/s | steps/s | person-steps/s | to release, p50 / p99 s | "
-        "to risk, p50 / p99 s | loading, s | memory, MB |"
+        "to risk, p50 / p99 s | processor, µs a reading | loading, s | memory, MB |"
     )
-    print("|---:|---:|---:|---:|---:|---:|---:|---:|---:|")
+    print("|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|")
     with tempfile.TemporaryDirectory() as folder, broker(Path(folder) / "broker") as server:
         for people in chosen.people:
             for sensors in chosen.sensors:
                 name = Path(folder) / f"load{people}x{sensors}"
-                print(run_load(server, name, people, sensors, chosen.steps).row(), flush=True)
+                sent = Sent(sensors, chosen.steps, chosen.pace, chosen.batch)
+                print(run_load(server, name, people, sent).row(), flush=True)
+        if not chosen.rebalance:
+            return
         print(f"\n{run_rebalance(server, Path(folder) / 'rebalance', 10_000, 20, 600)}", flush=True)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from stream_app.exceptions import InputError, OutputError
 from stream_app.setup.run_folder.manifest import load_sealed
-from stream_app.wire import Activation, Reading, parse
+from stream_app.wire import Activation, Rejected, parse
 
 _MESSAGES = ".jsonl"
 _MEGABYTE = 1 << 20
@@ -50,9 +50,9 @@ def read_archive_steps(
                     advance(unsaid)
                     unsaid = 0
                 message = parse(line.rstrip(b"\r\n"), path.name)
-                if not isinstance(message, Activation | Reading):
+                if isinstance(message, Rejected):
                     continue  # a dead letter of the run
-                if isinstance(message, Reading):
+                if not isinstance(message, Activation):
                     _check_order(path, number, message.step, latest_reading, late)
                     latest_reading = max(latest_reading, message.step)
                 first = message.step if first is None else min(first, message.step)

@@ -7,11 +7,10 @@ from typing import NamedTuple
 from stream_app.steps import Origin
 from stream_app.wire import (
     MAX_LINE_BYTES,
-    Activation,
+    InputMessage,
     Line,
     LineParser,
     LineReader,
-    Reading,
     Reason,
     Rejected,
     parse,
@@ -23,7 +22,7 @@ from stream_app.wire import (
 class Incoming(NamedTuple):
     """One message, or its dead letter, and where it came from."""
 
-    content: Activation | Reading | Rejected
+    content: InputMessage | Rejected
     origin: Origin
 
 

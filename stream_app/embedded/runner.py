@@ -7,6 +7,7 @@ before its risks are written and before the next step is looked at. Commits foll
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -14,7 +15,16 @@ from stream_app.embedded.message_reader import MessageReader
 from stream_app.embedded.run_output import RunOutput
 from stream_app.steps import Backlog, ClosedStep, StepClock, StepEngine
 from stream_app.watching.events import Observer, RunStarted, RunStopped, StepClosed
-from stream_app.wire import FIRST_LOOK, Clock, Line, Rejected, RiskSummary, SteadyTime, mostly_refused
+from stream_app.wire import (
+    FIRST_LOOK,
+    Clock,
+    Line,
+    Readings,
+    Rejected,
+    RiskSummary,
+    SteadyTime,
+    mostly_refused,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -27,6 +37,7 @@ _LINES_BETWEEN_LOOKS = 256
 class RunReport:
     """What a run did. ``steps`` and ``lines`` are this run's, ``next_step`` where the next one continues.
 
+    ``lines`` are messages, where each count of a batch is one.
     ``note`` is what must be said of the priors, where they are not the measured habits of people.
     """
 
@@ -66,7 +77,7 @@ class EmbeddedRunner:
         self._clock = clock
         self._step_clock = step_clock
         self._observer = observer or Observer()
-        self._steps = self._lines = 0
+        self._steps = self._lines = self._messages_taken = 0
         self._next_look, self._has_warned = FIRST_LOOK, False
         self._committed_at = clock.monotonic_seconds()
         self._received_at = self._committed_at
@@ -91,7 +102,7 @@ class EmbeddedRunner:
         return RunReport(
             self._steps,
             self._engine.next_step,
-            self._lines,
+            self._messages_taken,
             dict(self._output.rejected),
             reason,
             self._clock.monotonic_seconds() - started,
@@ -132,7 +143,7 @@ class EmbeddedRunner:
             self._close_due(is_stopped)
             if line.data is None or self._lines % _LINES_BETWEEN_LOOKS == 0:
                 self._commit_sometimes()
-            if self._lines >= self._next_look:
+            if self._messages_taken >= self._next_look:
                 self._next_look *= 10
                 self._warn_of_refusals()
             if is_stopped() and self._messages.lines.may_stop:
@@ -144,7 +155,7 @@ class EmbeddedRunner:
     def _warn_of_refusals(self) -> None:
         """Say once, as early as it shows, that most of the input is refused."""
         waiting = self._engine.intake.window.waiting_count
-        sentence = mostly_refused(self._lines, self._output.rejected, waiting)
+        sentence = mostly_refused(self._messages_taken, self._output.rejected, waiting)
         if sentence is not None and not self._has_warned:
             self._has_warned = True
             logger.warning("%s (each message with its own hint: rejected.jsonl)", sentence)
@@ -174,12 +185,14 @@ class EmbeddedRunner:
         message = self._messages.read(line, data)
         if message is None:
             return
-        if isinstance(message.content, Rejected):
-            self._reject(message.content)
+        content = message.content
+        self._messages_taken += len(content.counts) if isinstance(content, Readings) else 1
+        if isinstance(content, Rejected):
+            self._reject(content)
             return
-        receipt = self._engine.receive(message.content, message.origin)
-        for outcome in receipt.outcomes:
-            self._observer.received(outcome)
+        receipt = self._engine.receive(content, message.origin)
+        for outcome, readings in Counter(receipt.outcomes).items():
+            self._observer.received(outcome, readings)
         for rejected in receipt.rejected:
             self._reject(rejected)
         if not receipt.rejected:

@@ -22,7 +22,7 @@ from stream_app.exceptions import AccountingFailedError
 from stream_app.steps.intake import Intake, Receipt, refuse_waiting
 from stream_app.steps.policy import Decided, Policy
 from stream_app.steps.window import ClosedCounts, Origin, RevisedCount
-from stream_app.wire import Activation, DecisionReason, Reading, Rejected, SensorValue, StepRelease, TierValue
+from stream_app.wire import DecisionReason, InputMessage, Rejected, SensorValue, StepRelease, TierValue
 
 if TYPE_CHECKING:
     from accounting.continuous import RiskSummary as AccountantSummary
@@ -198,7 +198,7 @@ class StepEngine:
         """What an earlier run decided of the last closed steps, of which more values may come."""
         self._decided |= {schedule.step: schedule for schedule in decided}
 
-    def receive(self, message: Activation | Reading, origin: Origin) -> Receipt:
+    def receive(self, message: InputMessage, origin: Origin) -> Receipt:
         """Take one message. Steps it makes due are closed by :meth:`close_next`."""
         return self.intake.receive(message, origin)
 

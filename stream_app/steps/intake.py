@@ -5,12 +5,24 @@ Everything refused becomes a dead letter with a reason of :class:`stream_app.wir
 
 from __future__ import annotations
 
+import json
 from typing import NamedTuple
 
 from models.exceptions import SensorError
 from models.releases import SensorRegistry
 from stream_app.steps.window import OpenStep, Origin, StepWindow, WaitingReading
-from stream_app.wire import Activation, Outcome, Reading, Reason, Rejected, reject
+from stream_app.wire import (
+    MAX_COUNT,
+    Activation,
+    InputMessage,
+    Outcome,
+    Reading,
+    Readings,
+    Reason,
+    Rejected,
+    parse_fields,
+    reject,
+)
 
 
 class Receipt(NamedTuple):
@@ -40,11 +52,48 @@ class Intake:
         self.window = window
         self.max_ahead = max_ahead
 
-    def receive(self, message: Activation | Reading, origin: Origin) -> Receipt:
+    def receive(self, message: InputMessage, origin: Origin) -> Receipt:
         """Take one message; never raises for what a message says."""
         if isinstance(message, Reading):
             return self._reading(message, origin)
+        if isinstance(message, Readings):
+            return self._readings(message, origin)
         return self._activation(message, origin)
+
+    def _readings(self, batch: Readings, origin: Origin) -> Receipt:
+        """Take what is plain in a batch at once; anything else is judged as a reading of its own."""
+        plain = self._plain(batch)
+        if plain:
+            self.window.accept(batch.step, plain)
+        outcomes = [Outcome.ACCEPTED] * len(plain)
+        rejected: list[Rejected] = []
+        for sensor in batch.counts:
+            if sensor not in plain:
+                receipt = self._one_of(batch, sensor, origin.source)
+                outcomes += receipt.outcomes
+                rejected += receipt.rejected
+        return Receipt(tuple(outcomes), tuple(rejected))
+
+    def _plain(self, batch: Readings) -> dict[str, int]:
+        """The first counts of sensors announced for an open step."""
+        first = self.window.next_step
+        if batch.which > 1 or not first <= batch.step < first + self.max_ahead:
+            return {}
+        step = self.window.at(batch.step)
+        return {
+            sensor: count
+            for sensor, count in batch.counts.items()
+            if sensor in step.active and sensor not in step.counts and _is_count(count)
+        }
+
+    def _one_of(self, batch: Readings, sensor: str, source: str) -> Receipt:
+        """Take or refuse one count of a batch as if it had come alone."""
+        fields = batch.single(sensor)
+        line = json.dumps(fields, separators=(",", ":")).encode()
+        message = parse_fields(fields, line, source)
+        if isinstance(message, Rejected):
+            return Receipt((), (message,))
+        return self.receive(message, Origin(source, line))
 
     def _reading(self, reading: Reading, origin: Origin) -> Receipt:
         """Take a count, keep it until its step is announced, or refuse it."""
@@ -64,7 +113,7 @@ class Intake:
         known = step.counts.get(reading.sensor)
         if known is not None:
             return _repetition(known, reading, origin)
-        self.window.accept(reading.step, reading.sensor, reading.count)
+        self.window.accept(reading.step, {reading.sensor: reading.count})
         return _ACCEPTED
 
     def _wait(self, step: OpenStep, reading: Reading, origin: Origin) -> Receipt:
@@ -129,7 +178,7 @@ class Intake:
         outcomes, rejected = [], []
         for sensor, reading in waiting.items():
             if sensor in step.active:
-                self.window.accept(number, sensor, reading.count)
+                self.window.accept(number, {sensor: reading.count})
                 outcomes.append(Outcome.ACCEPTED)
             else:
                 rejected.append(refuse_waiting(number, sensor, reading))
@@ -150,6 +199,10 @@ class Intake:
             f"step {step} is {self.max_ahead} or more ahead of the next step {self.window.next_step}; "
             "correct the sender's clock, or raise max_ahead after a long silence"
         )
+
+
+def _is_count(value: object) -> bool:
+    return type(value) is int and 0 <= value <= MAX_COUNT
 
 
 def refuse_waiting(step: int, sensor: str, reading: WaitingReading) -> Rejected:

@@ -144,10 +144,10 @@ class StepWindow:
         """A closed step, if it is still known."""
         return self._known.get(step)
 
-    def accept(self, step: int, sensor: str, count: int) -> None:
-        """Enter a reading of an announced sensor; moves the watermark."""
-        self._known[step].counts[sensor] = count
-        self._hear([(sensor, step)])
+    def accept(self, step: int, counts: Mapping[str, int]) -> None:
+        """Enter readings of announced sensors; moves the watermark."""
+        self._known[step].counts.update(counts)
+        self._hear((sensor, step) for sensor in counts)
 
     def revise(self, step: int, sensor: str, count: int) -> None:
         """Enter one more count of a sensor in a closed step; it says nothing of how far sensors are."""

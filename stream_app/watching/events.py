@@ -92,8 +92,8 @@ class Observer:
     def carried(self, account: PrivacyAccount) -> None:
         """What all steps of earlier runs have spent, before :meth:`started`."""
 
-    def received(self, outcome: Outcome) -> None:
-        """A reading was taken, was a repetition, or was refused."""
+    def received(self, outcome: Outcome, readings: int = 1) -> None:
+        """So many readings were taken, were repetitions, or were refused."""
 
     def rejected(self, reason: Reason) -> None:
         """A message went to the dead letters."""
@@ -132,10 +132,10 @@ class Observers(Observer):
         for observer in self._observers:
             observer.carried(account)
 
-    def received(self, outcome: Outcome) -> None:
+    def received(self, outcome: Outcome, readings: int = 1) -> None:
         """Tell all."""
         for observer in self._observers:
-            observer.received(outcome)
+            observer.received(outcome, readings)
 
     def rejected(self, reason: Reason) -> None:
         """Tell all."""

@@ -246,9 +246,9 @@ class EngineMetrics(Observer):
         """No more steps will be closed."""
         self._running.set(0)
 
-    def received(self, outcome: Outcome) -> None:
-        """Count a reading."""
-        self._readings.labels(outcome.value).inc()
+    def received(self, outcome: Outcome, readings: int = 1) -> None:
+        """Count readings."""
+        self._readings.labels(outcome.value).inc(readings)
 
     def rejected(self, reason: Reason) -> None:
         """Count a dead letter."""

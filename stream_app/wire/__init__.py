@@ -1,5 +1,6 @@
 """Messages as they come in and go out: JSON lines, CSV, files and pipes."""
 
+from stream_app.wire.batches import batched
 from stream_app.wire.clock import Clock, ClockOff, SteadyTime, SystemClock
 from stream_app.wire.csv_messages import LineParser, load_activations, reading_parser
 from stream_app.wire.decision_messages import crowds_of, decision_of, fingerprint_of, schedule_of
@@ -24,6 +25,7 @@ from stream_app.wire.messages import (
     Person,
     PlaceReport,
     Reading,
+    Readings,
     Reason,
     Rejected,
     RiskSummary,
@@ -36,7 +38,16 @@ from stream_app.wire.messages import (
     Version,
     WorstMoment,
 )
-from stream_app.wire.parsing import MAX_PAYLOAD_CHARS, explain, parse, reject
+from stream_app.wire.parsing import (
+    MAX_PAYLOAD_CHARS,
+    CountMessage,
+    InputMessage,
+    explain,
+    parse,
+    parse_counts,
+    parse_fields,
+    reject,
+)
 from stream_app.wire.refusals import FIRST_LOOK, mostly_refused
 
 __all__ = [
@@ -55,11 +66,13 @@ __all__ = [
     "Clock",
     "ClockOff",
     "ContinuedStep",
+    "CountMessage",
     "CrowdSummary",
     "CrowdSums",
     "DecisionReason",
     "FileChunks",
     "Finite",
+    "InputMessage",
     "Line",
     "LineParser",
     "LineReader",
@@ -68,6 +81,7 @@ __all__ = [
     "Person",
     "PlaceReport",
     "Reading",
+    "Readings",
     "Reason",
     "Rejected",
     "RiskSummary",
@@ -81,6 +95,7 @@ __all__ = [
     "TierValue",
     "Version",
     "WorstMoment",
+    "batched",
     "check_file",
     "checked_chunks",
     "crowds_of",
@@ -91,6 +106,8 @@ __all__ = [
     "mostly_refused",
     "open_input",
     "parse",
+    "parse_counts",
+    "parse_fields",
     "reading_parser",
     "reject",
     "schedule_of",

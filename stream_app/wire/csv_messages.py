@@ -10,10 +10,10 @@ from pathlib import Path
 from models.exceptions import ScheduleError, SensorError
 from models.releases import SensorRegistry
 from stream_app.exceptions import InputError
-from stream_app.wire.messages import Activation, Reading, Reason, Rejected
-from stream_app.wire.parsing import parse_fields, reject
+from stream_app.wire.messages import Reason, Rejected
+from stream_app.wire.parsing import InputMessage, parse_fields, reject
 
-LineParser = Callable[[bytes, str], "Activation | Reading | Rejected"]
+LineParser = Callable[[bytes, str], "InputMessage | Rejected"]
 
 READING_COLUMNS = ("step", "sensor", "count")
 ACTIVATION_COLUMNS = ("step", "sensor")
@@ -30,7 +30,7 @@ def reading_parser(header: bytes) -> LineParser:
             "add a header line, or correct it",
         )
 
-    def parse(line: bytes, source: str) -> Activation | Reading | Rejected:
+    def parse(line: bytes, source: str) -> InputMessage | Rejected:
         values = _split(line)
         if values is None or len(values) != len(columns):
             return reject(source, line, Reason.NOT_CSV, f"write {len(columns)} values: {','.join(columns)}")

@@ -5,11 +5,13 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 from pydantic import Field, TypeAdapter, ValidationError
+from pydantic_core import PydanticCustomError
 
 from models.exceptions import MOST_CHARACTERS, shortened
 from stream_app.wire.messages import (
@@ -18,6 +20,7 @@ from stream_app.wire.messages import (
     Person,
     PersonRisk,
     Reading,
+    Readings,
     Reason,
     Rejected,
     RiskSummary,
@@ -28,32 +31,57 @@ from stream_app.wire.messages import (
 MAX_PAYLOAD_CHARS = 4096
 """Dead letters keep this much of a payload."""
 
-InputMessage = Annotated[Activation | Reading, Field(discriminator="type")]
+AnyInput = TypeVar("AnyInput", Activation | Reading | Readings, Reading | Readings)
+InputMessage = Activation | Reading | Readings
+CountMessage = Reading | Readings
 Message = Annotated[
-    Activation | Reading | StepRelease | StepDecision | Person | PersonRisk | RiskSummary | Rejected,
+    InputMessage | StepRelease | StepDecision | Person | PersonRisk | RiskSummary | Rejected,
     Field(discriminator="type"),
 ]
 
-_INPUT: TypeAdapter[Activation | Reading] = TypeAdapter(InputMessage)
+_INPUT: TypeAdapter[InputMessage] = TypeAdapter(Annotated[InputMessage, Field(discriminator="type")])
+_COUNTS: TypeAdapter[CountMessage] = TypeAdapter(Annotated[CountMessage, Field(discriminator="type")])
 _ANY: TypeAdapter[Any] = TypeAdapter(Message)
+_EXPECTED = "activation, reading or readings"
 
 
-def parse(line: bytes, source: str) -> Activation | Reading | Rejected:
-    """The activation or reading in a line; a dead letter naming ``source`` when it is neither."""
+def parse(line: bytes, source: str) -> InputMessage | Rejected:
+    """The message of an input in a line; a dead letter naming ``source`` when it is none."""
     try:
-        return _INPUT.validate_json(line)
+        return _named_once(_INPUT.validate_json(line), line)
     except ValidationError as error:
-        reason, hint = explain(error, "activation or reading")
-        return reject(source, line, reason, hint)
+        return reject(source, line, *explain(error, _EXPECTED))
 
 
-def parse_fields(fields: Mapping[str, object], line: bytes, source: str) -> Activation | Reading | Rejected:
+def parse_fields(fields: Mapping[str, object], line: bytes, source: str) -> InputMessage | Rejected:
     """The message with these fields, read from ``line`` in another form than JSON."""
     try:
         return _INPUT.validate_python(fields)
     except ValidationError as error:
-        reason, hint = explain(error, "activation or reading")
-        return reject(source, line, reason, hint)
+        return reject(source, line, *explain(error, _EXPECTED))
+
+
+def parse_counts(line: bytes) -> CountMessage:
+    """A reading or a batch of them; raises pydantic's ``ValidationError``."""
+    return _named_once(_COUNTS.validate_json(line), line)
+
+
+def _named_once(message: AnyInput, line: bytes) -> AnyInput:
+    """The message, unless it is a batch with a sensor twice: of two members JSON readers keep the last."""
+    if isinstance(message, Readings):
+        try:
+            json.loads(line, object_pairs_hook=_require_distinct)
+        except (ValueError, RecursionError):
+            twice = PydanticCustomError("repeated_sensor", "a sensor has two counts")
+            raise ValidationError.from_exception_data(
+                "Readings", [{"type": twice, "loc": ("counts",), "input": None}]
+            ) from None
+    return message
+
+
+def _require_distinct(pairs: list[tuple[str, object]]) -> None:
+    if len(dict(pairs)) < len(pairs):
+        raise ValueError
 
 
 def parse_any(line: bytes) -> Any:
@@ -79,12 +107,13 @@ def _field_name(part: int | str) -> str:
     return str(part) if isinstance(part, int) or _FIELD_NAME.fullmatch(part) else "..."
 
 
-_TAGS = ("activation", "reading")  # how pydantic names the branch of a union
+_TAGS = ("activation", "reading", "readings")  # how pydantic names the branch of a union
 _BY_ERROR_TYPE = {
     "json_invalid": (Reason.NOT_JSON, "write one JSON object per line"),
     "union_tag_not_found": (Reason.MISSING_FIELD, 'add "type"'),
     "extra_forbidden": (Reason.UNKNOWN_FIELD, "remove the field"),
     "missing": (Reason.MISSING_FIELD, "add the field"),
+    "repeated_sensor": (Reason.REPEATED_SENSOR, "name each sensor once"),
 }
 _BY_COUNT_ERROR = {
     "greater_than_equal": (Reason.NEGATIVE_COUNT, "a count is 0 or more"),

@@ -33,7 +33,7 @@ _REMEDIES = {
     Reason.LATE_ACTIVATION: "announce steps before their readings, sorted by step",
     Reason.TOO_FAR_AHEAD: "number steps from 0 at the settings' origin, or raise max_ahead",
     Reason.TOO_MANY_WAITING: "announce steps before their readings",
-    Reason.REPEATED_SENSOR: "name each sensor once in an activation",
+    Reason.REPEATED_SENSOR: "name each sensor once in a message",
     Reason.RECORDS_LOST: "send again whatever is missing and not late",
 }
 

@@ -29,7 +29,7 @@ from stream_app.watching.web.people_board import PeopleBoard
 from stream_app.watching.web.status import StatusBoard
 from stream_app.wire.csv_messages import load_activations, reading_parser
 from stream_app.wire.inputs import LineReader
-from stream_app.wire.messages import Reading, Rejected
+from stream_app.wire.messages import Outcome, Reading, Readings, Rejected
 from stream_app.wire.parsing import parse, parse_any
 from tests.fuzzing.aggregates import AGGREGATES
 from tests.fuzzing.check import COUNT, PERSON, TOKEN, Target, door
@@ -83,8 +83,10 @@ def _stream(data: bytes) -> list[Rejected]:
         if isinstance(message, Rejected):
             rejected.append(message)
             continue
-        readings += isinstance(message, Reading)
         receipt = target.receive(message, Origin("fuzz", line.data))
+        if isinstance(message, Readings):  # of which some may be no readings
+            readings += len(message.counts) - len(receipt.rejected) + receipt.outcomes.count(Outcome.REJECTED)
+        readings += isinstance(message, Reading)
         outcomes += len(receipt.outcomes)
         rejected += receipt.rejected
     waiting = list(target.drain())
@@ -209,11 +211,9 @@ def _json(*documents: object) -> tuple[bytes, ...]:
 MESSAGES = (
     f'{{"v":1,"type":"reading","step":3,"sensor":"A","count":{COUNT}}}'.encode(),
     b'{"v":1,"type":"activation","step":3,"sensors":["A","B"]}',
+    f'{{"v":1,"type":"readings","step":3,"counts":{{"A":{COUNT},"B":4}}}}'.encode(),
 )
-_DAY = (
-    b"\n".join([*MESSAGES, MESSAGES[0], MESSAGES[1].replace(b"3", b"4"), MESSAGES[0].replace(b"3", b"5")])
-    + b"\n"
-)
+_DAY = b"\n".join([*MESSAGES, *(message.replace(b"3", b"4") for message in MESSAGES), MESSAGES[0]]) + b"\n"
 _PERSON = {"person": PERSON, "transition": [[0.5, 0.5], [0.25, 0.75]]}
 _LOCAL = {
     "person": PERSON,

@@ -302,7 +302,11 @@ TOPICS: dict[str, Callable[[str], Target]] = {
     ),
     "topic readings": door(
         _into_release_worker(Topics().readings),
-        *_keyed("", f'{{"v":1,"type":"reading","step":3,"sensor":"A","count":{COUNT}}}'.encode()),
+        *_keyed(
+            "",
+            f'{{"v":1,"type":"reading","step":3,"sensor":"A","count":{COUNT}}}'.encode(),
+            f'{{"v":1,"type":"readings","step":3,"counts":{{"A":{COUNT},"Z":1,"B":-1}}}}'.encode(),
+        ),
     ),
     "topic steps": door(_step, *_keyed("1", json.dumps(_DECISION).encode()), known=(LogError,)),
     "topic persons": lambda name: Target(

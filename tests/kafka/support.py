@@ -42,6 +42,8 @@ COMMAND_LINE = "from stream_app.cli import main; main()"
 class Process:
     """One worker; its output is in ``log``, ``code`` what Python runs."""
 
+    copied = False  # of a prepared process, in tests; benchmarks start each one anew
+
     def __init__(
         self, log: Path, arguments: Sequence[str], environment: Mapping[str, str], code: str = COMMAND_LINE
     ) -> None:

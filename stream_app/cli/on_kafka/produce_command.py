@@ -35,6 +35,7 @@ def produce(
     steps_rate: Annotated[
         float | None, typer.Option("--steps-per-second", help="Steps a second instead.", min=0.001)
     ] = None,
+    batch: Annotated[bool, typer.Option("--batch", help="Readings of a step in one message.")] = False,
     json: JsonOption = False,
 ) -> None:
     """Write activations and readings to their topics.
@@ -45,7 +46,7 @@ def produce(
     Examples:
       tallyguard produce --config tallyguard.toml --input day.jsonl
       tallyguard produce --config tallyguard.toml --checkins checkins.parquet --steps-per-second 10
-      tallyguard produce --config tallyguard.toml --city-people 2000 --steps 48 --rate 500
+      tallyguard produce --config tallyguard.toml --city-people 2000 --steps 48 --rate 500 --batch
     """
     from stream_app.cli.shared.command_settings import settings_of
     from stream_app.kafka.broker.clients import writing
@@ -53,6 +54,7 @@ def produce(
     from stream_app.kafka.broker.topics import Topics
     from stream_app.kafka.tools.producing import Pace
     from stream_app.kafka.tools.producing import produce as write
+    from stream_app.wire import batched
 
     if sum(source is not None for source in (input_file, checkins, city_people)) != 1:
         raise typer.BadParameter("give exactly one of --input, --checkins and --city-people")
@@ -60,6 +62,8 @@ def produce(
         raise typer.BadParameter("give --rate or --steps-per-second, not both")
     settings = settings_of(config)
     lines = _lines(settings, input_file, checkins, city_people, steps, seed)
+    if batch:
+        lines = batched(lines)
     paced = "messages" if steps_rate is None else "steps"
     with writing(Connection.of(settings.kafka)) as producer:
         report = write(producer, Topics.of(settings), lines, Pace(rate or steps_rate), paced=paced)

@@ -36,11 +36,17 @@ from stream_app.kafka.deployment.person_records import PersonEntry, parse_person
 from stream_app.kafka.deployment.refused_record import RefusedRecord, refused_person
 from stream_app.steps.policy.crowd_sums import CrowdAnswer, CrowdQuestion
 from stream_app.steps.policy.proposals import Answer, Proposal
-from stream_app.wire import Activation, Reading, Reason, Rejected, StepDecision, explain
+from stream_app.wire import (
+    Activation,
+    CountMessage,
+    Reason,
+    Rejected,
+    StepDecision,
+    explain,
+    parse_counts,
+)
 
 logger = logging.getLogger(__name__)
-
-SMALL_BYTES = 16 * 2**10
 
 Found = TypeVar("Found")
 
@@ -108,7 +114,9 @@ def of_models(holds: str, models: Any, most_bytes: int) -> RecordKind[Any]:
 
 
 ACTIVATION: RecordKind[Activation] = of_model("an activation", Activation, LARGE_BYTES)
-READING: RecordKind[Reading] = of_model("a reading", Reading, SMALL_BYTES)
+READING: RecordKind[CountMessage] = RecordKind(
+    "reading or readings", MEDIUM_BYTES, lambda _, value: parse_counts(value)
+)
 DECISION: RecordKind[StepDecision] = of_model("a decision", StepDecision, LARGE_BYTES)
 PROPOSAL: RecordKind[Proposal | CrowdQuestion] = of_models(
     "a proposal", Annotated[Proposal | CrowdQuestion, Field(discriminator="type")], LARGE_BYTES

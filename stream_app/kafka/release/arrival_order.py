@@ -15,6 +15,10 @@ SILENCE_SECONDS = 2.0
 """Silence after which a topic is taken to have nothing, when its end cannot be found out."""
 
 
+_MOST_RECORDS = 16_000
+_MOST_BYTES = 64 * 2**20  # several fetches of each topic, so that none waits for what another one holds back
+
+
 class Arrived(NamedTuple):
     """One record: its topic, the broker's time stamp, its offset, its bytes and the event to acknowledge."""
 
@@ -38,6 +42,7 @@ class ArrivalOrder:
     ) -> None:
         """``offsets`` are the first records of each topic that were not dealt with by an earlier run."""
         self._waiting: dict[str, deque[Arrived]] = {topic: deque() for topic in topics}
+        self._waiting_bytes = 0
         self._is_at_end = is_at_end
         self._next_offset = {topic: (offsets or {}).get(topic, 0) for topic in topics}
         self._heard_seconds = dict.fromkeys(topics, now_seconds)
@@ -45,6 +50,11 @@ class ArrivalOrder:
     def __len__(self) -> int:
         """How many records wait."""
         return sum(map(len, self._waiting.values()))
+
+    @property
+    def is_full(self) -> bool:
+        """Whether so much waits that no more should be handed to us for now."""
+        return len(self) > _MOST_RECORDS or self._waiting_bytes > _MOST_BYTES
 
     @property
     def next_offsets(self) -> Mapping[str, int]:
@@ -58,6 +68,7 @@ class ArrivalOrder:
     def add(self, record: Arrived, now_seconds: float) -> None:
         """One more record; those of one topic come in the order of their offsets."""
         self._waiting[record.topic].append(record)
+        self._waiting_bytes += len(record.value)
         self._next_offset[record.topic] = max(self._next_offset[record.topic], record.offset + 1)
         self._heard_seconds[record.topic] = now_seconds
 
@@ -70,6 +81,7 @@ class ArrivalOrder:
                 break
             first = min(heads, key=lambda record: record.timestamp)
             taken.append(self._waiting[first.topic].popleft())
+            self._waiting_bytes -= len(first.value)
         return taken
 
     def _may_pass(self, topic: str, now_seconds: float) -> bool:

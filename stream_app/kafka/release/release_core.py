@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -23,7 +24,7 @@ class Taken:
 
     closed: list[ClosedStep] = field(default_factory=list)
     rejected: list[Rejected] = field(default_factory=list)
-    outcomes: list[Outcome] = field(default_factory=list)
+    outcomes: Counter[Outcome] = field(default_factory=Counter)
 
     @property
     def releases(self) -> int:
@@ -139,5 +140,5 @@ class ReleaseCore:
             taken.rejected.append(message.letter())
             return
         receipt = self.engine.receive(message, Origin(source, record.value))
-        taken.outcomes += receipt.outcomes
+        taken.outcomes.update(receipt.outcomes)
         taken.rejected += receipt.rejected

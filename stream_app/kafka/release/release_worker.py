@@ -151,7 +151,7 @@ class ReleaseWorker(Job):
 
     async def take(self, event: Any) -> None:
         """Keep a record until its turn comes."""
-        while len(self._order) > 8 * _MOST_RECORDS:
+        while self._order.is_full:
             await asyncio.sleep(_TICK_SECONDS)
         message = event.message
         record = Arrived(message.topic, message.timestamp, message.offset, message.value or b"", event)
@@ -277,8 +277,8 @@ class ReleaseWorker(Job):
 
     def _tell(self, taken: Taken, began_seconds: float) -> None:
         """Tell whoever watches, after it is durable."""
-        for outcome in taken.outcomes:
-            self._observer.received(outcome)
+        for outcome, readings in taken.outcomes.items():
+            self._observer.received(outcome, readings)
         for rejected in taken.rejected:
             self._observer.rejected(rejected.reason)
         for closed in taken.closed:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -14,15 +15,15 @@ from numpy.typing import NDArray
 from models.releases import SensorRegistry
 from stream_app.exceptions import InputError
 from stream_app.kafka.broker.topics import Topics
-from stream_app.wire import Activation, Reading
+from stream_app.wire import Activation, Reading, Readings, parse
 
-_ACTIVATION = b'"activation"'
+_TYPE = re.compile(rb'"type"\s*:\s*"(\w+)"')
 _FLUSH_EVERY = 5_000
 
 
 @dataclass(frozen=True)
 class ProducedCount:
-    """How much was written."""
+    """How much was written; each count of a batch is a reading."""
 
     activations: int
     readings: int
@@ -62,17 +63,26 @@ def produce(
     ``paced`` is ``messages`` or ``steps`` (an activation begins a step).
     """
     began, activations, readings = time.monotonic(), 0, 0
-    for line in lines:
-        is_activation = _ACTIVATION in line
-        if paced == "messages" or is_activation:
+    for number, line in enumerate(lines, start=1):
+        found = _TYPE.search(line)
+        kind = b"" if found is None else found[1]
+        if paced == "messages" or kind == b"activation":
             pace.wait()
-        producer.send(topics.activations if is_activation else topics.readings, line)
-        activations += is_activation
-        readings += not is_activation
-        if (activations + readings) % _FLUSH_EVERY == 0:
+        producer.send(topics.activations if kind == b"activation" else topics.readings, line)
+        if kind == b"activation":
+            activations += 1
+        else:
+            readings += _counts_in(line) if kind == b"readings" else 1
+        if number % _FLUSH_EVERY == 0:
             producer.flush()
     producer.flush()
     return ProducedCount(activations, readings, time.monotonic() - began)
+
+
+def _counts_in(line: bytes) -> int:
+    """How many counts a batch holds; what is none is one message."""
+    message = parse(line, "")
+    return len(message.counts) if isinstance(message, Readings) else 1
 
 
 def file_lines(path: Path) -> Iterator[bytes]:

@@ -157,8 +157,8 @@ class StatusBoard(Observer):
             return None
         return crowd_note(self._adversary, None if view is None else view.others)
 
-    def received(self, outcome: Outcome) -> None:
-        """A single reading changes nothing that is shown."""
+    def received(self, outcome: Outcome, readings: int = 1) -> None:
+        """Readings change nothing that is shown."""
 
     def rejected(self, reason: Reason) -> None:
         """One more dead letter."""

@@ -10,7 +10,15 @@ from stream_app.wire.messages.decided import (
     SensorDecision,
     StepDecision,
 )
-from stream_app.wire.messages.incoming import Activation, Outcome, PlaceReport, Reading, Reason, Rejected
+from stream_app.wire.messages.incoming import (
+    Activation,
+    Outcome,
+    PlaceReport,
+    Reading,
+    Readings,
+    Reason,
+    Rejected,
+)
 from stream_app.wire.messages.message_fields import (
     MAX_COUNT,
     MAX_STEP,
@@ -52,6 +60,7 @@ __all__ = [
     "PersonRisk",
     "PlaceReport",
     "Reading",
+    "Readings",
     "Reason",
     "Rejected",
     "RiskSummary",

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
 from stream_app.wire.messages.message_fields import (
     MAX_COUNT,
-    MAX_VERSION,
     BaseMessage,
     Name,
     Names,
+    ReadingVersion,
     Step,
     Version,
 )
@@ -70,12 +71,37 @@ class Reading(BaseMessage):
     step: Step
     sensor: Name
     count: Annotated[int, Field(ge=0, le=MAX_COUNT)]
-    version: Annotated[int, Field(ge=1, le=MAX_VERSION)] | None = None
+    version: ReadingVersion | None = None
 
     @property
     def which(self) -> int:
         """The version's number; the first is 1."""
         return self.version or 1
+
+
+class Readings(BaseMessage):
+    """Counts of one step by sensor; each is taken or refused as a reading of its own would be.
+
+    So the counts themselves are checked by the intake, one by one: a wrong one does not cost the others.
+    ``version`` holds for all of them.
+    """
+
+    v: Version
+    type: Literal["readings"] = "readings"
+    step: Step
+    counts: Mapping[str, Any]
+    version: ReadingVersion | None = None
+
+    @property
+    def which(self) -> int:
+        """The version's number; the first is 1."""
+        return self.version or 1
+
+    def single(self, sensor: str) -> dict[str, object]:
+        """The fields of one sensor's reading."""
+        version = {} if self.version is None else {"version": self.version}
+        fields = {"step": self.step, "sensor": sensor, "count": self.counts[sensor]}
+        return {"v": 1, "type": "reading", **fields, **version}
 
 
 class PlaceReport(BaseMessage):

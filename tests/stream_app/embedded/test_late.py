@@ -16,7 +16,7 @@ from stream_app.analysis.export.released_rows import released_days
 from stream_app.embedded.revised_log import REVISED, RevisedLog
 from stream_app.exceptions import OutputError, SettingsError
 from stream_app.kafka.processes import run_account_worker
-from stream_app.wire import Activation, Reading, Reason, SensorValue, StepRelease
+from stream_app.wire import Activation, Reading, Readings, Reason, SensorValue, StepRelease
 from tests.stream_app.embedded.test_journal import Crash, Disk
 from tests.stream_app.engine_support import (
     LITTLE_WORK,
@@ -144,6 +144,23 @@ def test_the_account_is_that_of_a_log_which_held_all_values_from_the_start() -> 
         declaring.apply(StepSchedule(step, tuple(SensorRelease(each, noise) for each in places)))
         holding.apply(StepSchedule(step, tuple(SensorRelease(each, both) for each in plain)))
         assert declaring.risk().tobytes() == holding.risk().tobytes()
+
+
+def test_corrections_and_late_counts_come_in_batches_too(tmp_path: Path) -> None:
+    """A batch has one version; what is published of it is what its readings alone would be."""
+    chosen = {**declared(tmp_path, 1), "late": 4}
+    day = [each for each in whole_day() if not (isinstance(each, Reading) and each.sensor == "B")]
+    late = [reading(4, "B", 9), corrected(5, "A", 51), corrected(5, "C", 52)]
+    together = [
+        Readings(v=1, step=4, counts={"B": 9}),
+        Readings(v=1, step=5, counts={"A": 51, "C": 52}, version=2),
+    ]
+    run_on(tmp_path / "single", [lines_of([*day, *late])], settings=chosen)
+    batches = lines_of(day) + b"".join(each.line() for each in together)
+    assert not run_on(tmp_path / "batches", [batches], settings=chosen).rejected
+    assert len(revised(tmp_path / "batches")) == 3
+    assert revised(tmp_path / "single") == revised(tmp_path / "batches")
+    assert outputs_of(tmp_path / "single") == outputs_of(tmp_path / "batches")
 
 
 @pytest.mark.parametrize(

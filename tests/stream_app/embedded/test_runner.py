@@ -255,8 +255,8 @@ class Listener(Observer):
     def started(self, event: RunStarted) -> None:
         self.heard.append(event)
 
-    def received(self, outcome: Outcome) -> None:
-        self.heard.append(outcome)
+    def received(self, outcome: Outcome, readings: int = 1) -> None:
+        self.heard += [outcome] * readings
 
     def rejected(self, reason: Reason) -> None:
         self.heard.append(reason)

@@ -89,6 +89,19 @@ def test_a_silent_topic_whose_end_is_unknown_does_not_hold_the_other_back_for_ev
     assert len(order.take(10, SILENCE_SECONDS)) == 1
 
 
+def test_a_few_large_batches_fill_the_order_as_many_readings_do() -> None:
+    """So that what waits in memory is bounded, whatever senders put into a record."""
+    order = ArrivalOrder((R,), lambda topic, following: True, 0.0)
+    batch = b" " * 2**20
+    for offset in range(64):
+        order.add(arrived(R, 1.0, offset, batch), 0.0)
+    assert not order.is_full
+    order.add(arrived(R, 1.0, 64, batch), 0.0)
+    assert order.is_full
+    order.take(1, 0.0)
+    assert not order.is_full
+
+
 def records_of_a_day(steps: int, seed: int) -> list[Arrived]:
     """A day's messages with faults, as they lie on the two topics."""
     offsets = {A: 0, R: 0}
@@ -418,6 +431,14 @@ def test_messages_go_to_their_topics_at_the_pace_asked_for() -> None:
     assert counted.activations + counted.readings == len(lines) == len(sent)
     assert now[0] == pytest.approx((len(lines) - 1) / 10.0)
     assert set(sent) == {"x.activations", "x.readings"}
+    lines = [
+        b'{"v":1,"type":"reading","step":0,"sensor":"activation","count":1}',
+        b'{"v":1,"type":"readings","step":0,"counts":{"activation":1,"B":2}}',
+        b'{"type": "activation"}',
+    ]
+    counted = produce(Producer(), Topics("y."), lines, Pace(None))
+    assert sent[-3:] == ["y.readings", "y.readings", "y.activations"]
+    assert (counted.activations, counted.readings) == (1, 3)
 
 
 def test_secrets_of_the_connection_are_in_no_command_and_no_repr() -> None:

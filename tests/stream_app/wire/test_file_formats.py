@@ -21,7 +21,7 @@ from stream_app.starting.counts import CountsQuestions, read_counts
 from stream_app.starting.counts.sensor_places import sensor_places
 from stream_app.starting.counts.step_counts import NOT_COUNTED
 from stream_app.wire.csv_messages import load_activations, reading_parser
-from stream_app.wire.messages import Activation, PlaceReport, Reading, StepRelease
+from stream_app.wire.messages import Activation, PlaceReport, Reading, Readings, StepRelease
 from stream_app.wire.parsing import parse
 from tests import ROOT
 
@@ -155,8 +155,10 @@ def test_what_the_page_says_of_schedules_is_refused(tmp_path: Path, step: dict[s
 
 
 def test_messages_in_and_out(tmp_path: Path) -> None:
-    (_, lines), (_, as_csv), (_, release) = examples("Messages")
+    (_, lines), (_, batch), (_, as_csv), (_, release) = examples("Messages")
     activation, reading = (parse(line.encode(), "page") for line in lines.splitlines())
+    readings = parse(batch.strip().encode(), "page")
+    assert readings == Readings(v=1, step=12, counts={"mill street": 41, "port": 7})
     assert activation == Activation(v=1, step=12, sensors=("mill street",))
     assert reading == Reading(v=1, step=12, sensor="mill street", count=41)
     header, line = as_csv.splitlines()

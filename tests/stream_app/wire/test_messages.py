@@ -12,6 +12,7 @@ from stream_app.wire.messages import (
     MAX_COUNT,
     Activation,
     Reading,
+    Readings,
     Reason,
     Rejected,
     SensorValue,
@@ -20,6 +21,7 @@ from stream_app.wire.messages import (
 from stream_app.wire.parsing import MAX_PAYLOAD_CHARS, parse, parse_any
 
 READING = {"v": 1, "type": "reading", "step": 12, "sensor": "s3", "count": 41}
+READINGS = {"v": 1, "type": "readings", "step": 12, "counts": {"s3": 41, "s17": 7}}
 ACTIVATION = {"v": 1, "type": "activation", "step": 12, "sensors": ["s3", "s17"]}
 
 
@@ -27,8 +29,9 @@ def line(fields: object) -> bytes:
     return json.dumps(fields).encode()
 
 
-def test_a_reading_and_an_activation_are_read_as_documented() -> None:
+def test_readings_and_an_activation_are_read_as_documented() -> None:
     assert parse(line(READING), "x") == Reading(v=1, step=12, sensor="s3", count=41)
+    assert parse(line(READINGS), "x") == Readings(v=1, step=12, counts={"s3": 41, "s17": 7})
     assert parse(line(ACTIVATION), "x") == Activation(v=1, step=12, sensors=("s3", "s17"))
 
 
@@ -59,6 +62,13 @@ def test_a_reading_and_an_activation_are_read_as_documented() -> None:
         (line({**READING, "step": -1}), Reason.INVALID_FIELD),
         (line({**READING, "step": 10**30}), Reason.INVALID_FIELD),
         (line({**READING, "sensor": ""}), Reason.INVALID_FIELD),
+        (line({**READINGS, "counts": [41, 7]}), Reason.INVALID_FIELD),
+        (line({**READINGS, "step": "12"}), Reason.INVALID_FIELD),
+        (line({**READINGS, "version": 0}), Reason.INVALID_FIELD),
+        (line({**READINGS, "sensor": "s3"}), Reason.UNKNOWN_FIELD),
+        (line({k: v for k, v in READINGS.items() if k != "counts"}), Reason.MISSING_FIELD),
+        (line(READINGS).replace(b"s17", b"s3"), Reason.REPEATED_SENSOR),
+        (line(READINGS).replace(b"s17", b"\\u0073\\u0033"), Reason.REPEATED_SENSOR),
         (line({**ACTIVATION, "sensors": "s3"}), Reason.INVALID_FIELD),
         (line({**ACTIVATION, "sensors": ["s3", 4]}), Reason.INVALID_FIELD),
     ],
@@ -84,8 +94,9 @@ JSON = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
     max_leaves=8,
 )
-KEYS = st.sampled_from(["v", "type", "step", "sensor", "sensors", "count", "extra"])
-NEARLY = st.dictionaries(KEYS, st.sampled_from([1, 2, -1, "reading", "activation", "A", ["A"], 0.5]) | JSON)
+KEYS = st.sampled_from(["v", "type", "step", "sensor", "sensors", "count", "counts", "extra"])
+VALUES = [1, 2, -1, "reading", "activation", "readings", "A", ["A"], {"A": 1, "B": 0.5}, 0.5]
+NEARLY = st.dictionaries(KEYS, st.sampled_from(VALUES) | JSON)
 
 
 @settings(max_examples=300)
