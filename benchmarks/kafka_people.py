@@ -57,7 +57,7 @@ class Phase:
         return f"| {self.name} | {times} | {peak:,.0f} |"
 
 
-class _Listening(Pulse):
+class Listening(Pulse):
     """Notes the longest time between two signs of life."""
 
     def __init__(self) -> None:
@@ -131,14 +131,14 @@ def measure(config: Path, steps: int) -> list[Phase]:
     """Take a partition over, then get new priors for everybody of it."""
     deployment = Deployment.of(load_settings(config, {}))
     account_a_little(deployment)
-    pulse = _Listening()
-    worker = AccountWorker(deployment, watch=SimpleNamespace(), pulse=pulse)  # type: ignore[arg-type]
+    pulse = Listening()
+    worker = AccountWorker(deployment, watch=SimpleNamespace(saved=None), pulse=pulse)  # type: ignore[arg-type]
     phases = []
 
     async def work() -> None:
-        accounts = await phase("taken over", worker._bring_to(0, steps))
-        changes = await phase("read again", worker._persons.load(0, pulse.progress))
-        await phase("new priors for everybody", worker._enter(accounts, changes))
+        accounts = await phase("taken over", worker._loader.load(0, steps))
+        again = await phase("read again", worker._loader.persons.load(0, pulse.progress))
+        await phase("new priors for everybody", worker._loader.enter(accounts, again.changes))
 
     async def phase(name: str, task: Any) -> Any:
         pulse.progress()

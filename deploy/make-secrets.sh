@@ -6,7 +6,7 @@ set -eu
 folder=${1:-$(dirname "$0")/secrets}
 umask 077
 mkdir -p "$folder"
-for name in noise.key pseudonym.key grafana-password; do
+for name in noise.key pseudonym.key snapshot.key grafana-password; do
     [ -e "$folder/$name" ] && continue
     openssl rand -hex 32 >"$folder/$name.new"
     chmod 444 "$folder/$name.new"

@@ -68,6 +68,10 @@ class PseudonymKeyError(TallyguardError):
     """The secret pseudonym key is missing or too short."""
 
 
+class SnapshotKeyError(TallyguardError):
+    """The key of snapshots is missing or too short."""
+
+
 class GaussianProcessError(TallyguardError):
     """A kernel, its times or the values it is fitted to are out of range."""
 

@@ -17,8 +17,8 @@ from typing import Any, Protocol
 from models.exceptions import TallyguardError
 from models.text import parse_json
 from stream_app.exceptions import DiskFullError
-from stream_app.setup.own_version import own_version
 from stream_app.setup.run_folder.durable import SECRET_MODE, replace_file
+from stream_app.steps import snapshot_basis
 
 logger = logging.getLogger(__name__)
 
@@ -47,10 +47,9 @@ class SnapshotCache:
 
     def __init__(self, folder: Path, basis: Mapping[str, Any], every_seconds: float) -> None:
         self._folder = folder
-        self._basis = hashlib.sha256(
-            json.dumps([dict(basis), own_version()], sort_keys=True).encode()
-        ).hexdigest()
+        self._basis = snapshot_basis(basis)
         self._every_seconds = every_seconds
+        self._decisions = _LineDigest(folder / "decisions.jsonl")
         self._saved_at: float | None = None
 
     def save_sometimes(self, accountant: Snapshotted, now_seconds: float) -> None:
@@ -75,6 +74,7 @@ class SnapshotCache:
 
         False when that failed half way: the accountant must not be used then, take a new one.
         """
+        self._decisions = _LineDigest(self._decisions.path)
         path = self._folder / FILE
         if not path.exists():
             return True
@@ -103,14 +103,29 @@ class SnapshotCache:
         return {
             "next_step": step,
             "basis": self._basis,
-            "decisions": self._decisions_digest(step),
+            "decisions": self._decisions.of(step),
             "state": hashlib.sha256(state).hexdigest(),
         }
 
-    def _decisions_digest(self, steps: int) -> str:
-        """SHA-256 of the first lines of ``decisions.jsonl``."""
-        digest = hashlib.sha256()
-        with (self._folder / "decisions.jsonl").open("rb") as lines:
-            for line in islice(lines, steps):
-                digest.update(line)
-        return digest.hexdigest()
+
+class _LineDigest:
+    """SHA-256 of the first lines of a file that only grows: each line is read once."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._begin()
+
+    def of(self, lines: int) -> str:
+        """Of so many lines, or of all there are."""
+        if lines < self._lines:
+            self._begin()
+        with self.path.open("rb") as content:
+            content.seek(self._bytes)
+            for line in islice(content, lines - self._lines):
+                self._digest.update(line)
+                self._lines += 1
+                self._bytes += len(line)
+        return self._digest.hexdigest()
+
+    def _begin(self) -> None:
+        self._digest, self._lines, self._bytes = hashlib.sha256(), 0, 0

@@ -14,7 +14,7 @@ from stream_app.kafka.process.worker import Pulse, run_worker
 from stream_app.kafka.process.worker_metrics import AccountCounters, AccountMetrics, ReleaseCounters
 from stream_app.kafka.release.release_worker import ReleaseRules, ReleaseWorker
 from stream_app.setup.given_priors import refuse_evidence
-from stream_app.setup.keys import load_noise_key
+from stream_app.setup.keys import load_noise_key, load_snapshot_key
 from stream_app.setup.schedule_files import load_schedule, schedule_fingerprint
 from stream_app.setup.settings import Settings
 from stream_app.steps import policy_of_schedule, refuse_late_tiers, tiers_of
@@ -56,12 +56,13 @@ def run_release_worker(
 def run_account_worker(settings: Settings, *, announce: Announce) -> int:
     """Run an account worker until it is stopped; its exit code."""
     deployment = _deployment(settings)
+    key = load_snapshot_key(settings)
     sensors, pulse = deployment.registry.sensors, Pulse()
     with watching(settings, sensors, kind=AccountMetrics) as watch:
         _announce(announce, watch.address)
         counters = AccountCounters(watch.registry, watch.metrics)
         shown = AccountWatch(watch.observer, counters, tuple(sensor.name for sensor in sensors))
-        job = AccountWorker(deployment, watch=shown, pulse=pulse)
+        job = AccountWorker(deployment, watch=shown, pulse=pulse, snapshot_key=key)
         return run_worker(account_group(settings), job, deployment, pulse)
 
 

@@ -1,4 +1,4 @@
-"""The two secrets of a deployment: from a file, from the environment, or made on request."""
+"""The secrets of a deployment: from a file, from the environment, or made on request."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import NamedTuple, TypeVar
 
 from pydantic import SecretStr
 
-from models.keys import NoiseKey, Pseudonymiser
+from models.keys import NoiseKey, Pseudonymiser, SnapshotKey
 from stream_app.exceptions import SettingsError
 from stream_app.setup.settings import ENVIRONMENT_PREFIX, Settings
 
@@ -50,6 +50,13 @@ def load_pseudonym_key(
     return _load(source, "pseudonym.key", Pseudonymiser, create)
 
 
+def load_snapshot_key(settings: Settings) -> SnapshotKey | None:
+    """The key that account workers seal snapshots with; None where the settings name none."""
+    source = _Source("snapshot_key", settings.snapshot_key, settings.snapshot_key_secret, None)
+    is_named = source.path is not None or source.secret is not None
+    return _load(source, "snapshot.key", SnapshotKey, create=False) if is_named else None
+
+
 def key_folder(output: Path) -> Path:
     """Where the keys of an output folder are made: beside it, as the folder itself holds public releases."""
     whole = output.resolve()
@@ -82,13 +89,13 @@ def _load(source: _Source, default_name: str, kind: type[Key], create: bool) -> 
     """One key: the secret itself, else its file, else the default file."""
     parse: Callable[[str], Key] = kind.parse  # type: ignore[attr-defined]
     load: Callable[[Path], Key] = kind.load  # type: ignore[attr-defined]
-    make: Callable[[Path], Key] = kind.create  # type: ignore[attr-defined]
     name = source.name
     file = _file(source, default_name)
     if source.secret is not None:
         return parse(source.secret.get_secret_value())
     if file is not None and create and not file.exists():
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make: Callable[[Path], Key] = kind.create  # type: ignore[attr-defined]
         made = make(file)
         logger.warning("made %s: keep a copy in a safe place, a run cannot be continued without it", file)
         return made

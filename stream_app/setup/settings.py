@@ -199,6 +199,14 @@ class Settings(BaseSettings):
     pseudonym_key_secret: SecretStr | None = Field(
         default=None, description="the pseudonym key, in hexadecimal"
     )
+    snapshot_key: Path | None = Field(
+        default=None,
+        description="file with the secret that account workers on Kafka seal snapshots with, the same for "
+        "all; without it they keep none",
+    )
+    snapshot_key_secret: SecretStr | None = Field(
+        default=None, description="the snapshot key, in hexadecimal"
+    )
     sensors: Path | None = Field(
         default=None, description="file of sensors; without it each location has a sensor of its name"
     )

@@ -35,6 +35,7 @@ from stream_app.steps.risk_output import (
     summary_message,
     with_worst,
 )
+from stream_app.steps.saved_basis import snapshot_basis
 from stream_app.steps.ticks import Backlog, StepClock
 from stream_app.steps.tier_continuation import TierContinuation, with_continued
 from stream_app.steps.tier_views import public_release, release_for_tier, tier_file
@@ -74,6 +75,7 @@ __all__ = [
     "refuse_late_tiers",
     "release_for_tier",
     "risk_records",
+    "snapshot_basis",
     "summary_message",
     "tier_file",
     "tiers_of",

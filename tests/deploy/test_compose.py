@@ -72,6 +72,7 @@ def test_only_who_needs_a_key_gets_it() -> None:
     assert holders == {
         "noise_key": {"release"},
         "pseudonym_key": {"persons"},
+        "snapshot_key": {"account"},
         "grafana_password": {"grafana"},
     }
     for service in SERVICES.values():

@@ -128,11 +128,12 @@ def test_every_file_a_variable_names_is_mounted(document: Document) -> None:
 def test_only_who_needs_a_key_gets_it() -> None:
     holders = {
         secret: {name for name, document in BY_NAME.items() if secret in secrets_of(document)}
-        for secret in ("tallyguard-noise-key", "tallyguard-pseudonym-key")
+        for secret in ("tallyguard-noise-key", "tallyguard-pseudonym-key", "tallyguard-snapshot-key")
     }
     assert holders == {
         "tallyguard-noise-key": {"release"},
         "tallyguard-pseudonym-key": {"persons", "city-persons"},
+        "tallyguard-snapshot-key": {"account"},
     }
 
 

@@ -33,6 +33,7 @@ from tests.watching.services import wait_until
 SECRETS = {
     "TALLYGUARD_NOISE_KEY_SECRET": "11" * 32,
     "TALLYGUARD_PSEUDONYM_KEY_SECRET": "22" * 32,
+    "TALLYGUARD_SNAPSHOT_KEY_SECRET": "33" * 32,
 }
 
 

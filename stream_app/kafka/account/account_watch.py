@@ -177,6 +177,10 @@ class AccountWatch:
         """Steps were taken from the log."""
         self._counters.from_log.inc(steps)
 
+    def saved(self) -> None:
+        """A snapshot of a partition was written."""
+        self._counters.snapshots.inc()
+
     def refused(self, reason: Reason) -> None:
         """A record went to the dead letters."""
         self._observer.rejected(reason)

@@ -2,37 +2,35 @@
 
 A partition that is given to it is loaded from ``persons`` and brought up to date from the log of decisions;
 then the steps of its live topic follow. A step that was applied is dropped, a gap is filled from the log. The
-state lives in memory only: it is a function of the two topics, and the next owner computes it again.
+state is a function of the two topics; snapshots of it only spare the next owner to compute it again.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import aclosing
+from contextlib import suppress
 from functools import partial
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from models.exceptions import MechanismError, ScheduleError, SensorError
-from stream_app.exceptions import restoring
+from models.keys import SnapshotKey
 from stream_app.kafka.account.account_watch import AccountWatch
-from stream_app.kafka.account.partition_accounts import Arrival, Moved, PartitionAccounts
-from stream_app.kafka.account.person_source import Changes, PersonSource
+from stream_app.kafka.account.partition_accounts import Arrival, PartitionAccounts
+from stream_app.kafka.account.partition_loader import PartitionLoader
 from stream_app.kafka.account.proposal_source import ProposalSource
 from stream_app.kafka.account.risk_topic import RiskTopic
-from stream_app.kafka.broker.kafka_exceptions import LogError
+from stream_app.kafka.account.snapshot_keeper import SnapshotKeeper
+from stream_app.kafka.account.work_thread import WorkThread
 from stream_app.kafka.broker.log_ends import LogEnds
 from stream_app.kafka.deployment.deployment import Deployment
 from stream_app.kafka.deployment.log_reader import (
     committed_offset,
     first_pending_step,
     last_step,
-    read_steps,
 )
 from stream_app.kafka.deployment.records import DECISION
-from stream_app.kafka.deployment.refused_record import RefusedRecord, refused_person
+from stream_app.kafka.deployment.refused_record import RefusedRecord
 from stream_app.kafka.process.worker import Job, Pulse, heed_cancellation
 from stream_app.kafka.process.worker_warm_up import account_a_little
 from stream_app.steps.policy import Decided
@@ -42,8 +40,7 @@ from stream_app.steps.policy.proposals import Answer, Proposal
 logger = logging.getLogger(__name__)
 
 _IDLE_SECONDS = 0.5
-_STEPS_AT_A_TIME = 200  # caught up between two signs of life
-Result = TypeVar("Result")
+_LAST_STEP_SECONDS, _LAST_SNAPSHOTS_SECONDS = 1.0, 3.0  # of an end in order
 
 
 def answer_if_sound(
@@ -67,14 +64,22 @@ class _PartitionProposal(NamedTuple):
 class AccountWorker(Job):
     """Accounts the partitions the group gives it, one event after the other."""
 
-    def __init__(self, deployment: Deployment, *, watch: AccountWatch, pulse: Pulse) -> None:
+    def __init__(
+        self,
+        deployment: Deployment,
+        *,
+        watch: AccountWatch,
+        pulse: Pulse,
+        snapshot_key: SnapshotKey | None = None,
+    ) -> None:
         self._deployment = deployment
         self._watch = watch
         self._pulse = pulse
         self._topics = deployment.topics
         self._risks = RiskTopic(deployment.connection, deployment.topics)
-        self._persons = PersonSource(deployment, self._refuse)
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="accountant")
+        self._thread = WorkThread(pulse)
+        self._snapshots = SnapshotKeeper(deployment, self._thread, snapshot_key, watch.saved)
+        self._loader = PartitionLoader(deployment, self._thread, self._snapshots, self._refuse)
         self._answers_proposals = deployment.limit() is not None or deployment.settings.has_crowd
         self._proposals = ProposalSource(deployment.connection, deployment.topics.proposals, self._hear)
         self._proposed: dict[int, Proposal | CrowdQuestion] = {}
@@ -82,6 +87,7 @@ class AccountWorker(Job):
         self._lags = False
         self._ends = LogEnds(deployment.settings.kafka.stall_seconds / 4)
         self._inbox: asyncio.Queue[Any] = asyncio.Queue(maxsize=256)
+        self._taking: asyncio.Task[None] | None = None
         self._assignment: set[int] = set()
         self._changed = asyncio.Event()
         self._app: Any = None
@@ -96,7 +102,8 @@ class AccountWorker(Job):
         self._app = app
         await self._deployment.record.wait(self._deployment.basis)
         await self._risks.start()
-        await self._in_thread(lambda: account_a_little(self._deployment))
+        await self._snapshots.start()
+        await self._thread.do(lambda: account_a_little(self._deployment))
 
     async def assigned(self, partitions: set[tuple[str, int]]) -> None:
         """Note what is owned; loading is work, and waits for its turn."""
@@ -128,16 +135,38 @@ class AccountWorker(Job):
             elif isinstance(event, _PartitionProposal):
                 self._proposed[event.partition] = event.proposal
             elif event.message.partition in self._partitions:
-                await self._take(self._partitions[event.message.partition], event)
+                taking = self._take(self._partitions[event.message.partition], event)
+                self._taking = asyncio.create_task(taking)
+                await asyncio.shield(self._taking)
             await self._answer()
+            await self._save_sometimes()
 
     async def finish(self, reason: str) -> None:
-        """Leave; what was accounted is acknowledged, the rest is another's."""
+        """Leave; what was accounted is acknowledged and saved, the rest is another's."""
         self._watch.stopped(reason)
-        await self._persons.stop()
+        await self._loader.persons.stop()
         await self._proposals.stop()
+        await self._save_last()
+        await self._snapshots.stop()
         await self._risks.stop()
-        self._thread.shutdown(wait=False)
+        self._thread.stop()
+
+    async def _save_sometimes(self) -> None:
+        """A snapshot of one partition, if it is time."""
+        accounts = self._snapshots.due(self._partitions.values())
+        if accounts is not None:
+            saved = await self._thread.do(partial(self._snapshots.save, accounts))
+            self._snapshots.write(accounts.partition, saved)
+
+    async def _save_last(self) -> None:
+        """Snapshots for whoever comes next, if the step at hand is finished in time: it is not half told."""
+        if self._taking is not None:
+            await asyncio.wait({self._taking}, timeout=_LAST_STEP_SECONDS)
+            if not self._taking.done() or self._taking.cancelled() or self._taking.exception() is not None:
+                return
+        with suppress(TimeoutError):
+            last = self._snapshots.write_last(self._partitions.values())
+            await asyncio.wait_for(last, _LAST_SNAPSHOTS_SECONDS)
 
     async def _next_event(self) -> Any | None:
         """The next event; None after a while without one, or when partitions were given or taken."""
@@ -170,7 +199,7 @@ class AccountWorker(Job):
             if accounts is None or proposal.step > accounts.next_step:
                 continue
             del self._proposed[partition]
-            answer = await self._in_thread(partial(answer_if_sound, accounts, proposal))
+            answer = await self._thread.do(partial(answer_if_sound, accounts, proposal))
             if answer is not None:
                 await self._risks.answer(answer)
 
@@ -183,23 +212,13 @@ class AccountWorker(Job):
                 continue
             self._partitions[partition] = await self._open(partition)
             self._pulse.progress()
-        await self._persons.follow(self._partitions)
+        await self._loader.persons.follow(self._partitions)
         await self._proposals.follow(self._partitions if self._answers_proposals else ())
         self._watch.owns(self._partitions.values())
 
     async def _open(self, partition: int) -> PartitionAccounts:
         """A partition's accounts before the next step whose risks are to be written."""
-        return await self._bring_to(partition, await self._resume_step(partition))
-
-    async def _bring_to(self, partition: int, step: int) -> PartitionAccounts:
-        """A partition's accounts from its topics alone, accounted before ``step``."""
-        accounts = PartitionAccounts(partition, self._deployment)
-        await self._enter(accounts, await self._persons.load(partition, self._pulse.progress))
-        await self._catch_up(accounts, step)
-        logger.info(
-            "partition %d: %d people, next step %d", partition, len(accounts.pseudonyms), accounts.next_step
-        )
-        return accounts
+        return await self._loader.load(partition, await self._resume_step(partition))
 
     async def _resume_step(self, partition: int) -> int:
         """The first step whose risks were not written by whoever owned the partition before."""
@@ -215,7 +234,7 @@ class AccountWorker(Job):
             arrival = accounts.arrival_of(step)
             if arrival is Arrival.AHEAD:
                 self._watch.filled(step - accounts.next_step)
-                await self._catch_up(accounts, step, is_reported=False)
+                await self._catch_up(accounts, step)
             if arrival is Arrival.KNOWN:
                 self._watch.dropped()
             else:
@@ -226,7 +245,7 @@ class AccountWorker(Job):
 
     async def _apply(self, accounts: PartitionAccounts, decided: Decided) -> None:
         """Account a step and write the risks after it."""
-        summary, records = await self._in_thread(lambda: _account(accounts, decided))
+        summary, records = await self._thread.do(lambda: _account(accounts, decided))
         await self._risks.write(accounts.partition, summary, accounts.pseudonyms, records)
         self._watch.accounted(accounts, decided)
 
@@ -244,90 +263,38 @@ class AccountWorker(Job):
             await self._refuse(RefusedRecord(source, message.value, f"{error.must}; {error.remedy}"))
             return None
 
-    async def _catch_up(self, accounts: PartitionAccounts, until: int, *, is_reported: bool = True) -> None:
-        """Apply the logged steps before ``until``; writing risks unless another worker has done so."""
-        async for steps in self._logged(accounts.next_step, until):
-            if is_reported:
-                await self._in_thread(partial(_apply_all, accounts, steps, self._pulse.progress))
-                continue
+    async def _catch_up(self, accounts: PartitionAccounts, until: int) -> None:
+        """Account the logged steps before ``until``, and write the risks after each."""
+        async for steps in self._loader.logged(accounts.next_step, until):
             for decided in steps:
                 await self._apply(accounts, decided)
                 self._pulse.progress()
 
-    async def _logged(self, first: int, until: int) -> AsyncIterator[list[Decided]]:
-        """The decided steps ``first..until - 1`` of the log, some at a time: the log may be long."""
-        connection, decisions = self._deployment.connection, self._topics.decisions
-        found: list[Decided] = []
-        due = first
-        async with aclosing(read_steps(connection, decisions, first, until)) as steps:
-            async for decision in steps:
-                if decision.step != due:
-                    break
-                due += 1
-                found.append(self._deployment.decided(decision))
-                self._pulse.progress()
-                if len(found) == _STEPS_AT_A_TIME:
-                    yield found
-                    found = []
-        if found:
-            yield found
-        if due < until:
-            raise LogError(
-                f"{decisions} must hold every step from {first} to {until - 1}",
-                f"none of step {due}",
-                f"its retention must be unlimited; {restoring(decisions)}",
-            )
-
     async def _change_people(self) -> None:
         """Between two steps: people who came, left or have another prior."""
-        self._persons.check()
+        self._loader.persons.check()
         self._proposals.check()
-        for partition in self._persons.waiting():
-            accounts, changes = self._partitions.get(partition), self._persons.take(partition)
+        for partition in self._loader.persons.waiting():
+            accounts, changes = self._partitions.get(partition), self._loader.persons.take(partition)
             if accounts is not None:
                 before, changed = len(accounts.pseudonyms), len(changes)
                 came = sum(entry is not None for entry in changes.values())
                 if accounts.needs_every_step:
-                    accounts = self._partitions[partition] = await self._bring_to(
+                    accounts = self._partitions[partition] = await self._loader.load(
                         partition, accounts.next_step
                     )
                 else:
-                    await self._enter(accounts, changes)
+                    await self._loader.enter(accounts, changes)
                 logger.info(
                     "partition %d: %d records of people, %d deletions; %d people before, %d now",
                     *(partition, came, changed - came, before, len(accounts.pseudonyms)),
                 )
                 self._watch.owns(self._partitions.values())
 
-    async def _enter(self, accounts: PartitionAccounts, changes: Changes) -> None:
-        """Bring changes into the accounts; records that are no priors go to the dead letters."""
-        moved = self._pulse.progress
-        newcomers = await self._in_thread(lambda: accounts.newcomers(changes, moved))
-        async for steps in self._logged(newcomers.next_step, accounts.next_step):
-            await self._in_thread(partial(newcomers.apply, steps, moved))
-        await self._in_thread(lambda: accounts.change(newcomers, moved))
-        for person in newcomers.refused:
-            source = f"{self._topics.persons}/{accounts.partition}:{person.offset}"
-            await self._refuse(refused_person(source, person.pseudonym.encode(), person.reason))
-
     async def _refuse(self, refused: RefusedRecord) -> None:
         letter = refused.letter()
         await self._risks.reject(letter)
         self._watch.refused(letter.reason)
-
-    async def _in_thread(self, work: Callable[[], Result]) -> Result:
-        """Numeric work off the event loop, so that the group keeps hearing from us."""
-        future = asyncio.get_running_loop().run_in_executor(self._thread, work)
-        while not future.done():
-            await asyncio.wait({future}, timeout=1.0)
-            self._pulse.beat(has_work=True)
-        return future.result()
-
-
-def _apply_all(accounts: PartitionAccounts, steps: Iterable[Decided], moved: Moved) -> None:
-    for decided in steps:
-        accounts.apply(decided.schedule, decided.crowds)
-        moved()
 
 
 def _account(accounts: PartitionAccounts, decided: Decided) -> tuple[Any, Any]:

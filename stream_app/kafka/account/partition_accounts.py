@@ -12,10 +12,12 @@ from enum import Enum
 import numpy as np
 
 from accounting.continuous import ContinuousAccountant
-from accounting.continuous.shadow import AttackedPart, Shadow
+from accounting.continuous.shadow import AttackedPart, Shadow, remembered_steps
 from accounting.decisions.what_if import WhatIf
+from accounting.exceptions import SnapshotError
 from accounting.exposure.crowd import StepCrowd
 from models.releases import StepSchedule
+from stream_app.kafka.account.saved_accounts import SavedAccounts, SavedPeople
 from stream_app.kafka.deployment.deployment import Deployment
 from stream_app.kafka.deployment.person_records import People, PersonEntry, RefusedPerson, people_of
 from stream_app.setup.priors_verdict import PriorsVerdict
@@ -131,6 +133,12 @@ class PartitionAccounts:
         if self._shadow is not None:
             self._shadow.note(step)
 
+    def apply_all(self, steps: Iterable[Decided], moved: Moved) -> None:
+        """Account some logged steps, in order."""
+        for step in steps:
+            self.apply(step.schedule, step.crowds)
+            moved()
+
     def attack(self) -> tuple[AttackedPart, ...] | None:
         """How an attack on people drawn from these goes after the last step; None where none is tried."""
         return None if self._shadow is None else self._shadow.attack()
@@ -209,6 +217,45 @@ class PartitionAccounts:
         came, newcomers.accounts = newcomers.accounts, None
         self._use(known if came is None else known.with_people(came))
         moved()
+
+    def save(self) -> SavedAccounts:
+        """What a snapshot holds of them, but for the records of people."""
+        accountant = self.accountant
+        people = SavedPeople(accountant.population, accountant.since, dict(self._assumed))
+        return SavedAccounts(self.next_step, people, self.accounts.whole.snapshot())
+
+    def take_over(self, saved: SavedAccounts, moved: Moved = lambda: None) -> None:
+        """Go on from a snapshot, before anybody was entered; :class:`SnapshotError` leaves them as they were.
+
+        The attack beside the ceiling lacks the steps before: see :meth:`remember`.
+        """
+        population, since, first = saved.people.population, saved.people.since, self._settings.first_step
+        parts = [self._new_accounts(people_of([], self._names), first)]
+        for start in range(0, len(population), PIECE_PEOPLE):
+            some = range(start, min(start + PIECE_PEOPLE, len(population)))
+            parts.append(self._new_accounts(People(population.subset(some), since[some]), first))
+            moved()
+        accounts = _joined(parts, moved)
+        accounts.whole.restore(saved.state)
+        if accounts.informed.next_step != saved.next_step:
+            raise SnapshotError(
+                f"a snapshot's accounts must expect step {saved.next_step}",
+                accounts.informed.next_step,
+                "account every step again",
+            )
+        self._assumed = dict(saved.people.assumed)
+        self._use(accounts)
+
+    @property
+    def remembered_steps(self) -> int:
+        """How many of the last steps the attack beside the ceiling looks back at; 0 where none is tried."""
+        return 0 if self._shadow is None else remembered_steps(self._settings.horizon)
+
+    def remember(self, steps: Iterable[Decided]) -> None:
+        """Steps in order that a snapshot's accounts have applied, for the attack beside the ceiling."""
+        if self._shadow is not None:
+            for step in steps:
+                self._shadow.note(step.schedule)
 
     def _use(self, accounts: Accounts) -> None:
         """Account with these from now on."""

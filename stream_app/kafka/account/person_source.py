@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
-from typing import Any
+import hashlib
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Any, NamedTuple
 
 from stream_app.kafka.deployment.background_listener import BackgroundListener
 from stream_app.kafka.deployment.deployment import Deployment
@@ -14,6 +15,16 @@ from stream_app.kafka.deployment.refused_record import RefusedRecord
 
 Changes = dict[str, PersonEntry | None]
 """By pseudonym; None where a person was deleted."""
+
+DIGEST_BYTES = 16
+
+
+class Loaded(NamedTuple):
+    """Everybody of a partition but those whose record was known, and the pseudonyms of these."""
+
+    changes: Changes
+    unchanged: set[str]
+
 
 Refuse = Callable[[RefusedRecord], Awaitable[None]]
 
@@ -30,16 +41,28 @@ class PersonSource(BackgroundListener):
         self._changes: dict[int, Changes] = {}
         self._next: dict[int, int] = {}
 
-    async def load(self, partition: int, moved: Callable[[], None]) -> Changes:
-        """Everybody of a partition as of now; ``moved`` is called for each record."""
+    async def load(
+        self, partition: int, moved: Callable[[], None], known: Mapping[str, bytes] | None = None
+    ) -> Loaded:
+        """Everybody of a partition as of now; ``moved`` is called for each record.
+
+        A record whose digest is the ``known`` one of its person is not read: it says nothing new.
+        """
         people: Changes = {}
+        unchanged: set[str] = set()
+        known = known or {}
         last = -1
         async for record in read_partition(self._connection, self._topic, partition):
             last = record.offset
-            await self._enter(people, record)
+            name = _name(record)
+            if record.value and known.get(name) == digest_of(record.value):
+                unchanged.add(name)
+                people.pop(name, None)
+            else:
+                await self._enter(people, record)
             moved()
         self._next[partition] = last + 1
-        return people
+        return Loaded(people, unchanged)
 
     def take(self, partition: int) -> Changes:
         """What has changed since the last call."""
@@ -72,10 +95,20 @@ class PersonSource(BackgroundListener):
     async def _enter(self, people: Changes, record: Any) -> None:
         """One record; what is no person goes to the dead letters, and whoever was known stays."""
         if not record.value:
-            people[(record.key or b"").decode("utf-8", "replace")] = None
+            people[_name(record)] = None
             return
         entry = self._kind.read(record)
         if isinstance(entry, RefusedRecord):
             await self._refuse(entry)
             return
-        people[entry.pseudonym] = entry._replace(offset=record.offset)
+        people[entry.pseudonym] = entry._replace(offset=record.offset, digest=digest_of(record.value))
+
+
+def digest_of(record: bytes) -> bytes:
+    """By which a person's record is recognised."""
+    return hashlib.sha256(record).digest()[:DIGEST_BYTES]
+
+
+def _name(record: Any) -> str:
+    """Whose record it is."""
+    return (record.key or b"").decode("utf-8", "replace")

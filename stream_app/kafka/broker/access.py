@@ -50,8 +50,11 @@ def roles(topics: Topics) -> tuple[Role, ...]:
         Role(
             "account",
             "the account workers",
-            (topics.deployment, topics.steps, topics.persons, topics.decisions, topics.proposals),
-            (topics.risks, topics.rejected, topics.answers),
+            (
+                *(topics.deployment, topics.steps, topics.persons, topics.decisions, topics.proposals),
+                topics.accounts,
+            ),
+            (topics.risks, topics.rejected, topics.answers, topics.accounts),
             f"{prefix}tallyguard-account",
         ),
         Role("producer", "whatever sends activations and readings", (), inputs),

@@ -58,6 +58,11 @@ _REWRITTEN = {  # several records a transaction: clean up behind them, counts of
     "min.cleanable.dirty.ratio": "0.1",
     **_LARGE,
 }
+_PASSING = {  # people's accounts now and then: nobody's longer than a week, whatever is written or not
+    **_REWRITTEN,
+    "cleanup.policy": "compact,delete",
+    "retention.ms": str(7 * DAY_MILLISECONDS),
+}
 _KEPT = {"cleanup.policy": "compact"}
 _COPIES_FOR_SAFETY = 3
 
@@ -156,6 +161,11 @@ class Topics:
         return f"{self.prefix}persons"
 
     @property
+    def accounts(self) -> str:
+        """Snapshots of the accounts of people, to take partitions over from."""
+        return f"{self.prefix}accounts"
+
+    @property
     def risks(self) -> str:
         """Certified risks: a summary a step and partition, single people now and then."""
         return f"{self.prefix}risks"
@@ -219,6 +229,14 @@ class Topics:
         )
         yield TopicPlan(
             self.persons, people, copies, _ERASED, "movement priors by pseudonym: secret", "account workers"
+        )
+        yield TopicPlan(
+            self.accounts,
+            people,
+            copies,
+            _PASSING,
+            "priors and risks so far by pseudonym: secret",
+            "account workers",
         )
         yield TopicPlan(
             self.risks, people, copies, quarter, "risks by pseudonym", "privacy officer, dashboards"

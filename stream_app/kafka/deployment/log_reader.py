@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from typing import Any
 
 from stream_app.kafka.broker.broker_errors import patiently
@@ -32,7 +32,7 @@ async def reading(connection: Connection, *, patient: bool = True) -> AsyncItera
 
 async def read_partition(
     connection: Connection, topic: str, partition: int, start: int | None = None
-) -> AsyncIterator[Any]:
+) -> AsyncGenerator[Any, None]:
     """Every record from an offset (None: the first) to what is the end at the time of the call."""
     async with _assigned(connection, topic, partition) as (consumer, where):
         begin, end = await _bounds(consumer, where)
@@ -122,6 +122,26 @@ async def read_steps(
             if decision.step >= until:
                 return
             yield decision
+
+
+async def step_record(connection: Connection, topic: str, step: int) -> Any | None:
+    """The record of one step in a log; None where it has none."""
+    async with _assigned(connection, topic, 0) as (consumer, where):
+        begin, end = await _bounds(consumer, where)
+        consumer.seek(where, await _find(consumer, where, begin, end, step))
+        async for record in _until(consumer, where, end):
+            decision = DECISION.read_or_warn(record)
+            if decision is not None and decision.step >= step:
+                return record if decision.step == step else None
+    return None
+
+
+async def record_at(connection: Connection, topic: str, offset: int) -> Any | None:
+    """The committed record at an offset of a topic with one partition; None where there is none."""
+    async with aclosing(read_partition(connection, topic, 0, offset)) as found:
+        async for record in found:
+            return record if record.offset == offset else None
+    return None
 
 
 async def _start(connection: Connection) -> Any:

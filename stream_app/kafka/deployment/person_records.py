@@ -25,6 +25,8 @@ class PersonEntry(NamedTuple):
     unchecked: PopulationBuilder  # of this person alone
     offset: int = -1
     assumed: str | None = None
+    digest: bytes = b""
+    """Of the record, by which an unchanged one is recognised."""
 
 
 class NoPersonError(RecordError):

@@ -62,5 +62,10 @@ class AccountCounters:
             "Steps missing on the live topic and read from the log, counted per partition",
             registry=registry,
         )
+        self.snapshots = Counter(
+            "tallyguard_snapshots_written",
+            "Snapshots of accounts written to the topic, counted per partition",
+            registry=registry,
+        )
         self.person_steps = metrics.person_steps
         self.lag = metrics.lag

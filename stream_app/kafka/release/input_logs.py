@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from stream_app.kafka.broker.kafka_exceptions import BrokerError, LogError
+from stream_app.kafka.broker.kafka_exceptions import LogError
 from stream_app.kafka.broker.log_ends import LogEnds
-from stream_app.kafka.deployment.deployment import Deployment, administration
+from stream_app.kafka.deployment.deployment import Deployment
+from stream_app.kafka.deployment.log_place import topic_ids
 from stream_app.kafka.deployment.log_reader import bounds
 from stream_app.kafka.release.progress import Progress
 from stream_app.wire import Reason, Rejected, reject
@@ -100,22 +101,10 @@ class Inputs:
 
     async def _find(self) -> dict[str, InputLog]:
         """As the broker has them now; a topic that is gone has no id and holds nothing."""
-        identities = await asyncio.to_thread(self._find_identities)
+        identities = await asyncio.to_thread(topic_ids, self._deployment.connection, self._topics)
         found = {}
         for name in self._topics:
             is_there = name in identities
             begin, end = await bounds(self._deployment.connection, name) if is_there else (0, 0)
             found[name] = InputLog(identities.get(name, ""), begin, end)
         return found
-
-    def _find_identities(self) -> dict[str, str]:
-        """The broker's id of each topic there is: another one after it was deleted and made again."""
-        from kafka.errors import UnknownTopicOrPartitionError
-
-        try:
-            with administration(self._deployment.connection) as admin:
-                described = admin.describe_topics(list(self._topics))
-        except BrokerError as error:  # away: whoever can wait asks again
-            raise ConnectionError(str(error)) from error
-        missing = UnknownTopicOrPartitionError.errno
-        return {each["name"]: str(each["topic_id"]) for each in described if each["error_code"] != missing}

@@ -74,13 +74,15 @@ def _names(names: Iterable[str]) -> str:
 
 def _kept(plan: TopicPlan) -> str:
     """How long a record stays, in words."""
-    if plan.configuration["cleanup.policy"] == "compact":
+    policy = plan.configuration["cleanup.policy"]
+    if policy == "compact":
         return "the last of each key"
     milliseconds = plan.configuration["retention.ms"]
     if milliseconds == FOREVER:
         return "for ever"
     days = int(milliseconds) // DAY_MILLISECONDS
-    return f"{days} day{'s' if days > 1 else ''}"
+    kept = f"{days} day{'s' if days > 1 else ''}"
+    return f"the last of each key, {kept} at most" if "compact" in policy else kept
 
 
 def _other_settings(plan: TopicPlan) -> Iterable[str]:

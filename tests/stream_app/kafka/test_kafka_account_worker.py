@@ -52,13 +52,16 @@ class Heard:
         return lambda *arguments, **named: None
 
 
-class Worker(AccountWorker):
-    """Takes the log of decisions from a list."""
+def worker_of(deployment: Deployment, log: tuple[StepSchedule, ...] = ()) -> AccountWorker:
+    """A worker that takes the log of decisions from a list, if there is one."""
 
-    log: tuple[StepSchedule, ...] = ()
+    async def logged(first: int, until: int) -> AsyncIterator[list[Decided]]:
+        yield list(map(Decided, log[first:until]))
 
-    async def _logged(self, first: int, until: int) -> AsyncIterator[list[Decided]]:
-        yield list(map(Decided, self.log[first:until]))
+    worker = AccountWorker(deployment, watch=Heard(), pulse=Pulse())  # type: ignore[arg-type]
+    if log:
+        worker._loader.logged = logged  # type: ignore[method-assign]
+    return worker
 
 
 @pytest.fixture
@@ -77,8 +80,8 @@ def test_the_risks_of_steps_taken_from_the_log_are_told_once_each(deployment: De
     """The live topic hands a step over early where a partition comes back while records are under way."""
 
     async def work() -> tuple[Told, list[int], PartitionAccounts]:
-        worker = Worker(deployment, watch=Heard(), pulse=Pulse())  # type: ignore[arg-type]
-        worker.log = steps_of(deployment, 8)
+        log = steps_of(deployment, 8)
+        worker = worker_of(deployment, log)
         told = worker._risks = Told()  # type: ignore[assignment]
         accounts = PartitionAccounts(0, deployment)
         records = person_records(population(3), ["a", "b", "c"], 0, "d")
@@ -87,7 +90,7 @@ def test_the_risks_of_steps_taken_from_the_log_are_told_once_each(deployment: De
         acknowledged: list[int] = []
         for step in (0, 1, 5, 3, 2, 6, 5, 7):
             message = SimpleNamespace(
-                topic="steps", offset=step, key=None, value=decision_of(worker.log[step]).line(), partition=0
+                topic="steps", offset=step, key=None, value=decision_of(log[step]).line(), partition=0
             )
             event = SimpleNamespace(message=message, ack=lambda step=step: acknowledged.append(step))
             await worker._take(accounts, event)
@@ -112,13 +115,12 @@ def test_a_long_log_is_read_some_steps_at_a_time_and_without_gaps(
                 yield decision_of(schedule)
 
     async def work() -> list[int]:
-        worker = AccountWorker(deployment, watch=Heard(), pulse=Pulse())  # type: ignore[arg-type]
-        async for schedules in worker._logged(20, 450):
+        async for schedules in worker_of(deployment)._loader.logged(20, 450):
             steps.extend(each.schedule.step for each in schedules)
             assert len(schedules) <= 200
         return steps
 
-    monkeypatch.setattr("stream_app.kafka.account.account_worker.read_steps", read_steps)
+    monkeypatch.setattr("stream_app.kafka.account.partition_loader.read_steps", read_steps)
     steps: list[int] = []
     if missing is None:
         assert asyncio.run(work()) == list(range(20, 450))
@@ -242,7 +244,7 @@ def test_a_proposal_that_cannot_be_answered_ends_no_worker(
         sensors=options,
         candidates=((0, 0),),
     )
-    worker = Worker(asked, watch=Heard(), pulse=Pulse())  # type: ignore[arg-type]
+    worker = worker_of(asked)
     worker._partitions = {0: PartitionAccounts(0, asked)}
     worker._proposed = {0: proposal.model_copy(update=change)}
     asyncio.run(worker._answer())

@@ -29,6 +29,15 @@ def test_a_deleted_person_is_removed_however_little_is_written() -> None:
             assert int(configuration[key]) <= DAY_MILLISECONDS, (name, key)
 
 
+def test_nobody_stays_in_snapshots_for_long_whether_workers_run_or_not() -> None:
+    """A newer snapshot deletes the older one; where nobody writes one, the retention does."""
+    configuration = Topics().plan("accounts").configuration
+    assert configuration["cleanup.policy"] == "compact,delete"
+    assert int(configuration["retention.ms"]) == 7 * DAY_MILLISECONDS
+    for key in ("max.compaction.lag.ms", "delete.retention.ms", "segment.ms"):
+        assert int(configuration[key]) <= DAY_MILLISECONDS, key
+
+
 def test_no_record_outlives_its_retention_by_more_than_a_quarter_of_it() -> None:
     """A record goes with its segment, and a segment is as old as its youngest record."""
     for plan in Topics(tiers=("city",)).plans():
