@@ -88,11 +88,17 @@ def _shared_covariance(step: int, mechanism: DrawnPerWindow, other_step: int, ot
 def _series(log: ReleaseLog, sensor: str) -> tuple[list[int], list[Mechanism]]:
     """Steps at which the sensor released something, and how."""
     found = [
-        (step.step, release.mechanism)
+        (step.step, release)
         for step in log.steps
         for release in step.releases
         if release.sensor.name == sensor and release.mechanism.is_released
     ]
     if not found:
         raise LedgerError("the log must have releases of the sensor", repr(sensor), "check its name")
-    return [step for step, _ in found], [mechanism for _, mechanism in found]
+    if found[0][1].sensor.window is not None:
+        raise LedgerError(
+            "a series about which secrets are asked must be of presence in single steps",
+            f"windows or moves of {sensor!r}",
+            "ask about another sensor",
+        )
+    return [step for step, _ in found], [release.mechanism for _, release in found]

@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
+from typing import Any, Generic, Protocol, TypeVar
 
 from models.mechanisms import Mechanism
-from models.releases import SensorRelease
+from models.releases import CountingWindow, SensorRelease
 
 
 class Neighbours(StrEnum):
@@ -41,6 +42,38 @@ class Cost:
         return math.inf if self.is_infinite else float(self.amount)
 
 
+class _Ordered(Protocol):
+    def __lt__(self, other: Any, /) -> bool: ...
+
+
+Amount = TypeVar("Amount", bound=_Ordered)
+
+
+class WindowCosts(Generic[Amount]):
+    """What the windows that end with one step cost whoever they count.
+
+    One person is counted by at most ``most_sensors`` of those that cover the same steps, by all of them where
+    nothing is declared. Windows of another length are charged besides.
+    """
+
+    def __init__(self) -> None:
+        self._costs: dict[int, list[Amount]] = {}
+        self._most: dict[int, int | None] = {}
+
+    def add(self, window: CountingWindow, cost: Amount) -> None:
+        """One more release."""
+        self._costs.setdefault(window.steps, []).append(cost)
+        self._most[window.steps] = window.most_sensors
+
+    def dearest(self, people: int = 1) -> list[Amount]:
+        """Those that so many people together can change at most; who moves is as two."""
+        found: list[Amount] = []
+        for steps, costs in self._costs.items():
+            most = self._most[steps]
+            found += sorted(costs, reverse=True)[: None if most is None else people * most]
+        return found
+
+
 def step_cost(
     releases: Iterable[SensorRelease], cost: Callable[[Mechanism], Cost], neighbours: Neighbours
 ) -> Cost:
@@ -48,14 +81,18 @@ def step_cost(
 
     A person is at one location and counted by every sensor there. To add or remove them costs the dearest
     location; to move them costs two locations that different sensors see: exact when these share no sensor,
-    an upper bound otherwise.
+    an upper bound otherwise. Windows that end with the step are charged besides.
     """
     seen_by: dict[int, tuple[int, ...]] = {}
     costs: list[Cost] = []
+    windows = WindowCosts[Cost]()
     for index, release in enumerate(releases):
-        costs.append(cost(release.accounted))
+        costs.append(cost(release.charged))
+        if release.sensor.window is not None:
+            windows.add(release.sensor.window, costs[-1])
+            continue
         for location in release.sensor.locations:
             seen_by[location] = (*seen_by.get(location, ()), index)
     places = sorted((sum((costs[i] for i in seen), Cost()) for seen in set(seen_by.values())), reverse=True)
-    counted = places[: 2 if neighbours is Neighbours.MOVE else 1]
-    return sum(counted, Cost())
+    people = 2 if neighbours is Neighbours.MOVE else 1
+    return sum([*places[:people], *windows.dearest(people)], Cost())

@@ -67,10 +67,10 @@ def _dearest(releases: tuple[SensorRelease, ...]) -> Mechanism | None:
     dearest = max(released, key=lambda release: release.mechanism.zcdp_rho())
     if math.isinf(dearest.mechanism.zcdp_rho()):
         raise LedgerError("a release must have noise to have an epsilon", "a raw count", "leave it out")
-    if any(isinstance(release.accounted, Composite) for release in released):
+    if any(each.sensor.window is not None or isinstance(each.charged, Composite) for each in released):
         raise LedgerError(
             "a person must be counted once by a sensor in a step",
-            "sensors with most_counts above 1, or corrected values",
+            "sensors with windows or most_counts above 1, or corrected values",
             "ask for the others; the ledger's zCDP holds for all",
         )
     if len({release.mechanism.name for release in released}) > 1:

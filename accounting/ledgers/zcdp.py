@@ -14,12 +14,21 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
+from typing import NamedTuple
 
+from accounting.ledgers.neighbours import WindowCosts
 from models.mechanisms import Mechanism, truncated_mass
 from models.releases import SensorRelease
 
 _GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0
 _ROUNDS = 80  # golden section: the bracket shrinks to 1e-16 of itself
+
+
+class Charge(NamedTuple):
+    """What one release costs whoever it counts; ordered by rho."""
+
+    rho: Fraction
+    truncated_mass: float
 
 
 @dataclass
@@ -35,12 +44,16 @@ class ZcdpSpend:
     truncated_mass: float = 0.0
 
     def add(self, releases: Iterable[SensorRelease]) -> None:
-        """Charge one step: a person is at one location, and counted by every sensor that covers it."""
+        """Charge one step: a person is at one location, and counted by every sensor that covers it.
+
+        Besides, windows that end with it, in which a person can be counted anywhere.
+        """
         by_location: dict[int, Fraction] = {}
         mass_by_location: dict[int, float] = {}
         truncated: dict[Mechanism, float] = {}
+        windows = WindowCosts[Charge]()
         for release in releases:
-            mechanism = release.accounted
+            mechanism = release.charged
             cost = mechanism.zcdp_rho()
             if math.isinf(cost):
                 self.is_infinite = True
@@ -49,6 +62,9 @@ class ZcdpSpend:
             if mass is None:
                 mass = truncated[mechanism] = truncated_mass(mechanism)
             exact = _exactly(cost)
+            if release.sensor.window is not None:
+                windows.add(release.sensor.window, Charge(exact, mass))
+                continue
             for location in release.sensor.locations:
                 mass_by_location[location] = mass_by_location.get(location, 0.0) + mass
                 known = by_location.get(location)
@@ -57,6 +73,9 @@ class ZcdpSpend:
         distinct = {id(cost): cost for cost in by_location.values()}
         self.rho += max(distinct.values(), default=Fraction())
         self.truncated_mass += max(mass_by_location.values(), default=0.0)
+        for charge in windows.dearest():
+            self.rho += charge.rho
+            self.truncated_mass += charge.truncated_mass
 
     def rho_value(self) -> float:
         """rho as a number; inf once a raw count was released."""

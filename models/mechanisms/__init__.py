@@ -25,6 +25,13 @@ from models.mechanisms.seen_release import SeenRelease
 from models.mechanisms.suppressed import Suppressed
 from models.mechanisms.tiered import Tiered
 from models.mechanisms.versions import Versions, all_versions
+from models.mechanisms.window_parts import (
+    NoiseShare,
+    ShownNowAndThen,
+    share_reveal_probability,
+    shared_reveal,
+    shown_together,
+)
 
 __all__ = [
     "MECHANISMS",
@@ -40,10 +47,12 @@ __all__ = [
     "MechanismType",
     "NoiseFamily",
     "NoiseLaw",
+    "NoiseShare",
     "NoiseWindow",
     "PublishesTiers",
     "Raw",
     "SeenRelease",
+    "ShownNowAndThen",
     "Suppressed",
     "Tabulated",
     "Tiered",
@@ -52,5 +61,8 @@ __all__ = [
     "counted_again",
     "parse",
     "revealed_by_shift",
+    "share_reveal_probability",
+    "shared_reveal",
+    "shown_together",
     "truncated_mass",
 ]

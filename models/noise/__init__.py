@@ -2,6 +2,7 @@
 
 from models.noise.correlated_noise import CorrelatedNoise
 from models.noise.discrete_gaussian import check_sigma, discrete_gaussian_table
+from models.noise.gaussian_shares import GaussianShare, gaussian_share
 from models.noise.geometric import check_epsilon, geometric_table
 from models.noise.integer_chain import chain_noise, check_levels, continued_value
 from models.noise.integer_table import TOTAL
@@ -23,6 +24,7 @@ from models.noise.several_values import joint_information_table, joint_outcomes,
 __all__ = [
     "TOTAL",
     "CorrelatedNoise",
+    "GaussianShare",
     "InformationTable",
     "binary_channel_information_table",
     "binary_entropy",
@@ -34,6 +36,7 @@ __all__ = [
     "continuous_gaussian_information_table",
     "discrete_gaussian_table",
     "fill_information",
+    "gaussian_share",
     "geometric_table",
     "joint_information_table",
     "joint_outcomes",

@@ -1,8 +1,15 @@
 """What is released: sensors, schedules of mechanisms, and counts becoming values."""
 
+from models.releases.fine_steps import (
+    check_window_ends,
+    in_single_steps,
+    parts_of,
+    shown_steps,
+    window_release,
+)
 from models.releases.publish import CountToPublish, PublishedValue, StepInterval, TierValues, publish_step
 from models.releases.schedule import Schedule, SensorRelease, StepSchedule
-from models.releases.sensors import Counts, Sensor, SensorRegistry
+from models.releases.sensors import CountingWindow, Counts, Sensor, SensorRegistry
 from models.releases.trust import (
     Level,
     TierAssignment,
@@ -16,6 +23,7 @@ from models.releases.window_release import MoveSensor, WindowRelease
 
 __all__ = [
     "CountToPublish",
+    "CountingWindow",
     "Counts",
     "Level",
     "MoveSensor",
@@ -31,8 +39,13 @@ __all__ = [
     "TrustGraph",
     "WindowRelease",
     "assign_tiers",
+    "check_window_ends",
     "exponential_level",
+    "in_single_steps",
+    "parts_of",
     "publish_step",
     "reciprocal_level",
+    "shown_steps",
     "stepwise_level",
+    "window_release",
 ]

@@ -31,8 +31,20 @@ class SensorRelease:
 
         And of each for as often as the sensor can count one person.
         :class:`~models.exceptions.MechanismError` for noise that several values share, where there may be
-        more of either than one.
+        more of either than one; :class:`~models.exceptions.ScheduleError` for a count that is not of one
+        step, which has to be brought to single steps first (:mod:`models.releases.fine_steps`).
         """
+        if self.sensor.window is not None:
+            raise ScheduleError(
+                f"counts of {self.sensor.name!r} must be brought to single steps before they are accounted",
+                "a count of a window, or of moves",
+                "ask for this figure where such sensors have an account (docs/how-to/passages.md)",
+            )
+        return self.charged
+
+    @property
+    def charged(self) -> Mechanism:
+        """The same as differential privacy asks it, of a window as a whole."""
         mechanism, sensor = self.mechanism, self.sensor
         if sensor.corrections and not mechanism.is_exact:
             mechanism = all_versions([mechanism] * (1 + sensor.corrections))

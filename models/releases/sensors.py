@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
 
 from models.exceptions import SensorError
-from models.mechanisms import NO_DESIGNS, Designs
+from models.mechanisms import NO_DESIGNS, Designs, Mechanism
 from models.text import CloseNames
 
 
@@ -18,6 +18,31 @@ class Counts(StrEnum):
 
     PRESENCE = "presence"  # people, each once in a step
     PASSAGES = "passages"  # events: one person can be counted again
+
+
+@dataclass(frozen=True, slots=True)
+class CountingWindow:
+    """What one published count covers, where that is not presence in a single step.
+
+    ``steps`` consecutive steps, counted from step 0 on: a count of four steps is published with the steps 3,
+    7, 11 and so on. ``moves`` has triples (from, to, times) of a sensor on moves, each of which ends in a
+    step of the window; none for a sensor on places. With ``miscounts`` the device may miss or double
+    somebody, up to ``most_counts`` in all. ``most_sensors`` of the deployment's can count one person in a
+    window, None for all of them.
+    """
+
+    steps: int = 1
+    moves: tuple[tuple[int, int, int], ...] = ()
+    miscounts: bool = False
+    most_sensors: int | None = None
+
+    def first_of(self, last: int) -> int:
+        """The first step of the window that ends with the step ``last``."""
+        return last - self.steps + 1
+
+    def ends_with(self, step: int) -> bool:
+        """Whether a count is published with this step: the window's last, all of its moves in the log."""
+        return (step + 1) % self.steps == 0 and self.first_of(step) >= bool(self.moves)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +55,8 @@ class Sensor:
     ``corrections`` is how many more values of one step are published at most, each with noise of its own;
     whether one is must not depend on the counts. Accounts hold for all of them from the start.
     ``position`` is where it stands on a plane, east and north in any unit, for maps only.
+    ``window`` is what a count covers that is not of one step, or not of presence; ``most_counts`` is then of
+    the window, and ``locations`` are all that the moves leave or reach.
     """
 
     name: str
@@ -39,6 +66,7 @@ class Sensor:
     most_counts: int = 1
     counts: Counts | None = field(default=None, compare=False)
     corrections: int = 0
+    window: CountingWindow | None = None
 
 
 @dataclass(frozen=True)
@@ -46,11 +74,14 @@ class SensorRegistry:
     """What a deployment's messages name: every sensor by its name, and ``designs`` of noise by number.
 
     Without a list of sensors each location has one of its own name (:meth:`one_per_location`).
+    ``in_windows`` has the mechanism of each sensor with a window, where it is known: such sensors are
+    accounted in every step, so it is the same in all of them.
     """
 
     location_names: tuple[str, ...]
     sensors: tuple[Sensor, ...]
     designs: Designs = field(default=NO_DESIGNS, repr=False, compare=False)
+    in_windows: Mapping[str, Mechanism] = field(default_factory=dict, repr=False, compare=False)
     _by_name: Mapping[str, Sensor] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -60,7 +91,8 @@ class SensorRegistry:
         for sensor in self.sensors:
             if sensor.name in by_name:
                 raise SensorError("sensor names must be unique", repr(sensor.name), "rename one of the two")
-            if sensor.most_counts < 1 or (sensor.counts is Counts.PRESENCE and sensor.most_counts > 1):
+            is_once = sensor.counts is Counts.PRESENCE and sensor.window is None
+            if sensor.most_counts < 1 or (is_once and sensor.most_counts > 1):
                 raise SensorError(
                     f"most_counts of sensor {sensor.name!r} must be at least 1, and 1 for counts of presence",
                     sensor.most_counts,
@@ -100,19 +132,40 @@ class SensorRegistry:
     def accounted_facts(self) -> list[list[object]]:
         """What of each sensor an account depends on, as JSON values, by which deployments are compared.
 
-        ``most_counts`` and ``corrections`` where there are any: earlier versions did not know them.
+        ``most_counts``, ``corrections`` and windows where there are any: earlier versions did not know them.
         """
         found: list[list[object]] = []
         for each in self.sensors:
             again = [each.most_counts] if each.most_counts > 1 else []
             more = [{"corrections": each.corrections}] if each.corrections else []
-            found.append([each.name, list(each.locations), each.group, *again, *more])
+            window = [{"window": asdict(each.window)}] if each.window is not None else []
+            found.append([each.name, list(each.locations), each.group, *again, *more, *window])
         return found
 
     def most_at_one_place(self) -> int:
-        """The most sensors that count one location: one person in a step, who is at one place."""
-        counted = Counter(location for sensor in self.sensors for location in sensor.locations)
+        """The most sensors of presence that count one location: one person in a step, who is at one place."""
+        counted = Counter(
+            location for sensor in self.sensors if sensor.window is None for location in sensor.locations
+        )
         return max(counted.values(), default=0)
+
+    @cached_property
+    def windowed(self) -> tuple[Sensor, ...]:
+        """The sensors whose counts cover several steps, or moves."""
+        return tuple(sensor for sensor in self.sensors if sensor.window is not None)
+
+    def refuse_windows(self, what: str, remedy: str) -> None:
+        """:class:`SensorError` for sensors with windows, where only presence in single steps is known."""
+        if self.windowed:
+            raise SensorError(
+                f"{what} must be of sensors that count presence in single steps",
+                f"{len(self.windowed)} with windows or moves, such as {self.windowed[0].name!r}",
+                remedy,
+            )
+
+    def with_windows(self, mechanisms: Mapping[str, Mechanism]) -> SensorRegistry:
+        """The same sensors, those with windows all released with these mechanisms."""
+        return replace(self, in_windows=dict(mechanisms))
 
     def with_designs(self, more: Designs) -> SensorRegistry:
         """The same sensors, and more noise designs."""

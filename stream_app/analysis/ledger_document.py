@@ -23,6 +23,7 @@ from accounting.ledgers.bayesian import Declared, read_bayesian
 from accounting.settings import HorizonSettings
 from models.exceptions import TallyguardError
 from models.priors import Population
+from models.releases import SensorRegistry, in_single_steps
 from stream_app.exceptions import SettingsError
 from stream_app.setup.priors_verdict import PriorsVerdict
 from stream_app.watching.prior_notes import basis_note
@@ -33,7 +34,10 @@ _QUANTILES = (0.5, 0.9, 0.99, 1.0)
 
 @dataclass(frozen=True)
 class LedgerQuestions:
-    """What is asked of a log. ``secret`` None asks nothing about a series; ``oracle`` asks dp_accounting."""
+    """What is asked of a log. ``secret`` None asks nothing about a series; ``oracle`` asks dp_accounting.
+
+    ``sensors`` say how counts over windows are brought to single steps; None where there are none.
+    """
 
     delta: float
     horizon: HorizonSettings
@@ -41,6 +45,7 @@ class LedgerQuestions:
     secret: SecretQuestion | None = None
     oracle: bool = False
     priors_check: PriorsVerdict | None = None
+    sensors: SensorRegistry | None = None
 
 
 def ledger_document(
@@ -60,7 +65,7 @@ def ledger_document(
         },
         "note": basis_note(len(population), population.assumed, questions.priors_check, population.draws),
         "bayesian": _answer(lambda: _bayesian(log, questions)),
-        "reconstruction": _answer(lambda: _reconstruction(log, population, questions.horizon, progress)),
+        "reconstruction": _answer(lambda: _reconstruction(log, population, questions, progress)),
     }
     secret = questions.secret
     if secret is not None:
@@ -117,10 +122,13 @@ def _bayesian(log: ReleaseLog, questions: LedgerQuestions) -> Document:
 
 
 def _reconstruction(
-    log: ReleaseLog, population: Population, horizon: HorizonSettings, progress: Callable[[int], None]
+    log: ReleaseLog, population: Population, questions: LedgerQuestions, progress: Callable[[int], None]
 ) -> Document:
+    horizon, sensors = questions.horizon, questions.sensors
     if not len(population):
         raise SettingsError("risk must be of people", "no priors", "give --priors, fitted or assumed")
+    if sensors is not None:
+        log = ReleaseLog.of(in_single_steps(step, sensors) for step in log.steps)
     statement = read_reconstruction(log, population, horizon, progress)
     return {
         "horizon": horizon.horizon,

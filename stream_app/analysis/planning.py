@@ -16,7 +16,7 @@ from accounting.continuous.shadow import MeanAttack
 from accounting.exceptions import SettingsError
 from models.mechanisms import Mechanism
 from models.priors import Population
-from models.releases import Schedule, Sensor, SensorRegistry
+from models.releases import Schedule, Sensor, SensorRegistry, in_single_steps
 from stream_app.analysis.alternatives import Alternative, Answer, answers, vary
 from stream_app.analysis.crowd import CrowdSoFar, PlannedCrowd
 from stream_app.setup.given_priors import require_people
@@ -211,11 +211,12 @@ def _decided(
         crowds = accounts.ask(step, [plan.registry.get(name) for name in sensors])
         decided = plan.policy.decide(step, sensors, crowds)._replace(crowds=crowds)
         plan.policy.accounted(decided.schedule, crowds)
-        accounts.apply(decided.schedule, crowds)
+        accounted = in_single_steps(decided.schedule, plan.registry)
+        accounts.apply(accounted, crowds)
         if so_far is not None and crowds is not None:
             so_far.note(decided.schedule, crowds)
         if shadow is not None:
-            shadow.note(decided.schedule)
+            shadow.note(accounted)
         attack = None if shadow is None else shadow.mean()
         steps.append(PlannedStep(decided, accountant.summary(), attack))
         done()
@@ -223,7 +224,7 @@ def _decided(
     by_names = crowd is not None or accountant.settings.refines  # the crowd's coins go by names
     as_run = as_run or not by_names or is_whole
     note = basis_note(len(population), population.assumed, settings.priors_check, population.draws)
-    schedule = [each.decided.schedule for each in steps]
+    schedule = [in_single_steps(each.decided.schedule, plan.registry) for each in steps]
     varied = answers(others, schedule, settings, plan.first_slot, done)
     personas = shares_of_people(population, accountant.risk(), settings.thresholds)
     warning = habits_warning(accountant)

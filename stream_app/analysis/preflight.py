@@ -315,14 +315,25 @@ def _about_counts(subject: str, registry: SensorRegistry) -> Iterator[Finding]:
             f"{corrected} corrections of a step: accounted from the start, whether they come or not; "
             "ceilings hold if whether one is sent does not depend on the counts",
         )
-    most = max((sensor.most_counts for sensor in registry.sensors), default=1)
-    passing = sum(sensor.counts is Counts.PASSAGES for sensor in registry.sensors)
+    in_steps = [sensor for sensor in registry.sensors if sensor.window is None]
+    most = max((sensor.most_counts for sensor in in_steps), default=1)
+    passing = sum(sensor.counts is Counts.PASSAGES for sensor in in_steps)
     if passing:
         yield Finding(
             "ok",
             subject,
             f"{passing:,} sensors count passages, one person up to {most} times in a step; ceilings hold if "
             "nobody is counted more often, or in a step at two places",
+        )
+    if registry.windowed:
+        longest = max(sensor.window.steps for sensor in registry.windowed if sensor.window is not None)
+        moving = sum(bool(sensor.window and sensor.window.moves) for sensor in registry.windowed)
+        yield Finding(
+            "ok",
+            subject,
+            f"{len(registry.windowed):,} sensors count over windows of up to {longest} steps, {moving:,} of "
+            "them moves: accounted in every step, whether their counts come or not; ceilings hold if nobody "
+            "is counted in a window more often than most_counts",
         )
 
 

@@ -23,7 +23,7 @@ from stream_app.setup.given_priors import drawn_from
 from stream_app.setup.keys import Keys, load_keys, require_private_panel
 from stream_app.setup.release_settings import CROWD
 from stream_app.setup.run_folder.manifest import ACCEPTABLE, REPORTED
-from stream_app.setup.run_folder.run_settings import sensors_fingerprint
+from stream_app.setup.run_folder.run_settings import mechanisms_of_windows, sensors_fingerprint
 from stream_app.setup.schedule_files import schedule_fingerprint
 from stream_app.setup.settings import Settings
 from stream_app.setup.signals import StopRequest, stop_on_signals
@@ -272,8 +272,10 @@ def make_manifest(
         },
     )
     schedule = None if options.schedule is None else schedule_fingerprint(options.schedule)
+    windows = mechanisms_of_windows(plan.registry)
     return {
         **fixed,
+        **({"windows": windows} if windows else {}),
         "first_slot": plan.first_slot,
         "people": len(population),
         "drawn": drawn_from(population),

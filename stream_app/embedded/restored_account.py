@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from accounting.continuous.shadow import Shadow, remembered_steps
 from accounting.ledgers import PrivacyAccount
-from models.releases import SensorRegistry
+from models.releases import SensorRegistry, in_single_steps
 from stream_app.embedded.journal import Commit, Journal
 from stream_app.exceptions import OutputError, restoring
 from stream_app.steps import Accounts
@@ -39,18 +39,19 @@ def restore_account(
         first = min(first, max(0, commit.next_step - remembered_steps(accountant.settings.horizon)))
     for decision in journal.accounted(first):
         schedule = schedule_of(decision, registry)
+        accounted = in_single_steps(schedule, registry)
         if decision.step >= accountant.next_step:
             crowds = None if accounts.crowd is None else crowds_of(decision)
             policy.accounted(schedule, crowds)
-            accounts.apply(schedule, crowds)
+            accounts.apply(accounted, crowds)
         if shadow is not None:
-            shadow.note(schedule)
+            shadow.note(accounted)
         if account is None:
             charged.charge(schedule)
         if decision.step == commit.next_step - 1 and commit.decided not in (None, fingerprint_of(schedule)):
             raise _other_steps(commit)
         if decision.step >= recent:
-            observer.restored(schedule)
+            observer.restored(accounted)
     observer.carried(charged)
     return charged
 

@@ -237,6 +237,7 @@ class EmbeddedRunner:
             is_replayed=closed.is_replayed,
             why=closed.why,
             crowds=closed.crowds,
+            accounted=closed.accounted,
         )
 
     def _finish(self, is_stopped: Callable[[], bool]) -> None:

@@ -14,7 +14,7 @@ from typing import TypeGuard
 
 from models import mechanisms
 from models.exceptions import MechanismError, ScheduleError, SensorError
-from models.releases import Schedule, Sensor, SensorRegistry, SensorRelease, StepSchedule
+from models.releases import Schedule, Sensor, SensorRegistry, SensorRelease, StepSchedule, check_window_ends
 from models.text import parse_json
 
 _TOP_KEYS = ("first_slot", "steps")
@@ -80,9 +80,13 @@ def _step(index: int, entry: object, registry: SensorRegistry) -> StepSchedule:
 
 
 def _check_accounted(index: int, release: SensorRelease) -> None:
-    """:class:`ScheduleError` for a mechanism without an account on a sensor that counts somebody again."""
+    """:class:`ScheduleError` for a mechanism without an account on a sensor that counts somebody again.
+
+    And for a count over a window that does not end with the step.
+    """
+    check_window_ends(release.sensor, index)
     try:
-        _ = release.accounted
+        _ = release.charged
     except MechanismError as error:
         raise ScheduleError(f"in step {index}, {error.must}", error.got, error.remedy) from error
 

@@ -3,8 +3,9 @@
 JSON: ``{"sensors": [{"name": "s1", "locations": [3, "harbour"], "group": "centre", "x": 0.4, "y": 1.9}]}``.
 CSV: columns ``name``, ``locations`` (several with ``;`` between) and optionally ``group``, ``x`` and ``y``.
 What sensors count is declared for all (``{"counts": "passages", "most_counts": 4, "most_sensors": 1,
-"sensors": [...]}``) or for each, by the fields or columns ``counts`` and ``most_counts``; and so are
-``corrections``, how many more values of one step are published at most. Locations by index or by name. ``x``
+"sensors": [...]}``) or for each, by the fields or columns ``counts``, ``most_counts``, ``window`` and
+``miscounts``; and so are ``corrections``, how many more values of one step are published at most. In JSON a
+sensor has ``moves`` (``[["office", "station"]]``) in place of locations. Locations by index or by name. ``x``
 and ``y`` (east and north in any unit), or ``lat`` and ``lon`` in degrees, place a sensor on the page's map
 and do nothing else.
 """
@@ -15,26 +16,23 @@ import csv
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from difflib import get_close_matches
+from functools import partial
 from math import asinh, degrees, isfinite, radians, tan
 from pathlib import Path
 from typing import Any
 
 from models.exceptions import SensorError
-from models.releases import Counts, Sensor, SensorRegistry
+from models.releases import Sensor, SensorRegistry
 from models.text import parse_json
+from stream_app.setup.declared import KEYS, counting_of, is_whole
 
 _PLANE, _GLOBE = ("x", "y"), ("lat", "lon")
-_COUNTS, _MOST, _CORRECTIONS = "counts", "most_counts", "corrections"
-_KEYS = ("name", "locations", "group", _COUNTS, _MOST, _CORRECTIONS, *_PLANE, *_GLOBE)
-_MOST_CORRECTIONS = 10
-_NOT_IN_A_RUN = {
-    "moves": "count people at locations in a step, for a run has no account of sensors on moves",
-    "window": "count one step of the priors, for a run has no account of longer or shorter windows",
-}
-_ELSEWHERE = "certify them in Python (docs/how-to/passages.md), or fit priors with the steps of the counts"
-_DOCUMENT = ("sensors", _COUNTS, _MOST, _CORRECTIONS, "most_sensors")
+_KEYS = ("name", "locations", "group", *KEYS, *_PLANE, *_GLOBE)
+_FOR_ALL = tuple(key for key in KEYS if key != "moves")
+_NUMBERS = ("most_counts", "corrections", "window")
 _MOST_DIGITS = 10  # of a location's index
 _MERCATOR_ENDS = 85.0  # degrees of latitude; the projection has no poles
+_MOVES_EXAMPLE = '{"sensors": [{"name": "bridge", "moves": [["office", "station"]], "most_counts": 1}]}'
 _EXAMPLE = '{"sensors": [{"name": "s1", "locations": [3], "group": "centre"}]}'
 
 
@@ -90,79 +88,40 @@ def _json_rows(path: Path) -> tuple[Sequence[object], Mapping[str, object]]:
 
 def _declared_for_all(path: Path, document: Mapping[str, object]) -> Mapping[str, object]:
     """What a document says of all its sensors: what they count, and how many of them one person."""
-    beside = {key: value for key, value in document.items() if key != "sensors"}
-    if any(key in _NOT_IN_A_RUN for key in beside):
-        _refuse_what_has_no_account(f"sensors of {path}", beside)
-    return {key: value for key, value in beside.items() if key in _DOCUMENT}
+    if "moves" in document:
+        raise SensorError(f"moves in {path} must be those of one sensor", "moves of all", _MOVES_EXAMPLE)
+    return {key: value for key, value in document.items() if key in (*_FOR_ALL, "most_sensors")}
 
 
 def _with_declared(for_all: Mapping[str, object], row: object) -> object:
     """A sensor's row, with what is declared for all where it declares nothing itself."""
     if not isinstance(row, dict):
         return row
-    own = (_COUNTS, _MOST, "most_sensors") if _COUNTS in row else ()
+    is_other = "counts" in row or ("moves" in row and for_all.get("counts") == "presence")
+    own = ("counts", "most_counts") if is_other else ()
     return {**{key: value for key, value in for_all.items() if key not in own}, **row}
 
 
-def _refuse_what_has_no_account(where: str, row: Mapping[str, object]) -> None:
-    """:class:`SensorError` for sensors on moves and for windows, which only the library accounts."""
-    for key, must in _NOT_IN_A_RUN.items():
-        if key in row:
-            raise SensorError(f"{where} must {must}", f"the field {key}", _ELSEWHERE)
-
-
 def _check_most_sensors(path: Path, for_all: Mapping[str, object], registry: SensorRegistry) -> None:
-    """:class:`SensorError` where one person may be counted by more sensors than those of one place."""
+    """:class:`SensorError` where one person may be counted by more sensors than there can be."""
     declared, overlapping = for_all.get("most_sensors"), registry.most_at_one_place()
     if declared is None:
         return
-    if not _is_whole(declared) or not 1 <= int(str(declared)) <= overlapping:
+    if registry.windowed:  # somebody may be counted anywhere in a window
+        if not is_whole(declared) or not 1 <= int(str(declared)) <= len(registry.sensors):
+            raise SensorError(
+                f"most_sensors of {path} must be from 1 to {len(registry.sensors)}, its sensors",
+                declared,
+                "say how many sensors with windows can count one person in a window; leave it out for all",
+            )
+    elif not is_whole(declared) or not 1 <= int(str(declared)) <= overlapping:
         raise SensorError(
             f"sensors of {path} must count one person in a step at one place of the priors, so by at most "
             f"{overlapping} of them",
             f"most_sensors {declared}",
-            "choose steps so short that nobody is counted at two places in one, or certify passages over "
-            "windows in Python (docs/how-to/passages.md)",
+            "choose steps so short that nobody is counted at two places in one, or declare windows "
+            "(docs/how-to/passages.md)",
         )
-
-
-def _is_whole(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _declared(where: str, row: Mapping[str, object]) -> tuple[Counts | None, int]:
-    """What the sensor counts, None if nobody says, and one person how often in a step at most."""
-    counts, most = row.get(_COUNTS), row.get(_MOST)
-    if counts is None and most is None:
-        return None, 1
-    if counts not in (*Counts,) or (most is not None and not (_is_whole(most) and int(str(most)) >= 1)):
-        raise SensorError(
-            f'{where} must count "presence" or "passages", one person most_counts (1 or more) times',
-            {key: row[key] for key in (_COUNTS, _MOST) if key in row},
-            'for a door counter write "counts": "passages", "most_counts": 4',
-        )
-    declared = Counts(str(counts))
-    if declared is Counts.PASSAGES and most is None:
-        raise SensorError(
-            f"{where} must declare most_counts, since it counts passages",
-            "none",
-            "ask the vendor how often the device can count one person in a step; 1 for one that deduplicates",
-        )
-    if declared is Counts.PRESENCE and most not in (None, 1):
-        raise SensorError(f"{where} must count each person once, as presence", most, "declare passages")
-    return declared, 1 if most is None else int(str(most))
-
-
-def _corrections(where: str, row: Mapping[str, object]) -> int:
-    """How many more values of one step are published at most."""
-    declared = row.get(_CORRECTIONS, 0)
-    if not _is_whole(declared) or not 0 <= int(str(declared)) <= _MOST_CORRECTIONS:
-        raise SensorError(
-            f"{where} must declare from 0 to {_MOST_CORRECTIONS} corrections of a step",
-            declared,
-            "every one is accounted from the start, whether it comes or not (docs/how-to/late-data.md)",
-        )
-    return int(str(declared))
 
 
 def _csv_rows(path: Path) -> Iterator[dict[str, object]]:
@@ -191,9 +150,11 @@ def _as_numbers(fields: Mapping[str, object]) -> dict[str, object]:
     for key in (*_PLANE, *_GLOBE):
         with suppress(KeyError, ValueError):
             numbers[key] = float(str(fields[key]))
-    for key in (_MOST, _CORRECTIONS):
+    for key in _NUMBERS:
         with suppress(KeyError, ValueError):
             numbers[key] = int(str(fields[key]))
+    if fields.get("miscounts") in ("true", "false"):
+        numbers["miscounts"] = fields["miscounts"] == "true"
     return numbers
 
 
@@ -202,17 +163,26 @@ def _sensor(path: Path, number: int, row: object, index_of: Mapping[str, int]) -
     where = f"sensor {number} of {path}"
     if not isinstance(row, dict) or not isinstance(row.get("name"), str) or not row["name"]:
         raise SensorError(f"{where} must be an object with a name", row, _EXAMPLE)
-    _refuse_what_has_no_account(where, row)
     unknown = sorted(set(map(str, row)) - {*_KEYS, "most_sensors"})
     if unknown:
         raise SensorError(f"{where} has the keys {', '.join(_KEYS)}", ", ".join(unknown), "remove the rest")
-    locations, group = row.get("locations"), row.get("group", "default")
-    if not isinstance(locations, list) or not isinstance(group, str):
+    group, locate = row.get("group", "default"), partial(_location, where, index_of)
+    counting = counting_of(where, row, locate)
+    if not isinstance(group, str) or not (counting.locations or isinstance(row.get("locations"), list)):
         raise SensorError(f"{where} must have a list of locations and a group in words", row, _EXAMPLE)
-    indices = tuple(sorted(_location(where, item, index_of) for item in locations))
-    counts, most_counts = _declared(where, row)
-    corrections = _corrections(where, row)
-    return Sensor(row["name"], indices, group, _position(where, row), most_counts, counts, corrections)
+    indices = counting.locations
+    if indices is None:
+        indices = tuple(sorted(map(locate, row["locations"])))
+    return Sensor(
+        row["name"],
+        indices,
+        group,
+        _position(where, row),
+        counting.most_counts,
+        counting.counts,
+        counting.corrections,
+        counting.window,
+    )
 
 
 def _position(where: str, row: Mapping[str, Any]) -> tuple[float, float] | None:
@@ -238,7 +208,7 @@ def _position(where: str, row: Mapping[str, Any]) -> tuple[float, float] | None:
     return float(longitude), degrees(asinh(tan(radians(latitude))))
 
 
-def _location(where: str, item: object, index_of: Mapping[str, int]) -> int:
+def _location(where: str, index_of: Mapping[str, int], item: object) -> int:
     """A location given by index or by name."""
     if isinstance(item, int) and not isinstance(item, bool):
         return item

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from models.exceptions import TallyguardError
 from models.mechanisms import PublishesTiers, Raw, Suppressed
-from models.releases import PublishedValue, SensorRelease, StepSchedule, TierValues
+from models.releases import PublishedValue, SensorRelease, StepSchedule, TierValues, in_single_steps
 from stream_app.exceptions import AccountingFailedError
 from stream_app.steps.intake import Intake, Receipt, refuse_waiting
 from stream_app.steps.policy import Decided, Policy
@@ -148,7 +148,8 @@ class ClosedStep:
     ``why`` says what settled the decision where a risk budget did.
     ``is_replayed`` is true when an earlier run has made the release durable already. ``attack`` is None where
     none was measured, ``crowds`` and ``in_crowd`` where risks in the crowd are not computed. ``revised`` are
-    late and corrected values of earlier steps: accounted when those were closed.
+    late and corrected values of earlier steps: accounted when those were closed. ``accounted`` is the
+    schedule brought to single steps.
     """
 
     schedule: StepSchedule
@@ -163,6 +164,7 @@ class ClosedStep:
     crowds: StepCrowd | None = None
     in_crowd: AccountantSummary | None = None
     revised: tuple[StepRelease, ...] = ()
+    accounted: StepSchedule | None = None
 
 
 class StepEngine:
@@ -261,7 +263,7 @@ class StepEngine:
         """Account the decided step and draw its values; what was stored of it stands."""
         closed, stored = due
         schedule, why, crowds = decided
-        self._account(schedule, crowds)
+        accounted = self._account(schedule, crowds)
         release = self._release(schedule, closed) if stored is None else stored.release
         revised = self._revised(closed.revised)
         self._decided[closed.step] = schedule
@@ -279,6 +281,7 @@ class StepEngine:
             crowds=crowds,
             in_crowd=None if self._crowd is None else self._crowd.summary(),
             revised=revised,
+            accounted=accounted,
         )
 
     def _revised(self, counts: Sequence[RevisedCount]) -> tuple[StepRelease, ...]:
@@ -299,21 +302,23 @@ class StepEngine:
                 releases.append(release_of(schedule, values, version))
         return tuple(releases)
 
-    def _account(self, schedule: StepSchedule, crowds: StepCrowd | None) -> None:
-        """Account a step, or stop everything."""
+    def _account(self, schedule: StepSchedule, crowds: StepCrowd | None) -> StepSchedule:
+        """Account a step as it is in single steps, or stop everything."""
         try:
             self._policy.accounted(schedule, crowds)
-            self.accountant.apply(schedule)
+            accounted = in_single_steps(schedule, self.intake.registry)
+            self.accountant.apply(accounted)
             if self._crowd is not None:
-                self._crowd.apply(schedule, crowds)
+                self._crowd.apply(accounted, crowds)
             if self._adversary is not None:
-                self._adversary.note(schedule)
+                self._adversary.note(accounted)
         except TallyguardError as error:
             raise AccountingFailedError(
                 f"step {schedule.step} must be accounted before it is published",
                 error,
                 "nothing of it was published; mend the cause and start again on the same output",
             ) from error
+        return accounted
 
     def _release(self, schedule: StepSchedule, closed: ClosedCounts) -> StepRelease:
         """The message of a step."""
@@ -325,9 +330,21 @@ class StepEngine:
 def release_of(schedule: StepSchedule, values: Sequence[PublishedValue], version: int = 1) -> StepRelease:
     """The message of a step whose values were drawn: every tier's, where a reading has tiers."""
     entries = tuple(map(_sensor_value, schedule.releases, values))
+    entries = tuple(
+        _from_first_step(entry, release, schedule.step)
+        for entry, release in zip(entries, schedule.releases, strict=True)
+    )
     if version > 1:
         entries = tuple(entry.model_copy(update={"version": version}) for entry in entries)
     return StepRelease(step=schedule.step, releases=entries)
+
+
+def _from_first_step(entry: SensorValue, release: SensorRelease, step: int) -> SensorValue:
+    """The entry with the first step that its count covers, where there are several."""
+    window = release.sensor.window
+    if window is None or window.steps == 1:
+        return entry
+    return entry.model_copy(update={"from_step": window.first_of(step)})
 
 
 def _by_version(count: RevisedCount) -> tuple[int, int]:

@@ -8,8 +8,8 @@ from __future__ import annotations
 import json
 from typing import NamedTuple
 
-from models.exceptions import SensorError
-from models.releases import SensorRegistry
+from models.exceptions import ScheduleError, SensorError
+from models.releases import SensorRegistry, check_window_ends
 from stream_app.steps.window import OpenStep, Origin, StepWindow, WaitingReading
 from stream_app.wire import (
     MAX_COUNT,
@@ -155,6 +155,9 @@ class Intake:
             return _unannounced(origin, Reason.UNKNOWN_SENSOR, self._unknown(unknown))
         if len(set(activation.sensors)) != len(activation.sensors):
             return _unannounced(origin, Reason.REPEATED_SENSOR, "name each sensor once")
+        between = self._between_windows(activation)
+        if between is not None:
+            return _unannounced(origin, Reason.NO_WINDOW_ENDS, between)
         if activation.step < self.window.next_step:
             return self._late_activation(activation, origin)
         if activation.step >= self.window.next_step + self.max_ahead:
@@ -192,6 +195,15 @@ class Intake:
         except SensorError as error:
             return f"no sensor {sensor!r}; {error.remedy}"
         return ""
+
+    def _between_windows(self, activation: Activation) -> str | None:
+        """What is wrong with announcing a sensor in the middle of a window; None where nothing is."""
+        try:
+            for name in activation.sensors:
+                check_window_ends(self.registry.get(name), activation.step)
+        except ScheduleError as error:
+            return f"{error.must}, not {error.got}; {error.remedy}"
+        return None
 
     def _too_far(self, step: int) -> str:
         """Why a step far ahead is not believed."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from models.priors import Population
-from models.releases import Schedule, SensorRegistry
+from models.releases import Schedule, SensorRegistry, check_window_ends, in_single_steps
 from stream_app.exceptions import SettingsError
 from stream_app.setup.schedule_files import load_schedule
 from stream_app.setup.sensor_files import load_registry
@@ -46,6 +46,10 @@ def make_plan(settings: Settings, schedule: Path | None, population: Population)
     if schedule is None or is_activations(schedule):
         announced = {} if schedule is None else load_activations(schedule, registry)
         policy = policy_from(settings.release, registry, announced)
+        registry = _with_windows(settings, registry, policy)
+        for step, names in announced.items():
+            for name in names:
+                check_window_ends(registry.get(name), step)
         levels = TierLevels.of(settings.release.tiers)
         tiers = tier_names(policy.mechanisms())
         return Plan(registry, announced, policy, settings.first_slot, tiers, levels)
@@ -55,11 +59,25 @@ def make_plan(settings: Settings, schedule: Path | None, population: Population)
 def follow_schedule(settings: Settings, schedule: Schedule, registry: SensorRegistry) -> Plan:
     """Sensors, announcements and policy where a schedule says what is released at best."""
     policy = policy_from(settings.release, registry)
+    registry = _with_windows(settings, registry, policy)
+    for step in schedule.steps:
+        in_single_steps(step, registry)  # refuses what is not accounted
     tiers = tiers_of(schedule, policy)
     levels = TierLevels.of(settings.release.tiers, schedule.steps)
     first_slot = first_slot_of(settings, schedule)
     announced = announced_sensors(schedule)
     return Plan(registry, announced, policy_of_schedule(schedule, policy), first_slot, tiers, levels)
+
+
+def _with_windows(
+    settings: Settings, registry: SensorRegistry, policy: FixedPolicy | BudgetPolicy
+) -> SensorRegistry:
+    """The registry with the mechanisms of sensors with windows, which are accounted in every step."""
+    if not registry.windowed or isinstance(policy, BudgetPolicy):
+        return registry
+    if settings.has_crowd:
+        registry.refuse_windows("ceilings in the crowd", "leave out adversary and [crowd]")
+    return registry.with_windows(policy.in_windows())
 
 
 def is_activations(path: Path) -> bool:

@@ -34,21 +34,39 @@ class KeyedPublisher:
     def publish(
         self, schedule: StepSchedule, counts: Sequence[int | None], version: int = 1
     ) -> list[PublishedValue]:
-        """One value (or one per tier) per release, drawn in one batch; None for missing and suppressed."""
-        batch = [
-            CountToPublish(release.sensor.name, release.mechanism, count)
-            for release, count in zip(schedule.releases, counts, strict=True)
-        ]
-        return publish_step(
-            self.key,
-            self.deployment,
-            self.interval(schedule.step),
-            batch,
-            clamp_negative=self.clamp_negative,
-            version=version,
-        )
+        """One value (or one per tier) per release, drawn in one batch; None for missing and suppressed.
 
-    def interval(self, step: int) -> StepInterval:
-        """When a step begins and ends, in unix seconds: part of every noise message."""
-        start = self.origin_seconds + step * self.step_seconds
-        return StepInterval(start, start + self.step_seconds)
+        Counts over windows of several steps belong to the interval of their window, a batch for each length.
+        """
+        values: dict[int, PublishedValue] = {}
+        for steps, positions in _by_window(schedule).items():
+            batch = [
+                CountToPublish(
+                    schedule.releases[each].sensor.name, schedule.releases[each].mechanism, counts[each]
+                )
+                for each in positions
+            ]
+            drawn = publish_step(
+                self.key,
+                self.deployment,
+                self.interval(schedule.step, steps),
+                batch,
+                clamp_negative=self.clamp_negative,
+                version=version,
+            )
+            values |= dict(zip(positions, drawn, strict=True))
+        return [values[each] for each in range(len(schedule.releases))]
+
+    def interval(self, step: int, steps: int = 1) -> StepInterval:
+        """When the ``steps`` that end with a step begin and end, unix seconds: part of noise messages."""
+        end = self.origin_seconds + (step + 1) * self.step_seconds
+        return StepInterval(end - steps * self.step_seconds, end)
+
+
+def _by_window(schedule: StepSchedule) -> dict[int, list[int]]:
+    """Positions of the releases by how many steps they count over."""
+    found: dict[int, list[int]] = {}
+    for position, release in enumerate(schedule.releases):
+        window = release.sensor.window
+        found.setdefault(1 if window is None else window.steps, []).append(position)
+    return found

@@ -31,7 +31,7 @@ class StepClosed:
     the message that closed the step to its durable release and risks. ``is_replayed`` is true while a restart
     walks over steps that an earlier run has published already. ``why`` says what settled the decision,
     where a risk budget did. ``crowds`` are what each of the schedule's counts hides among, where that is
-    known.
+    known. ``accounted`` is the schedule brought to single steps, None where it is the same.
     """
 
     step: int
@@ -45,6 +45,7 @@ class StepClosed:
     is_replayed: bool = False
     why: DecisionReason | None = None
     crowds: StepCrowd | None = None
+    accounted: StepSchedule | None = None
 
 
 @dataclass(frozen=True, slots=True)

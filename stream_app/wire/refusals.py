@@ -34,6 +34,7 @@ _REMEDIES = {
     Reason.TOO_FAR_AHEAD: "number steps from 0 at the settings' origin, or raise max_ahead",
     Reason.TOO_MANY_WAITING: "announce steps before their readings",
     Reason.REPEATED_SENSOR: "name each sensor once in a message",
+    Reason.NO_WINDOW_ENDS: "announce a sensor with a window for the last step of each window",
     Reason.RECORDS_LOST: "send again whatever is missing and not late",
 }
 

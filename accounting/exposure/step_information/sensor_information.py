@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from models.mechanisms import Mechanism
 from models.priors import Population
-from models.releases import Sensor, StepSchedule
+from models.releases import Sensor, SensorRelease, StepSchedule, parts_of
 
 
 class _Entries(NamedTuple):
@@ -34,28 +34,40 @@ class SensorInformation:
         self._population = population
         self._first_slot = first_slot
         self._cycle = int(np.lcm.reduce(population.arrays.slots)) if len(population) else 1
-        self._entries_of: dict[str, _Entries] = {}
-        self._mean_of: dict[tuple[str, Mechanism, int], float] = {}  # sensors, mechanisms and slots are few
+        self._entries_of: dict[tuple[int, ...], _Entries] = {}
+        self._mean_of: dict[tuple[tuple[int, ...], Mechanism, int], float] = {}  # there are few of each
 
     def of_step(self, step: StepSchedule) -> dict[str, float]:
-        """Mean nats a person by sensor, for every release of the step; 0 for a suppressed one."""
-        slot = (self._first_slot + step.step) % self._cycle
-        return {
-            release.sensor.name: self._mean_nats(release.sensor, release.accounted, slot)
-            for release in step.releases
-        }
+        """Mean nats a person by sensor, for every release of the step; 0 for a suppressed one.
+
+        Of a count over a window it is the sum over what is accounted of its steps.
+        """
+        return {release.sensor.name: self._of_release(release, step.step) for release in step.releases}
+
+    def _of_release(self, release: SensorRelease, step: int) -> float:
+        window = release.sensor.window
+        if window is None:
+            return self._mean_nats(release.sensor, release.accounted, self._slot(step))
+        first = window.first_of(step)
+        return sum(
+            self._mean_nats(part.sensor, part.mechanism, self._slot(first + part.places.offset))
+            for part in parts_of(release)
+        )
+
+    def _slot(self, step: int) -> int:
+        return (self._first_slot + step) % self._cycle
 
     def probability(self, sensor: Sensor, slot: int) -> NDArray[np.float64]:
         """How likely each person is counted by the sensor in this slot, (N,)."""
-        if sensor.name not in self._entries_of:
-            self._entries_of[sensor.name] = self._find_entries(sensor)
-        entries = self._entries_of[sensor.name]
+        if sensor.locations not in self._entries_of:
+            self._entries_of[sensor.locations] = self._find_entries(sensor)
+        entries = self._entries_of[sensor.locations]
         index = entries.at_slot_zero + (slot % entries.slots) * entries.place_count
         weights = self._population.arrays.distribution[index]
         return np.bincount(entries.owner, weights, minlength=len(self._population)).astype(np.float64)
 
     def _mean_nats(self, sensor: Sensor, mechanism: Mechanism, slot: int) -> float:
-        key = (sensor.name, mechanism, slot)
+        key = (sensor.locations, mechanism, slot)
         if key not in self._mean_of:
             self._mean_of[key] = self._compute_mean(sensor, mechanism, slot)
         return self._mean_of[key]

@@ -81,12 +81,11 @@ def _revised(folder: Path) -> dict[int, tuple[SensorValue, ...]]:
 
 def rows_of(release: StepRelease, times: RunTimes) -> Iterator[ReleasedRow]:
     """The rows of one step."""
-    start, end = times.start(release.step), times.start(release.step + 1)
     for entry in release.releases:
         yield ReleasedRow(
             release.step,
-            start,
-            end,
+            times.start(entry.first_step(release.step)),
+            times.start(release.step + 1),
             entry.sensor,
             entry.mechanism,
             entry.sigma,

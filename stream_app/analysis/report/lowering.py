@@ -116,6 +116,7 @@ def load_priors(
 ) -> Priors:
     """What a run had, as its settings name it; :class:`RunChangedError` for other priors or sensors."""
     registry = load_registry(settings.sensors, population.location_names)
+    registry.refuse_windows("a report with --priors", "leave --priors out, for what it adds is unknown")
     check_belongs(folder, population, registry)
     registry = registry.with_designs(designs_of(settings.release)).with_designs(designs)
     pseudonyms = load_keys(settings, folder).pseudonyms.pseudonyms(population.people)

@@ -160,7 +160,9 @@ def _check_deployment(settings: Settings, found: Counts) -> None:
     if settings.locations is None:
         return
     names = location_names(settings, "", "")
-    known = {sensor.name for sensor in load_registry(settings.sensors, names).sensors}
+    registry = load_registry(settings.sensors, names)
+    registry.refuse_windows("counts that are connected", "write their readings as messages (JSON lines)")
+    known = {sensor.name for sensor in registry.sensors}
     unknown = [name for name in found.sensors if name not in known]
     if unknown:
         raise InputError(

@@ -156,6 +156,7 @@ def audit(
     designs = given_designs(covariance)
     population = load_population(priors)
     registry = load_registry(sensors, population.location_names).with_designs(designs)
+    registry.refuse_windows("an audit", "certify them with tg.certify_windows (docs/how-to/passages.md)")
     planned = load_schedule(schedule, registry)
     chosen = _positions(population, person or [])
     said = given_check(check, population)

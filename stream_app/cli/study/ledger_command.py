@@ -76,7 +76,11 @@ def ledger(
     from stream_app.analysis.ledger_log import first_slot_of_log, load_log
     from stream_app.cli.shared.command_settings import settings_of
     from stream_app.setup.given_priors import population_of
-    from stream_app.setup.run_folder.run_settings import check_belongs, settings_of_run
+    from stream_app.setup.run_folder.run_settings import (
+        check_belongs,
+        settings_of_run,
+        with_recorded_windows,
+    )
     from stream_app.setup.sensor_files import load_registry
 
     settings = settings_of(config, {"delta": delta, "horizon": horizon, "mistakes": mistakes})
@@ -90,6 +94,7 @@ def ledger(
         registry.get(question.sensor)
     if log.is_dir():
         check_belongs(log, population, registry)
+        registry = with_recorded_windows(log, registry)
     releases = load_log(log, registry)
     first_slot = first_slot_of_log(log, registry, settings)
     questions = LedgerQuestions(
@@ -99,6 +104,7 @@ def ledger(
         secret=question,
         oracle=oracle,
         priors_check=settings.priors_check,
+        sensors=registry,
     )
     with progress() as bar:
         task = bar.add_task("reading the log", total=len(releases.steps))

@@ -45,6 +45,7 @@ class Deployment:
         connection = Connection.of(settings.kafka)
         names = location_names or read_names(settings, _WHERE, _REMEDY)
         registry = load_registry(settings.sensors, names)
+        registry.refuse_windows("a deployment on Kafka", "run them in one process, with tallyguard run")
         return cls(settings, registry, Topics.of(settings), connection)
 
     @property

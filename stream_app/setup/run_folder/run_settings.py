@@ -12,6 +12,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from accounting.ledgers import PrivacyAccount
+from models.mechanisms import parse
 from models.priors import Population
 from models.releases import SensorRegistry
 from stream_app.exceptions import OutputError, RunChangedError, restoring
@@ -50,6 +51,12 @@ class _RecordedDraws(_Part):
     chains: str
 
 
+class _RecordedWindow(_Part):
+    mechanism: str
+    parameters: dict[str, float]
+    most_counts: Annotated[int, Field(ge=1)]
+
+
 class _Recorded(_Part):
     """What every reader of a run needs of ``run.json``."""
 
@@ -69,6 +76,7 @@ class _Recorded(_Part):
     sharpen: bool | None = None
     sharpen_above: float | None = None
     sharpen_operations: int | None = None
+    windows: dict[str, _RecordedWindow] = {}
 
 
 def load_run(folder: Path) -> dict[str, Any]:
@@ -155,6 +163,26 @@ def check_belongs(folder: Path, population: Population, registry: SensorRegistry
         raise RunChangedError(
             "the sensors must be those of the run", "others", "name the run's settings file with --config"
         )
+
+
+def mechanisms_of_windows(registry: SensorRegistry) -> dict[str, dict[str, Any]]:
+    """How the counts of sensors with windows are published, by name: as long as a run goes on."""
+    return {
+        name: {
+            "mechanism": mechanism.name,
+            "parameters": dict(mechanism.parameters),
+            "most_counts": registry.get(name).most_counts,
+        }
+        for name, mechanism in registry.in_windows.items()
+    }
+
+
+def with_recorded_windows(folder: Path, registry: SensorRegistry) -> SensorRegistry:
+    """The registry with the mechanisms of sensors with windows that the run recorded."""
+    recorded = load_run(folder).get("windows") or {}
+    return registry.with_windows(
+        {name: parse(own["mechanism"], own["parameters"], registry.designs) for name, own in recorded.items()}
+    )
 
 
 def sensors_fingerprint(registry: SensorRegistry) -> str:

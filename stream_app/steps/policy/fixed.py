@@ -40,6 +40,13 @@ class FixedPolicy:
     def accounted(self, step: StepSchedule, crowds: StepCrowd | None = None) -> None:
         """Nothing depends on what was released before."""
 
+    def in_windows(self) -> dict[str, Mechanism]:
+        """The mechanism of each sensor with a window, the same at every step."""
+        return {
+            sensor.name: at_step(self._exceptions.get(sensor.name, self._default), 0)
+            for sensor in self._registry.windowed
+        }
+
     def mechanisms(self) -> tuple[StepMechanism, ...]:
         """Every mechanism that may be decided on."""
         return self._default, *self._exceptions.values()

@@ -7,7 +7,16 @@ from collections.abc import Mapping
 from accounting.decisions import SearchSettings
 from models import mechanisms
 from models.exceptions import MechanismError
-from models.mechanisms import NO_DESIGNS, Correlated, CorrelatedSteps, Designs, Gaussian, Tiered
+from models.mechanisms import (
+    NO_DESIGNS,
+    Correlated,
+    CorrelatedSteps,
+    Designs,
+    Gaussian,
+    Raw,
+    Suppressed,
+    Tiered,
+)
 from models.releases import Sensor, SensorRegistry, SensorRelease
 from stream_app.exceptions import SettingsError
 from stream_app.setup.release_settings import (
@@ -55,6 +64,11 @@ def _budget_policy(
 ) -> BudgetPolicy:
     budget = settings.budget
     limit = budget.limit
+    registry.refuse_windows(
+        "a risk budget",
+        "these are accounted before their windows end, with a mechanism fixed beforehand: set raw, gaussian "
+        "or suppressed, and see with tallyguard plan what that means",
+    )
     if limit is None:
         raise SettingsError(
             "release.budget must limit risk or added risk", "neither", "set release.budget.risk or .added"
@@ -77,8 +91,15 @@ def _budget_policy(
 
 def _check_accounted(sensor: Sensor, mechanism: StepMechanism) -> None:
     """:class:`SettingsError` for a mechanism without an account of what the sensor declares."""
+    own = at_step(mechanism, 0)
+    if sensor.window is not None and not isinstance(own, Raw | Gaussian | Suppressed):
+        raise SettingsError(
+            f"release.sensors.{sensor.name} must be raw, gaussian or suppressed, having a window or moves",
+            own.name,
+            "noise that several values share is accounted for presence in single steps",
+        )
     try:
-        _ = SensorRelease(sensor, at_step(mechanism, 0)).accounted
+        _ = SensorRelease(sensor, own).charged
     except MechanismError as error:
         where = f"release.sensors.{sensor.name}"
         raise SettingsError(f"{where}: {error.must}", error.got, error.remedy) from error

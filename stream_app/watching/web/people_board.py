@@ -77,7 +77,7 @@ class PeopleBoard(Observer):
     def closed(self, event: StepClosed) -> None:
         """Take everybody's figures after the step."""
         with self._lock:
-            self._log.append(event.schedule)
+            self._log.append(event.accounted or event.schedule)
             if self._view is not None:
                 self._standing = self._view.standing()
 

@@ -41,6 +41,7 @@ class Reason(StrEnum):
     TOO_FAR_AHEAD = "too_far_ahead"
     TOO_MANY_WAITING = "too_many_waiting"
     REPEATED_SENSOR = "repeated_sensor"
+    NO_WINDOW_ENDS = "no_window_ends"
     CONTRADICTING_ACTIVATION = "contradicting_activation"
     LATE_ACTIVATION = "late_activation"
     RECORDS_LOST = "records_lost"

@@ -41,7 +41,8 @@ class SensorValue(BaseModel):
     A tiered release has ``tiers``, least informed first, in the log of the deployment, where ``value`` and
     ``epsilon`` are those of the least informed; in a tier's own file it has that tier's and no ``tiers``.
     ``version`` is that of a corrected value, 2 and above. ``design`` and ``position`` name correlated noise
-    and the step's place in its noise window. Parameters of mechanisms that have no field here stand beside
+    and the step's place in its noise window. A count over several steps has the first of them as
+    ``from_step``. Parameters of mechanisms that have no field here stand beside
     them.
     """
 
@@ -56,7 +57,12 @@ class SensorValue(BaseModel):
     position: int | None = None
     value: int | None = None
     version: int | None = None
+    from_step: int | None = None
     tiers: Mapping[str, TierValue] | None = None
+
+    def first_step(self, step: int) -> int:
+        """The first step that the value covers, where it is published with ``step``."""
+        return step if self.from_step is None else self.from_step
 
     @model_validator(mode="after")
     def _has_parameters_of_its_mechanism(self) -> Self:

@@ -73,3 +73,14 @@ def test_corrections_that_are_never_published_are_noticed(tmp_path: Path) -> Non
     assert [each.level for each in found if "late = 0" in each.sentence] == ["warning"]
     (said,) = [each for each in found if "corrections of a step" in each.sentence]
     assert "does not depend on the counts" in said.sentence
+
+
+def test_windows_and_moves_come_with_their_condition(tmp_path: Path) -> None:
+    rows = [
+        {"name": "a", "locations": [0], "window": 4},
+        {"name": "b", "moves": [[0, 1]], "counts": "passages", "most_counts": 1},
+    ]
+    (found,) = [each for each in findings(tmp_path, {"sensors": rows}) if "windows" in each.sentence]
+    assert found.level == "ok"
+    assert "2 sensors count over windows of up to 4 steps, 1 of them moves" in found.sentence
+    assert "more often than most_counts" in found.sentence

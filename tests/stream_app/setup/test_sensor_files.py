@@ -144,8 +144,9 @@ def test_what_sensors_count_is_declared_for_all_or_for_each(tmp_path: Path) -> N
         ('"most_counts": 2', '"presence" or "passages"'),
         ('"counts": "passages", "most_counts": 2, "most_sensors": 2', "by at most 1 of them"),
         ('"counts": "passages", "most_counts": 2, "most_sensors": true', "by at most 1 of them"),
-        ('"window": 4', "one step of the priors"),
-        ('"moves": [[0, 1]]', "no account of sensors on moves"),
+        ('"window": 49', "1 to 48 steps"),
+        ('"window": "4"', "1 to 48 steps"),
+        ('"moves": [[0, 1]]', "must be those of one sensor"),
     ],
 )
 def test_a_declaration_without_an_account_is_refused(tmp_path: Path, beside: str, message: str) -> None:
@@ -153,11 +154,6 @@ def test_a_declaration_without_an_account_is_refused(tmp_path: Path, beside: str
     path = declared(tmp_path, f'{{{beside}, "sensors": [{{"name": "a", "locations": [0]}}]}}')
     with pytest.raises(SensorError, match=message):
         load_registry(path, LOCATIONS)
-
-
-def test_a_sensor_of_its_own_on_moves_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(SensorError, match=r"sensor 1 of .* sensors on moves.* certify them in Python"):
-        load_registry(write(tmp_path, [{"name": "a", "locations": [0], "moves": [[0, 1]]}]), LOCATIONS)
 
 
 def test_a_run_knows_another_declaration_for_other_sensors() -> None:

@@ -36,6 +36,7 @@ def announced_sensors(settings: Settings, mapping: PayloadSettings, table: str) 
     """
     if settings.locations is not None:
         registry = load_registry(settings.sensors, location_names(settings, "", ""))
+        registry.refuse_windows("counts that are connected", "write their readings as messages (JSON lines)")
         return tuple(sensor.name for sensor in registry.sensors)
     named = tuple(dict.fromkeys(mapping.names.values()))
     if not named:

@@ -57,5 +57,6 @@ class RetainedReleases:
 
 def one_value(times: StepTimes, step: int, entry: SensorValue) -> bytes:
     """What one sensor publishes of a step, by itself: with the interval that it is of."""
-    document: dict[str, Any] = {"v": 1, "step": step, "start": times.start(step), "end": times.end(step)}
+    start, end = times.start(entry.first_step(step)), times.end(step)
+    document: dict[str, Any] = {"v": 1, "step": step, "start": start, "end": end}
     return json.dumps(document | entry.model_dump(mode="json", exclude_none=True)).encode()

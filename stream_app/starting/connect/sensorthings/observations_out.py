@@ -27,7 +27,7 @@ def observation(times: StepTimes, step: int, entry: SensorValue) -> dict[str, An
     """One published value: how it was noised stands in ``resultQuality``."""
     quality = entry.model_dump(mode="json", exclude_none=True, exclude=set(_OF_ALL))
     return {
-        "phenomenonTime": f"{times.start(step)}/{times.end(step)}",
+        "phenomenonTime": f"{times.start(entry.first_step(step))}/{times.end(step)}",
         "result": entry.value,
         "resultQuality": quality,
         "parameters": {"deployment": times.deployment, "step": step},
@@ -67,10 +67,10 @@ class ObservationWriter:
         return len(releases)
 
     async def _write_step(self, release: StepRelease) -> None:
-        start = Interval.parse(self._log.times.start(release.step)).start
         for entry in release.releases:
             if entry.sensor not in self._paths or entry.value is None:
                 continue
+            start = Interval.parse(self._log.times.start(entry.first_step(release.step))).start
             if start > self._written[entry.sensor]:
                 await self._write_one(entry.sensor, start, observation(self._log.times, release.step, entry))
                 self._written[entry.sensor] = start

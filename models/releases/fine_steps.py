@@ -1,0 +1,284 @@
+"""Releases over windows as releases of places in single steps, which reveal at least as much.
+
+Accounts know counts of presence in one step, with a noise of its own. A release ``n + Z`` over a window is
+put in that form so that whoever sees the form could draw the release from it: no bound on the form is too
+low for the release (Blackwell 1951). A *unit* is one count in 0, 1 that the window adds up: somebody is at
+one of the sensor's places in a step; or makes a move from one set of places to another.
+
+**Sums.** Where the own count is the sum of ``U`` units, discrete Gaussian noise is the sum of ``U``
+independent shares (:mod:`models.noise.gaussian_shares`), so the release is the sum of the units, each with a
+share of its own. A unit of places is a count of presence with that noise. A unit of moves with a share is
+shown by a coin that falls with the share's ``delta_1``, and not at all otherwise.
+
+**Any other count in 0..L**, as of a device that counts nobody more often than ``L`` times or misses some: all
+shifts ``0..L`` of the noise have ``1 - delta_L`` in common, so one coin that falls with ``delta_L`` shows all
+places of the window, or none.
+
+**Coins.** What a coin shows are the places before and after a move, in two steps, or those of all steps.
+Accounts have a coin for each step and set of places. ``m`` independent coins that fall with
+``delta^(1/m)`` all fall with probability ``delta``, and more is shown where only some do: so the form with
+independent coins reveals at least as much. The *information* is smaller: let the adversary see the one
+coin. What a step adds is on average over it ``delta`` times that of the exact places, and carried information
+is concave in what the steps add, so the average may be taken first: ``delta h(p)`` in each step.
+
+For example a counter of the move from 1 to 2, sigma 8, each step by itself: one unit, ``delta_1 = 0.05``. In
+the step before the move place 1, and in the step after it place 2, are shown with probability
+``0.05^(1/2) = 0.22``, and tell 0.05 times the entropy of being there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
+
+from models.exceptions import ScheduleError
+from models.mechanisms import (
+    Gaussian,
+    Mechanism,
+    NoiseShare,
+    ShownNowAndThen,
+    revealed_by_shift,
+    share_reveal_probability,
+    shared_reveal,
+    shown_together,
+)
+from models.releases.schedule import SensorRelease, StepSchedule
+from models.releases.sensors import Sensor, SensorRegistry
+from models.releases.window_release import MoveSensor, WindowRelease
+
+_SMALLEST_SCALE = 0.05  # of a share that has a law; below it the unit is as good as exact
+_ROUNDING = 1.0 + 1e-12
+
+
+def in_single_steps(step: StepSchedule, registry: SensorRegistry) -> StepSchedule:
+    """A decided step as accounts know it.
+
+    What counts presence in a step stays as it is. Of sensors with windows, this step's part of them is
+    there, whether their counts are published or not: it must be accounted before that is known.
+    :class:`ScheduleError` for a count that is not the one accounted.
+    """
+    if not registry.windowed:
+        return step
+    for release in step.releases:
+        _check_is_accounted(step.step, release, registry)
+    shown = (
+        part
+        for sensor in registry.windowed
+        for part in _parts_at(step.step, SensorRelease(sensor, _mechanism_of(sensor, registry)))
+    )
+    plain = (release for release in step.releases if release.sensor.window is None)
+    return StepSchedule(step.step, (*plain, *together(tuple(shown))))
+
+
+def check_window_ends(sensor: Sensor, step: int) -> None:
+    """:class:`ScheduleError` where the sensor has a window that does not end with the step."""
+    window = sensor.window
+    if window is None or window.ends_with(step):
+        return
+    first = 2 * window.steps - 1 if window.moves else window.steps - 1
+    raise ScheduleError(
+        f"a count of {sensor.name!r} must be announced and published with the last step of a window",
+        f"step {step} of windows of {window.steps}",
+        f"announce it with the steps {first}, {first + window.steps} and so on",
+    )
+
+
+def window_release(release: SensorRelease, last: int) -> WindowRelease:
+    """What a sensor with a window publishes with the step ``last``."""
+    sensor, window = release.sensor, release.sensor.window
+    assert window is not None
+    counting = (
+        MoveSensor(sensor.name, window.moves) if window.moves else Sensor(sensor.name, sensor.locations)
+    )
+    return WindowRelease(
+        counting, window.first_of(last), last, sensor.most_counts, release.mechanism, window.miscounts
+    )
+
+
+def _mechanism_of(sensor: Sensor, registry: SensorRegistry) -> Mechanism:
+    """What all counts of the sensor are published with."""
+    try:
+        return registry.in_windows[sensor.name]
+    except KeyError:
+        raise ScheduleError(
+            f"the mechanism of sensor {sensor.name!r} must be known before its steps are accounted",
+            "none",
+            "account sensors with windows in runs and plans with a fixed mechanism",
+        ) from None
+
+
+def _check_is_accounted(step: int, release: SensorRelease, registry: SensorRegistry) -> None:
+    """:class:`ScheduleError` unless the release is of a whole window, with the mechanism accounted."""
+    sensor, window = release.sensor, release.sensor.window
+    if window is None or not release.mechanism.is_released:
+        return
+    check_window_ends(sensor, step)
+    if release.mechanism != _mechanism_of(sensor, registry):
+        raise ScheduleError(
+            f"counts of {sensor.name!r} must be published with the mechanism that is accounted in every step",
+            f"{release.mechanism.name} {dict(release.mechanism.parameters)} in step {step}",
+            "leave the mechanism to the settings, for sensors with windows",
+        )
+
+
+def _parts_at(step: int, release: SensorRelease) -> list[ShownPlaces]:
+    """This step's part of every window that reaches it: two of a sensor on moves, at a window's end."""
+    window = release.sensor.window
+    assert window is not None
+    found = []
+    for part in parts_of(release):
+        first = step - part.places.offset
+        if first % window.steps == 0 and window.ends_with(first + window.steps - 1):
+            found.append(part)
+    return found
+
+
+@lru_cache(256)
+def parts_of(release: SensorRelease) -> tuple[ShownPlaces, ...]:
+    """What each window of a sensor shows, in steps counted from its first."""
+    window = release.sensor.window
+    assert window is not None
+    return shown_places(window_release(release, 2 * window.steps - 1))  # any that lies within the log
+
+
+class Places(NamedTuple):
+    """A set of places in the step ``offset`` steps after a window's first."""
+
+    offset: int
+    locations: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ShownPlaces:
+    """Presence at these places as accounts see it, with the mechanism of this part of the release."""
+
+    places: Places
+    mechanism: Mechanism
+
+    @property
+    def sensor(self) -> Sensor:
+        """What would count there."""
+        return _sensor_at(self.places.locations)
+
+
+def shown_steps(steps: int, releases: Iterable[WindowRelease]) -> list[StepSchedule]:
+    """Steps ``0..steps - 1`` of a log with these releases, in the form that accounts know."""
+    shown: list[list[ShownPlaces]] = [[] for _ in range(steps)]
+    plain: list[list[SensorRelease]] = [[] for _ in range(steps)]
+    for release in releases:
+        if release.as_step is not None:
+            plain[release.first].append(release.as_step)
+            continue
+        for part in shown_places(release):
+            shown[release.first + part.places.offset].append(part)
+    return [StepSchedule(step, (*plain[step], *together(tuple(shown[step])))) for step in range(steps)]
+
+
+def shown_places(release: WindowRelease) -> tuple[ShownPlaces, ...]:
+    """What the release shows, step by step, first to last."""
+    steps, mechanism = release.last - release.first + 1, release.mechanism
+    if not mechanism.is_released:
+        return ()
+    units = _units(release.sensor, steps)
+    if mechanism.is_exact:
+        return _always(units, mechanism)
+    is_sum = not release.miscounts and release.most_counts >= _most(release.sensor, steps)
+    if is_sum and isinstance(mechanism, Gaussian):
+        return _shares(units, mechanism)
+    return _one_coin(units, mechanism, release.most_counts)
+
+
+@lru_cache(256)
+def together(shown: tuple[ShownPlaces, ...]) -> tuple[SensorRelease, ...]:
+    """Everything that one step shows: coins that show the same places are one coin."""
+    coins: dict[tuple[int, ...], list[ShownNowAndThen]] = {}
+    noised: list[tuple[tuple[int, ...], Mechanism]] = []
+    for part in shown:
+        if isinstance(part.mechanism, ShownNowAndThen):
+            coins.setdefault(part.places.locations, []).append(part.mechanism)
+        else:
+            noised.append((part.places.locations, part.mechanism))
+    whole = [*noised, *((locations, shown_together(own)) for locations, own in coins.items())]
+    return tuple(SensorRelease(_sensor_at(locations), mechanism) for locations, mechanism in whole)
+
+
+def _sensor_at(locations: tuple[int, ...]) -> Sensor:
+    return Sensor(f"at {'+'.join(map(str, locations))}", locations)
+
+
+def _most(sensor: Sensor | MoveSensor, steps: int) -> int:
+    """The most that a sum over the window can be."""
+    if isinstance(sensor, MoveSensor):
+        return steps * max(times for _, _, times in sensor.times_counted)
+    return steps
+
+
+@lru_cache(256)
+def _units(sensor: Sensor | MoveSensor, steps: int) -> tuple[tuple[Places, ...], ...]:
+    """The places that each unit of a window depends on: one set, or one before a move and one after it."""
+    if isinstance(sensor, Sensor):
+        return tuple((Places(step, sensor.locations),) for step in range(steps))
+    return tuple(
+        (Places(step - 1, before), Places(step, after))
+        for step in range(steps)
+        for before, after in _rectangles(sensor)
+    )
+
+
+def _rectangles(sensor: MoveSensor) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
+    """Pairs of sets: the counted moves go from all of one to all of the other, as often as they are counted.
+
+    A move that is counted twice is in two of them. Places from which the same moves are counted go together.
+    """
+    found = []
+    for level in range(1, 1 + max(times for _, _, times in sensor.times_counted)):
+        ends: dict[int, list[int]] = {}
+        for start, end, times in sorted(sensor.times_counted):
+            if times >= level:
+                ends.setdefault(start, []).append(end)
+        starts: dict[tuple[int, ...], list[int]] = {}
+        for start, own in ends.items():
+            starts.setdefault(tuple(own), []).append(start)
+        found += [(tuple(before), after) for after, before in starts.items()]
+    return found
+
+
+def _always(units: Sequence[Sequence[Places]], mechanism: Mechanism) -> tuple[ShownPlaces, ...]:
+    return _coins(_distinct(units), mechanism, 1.0, 1.0)
+
+
+def _one_coin(
+    units: Sequence[Sequence[Places]], mechanism: Mechanism, most_counts: int
+) -> tuple[ShownPlaces, ...]:
+    """One coin for all places of the window."""
+    places, delta = _distinct(units), revealed_by_shift(mechanism, most_counts)
+    return _coins(places, mechanism, delta ** (1.0 / len(places)), delta)
+
+
+def _shares(units: Sequence[Sequence[Places]], mechanism: Gaussian) -> tuple[ShownPlaces, ...]:
+    """A share of the noise for each unit; those of moves are coins."""
+    count = len(units)
+    if mechanism.sigma / count**0.5 < _SMALLEST_SCALE:
+        return _always(units, mechanism)
+    shown: list[ShownPlaces] = []
+    for position, places in enumerate(units):
+        if len(places) == 1:
+            shown.append(ShownPlaces(places[0], NoiseShare(mechanism, count, position)))
+        else:
+            falls = min(1.0, share_reveal_probability(mechanism, count))
+            shown += _coins(places, mechanism, falls ** (1.0 / len(places)), shared_reveal(mechanism, count))
+    return tuple(sorted(shown, key=lambda part: part.places.offset))
+
+
+def _coins(
+    places: Sequence[Places], mechanism: Mechanism, shown: float, told: float
+) -> tuple[ShownPlaces, ...]:
+    coin = ShownNowAndThen((mechanism,), min(1.0, shown * _ROUNDING), min(1.0, told))
+    return tuple(ShownPlaces(each, coin) for each in places)
+
+
+def _distinct(units: Sequence[Sequence[Places]]) -> list[Places]:
+    """Every set of places once a step, first to last."""
+    return sorted({places for unit in units for places in unit})

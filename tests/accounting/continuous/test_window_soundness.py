@@ -1,0 +1,196 @@
+"""Counts over windows and of moves in the running account, against the best adversary by enumeration.
+
+Every trajectory and every output of the noise that is really drawn is enumerated. The account of single steps
+that stands for the releases must be above that adversary after every step, whatever was published before.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from accounting.bounds import horizon_risk
+from accounting.continuous import ContinuousAccountant
+from accounting.exposure.step_information import observe
+from accounting.settings import HorizonSettings
+from models.mechanisms import Gaussian, Mechanism, NoiseShare
+from models.priors import MovementPrior, Population
+from models.releases import StepSchedule, WindowRelease, shown_steps
+from tests.accounting.bounds.test_window_risk import REFERENCE, logs, reference
+from tests.accounting.own_counts_enumerated import Counted, Log, mechanism_of, with_mechanism
+from tests.volume import cases
+
+
+def population_of(log: Log) -> Population:
+    """The one person of a log, who starts with its first step."""
+    places = np.arange(log.start.size)
+    prior = MovementPrior.from_dense("ada", log.cycle, initial=log.start)
+    return Population.pack([prior], [str(place) for place in places])
+
+
+def as_releases(
+    log: Log, counted: list[Counted], mechanisms: list[Mechanism], *, is_declared_most: bool
+) -> list[WindowRelease]:
+    """What is declared: the most that a sum can be, or what anybody's trajectory reaches."""
+    found = []
+    for each, mechanism in zip(counted, mechanisms, strict=True):
+        reached = max(1, int(each.own(log.everything.paths).max()))
+        sums = (each.last - each.first + 1) * int(each.times.max())
+        found.append(each.as_release(sums if is_declared_most else reached, mechanism))
+    return found
+
+
+def check_running(log: Log, counted: list[Counted], releases: list[WindowRelease], vectors: int) -> float:
+    """The ceiling after each step is above the optimum of what was published by then; the least slack."""
+    horizon = log.horizon[1] - log.horizon[0] + 1
+    asked = HorizonSettings(horizon, log.mistakes, sharpen_above=0.0, vectors=vectors)
+    accountant = ContinuousAccountant(population_of(log), asked)
+    slack = []
+    for step in shown_steps(log.exposure.steps, releases):
+        accountant.apply(step)
+        first = step.step - horizon + 1
+        if first < 0:
+            continue
+        published = [each for each in counted if each.last <= step.step]
+        best = replace(log, horizon=(first, step.step)).optimum(log.noised(published))
+        slack.append(float(accountant.risk()[0]) - best)
+    return min(slack)
+
+
+@given(logs(), st.booleans(), st.sampled_from([1, 16]))
+@settings(max_examples=cases(200), deadline=None)
+def test_the_running_ceiling_is_above_every_adversary(
+    drawn: tuple[Log, list[Counted], list[Mechanism]], is_declared_most: bool, vectors: int
+) -> None:
+    """Moves and places, sums and devices with a limit, raw and noised, with a history before the horizon."""
+    log, counted, mechanisms = drawn
+    releases = as_releases(log, counted, mechanisms, is_declared_most=is_declared_most)
+    assert check_running(log, counted, releases, vectors) >= -1e-12
+
+
+@given(logs(), st.booleans())
+@settings(max_examples=cases(100), deadline=None)
+def test_every_bound_on_the_single_steps_is_above_every_adversary(
+    drawn: tuple[Log, list[Counted], list[Mechanism]], is_declared_most: bool
+) -> None:
+    """In hindsight, too: with all that was published before, in and after the horizon."""
+    log, counted, mechanisms = drawn
+    releases = as_releases(log, counted, mechanisms, is_declared_most=is_declared_most)
+    found = horizon_of(log, shown_steps(log.exposure.steps, releases))
+    assert found >= log.optimum(log.noised(counted)) - 1e-12
+
+
+def horizon_of(log: Log, steps: list[StepSchedule]) -> float:
+    seen = log.exposure.under(tuple(observe(step, log.start.size) for step in steps))
+    return horizon_risk(seen, *log.horizon, log.mistakes, in_hindsight=True).certified
+
+
+@pytest.mark.parametrize("number", REFERENCE)
+def test_the_reference_cases(number: int) -> None:
+    """At the moment and in hindsight, held against numbers enumerated elsewhere."""
+    case, log, counted = reference(number)
+    mechanisms = [mechanism_of(release) for release in case["releases"]]
+    drawn = [with_mechanism(*both) for both in zip(counted, mechanisms, strict=True)]
+    for is_declared_most in (False, True):
+        releases = as_releases(log, drawn, mechanisms, is_declared_most=is_declared_most)
+        steps = shown_steps(log.exposure.steps, releases)
+        assert horizon_of(log, steps) >= case["optimum"] - 1e-8
+        assert check_running(log, drawn, releases, 16) >= -1e-12
+
+
+def channels_of(
+    log: Log, steps: list[StepSchedule], *, is_whole_noise: bool = False
+) -> list[NDArray[np.float64]]:
+    """What single steps show, by trajectory: noised presence, or a coin's exact count; no bound in between.
+
+    With ``is_whole_noise`` each step has the noise of the whole window, which is too much.
+    """
+    paths, found = log.everything.paths, []
+    for step in steps:
+        for release in step.releases:
+            here = np.isin(paths[:, step.step], release.sensor.locations)
+            own = release.mechanism
+            law = (own.whole if is_whole_noise and isinstance(own, NoiseShare) else own).noise_law()
+            if law is not None:
+                channel = np.zeros((len(paths), law.probabilities.size + 1))
+                channel[~here, :-1] = channel[here, 1:] = law.probabilities
+            else:
+                shown = own.reveal_probability()
+                channel = np.stack([here * shown, ~here * shown, np.full(len(here), 1.0 - shown)], axis=1)
+            found.append(channel)
+    return found
+
+
+def is_enumerable(channels: list[NDArray[np.float64]]) -> bool:
+    return (
+        len(channels[0]) * float(np.prod([each.shape[1] for each in channels])) < 2e6 if channels else False
+    )
+
+
+@given(logs(), st.booleans())
+@settings(max_examples=cases(400), deadline=None)
+def test_single_steps_reveal_at_least_as_much_themselves(
+    drawn: tuple[Log, list[Counted], list[Mechanism]], is_declared_most: bool
+) -> None:
+    """The best adversary of the single steps, enumerated: no slack of any bound hides behind it."""
+    log, counted, mechanisms = drawn
+    releases = as_releases(log, counted, mechanisms, is_declared_most=is_declared_most)
+    channels = channels_of(log, shown_steps(log.exposure.steps, releases))
+    if is_enumerable(channels):
+        assert log.optimum(channels) >= log.optimum(log.noised(counted)) - 1e-12
+
+
+def test_with_the_whole_noise_in_every_step_the_single_steps_would_promise_too_much() -> None:
+    """The window's noise is there once: each step has a share of it, and more than that hides too well."""
+    rng, broken = np.random.default_rng(0), 0
+    for _ in range(60):
+        weights = rng.gamma(0.3, size=(2, 2, 2)) + 1e-4
+        log = Log(rng.dirichlet(np.ones(2)), weights / weights.sum(axis=2, keepdims=True), (1, 2), 0)
+        times = np.array([[1, 0], [1, 0]])
+        mechanism = Gaussian(float(rng.choice([0.6, 1.0])))
+        counted = with_mechanism(Counted(1, 2, times, np.ones(1)), mechanism)
+        steps = shown_steps(log.exposure.steps, [counted.as_release(2, mechanism)])
+        best = log.optimum(log.noised([counted]))
+        assert log.optimum(channels_of(log, steps)) >= best - 1e-12
+        broken += log.optimum(channels_of(log, steps, is_whole_noise=True)) < best - 1e-6
+    assert broken > 0
+
+
+@pytest.mark.parametrize("sigma", [0.3, 0.5, 1.0, 2.0, 8.0])
+@pytest.mark.parametrize("shares", [1, 2, 3, 4, 7])
+def test_shares_add_up_to_the_noise(sigma: float, shares: int) -> None:
+    """Convolved, the laws of all shares are the discrete Gaussian's table; none reveals more than is said."""
+    whole, law, first = Gaussian(sigma), np.ones(1), 0
+    for position in range(shares):
+        share = NoiseShare(whole, shares, position)
+        own = share.noise_law()
+        assert own.probabilities.max() <= share.reveal_probability() + 1e-15
+        law, first = np.convolve(law, own.probabilities), first + own.first
+    table = whole.noise_law()
+    summed = dict(zip(range(first, first + law.size), law.tolist(), strict=True))
+    values = range(table.first, table.first + table.probabilities.size)
+    assert [summed.get(each, 0.0) for each in values] == pytest.approx(
+        table.probabilities.tolist(), abs=2e-15
+    )
+
+
+@pytest.mark.parametrize("position", [0, 1, 2])
+@pytest.mark.parametrize("sigma", [0.6, 1.7, 8.0])
+def test_a_share_tells_no_more_than_its_table_says(sigma: float, position: int) -> None:
+    """Exact information of the shifted law at every probability; divergence both ways."""
+    share = NoiseShare(Gaussian(sigma), 3, position)
+    law = share.noise_law().probabilities
+    present, absent = np.append(0.0, law), np.append(law, 0.0)
+    both = (present > 1e-300) & (absent > 1e-300)
+    ratio = np.log(present[both] / absent[both])
+    assert share.divergence() >= max(present[both] @ ratio, -(absent[both] @ ratio)) - 1e-9
+    for probability in (1e-9, 0.01, 0.3, 0.5, 0.8, 0.999):
+        mixture = probability * present + (1.0 - probability) * absent
+        seen = mixture > 0.0
+        exact = -(mixture[seen] @ np.log(mixture[seen])) + law[law > 0.0] @ np.log(law[law > 0.0])
+        assert float(share.information(np.array(probability))) >= exact - 1e-13
