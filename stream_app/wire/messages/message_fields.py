@@ -23,7 +23,8 @@ def _a_share(text: str) -> str:
     return text
 
 
-ReadingVersion = Annotated[int, Field(ge=1, le=1000)]  # of one sensor's count of one step
+MAX_VERSION = 1000  # of one sensor's count of one step
+ReadingVersion = Annotated[int, Field(ge=1, le=MAX_VERSION)]
 Version = Annotated[int, Field(ge=1, le=1)]
 Step = Annotated[int, Field(ge=0, le=MAX_STEP)]
 Name = Annotated[str, Field(min_length=1, max_length=256)]
