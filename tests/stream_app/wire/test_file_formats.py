@@ -77,7 +77,7 @@ def test_sensors_in_both_forms_have_the_fields_of_the_table(tmp_path: Path) -> N
     for sensor in (one, other):
         assert (sensor.name, sensor.locations, sensor.group) == ("mill street", (0, 4), "centre")
         assert sensor.position is not None
-    declared = {"counts", "most_counts", "corrections"}
+    declared = {"moves", "window", "miscounts", "counts", "most_counts", "corrections"}
     assert fields("Sensors") == {"name", "locations", "group", "x", "y", "lat", "lon", *declared}
 
 
