@@ -37,6 +37,7 @@ from accounting.continuous.risk_summary import RiskSummary, summarise
 from accounting.continuous.saved_state import RunningAccount, digest_of
 from accounting.continuous.worst_moments import WorstMoments, no_moments
 from accounting.exceptions import SettingsError, StepOrderError
+from accounting.exposure.own_counts import RevealedInformation
 from accounting.exposure.step_information import (
     followed_by,
     nothing_seen,
@@ -48,7 +49,9 @@ from accounting.exposure.step_information import (
 from accounting.exposure.step_information.step_terms_kernel import StepView
 from accounting.settings import HorizonSettings
 from models.priors import Population
-from models.releases import StepSchedule
+from models.releases import StepSchedule, without_coins
+
+_MORE_THAN_ANYTHING = 1 << 50  # units: a thousand nats
 
 
 class AccountantView(NamedTuple):
@@ -113,6 +116,7 @@ class ContinuousAccountant:
             np.zeros(people, dtype=np.int64),
             np.zeros(len(chains), dtype=np.bool_),
         )
+        self._has_revealed = False
         self._index_people()
         fill_constants(accounts, np.arange(len(chains)), first_step, True)
         self._fill_nonstationary(self._nonstationary_people, first_step)
@@ -133,7 +137,7 @@ class ContinuousAccountant:
                 "apply steps in order, empty ones included",
             )
         locations = len(self.population.location_names)
-        view = view_of(step.releases, locations)
+        view = view_of(step.releases if step.revealed is None else without_coins(step.releases), locations)
         self._advance_nonstationary(step.step)
         advance(
             before.accounts,
@@ -141,6 +145,7 @@ class ContinuousAccountant:
             self._repeated.terms(before.view_before, view, step.step),
             self._most_places,
         )
+        self._add_revealed(step)
         seen = followed_by(before.seen, seen_release(step.releases, locations))
         is_unreached = self._refine(SeenHorizon(step.step, seen))
         before.worst.note(step.step, self.population.mean_draw(self._state.risk), self.baseline(), self.since)
@@ -309,6 +314,9 @@ class ContinuousAccountant:
         self._most_places = int(np.diff(arrays.places_start).max(initial=1))
         self._nonstationary_people = np.flatnonzero(np.diff(arrays.initial_start))
         self._repeated = RepeatedSteps(arrays.slots)
+        self._revealed = RevealedInformation(arrays, len(self.population.location_names))
+        # What is revealed of windows is carried beside exact counts, for which that bound does not allow.
+        self._unbounded = np.full_like(self._state.carried, _MORE_THAN_ANYTHING)
         shares = PeopleShares.single(len(self.population)) if self.shares is None else self.shares
         self._people_shares, self._shares = shares, shares.of_draws(self.population.draws)
         self._alike: NDArray[np.int64] | None = None  # found once somebody is refined
@@ -325,6 +333,15 @@ class ContinuousAccountant:
         if people.size:
             fill_constants(self._accounts, people, step, False)
 
+    def _add_revealed(self, step: StepSchedule) -> None:
+        """Add what counts of windows and moves reveal in this step to its terms, and to what is known."""
+        if step.revealed is None:
+            return
+        self._has_revealed = True
+        before = self._accounts.nonstationary.before
+        nats = self._revealed.nats(step.revealed, self.settings.first_slot + step.step - 1, before)
+        self._running.add_revealed(step.step, self.settings.horizon, nats)
+
     def _refine(self, horizon: SeenHorizon) -> NDArray[np.bool_]:
         """Look again, with the refined bounds, at those whose fast bound is high, as far as the work goes.
 
@@ -336,6 +353,8 @@ class ContinuousAccountant:
         if settings.refines and due.people.size:
             if self._alike is None:
                 self._alike = alike_accounts(self.population, accounts.since)
+            if self._has_revealed:
+                accounts = accounts._replace(state=accounts.state._replace(carried=self._unbounded))
             cascade = Cascade(accounts, horizon, due, self._shares, self._alike)
             is_unreached[cascade.refine(settings.operations)] = True
         return is_unreached

@@ -11,12 +11,14 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from accounting.continuous.accounts_kernel import Accounts, HorizonState, Nonstationary
+from accounting.bounds.patterns.raw_success_kernel import BY_BASELINE, BY_DIVERGENCE
+from accounting.continuous.accounts_kernel import UNITS_PER_NAT, Accounts, HorizonState, Nonstationary
 from accounting.continuous.worst_moments import WorstMoments
 from accounting.exceptions import SnapshotError
 from accounting.exposure.step_information import is_whole, nothing_seen
 from accounting.exposure.step_information.seen_steps_kernel import LevelTables, SeenSteps
 from accounting.exposure.step_information.step_terms_kernel import StepView
+from accounting.numerics.divergence_roots_kernel import fill_divergence_roots
 
 _BASIS = "basis"
 REMEDY = "delete the snapshot; the state is rebuilt from the release log"
@@ -41,6 +43,21 @@ class RunningAccount(NamedTuple):
     reached: NDArray[np.int64]
     reached_before: NDArray[np.int64]
     is_unreached: NDArray[np.bool_]
+
+    def add_revealed(self, step: int, horizon: int, nats: NDArray[np.float64]) -> None:
+        """Add what windows and moves reveal (N,) to the terms of the last step, and to what is known."""
+        people = np.flatnonzero(np.where(step < self.accounts.since, 0.0, nats))
+        state = self.accounts.state
+        units = np.ceil(nats[people] * UNITS_PER_NAT).astype(np.int64) + 2  # as to_units
+        state.unconditioned[step % len(state.unconditioned), people] += units
+        state.conditional[step % horizon, people] += units
+        if horizon > 1:
+            state.running[people] += units
+        state.information[people] += units
+        bound, baseline = np.empty(people.size), state.baseline[people]
+        fill_divergence_roots(state.information[people] / UNITS_PER_NAT, state.guess[people], bound)
+        state.bound[people], state.risk[people] = bound, np.maximum(bound, baseline)
+        state.decided_by[people] = np.where(bound > baseline, BY_DIVERGENCE, BY_BASELINE)
 
     def packed(self, basis: Mapping[str, object]) -> bytes:
         """As bytes, equal for equal histories; ``basis`` is all but the steps that it follows from."""

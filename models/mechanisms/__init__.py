@@ -28,6 +28,7 @@ from models.mechanisms.versions import Versions, all_versions
 from models.mechanisms.window_parts import (
     NoiseShare,
     ShownNowAndThen,
+    most_revealed,
     share_reveal_probability,
     shared_reveal,
     shown_together,
@@ -59,6 +60,7 @@ __all__ = [
     "Versions",
     "all_versions",
     "counted_again",
+    "most_revealed",
     "parse",
     "revealed_by_shift",
     "share_reveal_probability",

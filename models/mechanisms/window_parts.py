@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from math import inf, prod
+from math import inf, log, prod
 from typing import ClassVar
 
 import numpy as np
@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from models.mechanisms.base import Mechanism, NoiseFamily, NoiseLaw, Tabulated, truncated_mass
 from models.mechanisms.gaussian import Gaussian
+from models.mechanisms.repeated_counts import revealed_by_shift
 from models.noise import (
     GaussianShare,
     InformationTable,
@@ -114,14 +115,14 @@ class NoiseShare(_Part):
 class ShownNowAndThen(_Part):
     """Shows the exact count of a set of places with probability ``shown``, else nothing.
 
-    All parts of one release fall by a coin of its own, which comes up with probability ``told``. Coins of
+    All parts of one release fall by a coin of its own, which comes up with probability ``revealed``. Coins of
     their own for each part, which come up with ``shown``, all do so at least as often; but what they reveal
-    on average, whoever sees the release's coin, is ``told`` times the entropy.
+    on average, whoever sees the release's coin, is ``revealed`` times the entropy.
     """
 
     parts: tuple[Mechanism, ...]
     shown: float
-    told: float
+    revealed: float
     name: ClassVar[str] = "shown now and then"
 
     @property
@@ -142,8 +143,8 @@ class ShownNowAndThen(_Part):
         return inf
 
     def information_table(self) -> InformationTable:
-        """``told h(p)``, and what the samplers may miss."""
-        return _coin_table(self.told, sum(map(truncated_mass, self.parts)))
+        """``revealed h(p)``, and what the samplers may miss."""
+        return _coin_table(self.revealed, sum(map(truncated_mass, self.parts)))
 
 
 def shown_together(parts: Sequence[ShownNowAndThen]) -> ShownNowAndThen:
@@ -151,7 +152,7 @@ def shown_together(parts: Sequence[ShownNowAndThen]) -> ShownNowAndThen:
     return ShownNowAndThen(
         tuple(whole for part in parts for whole in part.parts),
         1.0 - prod(1.0 - part.shown for part in parts),
-        1.0 - prod(1.0 - part.told for part in parts),
+        1.0 - prod(1.0 - part.revealed for part in parts),
     )
 
 
@@ -170,6 +171,19 @@ def shown_beside(whole: Gaussian, shares: int) -> float:
     return float(truncated_mass(whole) ** (1.0 / shares)) * (1.0 + 1e-12)
 
 
+def most_revealed(whole: Mechanism, most_counts: int) -> float:
+    """Information (nats) of a release about an own count in ``0..most_counts``, whatever its law.
+
+    ``delta_L ln (L + 1)``; of discrete Gaussian noise also ``L^2 / (8 sigma^2)``: the divergence to the noise
+    about the mean, ``Var / (2 sigma^2)``, bounds it, and the variance is ``L^2 / 4`` at most.
+    """
+    erased = revealed_by_shift(whole, most_counts) * log(most_counts + 1)
+    if whole.noise_family is not NoiseFamily.DISCRETE_GAUSSIAN:
+        return erased
+    missed = truncation_information_nats(min(0.5, most_counts * truncated_mass(whole)))
+    return min(erased, whole.divergence() * most_counts**2 / 4.0 + missed)
+
+
 @lru_cache(1024)
 def _share(part: NoiseShare) -> GaussianShare:
     return gaussian_share(part.whole.sigma, part.shares, part.position)
@@ -186,6 +200,6 @@ def _share_table(part: NoiseShare) -> InformationTable:
 
 
 @lru_cache(256)
-def _coin_table(told: float, missed: float) -> InformationTable:
-    table = scaled_entropy_table(min(1.0, told))
+def _coin_table(revealed: float, missed: float) -> InformationTable:
+    table = scaled_entropy_table(min(1.0, revealed))
     return table._replace(information_nats=table.information_nats + truncation_information_nats(missed))

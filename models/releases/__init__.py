@@ -6,9 +6,10 @@ from models.releases.fine_steps import (
     parts_of,
     shown_steps,
     window_release,
+    without_coins,
 )
 from models.releases.publish import CountToPublish, PublishedValue, StepInterval, TierValues, publish_step
-from models.releases.schedule import Schedule, SensorRelease, StepSchedule
+from models.releases.schedule import RevealedAmount, RevealedMove, Schedule, SensorRelease, StepSchedule
 from models.releases.sensors import CountingWindow, Counts, Sensor, SensorRegistry
 from models.releases.trust import (
     Level,
@@ -28,6 +29,8 @@ __all__ = [
     "Level",
     "MoveSensor",
     "PublishedValue",
+    "RevealedAmount",
+    "RevealedMove",
     "Schedule",
     "Sensor",
     "SensorRegistry",
@@ -48,4 +51,5 @@ __all__ = [
     "shown_steps",
     "stepwise_level",
     "window_release",
+    "without_coins",
 ]

@@ -19,11 +19,14 @@ Accounts have a coin for each step and set of places. ``m`` independent coins th
 ``delta^(1/m)`` all fall with probability ``delta``, and more is shown where only some do: so the form with
 independent coins reveals at least as much. The *information* is smaller: let the adversary see the one
 coin. What a step adds is on average over it ``delta`` times that of the exact places, and carried information
-is concave in what the steps add, so the average may be taken first: ``delta h(p)`` in each step.
+is concave in what the steps add, so the average may be taken first: ``delta h(p)`` in each step. Smaller
+still is what stands in ``revealed``, for those who add it up by the steps in which it comes out
+(:mod:`accounting.exposure.own_counts.revealed_information`): of a unit of moves, the information of its
+share; of a window with one coin, the most that any own count in ``0..L`` reveals, with the last step.
 
 For example a counter of the move from 1 to 2, sigma 8, each step by itself: one unit, ``delta_1 = 0.05``. In
 the step before the move place 1, and in the step after it place 2, are shown with probability
-``0.05^(1/2) = 0.22``, and tell 0.05 times the entropy of being there.
+``0.05^(1/2) = 0.22``, and reveal 0.05 times the entropy of being there.
 """
 
 from __future__ import annotations
@@ -31,6 +34,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from math import sqrt
 from typing import NamedTuple
 
 from models.exceptions import ScheduleError
@@ -39,12 +43,13 @@ from models.mechanisms import (
     Mechanism,
     NoiseShare,
     ShownNowAndThen,
+    most_revealed,
     revealed_by_shift,
     share_reveal_probability,
     shared_reveal,
     shown_together,
 )
-from models.releases.schedule import SensorRelease, StepSchedule
+from models.releases.schedule import RevealedAmount, RevealedMove, SensorRelease, StepSchedule
 from models.releases.sensors import Sensor, SensorRegistry
 from models.releases.window_release import MoveSensor, WindowRelease
 
@@ -69,7 +74,7 @@ def in_single_steps(step: StepSchedule, registry: SensorRegistry) -> StepSchedul
         for part in _parts_at(step.step, SensorRelease(sensor, _mechanism_of(sensor, registry)))
     )
     plain = (release for release in step.releases if release.sensor.window is None)
-    return StepSchedule(step.step, (*plain, *together(tuple(shown))))
+    return StepSchedule(step.step, (*plain, *together(tuple(shown))), _revealed_at(step.step, registry))
 
 
 def check_window_ends(sensor: Sensor, step: int) -> None:
@@ -123,24 +128,45 @@ def _check_is_accounted(step: int, release: SensorRelease, registry: SensorRegis
         )
 
 
-def _parts_at(step: int, release: SensorRelease) -> list[ShownPlaces]:
-    """This step's part of every window that reaches it: two of a sensor on moves, at a window's end."""
+def _revealed_at(step: int, registry: SensorRegistry) -> tuple[RevealedMove | RevealedAmount, ...]:
+    """What comes out in this step."""
+    found = []
+    for sensor in registry.windowed:
+        release = SensorRelease(sensor, _mechanism_of(sensor, registry))
+        for offset, revealed in _revealed_in_window(release):
+            if _is_in_window(release, step - offset):
+                found.append(revealed)
+    return tuple(found)
+
+
+@lru_cache(256)
+def _revealed_in_window(release: SensorRelease) -> tuple[tuple[int, RevealedMove | RevealedAmount], ...]:
+    return revealed_in_steps(_any_window(release))
+
+
+def _is_in_window(release: SensorRelease, first: int) -> bool:
+    """Whether a window of the sensor begins with the step ``first``."""
     window = release.sensor.window
     assert window is not None
-    found = []
-    for part in parts_of(release):
-        first = step - part.places.offset
-        if first % window.steps == 0 and window.ends_with(first + window.steps - 1):
-            found.append(part)
-    return found
+    return first % window.steps == 0 and window.ends_with(first + window.steps - 1)
+
+
+def _any_window(release: SensorRelease) -> WindowRelease:
+    """One that lies within the log, as if its count were published."""
+    window = release.sensor.window
+    assert window is not None
+    return window_release(release, 2 * window.steps - 1)
+
+
+def _parts_at(step: int, release: SensorRelease) -> list[ShownPlaces]:
+    """This step's part of every window that reaches it: two of a sensor on moves, at a window's end."""
+    return [part for part in parts_of(release) if _is_in_window(release, step - part.places.offset)]
 
 
 @lru_cache(256)
 def parts_of(release: SensorRelease) -> tuple[ShownPlaces, ...]:
     """What each window of a sensor shows, in steps counted from its first."""
-    window = release.sensor.window
-    assert window is not None
-    return shown_places(window_release(release, 2 * window.steps - 1))  # any that lies within the log
+    return shown_places(_any_window(release))
 
 
 class Places(NamedTuple):
@@ -166,6 +192,7 @@ class ShownPlaces:
 def shown_steps(steps: int, releases: Iterable[WindowRelease]) -> list[StepSchedule]:
     """Steps ``0..steps - 1`` of a log with these releases, in the form that accounts know."""
     shown: list[list[ShownPlaces]] = [[] for _ in range(steps)]
+    revealed: list[list[RevealedMove | RevealedAmount]] = [[] for _ in range(steps)]
     plain: list[list[SensorRelease]] = [[] for _ in range(steps)]
     for release in releases:
         if release.as_step is not None:
@@ -173,7 +200,46 @@ def shown_steps(steps: int, releases: Iterable[WindowRelease]) -> list[StepSched
             continue
         for part in shown_places(release):
             shown[release.first + part.places.offset].append(part)
-    return [StepSchedule(step, (*plain[step], *together(tuple(shown[step])))) for step in range(steps)]
+        for offset, own in revealed_in_steps(release):
+            revealed[release.first + offset].append(own)
+    return [
+        StepSchedule(step, (*plain[step], *together(tuple(shown[step]))), tuple(revealed[step]))
+        for step in range(steps)
+    ]
+
+
+def revealed_in_steps(release: WindowRelease) -> tuple[tuple[int, RevealedMove | RevealedAmount], ...]:
+    """What the coins of the release reveal, each with how long after the window's first step it comes out.
+
+    A move is one of those counted or not, whichever it is: for what it reveals, the noise has as many shares
+    as there are moves, or more where one is counted more than once.
+    """
+    steps, mechanism = release.last - release.first + 1, release.mechanism
+    if not mechanism.is_released or mechanism.is_exact:
+        return ()
+    units = _units(release.sensor, steps)
+    if not _is_shared_out(release) or not isinstance(mechanism, Gaussian):
+        places = {location for each in _distinct(units) for location in each.locations}
+        most = RevealedAmount(tuple(sorted(places)), most_revealed(mechanism, release.most_counts))
+        return ((steps - 1, most),)
+    if not isinstance(release.sensor, MoveSensor) or _is_as_good_as_exact(mechanism, len(units)):
+        return ()
+    levels = _levels(release.sensor)
+    return tuple(
+        (step, RevealedMove(counted, NoiseShare(mechanism, steps * len(levels), step * len(levels) + number)))
+        for step in range(steps)
+        for number, counted in enumerate(levels)
+    )
+
+
+@lru_cache(256)
+def without_coins(releases: tuple[SensorRelease, ...]) -> tuple[SensorRelease, ...]:
+    """The releases of a step but for coins, of whose information ``revealed`` says more."""
+    return tuple(
+        each
+        for each in releases
+        if not isinstance(each.mechanism, ShownNowAndThen) or each.mechanism.is_exact
+    )
 
 
 def shown_places(release: WindowRelease) -> tuple[ShownPlaces, ...]:
@@ -184,10 +250,16 @@ def shown_places(release: WindowRelease) -> tuple[ShownPlaces, ...]:
     units = _units(release.sensor, steps)
     if mechanism.is_exact:
         return _always(units, mechanism)
-    is_sum = not release.miscounts and release.most_counts >= _most(release.sensor, steps)
-    if is_sum and isinstance(mechanism, Gaussian):
+    if _is_shared_out(release) and isinstance(mechanism, Gaussian):
         return _shares(units, mechanism)
     return _one_coin(units, mechanism, release.most_counts)
+
+
+def _is_shared_out(release: WindowRelease) -> bool:
+    """Whether the own count is the sum of its units, and the noise a sum of shares."""
+    steps = release.last - release.first + 1
+    is_sum = not release.miscounts and release.most_counts >= _most(release.sensor, steps)
+    return is_sum and isinstance(release.mechanism, Gaussian)
 
 
 @lru_cache(256)
@@ -223,14 +295,17 @@ def _units(sensor: Sensor | MoveSensor, steps: int) -> tuple[tuple[Places, ...],
     return tuple(
         (Places(step - 1, before), Places(step, after))
         for step in range(steps)
-        for before, after in _rectangles(sensor)
+        for level in _levels(sensor)
+        for before, after in level
     )
 
 
-def _rectangles(sensor: MoveSensor) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
-    """Pairs of sets: the counted moves go from all of one to all of the other, as often as they are counted.
+@lru_cache(256)
+def _levels(sensor: MoveSensor) -> tuple[tuple[tuple[tuple[int, ...], tuple[int, ...]], ...], ...]:
+    """For 1, 2 and so on times, pairs of sets; moves from one to the other are counted at least so often.
 
-    A move that is counted twice is in two of them. Places from which the same moves are counted go together.
+    A move that is counted twice is in a pair of the first level and in one of the second. Places from which
+    the same moves are counted go together.
     """
     found = []
     for level in range(1, 1 + max(times for _, _, times in sensor.times_counted)):
@@ -241,8 +316,8 @@ def _rectangles(sensor: MoveSensor) -> list[tuple[tuple[int, ...], tuple[int, ..
         starts: dict[tuple[int, ...], list[int]] = {}
         for start, own in ends.items():
             starts.setdefault(tuple(own), []).append(start)
-        found += [(tuple(before), after) for after, before in starts.items()]
-    return found
+        found.append(tuple((tuple(before), after) for after, before in starts.items()))
+    return tuple(found)
 
 
 def _always(units: Sequence[Sequence[Places]], mechanism: Mechanism) -> tuple[ShownPlaces, ...]:
@@ -260,7 +335,7 @@ def _one_coin(
 def _shares(units: Sequence[Sequence[Places]], mechanism: Gaussian) -> tuple[ShownPlaces, ...]:
     """A share of the noise for each unit; those of moves are coins."""
     count = len(units)
-    if mechanism.sigma / count**0.5 < _SMALLEST_SCALE:
+    if _is_as_good_as_exact(mechanism, count):
         return _always(units, mechanism)
     shown: list[ShownPlaces] = []
     for position, places in enumerate(units):
@@ -272,10 +347,14 @@ def _shares(units: Sequence[Sequence[Places]], mechanism: Gaussian) -> tuple[Sho
     return tuple(sorted(shown, key=lambda part: part.places.offset))
 
 
+def _is_as_good_as_exact(mechanism: Gaussian, shares: int) -> bool:
+    return mechanism.sigma / sqrt(shares) < _SMALLEST_SCALE
+
+
 def _coins(
-    places: Sequence[Places], mechanism: Mechanism, shown: float, told: float
+    places: Sequence[Places], mechanism: Mechanism, shown: float, revealed: float
 ) -> tuple[ShownPlaces, ...]:
-    coin = ShownNowAndThen((mechanism,), min(1.0, shown * _ROUNDING), min(1.0, told))
+    coin = ShownNowAndThen((mechanism,), min(1.0, shown * _ROUNDING), min(1.0, revealed))
     return tuple(ShownPlaces(each, coin) for each in places)
 
 

@@ -52,11 +52,35 @@ class SensorRelease:
 
 
 @dataclass(frozen=True, slots=True)
+class RevealedMove:
+    """What a step reveals of the move into it: with this noise, whether it was one of those counted.
+
+    ``counted`` has pairs of sets of locations, all moves from one to the other; each move in one at most.
+    """
+
+    counted: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]
+    mechanism: Mechanism
+
+
+@dataclass(frozen=True, slots=True)
+class RevealedAmount:
+    """At most so much (nats) about whoever can be at one of these places, of this step and those before."""
+
+    locations: tuple[int, ...]
+    nats: float
+
+
+@dataclass(frozen=True, slots=True)
 class StepSchedule:
-    """All that is released in one step, in the order of announcement; empty for a step without releases."""
+    """All that is released in one step, in the order of announcement; empty for a step without releases.
+
+    ``revealed`` bounds the information of counts of windows in the form that accounts know, beside the places
+    that these show; None where what the releases show says it.
+    """
 
     step: int
     releases: tuple[SensorRelease, ...] = ()
+    revealed: tuple[RevealedMove | RevealedAmount, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)

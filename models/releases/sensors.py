@@ -42,7 +42,7 @@ class CountingWindow:
 
     def ends_with(self, step: int) -> bool:
         """Whether a count is published with this step: the window's last, all of its moves in the log."""
-        return (step + 1) % self.steps == 0 and self.first_of(step) >= bool(self.moves)
+        return (step + 1) % self.steps == 0 and self.first_of(step) >= int(bool(self.moves))
 
 
 @dataclass(frozen=True, slots=True)

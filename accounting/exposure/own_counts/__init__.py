@@ -6,9 +6,11 @@ from accounting.exposure.own_counts.count_law import (
     own_count,
     own_count_law,
 )
+from accounting.exposure.own_counts.revealed_information import RevealedInformation
 
 __all__ = [
     "OwnCount",
+    "RevealedInformation",
     "WindowInformation",
     "own_count",
     "own_count_law",
