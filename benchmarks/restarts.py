@@ -3,9 +3,9 @@
 ``python -m benchmarks.restarts [--people N] [--steps N] [--minutes N]`` writes long logs directly, which
 would take days to make, and measures three starts on them:
 
-- An account worker takes over a partition of N accounts: without a snapshot, with one, and with one person in
-  a hundred changed. Everybody's releases count from 60 steps before the end, so that without a snapshot only
-  these are accounted: what all steps would take follows from the rate.
+- An account worker takes over a partition of N accounts from a snapshot, and again with one person in a
+  hundred changed. Everybody's releases count from 60 steps before the end, so that only these were accounted
+  for the snapshot: what all steps would take without one follows from the rate.
 - The release worker starts, until it says where it continues.
 - A run in one process is continued, and finds nothing new in its input.
 """
@@ -20,15 +20,15 @@ import os
 import resource
 import tempfile
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
-from accounting.continuous import ContinuousAccountant
 from accounting.ledgers import PrivacyAccount
 from benchmarks.engine_run import SEED, draw_population
 from benchmarks.kafka_people import Listening, Phase
@@ -39,21 +39,25 @@ from stream_app.embedded import RunOptions, run
 from stream_app.embedded.journal import Commit
 from stream_app.embedded.snapshots import SnapshotCache
 from stream_app.kafka.account.account_worker import AccountWorker
+from stream_app.kafka.account.partition_accounts import PartitionAccounts
 from stream_app.kafka.broker.clients import consuming, records, writing
 from stream_app.kafka.deployment.deployment import Deployment
+from stream_app.kafka.deployment.person_records import people_of
 from stream_app.kafka.process.worker_warm_up import account_a_little
 from stream_app.kafka.release.progress import KEY, Progress
-from stream_app.setup.keys import load_snapshot_key
+from stream_app.setup.keys import load_pseudonym_key, load_snapshot_key
 from stream_app.setup.run_folder.manifest import ACCEPTABLE, REPORTED, load_sealed, seal
 from stream_app.setup.sensor_files import load_registry
 from stream_app.setup.settings import Settings
 from stream_app.setup.settings_sources import load_settings
+from stream_app.steps import Accounts
 from stream_app.wire import Activation, Reading, decision_of, fingerprint_of
 from tests.kafka.broker import Broker, broker
 from tests.kafka.support import SECRETS, OnKafka
 from tests.watching.services import wait_until
 
 PLACES, SENSORS, RECENT, SHARE_CHANGED = 10, 20, 60, 100
+FILE_ONLY = ACCEPTABLE | REPORTED | {"format"}  # of run.json, and not what a snapshot rests on
 FEW = 70  # steps of a short log: enough for whatever looks back
 _NUMBER = b'"step":0,'
 
@@ -84,7 +88,7 @@ def main() -> None:
     print("load of the last 1, 5, 15 minutes", *(f"{value:.1f}" for value in os.getloadavg()))
 
 
-def take_over(server: Broker, folder: Path, people: int, steps: int) -> list[Phase]:
+def take_over(server: Broker, folder: Path, people: int, steps: int) -> Iterator[Phase]:
     """Send people and log, then measure in processes of their own."""
     population = draw_population(np.random.default_rng(SEED), people, PLACES)
     listed = [(f"s{index}", (index,)) for index in range(SENSORS)]
@@ -93,17 +97,15 @@ def take_over(server: Broker, folder: Path, people: int, steps: int) -> list[Pha
         deployment.load_people(population, steps - RECENT)
         known = Deployment.of(deployment.settings)
         write_decisions(deployment, known, range(steps))
-        found = []
-        for name in ("no snapshot", "a snapshot", "1 in 100 changed"):
+        for name in ("made", "nobody changed", "1 in 100 changed"):
             if name == "1 in 100 changed":
                 some = np.arange(0, people, SHARE_CHANGED)
                 deployment.load_people(population.subset(some), steps - RECENT + 1)
             with multiprocessing.get_context("spawn").Pool(1) as pool:
-                found += pool.apply(measure, (deployment.config, steps, name))
+                yield from pool.apply(measure, (deployment.config, steps, name))
         with consuming(deployment.connection) as consumer:
             sizes = [len(each.value or b"") for each in records(consumer, deployment.topics.accounts)]
         print(f"bytes of each snapshot on the topic: {sum(sizes):,}")
-        return found
 
 
 def write_decisions(deployment: OnKafka, known: Deployment, steps: range) -> bytes:
@@ -135,11 +137,28 @@ def measure(config: Path, steps: int, name: str) -> list[Phase]:
 
     async def work() -> None:
         await worker._snapshots.start()
-        accounts = await phase(f"taken over, {name}", lambda: worker._loader.load(0, steps))
-        assert accounts.next_step == steps
-        if name == "no snapshot":
+        if name == "made":
+            accounts = await phase("people loaded, without a snapshot", begin)
+            await phase(f"{RECENT} steps accounted", lambda: catch_up(accounts))
             await phase("snapshot written", lambda: worker._snapshots.write_last([accounts]))
+        else:
+            accounts = await phase(f"taken over, {name}", lambda: worker._loader.load(0, steps))
+        assert accounts.next_step == steps
         await worker._snapshots.stop()
+
+    async def begin() -> PartitionAccounts:
+        """As if nobody had been there for all steps but the last."""
+        accounts = PartitionAccounts(0, deployment)
+        nobody = people_of([], deployment.location_names)
+        accounts._use(accounts._new_accounts(nobody, steps - RECENT))
+        await worker._snapshots.find(0, pulse.progress)
+        people = await worker._loader.persons.load(0, pulse.progress)
+        await worker._loader.enter(accounts, people.changes)
+        return accounts
+
+    async def catch_up(accounts: PartitionAccounts) -> None:
+        async for some in worker._loader.logged(accounts.next_step, steps):
+            await worker._thread.do(partial(accounts.apply_all, some, pulse.progress))
 
     async def phase(what: str, task: Callable[[], Awaitable[Any]]) -> Any:
         pulse.progress()
@@ -216,7 +235,7 @@ def start_run(folder: Path, steps: int) -> tuple[float, float]:
     listed = [{"name": f"s{index}", "locations": [index]} for index in range(SENSORS)]
     (folder / "sensors.json").write_text(json.dumps({"sensors": listed}))
     given = {"sensors": folder / "sensors.json", "listen": "", "attack_draws": 0, "sharpen": False}
-    settings = Settings.model_validate(given)
+    settings = Settings.model_validate({**given, "release": {"mechanism": "gaussian", "sigma": 2.0}})
     options = RunOptions(output, source, create_keys=True)
     run(settings, options, population)
     if steps > FEW:
@@ -245,11 +264,12 @@ def _prolong_run(output: Path, settings: Settings, population: Population, steps
     decided = fingerprint_of(_schedule(registry, steps - 1))
     commit = replace(commit, next_step=steps, window=window, account=account.save(), decided=decided)
     (output / "progress.json").write_bytes(seal(vars(commit)))
-    accountant = ContinuousAccountant(population, settings.horizon_settings(0))
+    names = load_pseudonym_key(settings, output).pseudonyms(population.people)
+    accountant = Accounts.of(settings, settings.horizon_settings(0), population, names).informed
     accountant.apply_all(_schedule(registry, step) for step in range(FEW))
     accountant._running = accountant._running._replace(next_step=steps)
     manifest = json.loads((output / "run.json").read_bytes())
-    basis = {key: value for key, value in manifest.items() if key not in ACCEPTABLE | REPORTED}
+    basis = {key: value for key, value in manifest.items() if key not in FILE_ONLY}
     SnapshotCache(output, basis, 1.0).save(accountant)
 
 

@@ -43,7 +43,7 @@ COMMAND_LINE = "from stream_app.cli import main; main()"
 class Process:
     """One worker; its output is in ``log``, ``code`` what Python runs."""
 
-    copied = False  # of a prepared process, in tests; benchmarks start each one anew
+    copied = False  # tests make it a copy of one process; benchmarks start it as operators do
 
     def __init__(
         self, log: Path, arguments: Sequence[str], environment: Mapping[str, str], code: str = COMMAND_LINE

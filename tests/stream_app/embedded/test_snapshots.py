@@ -100,3 +100,19 @@ def test_a_sound_snapshot_that_the_accountant_cannot_take_is_reported_as_such(
 def test_without_an_interval_no_snapshot_is_kept(tmp_path: Path) -> None:
     run_on(tmp_path, [lines_of(messages_of_a_day(9, 1))], settings={"snapshot_seconds": 0.0})
     assert not (tmp_path / FILE).exists()
+
+
+def test_decisions_are_read_once_however_often_a_snapshot_is_saved(tmp_path: Path) -> None:
+    """So saving does not take longer as the log grows; a restart reads all of them."""
+    log, cache, ahead = tmp_path / "decisions.jsonl", SnapshotCache(tmp_path, {}, 1.0), accountant()
+    log.write_bytes(b"one\ntwo\n")
+    for step in range(3):
+        ahead.apply(StepSchedule(step))
+        if step == 2:
+            log.write_bytes(b"ONE\ntwo\nthree\n")  # the first line is not looked at again
+        cache.save(ahead)
+    for first, expected in ((b"ONE", 0), (b"one", 3)):
+        log.write_bytes(first + b"\ntwo\nthree\n")
+        again = accountant()
+        assert SnapshotCache(tmp_path, {}, 1.0).restore(again, 3)
+        assert again.next_step == expected
