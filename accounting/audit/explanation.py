@@ -64,9 +64,13 @@ def information_shares(exposure: Exposure, steps: tuple[StepSchedule, ...]) -> t
     out.
     """
     per_step = released_information(exposure).per_step
+    visited = frozenset(exposure.chain.places.tolist())
     shares = []
     for t, step in enumerate(steps):
-        weights = [_alone(exposure, t, release) for release in step.releases]
+        weights = [
+            0.0 if visited.isdisjoint(release.sensor.locations) else _alone(exposure, t, release)
+            for release in step.releases
+        ]
         for release, weight in zip(step.releases, weights, strict=True):
             if weight > 0.0:
                 nats = per_step[t] * weight / sum(weights)

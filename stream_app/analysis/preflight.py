@@ -33,7 +33,7 @@ from stream_app.steps import first_slot_of, is_activations, tier_file
 from stream_app.steps.policy import designs_of, policy_from
 from stream_app.watching.prior_notes import basis_note, habits_warning
 from stream_app.watching.wording import duration
-from stream_app.wire import load_activations
+from stream_app.wire import load_activations, require_lines
 
 Level = Literal["ok", "warning", "problem"]
 Loaded = TypeVar("Loaded")
@@ -119,7 +119,9 @@ def check_files(
         if designs is not None:
             preflight.load("release policy", lambda: policy_from(settings.release, registry))
             known = registry.with_designs(designs)
-    if schedule is not None:
+    if schedule is None:
+        preflight.load(str(path or "sensors"), lambda: require_lines(registry))
+    else:
         preflight.findings += _about_schedule(preflight, settings, schedule, known)
     return preflight.findings
 

@@ -63,6 +63,7 @@ from stream_app.wire import (
     checked_chunks,
     crowds_of,
     open_input,
+    require_lines,
     schedule_of,
 )
 
@@ -127,6 +128,8 @@ def run(
     require_private_panel(settings)
     plan = make_plan(settings, options.schedule, population)
     refuse_late_tiers(settings, plan.tiers)
+    if options.schedule is None:
+        require_lines(plan.registry)
     keys = load_keys(settings, options.output, create=options.create_keys)
     manifest = make_manifest(settings, options, population, plan, keys)
     replaceable = ACCEPTABLE if options.accept_changes else frozenset()

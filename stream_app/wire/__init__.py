@@ -5,7 +5,15 @@ from stream_app.wire.clock import Clock, ClockOff, SteadyTime, SystemClock
 from stream_app.wire.csv_messages import LineParser, load_activations, reading_parser
 from stream_app.wire.decision_messages import crowds_of, decision_of, fingerprint_of, schedule_of
 from stream_app.wire.input_format import check_file, checked_chunks
-from stream_app.wire.inputs import MAX_LINE_BYTES, Chunks, FileChunks, Line, LineReader, open_input
+from stream_app.wire.inputs import (
+    MAX_LINE_BYTES,
+    Chunks,
+    FileChunks,
+    Line,
+    LineReader,
+    open_input,
+    require_lines,
+)
 from stream_app.wire.messages import (
     CROWD_SUMS,
     MAX_COUNT,
@@ -110,5 +118,6 @@ __all__ = [
     "parse_fields",
     "reading_parser",
     "reject",
+    "require_lines",
     "schedule_of",
 ]

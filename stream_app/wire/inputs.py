@@ -15,7 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-from stream_app.exceptions import InputError
+from models.releases import SensorRegistry
+from stream_app.exceptions import InputError, SettingsError
+from stream_app.wire.messages import MAX_STEP, Activation
 
 MAX_LINE_BYTES = 1 << 20
 """Longer lines come in pieces of this size, each of them a malformed message."""
@@ -234,6 +236,18 @@ class FileChunks:
         watched = [self._descriptor] + ([] if self._wake is None else [self._wake])
         ready, _, _ = select.select(watched, [], [], timeout_seconds)
         return self._descriptor in ready
+
+
+def require_lines(registry: SensorRegistry) -> None:
+    """:class:`SettingsError` where an activation of all sensors would be too long for a line."""
+    names = tuple(sensor.name for sensor in registry.sensors)
+    size = len(Activation(v=1, step=MAX_STEP, sensors=names).line())
+    if size >= MAX_LINE_BYTES:
+        raise SettingsError(
+            f"an activation of all {len(names)} sensors must fit in a line of {MAX_LINE_BYTES} bytes",
+            f"up to {size} bytes",
+            "shorten the names of sensors, let fewer of them count, or announce steps with --schedule",
+        )
 
 
 def open_input(path: Path) -> int:

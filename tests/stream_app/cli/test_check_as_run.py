@@ -60,6 +60,22 @@ def test_check_and_run_say_the_same_of_each_file(
     assert said in " ".join(text.split())
 
 
+def test_sensors_whose_activation_no_line_would_hold_are_refused_by_both(
+    tallyguard: Tallyguard, folder: Path
+) -> None:
+    """Unless steps are announced by a schedule."""
+    (folder / "s.csv").write_text("step,sensor\n0,work\n")
+    names = ["work", *(f"{number:05d}" + "x" * 240 for number in range(4_400))]
+    rows = [{"name": name, "locations": ["work"]} for name in names]
+    (folder / "sensors.json").write_text(json.dumps({"sensors": rows}))
+    (folder / "t.toml").write_text((folder / "t.toml").read_text() + 'sensors = "sensors.json"\n')
+    checked, ran, text = both(tallyguard)
+    assert (checked, ran) == (1, 1)
+    assert "4401 sensors must fit in a line of 1048576 bytes" in " ".join(text.split())
+    assert not (folder / "out").exists()
+    assert both(tallyguard, "--schedule", "s.csv")[:2] == (0, 0)
+
+
 def test_a_misspelt_mechanism_is_refused_wherever_settings_are_read(
     tallyguard: Tallyguard, folder: Path
 ) -> None:
