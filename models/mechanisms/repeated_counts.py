@@ -62,12 +62,13 @@ def counted_again(mechanism: Mechanism, most_counts: int) -> Mechanism:
     released: that reveals the same at any shift.
     :class:`MechanismError` for noise that several steps share.
     """
+    if most_counts == 1:  # first, as asking for abilities takes long and every release comes by here
+        return mechanism
     if isinstance(mechanism, Versions):
         return Versions(tuple(counted_again(part, most_counts) for part in mechanism.parts))
-    is_shared = isinstance(mechanism, DrawnPerWindow) and not mechanism.is_exact
-    if most_counts == 1 or mechanism.is_exact or not mechanism.is_released:
+    if mechanism.is_exact or not mechanism.is_released:
         return mechanism
-    if is_shared:
+    if isinstance(mechanism, DrawnPerWindow):
         raise MechanismError(
             "noise that several steps share must count each person once in a step",
             f"{mechanism.name} on a sensor that counts somebody up to {most_counts} times",

@@ -373,7 +373,7 @@ def _sensor_value(release: SensorRelease, value: PublishedValue) -> SensorValue:
     name, mechanism = release.sensor.name, release.mechanism
     if value is None:
         return SensorValue(sensor=name, mechanism=_SUPPRESSED)
-    if isinstance(mechanism, PublishesTiers) and isinstance(value, TierValues):
+    if isinstance(value, TierValues) and isinstance(mechanism, PublishesTiers):
         return _tiered_value(release, mechanism.tiers, value)
     fields = {"sensor": name, "mechanism": mechanism.name, **mechanism.parameters, "value": value}
     return SensorValue.model_validate(fields)

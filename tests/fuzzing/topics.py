@@ -22,7 +22,7 @@ from stream_app.kafka.broker.topics import Topics
 from stream_app.kafka.deployment.deployment import Deployment
 from stream_app.kafka.deployment.deployment_record import DeploymentRecord, check_same, read_record
 from stream_app.kafka.deployment.person_records import people_of, person_records
-from stream_app.kafka.deployment.records import ANSWER, DEAD_LETTER, PROPOSAL
+from stream_app.kafka.deployment.records import ANSWER, DEAD_LETTER, DECISION, PROPOSAL, TOLD_STEP
 from stream_app.kafka.deployment.refused_record import RefusedRecord
 from stream_app.kafka.process.worker import Pulse
 from stream_app.kafka.release.progress import KEY, Progress, restore
@@ -125,14 +125,15 @@ def _worker() -> _Worker:
     return _Worker(_deployment())
 
 
-def _step(data: bytes) -> list[Rejected]:
-    """A decision: the schedule that an account worker applies, or a dead letter."""
-    worker = _worker()
-    worker.refused.clear()
-    event = SimpleNamespace(message=_record("steps", data))
-    decided = _finish(worker._decided(event))
-    assert (decided is None) == (len(worker.refused) == 1), "a step was lost"
-    return _letters(worker.refused)
+def _decision(data: bytes) -> object:
+    """A decision: the schedule that an account worker applies, or a warning."""
+    decision = DECISION.read_or_warn(_record("decisions", data))
+    return None if decision is None else _worker()._decided(decision)
+
+
+def _summary(data: bytes) -> object:
+    """A summary of risks, by which a worker sees how far they were told."""
+    return TOLD_STEP.read_or_warn(_record("risks", data))
 
 
 def _person(data: bytes) -> list[Rejected]:
@@ -280,6 +281,7 @@ _DECISION = {
         {"sensor": "B", "mechanism": "raw"},
     ],
 }
+_SUMMARY = b'{"v":1,"type":"risk_summary","step":3,"partition":1,"people":2,"mean_risk":0.5}'
 _LETTER = {
     "v": 1,
     "type": "rejected",
@@ -308,7 +310,8 @@ TOPICS: dict[str, Callable[[str], Target]] = {
             f'{{"v":1,"type":"readings","step":3,"counts":{{"A":{COUNT},"Z":1,"B":-1}}}}'.encode(),
         ),
     ),
-    "topic steps": door(_step, *_keyed("1", json.dumps(_DECISION).encode()), known=(LogError,)),
+    "topic decisions": door(_decision, *_keyed("1", json.dumps(_DECISION).encode()), known=(LogError,)),
+    "topic risks": door(_summary, *_keyed("1", _SUMMARY)),
     "topic persons": lambda name: Target(
         name,
         _keyed(

@@ -53,7 +53,7 @@ def test_five_thousand_sensors_walk_through_every_topic(kafka: Broker, tmp_path:
         assert deployment.releases() == releases
         assert deployment.person_risks() == risks
         reckoned = largest_bytes(Deployment.of(deployment.settings).registry, topics)
-        for topic in (topics.activations, topics.releases, topics.decisions, topics.steps):
+        for topic in (topics.activations, topics.releases, topics.decisions):
             largest = max(map(len, deployment.values(topic)))
             assert reckoned[topic] / 8 < largest <= reckoned[topic]
         assert deployment.values(topics.rejected) == []

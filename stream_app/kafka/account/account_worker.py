@@ -1,8 +1,9 @@
 """An account worker: owns the people of its partitions and accounts every decided step for them, once.
 
-A partition that is given to it is loaded from ``persons`` and brought up to date from the log of decisions;
-then the steps of its live topic follow. A step that was applied is dropped, a gap is filled from the log. The
-state is a function of the two topics; snapshots of it only spare the next owner to compute it again.
+A partition that is given to it is loaded from ``persons`` and brought up to date from the log of decisions,
+behind the last step whose risks stand in ``risks``; then it follows the log, which is read once for all of
+its partitions. A step that was applied is dropped, a gap is filled. The state is a function of the two
+topics; snapshots of it only spare the next owner to compute it again.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Any, NamedTuple
 from models.exceptions import MechanismError, ScheduleError, SensorError
 from models.keys import SnapshotKey
 from stream_app.kafka.account.account_watch import AccountWatch
+from stream_app.kafka.account.decision_source import DecisionSource
 from stream_app.kafka.account.partition_accounts import Arrival, PartitionAccounts
 from stream_app.kafka.account.partition_loader import PartitionLoader
 from stream_app.kafka.account.proposal_source import ProposalSource
@@ -24,18 +26,14 @@ from stream_app.kafka.account.snapshot_keeper import SnapshotKeeper
 from stream_app.kafka.account.work_thread import WorkThread
 from stream_app.kafka.broker.log_ends import LogEnds
 from stream_app.kafka.deployment.deployment import Deployment
-from stream_app.kafka.deployment.log_reader import (
-    committed_offset,
-    first_pending_step,
-    last_step,
-)
-from stream_app.kafka.deployment.records import DECISION
+from stream_app.kafka.deployment.log_reader import last_step, last_told_step
 from stream_app.kafka.deployment.refused_record import RefusedRecord
 from stream_app.kafka.process.worker import Job, Pulse, heed_cancellation
 from stream_app.kafka.process.worker_warm_up import account_a_little
 from stream_app.steps.policy import Decided
 from stream_app.steps.policy.crowd_sums import CrowdAnswer, CrowdQuestion
 from stream_app.steps.policy.proposals import Answer, Proposal
+from stream_app.wire import StepDecision
 
 logger = logging.getLogger(__name__)
 
@@ -62,7 +60,7 @@ class _PartitionProposal(NamedTuple):
 
 
 class AccountWorker(Job):
-    """Accounts the partitions the group gives it, one event after the other."""
+    """Accounts the partitions the group gives it, one decision after the other."""
 
     def __init__(
         self,
@@ -82,6 +80,8 @@ class AccountWorker(Job):
         self._loader = PartitionLoader(deployment, self._thread, self._snapshots, self._refuse)
         self._answers_proposals = deployment.limit() is not None or deployment.settings.has_crowd
         self._proposals = ProposalSource(deployment.connection, deployment.topics.proposals, self._hear)
+        self._decisions = DecisionSource(deployment.connection, deployment.topics.decisions, self._keep)
+        self._taken = -1  # the last step that was taken, by the partitions owned then
         self._proposed: dict[int, Proposal | CrowdQuestion] = {}
         self._partitions: dict[int, PartitionAccounts] = {}
         self._lags = False
@@ -90,42 +90,35 @@ class AccountWorker(Job):
         self._taking: asyncio.Task[None] | None = None
         self._assignment: set[int] = set()
         self._changed = asyncio.Event()
-        self._app: Any = None
-
-    @property
-    def topics(self) -> tuple[str, ...]:
-        """What this worker is given by its group."""
-        return (self._topics.steps,)
 
     async def prepare(self, app: Any) -> None:
         """Compile the kernels before joining: a member that compiles is a member that is silent."""
-        self._app = app
         await self._deployment.record.wait(self._deployment.basis)
         await self._risks.start()
         await self._snapshots.start()
         await self._thread.do(lambda: account_a_little(self._deployment))
 
-    async def assigned(self, partitions: set[tuple[str, int]]) -> None:
+    async def assigned(self, partitions: set[int]) -> None:
         """Note what is owned; loading is work, and waits for its turn."""
-        self._assignment = {partition for _, partition in partitions}
+        self._assignment = set(partitions)
         logger.info("partitions given: %s", ", ".join(map(str, sorted(self._assignment))) or "none")
         self._changed.set()
 
-    async def take(self, event: Any) -> None:
-        """Keep an event until its turn comes."""
-        await self._inbox.put(event)
+    async def _keep(self, decision: StepDecision) -> None:
+        """Keep a decision until its turn comes."""
+        await self._inbox.put(decision)
 
     async def _hear(self, partition: int, proposal: Proposal | CrowdQuestion) -> None:
         """Keep a proposal until its turn comes."""
         await self._inbox.put(_PartitionProposal(partition, proposal))
 
     async def run(self) -> None:
-        """Until cancelled: partitions first, then changed people, then events."""
+        """Until cancelled: partitions first, then changed people, then decisions."""
         while True:
             heed_cancellation()
             self._pulse.beat(has_work=self._lags or not self._inbox.empty())
             event = await self._next_event()
-            if self._changed.is_set():  # also before an event of a partition that was just given
+            if self._changed.is_set():
                 self._changed.clear()
                 await self._settle()
             await self._change_people()
@@ -134,18 +127,18 @@ class AccountWorker(Job):
                 await self._look_for_lag()
             elif isinstance(event, _PartitionProposal):
                 self._proposed[event.partition] = event.proposal
-            elif event.message.partition in self._partitions:
-                taking = self._take(self._partitions[event.message.partition], event)
-                self._taking = asyncio.create_task(taking)
+            else:
+                self._taking = asyncio.create_task(self._take(event))
                 await asyncio.shield(self._taking)
             await self._answer()
             await self._save_sometimes()
 
     async def finish(self, reason: str) -> None:
-        """Leave; what was accounted is acknowledged and saved, the rest is another's."""
+        """Leave; the steps whose risks are written are done and saved, the rest is another's."""
         self._watch.stopped(reason)
         await self._loader.persons.stop()
         await self._proposals.stop()
+        await self._decisions.stop()
         await self._save_last()
         await self._snapshots.stop()
         await self._risks.stop()
@@ -212,8 +205,12 @@ class AccountWorker(Job):
                 continue
             self._partitions[partition] = await self._open(partition)
             self._pulse.progress()
+        for accounts in self._partitions.values():  # the steps taken while they were another's
+            await self._catch_up(accounts, self._taken + 1)
         await self._loader.persons.follow(self._partitions)
         await self._proposals.follow(self._partitions if self._answers_proposals else ())
+        first = min((accounts.next_step for accounts in self._partitions.values()), default=None)
+        await self._decisions.follow(first)
         self._watch.owns(self._partitions.values())
 
     async def _open(self, partition: int) -> PartitionAccounts:
@@ -222,26 +219,30 @@ class AccountWorker(Job):
 
     async def _resume_step(self, partition: int) -> int:
         """The first step whose risks were not written by whoever owned the partition before."""
-        connection, steps = self._deployment.connection, self._topics.steps
-        start = await committed_offset(connection, self._app.conf.id, steps, partition)
-        return await first_pending_step(connection, steps, partition, start)
+        return 1 + await last_told_step(self._deployment.connection, self._topics.risks, partition)
 
-    async def _take(self, accounts: PartitionAccounts, event: Any) -> None:
-        """One event: account its step, write the risks, acknowledge."""
-        decided = await self._decided(event)
-        if decided is not None:
-            step = decided.schedule.step
-            arrival = accounts.arrival_of(step)
-            if arrival is Arrival.AHEAD:
-                self._watch.filled(step - accounts.next_step)
-                await self._catch_up(accounts, step)
-            if arrival is Arrival.KNOWN:
-                self._watch.dropped()
-            else:
-                await self._apply(accounts, decided)
-        event.ack()
+    async def _take(self, decision: StepDecision) -> None:
+        """One decision: account its step in every partition, and write the risks."""
+        decided = self._decided(decision)
+        for accounts in list(self._partitions.values()):
+            if decided is not None:
+                await self._enter_step(accounts, decided)
+        self._taken = max(self._taken, -1 if decided is None else decision.step)
         self._lags = False
         self._pulse.progress()
+
+    async def _enter_step(self, accounts: PartitionAccounts, decided: Decided) -> None:
+        """A step of one partition, once, and whatever is missing before it."""
+        step = decided.schedule.step
+        arrival = accounts.arrival_of(step)
+        if arrival is Arrival.AHEAD:
+            self._watch.filled(step - accounts.next_step)
+            await self._catch_up(accounts, step)
+        if arrival is Arrival.KNOWN:
+            self._watch.dropped()
+        else:
+            await self._apply(accounts, decided)
+            self._pulse.progress()
 
     async def _apply(self, accounts: PartitionAccounts, decided: Decided) -> None:
         """Account a step and write the risks after it."""
@@ -249,18 +250,12 @@ class AccountWorker(Job):
         await self._risks.write(accounts.partition, summary, accounts.pseudonyms, records)
         self._watch.accounted(accounts, decided)
 
-    async def _decided(self, event: Any) -> Decided | None:
-        """The decided step in an event; None after a dead letter."""
-        decision = DECISION.read(event.message)
-        if isinstance(decision, RefusedRecord):
-            await self._refuse(decision)
-            return None
+    def _decided(self, decision: StepDecision) -> Decided | None:
+        """The decided step; None, and a warning, for one that names what the deployment does not have."""
         try:
             return self._deployment.decided(decision)
         except (SensorError, MechanismError, ScheduleError) as error:
-            message = event.message
-            source = f"{message.topic}/{message.partition}:{message.offset}"
-            await self._refuse(RefusedRecord(source, message.value, f"{error.must}; {error.remedy}"))
+            logger.warning("step %d of %s: %s", decision.step, self._topics.decisions, error.must)
             return None
 
     async def _catch_up(self, accounts: PartitionAccounts, until: int) -> None:
@@ -274,6 +269,7 @@ class AccountWorker(Job):
         """Between two steps: people who came, left or have another prior."""
         self._loader.persons.check()
         self._proposals.check()
+        self._decisions.check()
         for partition in self._loader.persons.waiting():
             accounts, changes = self._partitions.get(partition), self._loader.persons.take(partition)
             if accounts is not None:

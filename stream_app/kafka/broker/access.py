@@ -39,9 +39,12 @@ def roles(topics: Topics) -> tuple[Role, ...]:
         Role(
             "release",
             "the release worker",
-            (*inputs, topics.deployment, topics.progress, topics.decisions, topics.answers),
             (
-                *(*public, *tiers, topics.decisions, topics.steps),
+                *(*inputs, topics.deployment, topics.steps, topics.progress, topics.decisions),
+                topics.answers,
+            ),
+            (
+                *(*public, *tiers, topics.decisions),
                 *(topics.deployment, topics.progress, topics.rejected, topics.proposals),
             ),
             f"{prefix}tallyguard-release",
@@ -52,7 +55,7 @@ def roles(topics: Topics) -> tuple[Role, ...]:
             "the account workers",
             (
                 *(topics.deployment, topics.steps, topics.persons, topics.decisions, topics.proposals),
-                topics.accounts,
+                *(topics.accounts, topics.risks),  # the latter to see how far they were told
             ),
             (topics.risks, topics.rejected, topics.answers, topics.accounts),
             f"{prefix}tallyguard-account",

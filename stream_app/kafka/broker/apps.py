@@ -1,66 +1,23 @@
-"""Faust apps with every setting said, and one agent that hands on events for somebody else to acknowledge.
+"""Faust apps with every setting said: who is alive, and who owns which partition of people.
 
-Faust knows who owns which partition and keeps the group alive; what a record means is decided elsewhere. Its
-agents acknowledge an event when they go on, an exception included, so ours never does: an event is
-acknowledged by whoever has made its consequences durable.
+Faust keeps the group: it joins, sends heartbeats, shares partitions out and says what is owned now. Records
+are not read through it. Its agents acknowledge an event even when its body has failed, and cost ten times
+what reading does; workers follow the logs themselves, from where what they have written ends.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import faust
-from faust.transport.drivers import aiokafka as driver
 
 from stream_app.kafka.broker.connection import Connection
 from stream_app.setup.settings import KafkaSettings
 
 COMMIT_SECONDS = 0.5
 _REQUEST_SECONDS = 40.0
-_FETCH_BYTES = 4 * 2**20
-
-
-class _CommittedThread(driver.AIOKafkaConsumerThread):
-    """Reads what was committed, whatever guarantee Faust itself gives."""
-
-    def _create_worker_consumer(self, transport: Any) -> Any:
-        consumer = self.consumer
-        before, consumer.in_transaction = consumer.in_transaction, True
-        try:
-            return super()._create_worker_consumer(transport)
-        finally:
-            consumer.in_transaction = before
-
-
-class _CommittedConsumer(driver.Consumer):
-    """Commits behind the last acknowledged event: ours are acknowledged in the order of their offsets.
-
-    Faust looks for runs of offsets without a gap instead, which the mark of a transaction ends at every step:
-    its commits fall behind for ever, and what it keeps in memory grows.
-    """
-
-    def _new_consumer_thread(self) -> Any:
-        return _CommittedThread(self, loop=self.loop, beacon=self.beacon)
-
-    def _new_offset(self, tp: Any) -> int | None:
-        acknowledged = self._acked[tp]
-        if not acknowledged:
-            return None
-        behind = max(acknowledged) + 1
-        acknowledged.clear()
-        self._acked_index[tp].clear()
-        return behind
-
-    async def _add_gap(self, tp: Any, offset_from: int, offset_to: int) -> None:
-        """Nothing to keep."""
-
-
-class CommittedTransport(driver.Transport):
-    """Faust's transport on aiokafka, reading only committed transactions."""
-
-    Consumer = _CommittedConsumer
+_FETCH_BYTES = 2**20
 
 
 def make_app(group: str, settings: KafkaSettings, folder: Path) -> Any:
@@ -95,7 +52,7 @@ def make_app(group: str, settings: KafkaSettings, folder: Path) -> Any:
         consumer_auto_offset_reset="earliest",
         consumer_max_fetch_size=_FETCH_BYTES,
         stream_wait_empty=False,
-        stream_buffer_maxsize=16_384,
+        stream_buffer_maxsize=64,
         stream_publish_on_commit=False,
         web_enabled=False,
         worker_redirect_stdouts=False,
@@ -103,16 +60,15 @@ def make_app(group: str, settings: KafkaSettings, folder: Path) -> Any:
         **connection.faust(),
     )
     app.in_worker = True
-    app.transport = CommittedTransport(app.conf.broker_consumer, app)
     return app
 
 
-def deliver(app: Any, topics: Sequence[str], take: Callable[[Any], Awaitable[None]]) -> None:
-    """Give every event of these topics to ``take``, which owes each one an ``ack()``."""
-    topic = app.topic(*topics, value_type=bytes, value_serializer="raw", key_serializer="raw")
+def share_out(app: Any, topic: str) -> None:
+    """Let the group share out the partitions of a topic; a record that lies there is passed over."""
+    shared = app.topic(topic, value_type=bytes, value_serializer="raw", key_serializer="raw")
 
-    async def events(stream: Any) -> None:
-        async for event in stream.noack().events():
-            await take(event)
+    async def pass_over(stream: Any) -> None:
+        async for _ in stream:
+            pass
 
-    app.agent(topic, name=f"{app.conf.id}.events", concurrency=1)(events)
+    app.agent(shared, name=f"{app.conf.id}.shares", concurrency=1)(pass_over)

@@ -1,9 +1,9 @@
 """The topics of a deployment: what each holds, how it must be shaped, making them, checking them.
 
 ``releases`` and ``decisions`` are logs: one partition, in the order of steps, nothing ever removed, because
-everybody's risk is rebuilt from them. ``steps`` carries the decisions to the account workers, one copy a
-partition of ``persons``. Activations and readings have one partition each: there is one release worker, and
-the broker's own time stamps put the two in order.
+everybody's risk is rebuilt from them. ``steps`` holds nothing: its partitions, as many as ``persons`` has,
+are what a group of workers shares out. Activations and readings have one partition each: there is one
+release worker, and the broker's own time stamps put the two in order.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ class Topics:
 
     @property
     def steps(self) -> str:
-        """The decisions again, one copy a partition of people."""
+        """Nothing: its partitions stand for those of people, which workers share out."""
         return f"{self.prefix}steps"
 
     @property
@@ -209,7 +209,7 @@ class Topics:
             self.decisions, one, copies, _LOG, "what was decided and accounted", "workers, privacy officer"
         )
         yield TopicPlan(
-            self.steps, people, copies, week | _LARGE, "decisions, one copy a partition", "account workers"
+            self.steps, people, copies, week | _LARGE, "nothing: workers share its partitions out", "workers"
         )
         yield TopicPlan(
             self.progress,

@@ -1,7 +1,7 @@
 """Whether the brokers take the release worker's largest request: looked at before it takes over.
 
-A client sends what it has for all partitions that one broker leads in a single request, so that a step of all
-sensors goes out once for each partition of people at the same time.
+A client sends what it has for all partitions that one broker leads in a single request: a step of all sensors
+for every log at the same time, a question about one for each partition of people.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def require_requests(deployment: Deployment) -> None:
         if limit < most:
             raise BrokerError(
                 f"broker {broker} must take requests of {most} bytes ({SETTING}): what concerns all "
-                f"{sensors} sensors goes to {topics.partitions} partitions of people at once",
+                f"{sensors} sensors goes to several logs, or {topics.partitions} partitions, at once",
                 f"at most {limit}",
                 "raise it in the properties of every broker, shorten the names of sensors, "
                 "or let fewer of them count",

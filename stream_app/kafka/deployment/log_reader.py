@@ -7,17 +7,18 @@ steps and offsets rise together. A record that is no decision is passed over: wh
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
 from typing import Any
 
 from stream_app.kafka.broker.broker_errors import patiently
 from stream_app.kafka.broker.connection import Connection
-from stream_app.kafka.deployment.records import DECISION
+from stream_app.kafka.deployment.records import DECISION, IS_SUMMARY, TOLD_STEP
 from stream_app.wire import StepDecision
 
 _LAST_RECORDS = 64  # marks of transactions at the end of a log are fewer than that
 _POLL_MILLISECONDS = 500
+_FOLLOWED_RECORDS = 2000  # handed on at a time
 
 
 @asynccontextmanager
@@ -74,36 +75,59 @@ async def last_step(connection: Connection, topic: str, *, patient: bool = True)
     return -1 if last is None else last.step
 
 
-async def first_pending_step(connection: Connection, topic: str, partition: int, start: int) -> int:
-    """The step of the first record from an offset on; behind the last one where there is none yet.
+async def last_told_step(connection: Connection, topic: str, partition: int) -> int:
+    """The step whose risks stand last in a partition of ``risks``; -1 while there are none.
 
-    Both are judged by one look at the end: a record that comes in between would seem to be neither.
+    A summary is written behind the records of single people: where it stands, all of them do.
     """
     async with _assigned(connection, topic, partition) as (consumer, where):
         begin, end = await _bounds(consumer, where)
-        consumer.seek(where, max(begin, start))
-        pending = await _first_step(consumer, where, end)
-        if pending is not None:
-            return pending
-        last = await _last_decision(consumer, where, begin, end)
-        return 0 if last is None else last.step + 1
+        records = _LAST_RECORDS
+        while end > begin:
+            start, told = max(begin, end - records), -1
+            consumer.seek(where, start)
+            async for record in _until(consumer, where, end):
+                summary = TOLD_STEP.read_or_warn(record) if IS_SUMMARY in (record.value or b"") else None
+                told = told if summary is None else summary.step
+            if told >= 0:
+                return told
+            end, records = start, 8 * records  # many people may stand before a summary that was not written
+        return -1
 
 
-async def committed_offset(connection: Connection, group: str, topic: str, partition: int) -> int:
-    """The first offset of a partition that a group has not acknowledged."""
-    from aiokafka import TopicPartition
-    from aiokafka.admin import AIOKafkaAdminClient
+async def offset_before(connection: Connection, topic: str, step: int) -> int:
+    """An offset of a log of decisions at or before the record of a step, and not far before it."""
+    async with _assigned(connection, topic, 0) as (consumer, where):
+        return await _find(consumer, where, *await _bounds(consumer, where), step)
 
-    async def ask() -> Any:
-        admin = AIOKafkaAdminClient(**connection.aiokafka())
-        try:
-            await admin.start()
-            return await admin.list_consumer_group_offsets(group)
-        finally:
-            await admin.close()
 
-    found = (await patiently(connection, ask)).get(TopicPartition(topic, partition))
-    return 0 if found is None else max(0, found.offset)
+class LogFollower:
+    """Hands on what comes to some partitions, outside any group, as fast as it is asked for more."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._consumer: Any = None
+
+    async def records(self, starts: Mapping[tuple[str, int], int]) -> AsyncGenerator[Sequence[Any], None]:
+        """Committed records of topics and partitions from offsets on; none now and then, where none come."""
+        from aiokafka import TopicPartition
+
+        where = {TopicPartition(*each): offset for each, offset in starts.items()}
+        async with reading(self._connection) as consumer:
+            consumer.assign(list(where))
+            for each, offset in where.items():
+                consumer.seek(each, offset)
+            self._consumer = consumer
+            while True:
+                found = await consumer.getmany(timeout_ms=_POLL_MILLISECONDS, max_records=_FOLLOWED_RECORDS)
+                yield [record for records in found.values() for record in records]
+
+    def is_at_end(self, topic: str, next_offset: int) -> bool:
+        """Whether a topic with one partition is known to have no record that was not handed on."""
+        from aiokafka import TopicPartition
+
+        end = None if self._consumer is None else self._consumer.highwater(TopicPartition(topic, 0))
+        return end is not None and next_offset >= end
 
 
 async def read_steps(

@@ -8,16 +8,17 @@ topic                          kind
 =============================  ==================================================
 ``activations``                :data:`ACTIVATION`
 ``readings``                   :data:`READING`
-``decisions``, ``steps``       :data:`DECISION`
+``decisions``                  :data:`DECISION`
 ``persons``                    :func:`person_kind`
 ``proposals``, ``answers``     :data:`PROPOSAL`, :data:`ANSWER`
+``risks``                      :data:`TOLD_STEP`, of summaries
 ``rejected``                   :data:`DEAD_LETTER`
 ``deployment``                 in :mod:`stream_app.kafka.deployment.deployment_record`
 =============================  ==================================================
 
 ``progress`` has records of the release worker only, which stops where it cannot read them
-(:func:`stream_app.kafka.release.progress.restore`); ``risks`` and ``releases`` are shown and compared as
-bytes.
+(:func:`stream_app.kafka.release.progress.restore`); what else stands in ``risks``, and ``releases``, is shown
+and compared as bytes.
 """
 
 from __future__ import annotations
@@ -26,9 +27,9 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, Any, Generic, TypeVar
+from typing import Annotated, Any, Generic, Literal, TypeVar
 
-from pydantic import BaseModel, Field, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from stream_app.kafka.broker.kafka_exceptions import RecordError
 from stream_app.kafka.broker.topics import LARGE_BYTES, MEDIUM_BYTES
@@ -41,6 +42,7 @@ from stream_app.wire import (
     CountMessage,
     Reason,
     Rejected,
+    Step,
     StepDecision,
     explain,
     parse_counts,
@@ -113,6 +115,15 @@ def of_models(holds: str, models: Any, most_bytes: int) -> RecordKind[Any]:
     return RecordKind(holds, most_bytes, lambda _, value: adapter.validate_json(value))
 
 
+class ToldStep(BaseModel):
+    """The step of a summary of risks, of whatever version."""
+
+    model_config = ConfigDict(frozen=True, strict=True)
+
+    type: Literal["risk_summary"]
+    step: Step
+
+
 ACTIVATION: RecordKind[Activation] = of_model("an activation", Activation, LARGE_BYTES)
 READING: RecordKind[CountMessage] = RecordKind(
     "reading or readings", MEDIUM_BYTES, lambda _, value: parse_counts(value)
@@ -124,6 +135,8 @@ PROPOSAL: RecordKind[Proposal | CrowdQuestion] = of_models(
 ANSWER: RecordKind[Answer | CrowdAnswer] = of_models(
     "an answer", Annotated[Answer | CrowdAnswer, Field(discriminator="type")], MEDIUM_BYTES
 )
+IS_SUMMARY = b'"type":"risk_summary"'
+TOLD_STEP: RecordKind[ToldStep] = of_model("a summary of risks", ToldStep, MEDIUM_BYTES)
 DEAD_LETTER: RecordKind[Rejected] = of_model("a dead letter", Rejected, MEDIUM_BYTES)
 
 

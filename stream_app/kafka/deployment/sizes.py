@@ -52,12 +52,10 @@ def largest_bytes(
     """The largest record of each topic that names sensors, with every sensor active in one step."""
     names = tuple(sensor.name for sensor in registry.sensors)
     in_crowd = settings is not None and settings.has_crowd
-    decision = len(_decision(names, topics.tiers, in_crowd=in_crowd).line())
     sizes = {
         topics.activations: len(Activation(v=1, step=MAX_STEP, sensors=names).line()),
         topics.releases: len(_release(names).line()),
-        topics.decisions: decision,
-        topics.steps: decision,
+        topics.decisions: len(_decision(names, topics.tiers, in_crowd=in_crowd).line()),
         topics.progress: max(len(_announced(registry)), len(_waiting(names))),
     }
     if topics.has_revised:
@@ -102,12 +100,12 @@ def largest_proposal_bytes(registry: SensorRegistry, settings: Settings) -> int:
 def largest_request_bytes(registry: SensorRegistry, topics: Topics, settings: Settings) -> int:
     """The largest request of the release worker, if one broker leads every partition: one record to each.
 
-    That is a transaction with a step of all sensors, or a question about one.
+    That is a transaction with a step of all sensors, or a question about one to each partition of people.
     """
     sizes = largest_bytes(registry, topics, settings)
     written = (topics.releases, *[topics.releases] * len(topics.tiers), topics.decisions, topics.progress)
     written += (topics.revised,) if topics.has_revised else ()
-    transaction = sum(sizes[topic] for topic in written) + topics.partitions * sizes[topics.steps]
+    transaction = sum(sizes[topic] for topic in written)
     question = topics.partitions * largest_proposal_bytes(registry, settings)
     return max(transaction + MEDIUM_BYTES, question)  # and a dead letter
 

@@ -1,12 +1,13 @@
 """A worker process: broker, group, job, watchdog and an end in bounded time.
 
-Faust gives partitions and events to a :class:`Job`. Anything unexpected ends the process before an event is
-acknowledged: a lost step would be a wrong risk, a repeated one is recognised.
+Faust gives partitions to a :class:`Job`, which reads the logs itself. Anything unexpected ends the process
+before what comes of a record is written: a lost step would be a wrong risk, a repeated one is recognised.
 """
 
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import os
 import signal
@@ -20,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from models.exceptions import TallyguardError
-from stream_app.kafka.broker.apps import deliver, make_app
+from stream_app.kafka.broker.apps import make_app, share_out
 from stream_app.kafka.broker.broker_errors import explain, wait_for_broker
 from stream_app.kafka.broker.connection import Connection
 from stream_app.kafka.broker.kafka_exceptions import StalledError
@@ -37,22 +38,13 @@ _ENDED_BY_ITSELF = ("a worker must work until it is stopped", "an end by itself"
 class Job(ABC):
     """What one kind of worker does with its partitions."""
 
-    @property
-    @abstractmethod
-    def topics(self) -> tuple[str, ...]:
-        """The topics whose partitions the group shares out."""
-
     @abstractmethod
     async def prepare(self, app: Any) -> None:
         """Before joining the group: compile, recover, take over."""
 
     @abstractmethod
-    async def assigned(self, partitions: set[tuple[str, int]]) -> None:
+    async def assigned(self, partitions: set[int]) -> None:
         """The group has given this worker these partitions, and no others."""
-
-    @abstractmethod
-    async def take(self, event: Any) -> None:
-        """One event; it is acknowledged by the job once its consequences are durable."""
 
     @abstractmethod
     async def run(self) -> None:
@@ -144,8 +136,9 @@ class _Process:
         app = make_app(self._group, self._deployment.settings.kafka, self._folder)
         self._app = app
         await self._job.prepare(app)
+        gc.freeze()  # kernels and classes stay: looking through them again and again is what collecting costs
         app.topics  # noqa: B018 - Faust makes the conductor on first use, before agents
-        deliver(app, self._job.topics, self._job.take)
+        share_out(app, self._deployment.topics.steps)
         app.on_partitions_assigned.connect(self._on_assigned, weak=False)
         self._watchdog.start()
         async with asyncio.TaskGroup() as group:
@@ -164,7 +157,7 @@ class _Process:
         """The group has shared out partitions anew."""
         try:
             async with self._assigning:
-                await self._job.assigned({(tp.topic, tp.partition) for tp in assigned})
+                await self._job.assigned({tp.partition for tp in assigned})
         except Exception as error:
             self._fail(error)
 

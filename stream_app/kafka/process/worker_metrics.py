@@ -54,12 +54,12 @@ class AccountCounters:
         )
         self.redelivered = Counter(
             "tallyguard_steps_redelivered",
-            "Steps delivered twice and ignored, counted per partition",
+            "Steps that a partition knew already and ignored, counted per partition",
             registry=registry,
         )
         self.from_log = Counter(
             "tallyguard_steps_from_log",
-            "Steps missing on the live topic and read from the log, counted per partition",
+            "Steps that a partition had missed and took from the log, counted per partition",
             registry=registry,
         )
         self.snapshots = Counter(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 SILENCE_SECONDS = 2.0
 """Silence after which a topic is taken to have nothing, when its end cannot be found out."""
@@ -20,13 +20,12 @@ _MOST_BYTES = 64 * 2**20  # several fetches of each topic, so that none waits fo
 
 
 class Arrived(NamedTuple):
-    """One record: its topic, the broker's time stamp, its offset, its bytes and the event to acknowledge."""
+    """One record: its topic, the broker's time stamp, its offset and its bytes."""
 
     topic: str
     timestamp: float
     offset: int
     value: bytes
-    event: Any
     key: bytes = b""
 
 

@@ -107,7 +107,7 @@ class ReleaseLog:
         yield self._topics.progress, KEY, transaction.progress.record(), 0
 
     def _step_records(self, closed: ClosedStep) -> Iterable[tuple[str, bytes | None, bytes, int]]:
-        """The release, what each tier receives of it, and its internal twin once for every partition.
+        """The release, what each tier receives of it, and its internal twin.
 
         Late and corrected values of earlier steps are published with it.
         """
@@ -120,5 +120,3 @@ class ReleaseLog:
             yield self._topics.tier(tier), key, release_for_tier(closed.release, tier).line().rstrip(), 0
         decision = decision_of(closed.schedule, closed.why, self._deployment, closed.crowds).line().rstrip()
         yield self._topics.decisions, key, decision, 0
-        for partition in range(self._topics.partitions):
-            yield self._topics.steps, key, decision, partition

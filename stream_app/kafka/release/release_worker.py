@@ -24,7 +24,13 @@ from stream_app.kafka.broker.kafka_exceptions import FencedError, LogError
 from stream_app.kafka.broker.log_ends import LogEnds
 from stream_app.kafka.deployment.broker_limits import require_requests
 from stream_app.kafka.deployment.deployment import Deployment, check_basis
-from stream_app.kafka.deployment.log_reader import last_decision, last_record, latest_records, read_steps
+from stream_app.kafka.deployment.log_reader import (
+    LogFollower,
+    last_decision,
+    last_record,
+    latest_records,
+    read_steps,
+)
 from stream_app.kafka.process.worker import Job, Pulse, heed_cancellation
 from stream_app.kafka.process.worker_metrics import ReleaseCounters
 from stream_app.kafka.process.worker_warm_up import account_a_little
@@ -80,14 +86,15 @@ class ReleaseWorker(Job):
         self._accept_changes = accept_changes
         self._log = ReleaseLog(deployment.connection, deployment.topics, deployment.digest)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="engine")
-        self._app: Any = None
         self._core: ReleaseCore
         self._order: ArrivalOrder
         self._arrived = asyncio.Event()
+        self._joined = asyncio.Event()
+        self._follower = LogFollower(deployment.connection)
         self._proposer: Proposer | None = None
         self._crowd: DistantCrowd | None = None
         self._loop: asyncio.AbstractEventLoop
-        self._unacknowledged: list[Arrived] = []
+        self._uncommitted = 0  # records entered since the last transaction
         self._committed_seconds = time.monotonic()
         self._inputs = Inputs(deployment, self.topics)
         self._clock = StepClock.of(deployment.settings)
@@ -98,12 +105,12 @@ class ReleaseWorker(Job):
 
     @property
     def topics(self) -> tuple[str, ...]:
-        """What this worker is given by its group."""
+        """The inputs."""
         return self._deployment.topics.activations, self._deployment.topics.readings
 
     async def prepare(self, app: Any) -> None:
         """Compile, refuse where another one runs, fence whoever comes back, take over the state it left."""
-        self._app, self._loop = app, asyncio.get_running_loop()
+        self._loop = asyncio.get_running_loop()
         await asyncio.to_thread(account_a_little, self._deployment)
         await asyncio.to_thread(require_requests, self._deployment)
         kafka = self._deployment.settings.kafka
@@ -133,45 +140,59 @@ class ReleaseWorker(Job):
         self._core = ReleaseCore(engine, self._clock, progress, basis, flush, topics)
         if self._clock.has_ticks:
             await self._set_clock(progress.next_step)
-        self._order = ArrivalOrder(self.topics, self._is_at_end, time.monotonic(), progress.offsets)
+        self._order = ArrivalOrder(self.topics, self._follower.is_at_end, time.monotonic(), progress.offsets)
         await self._commit(Taken(rejected=[each.letter() for each in lost]))
         names = tuple(sensor.name for sensor in self._deployment.registry.sensors)
         self._observer.started(RunStarted(0, progress.next_step, names))
         logger.info("release worker continues at step %d", progress.next_step)
 
-    async def assigned(self, partitions: set[tuple[str, int]]) -> None:
-        """Both inputs or nothing: with half of them somebody else has joined."""
-        wanted = {(topic, 0) for topic in self.topics}
-        if partitions and partitions != wanted:
+    async def assigned(self, partitions: set[int]) -> None:
+        """All of them: with some of them somebody else has joined."""
+        of = self._deployment.topics.partitions
+        if 0 < len(partitions) < of:
             raise FencedError(
-                "one release worker must own activations and readings",
-                f"another one has joined, and left {len(partitions)} of 2 partitions",
-                "stop one of the two; else an input topic was deleted: start again to see which",
+                "one release worker must be alone in its group",
+                f"another one has joined, and left {len(partitions)} of {of} partitions",
+                "stop one of the two",
             )
-
-    async def take(self, event: Any) -> None:
-        """Keep a record until its turn comes."""
-        while self._order.is_full:
-            await asyncio.sleep(_TICK_SECONDS)
-        message = event.message
-        record = Arrived(message.topic, message.timestamp, message.offset, message.value or b"", event)
-        self._order.add(record, time.monotonic())
-        self._arrived.set()
+        self._joined.set()
 
     async def run(self) -> None:
-        """Until cancelled: work, and see that the inputs stay what they are."""
+        """Once the group knows us, until cancelled: read, work, see that the inputs stay what they are."""
+        while not self._joined.is_set():
+            heed_cancellation()
+            self._pulse.beat(has_work=False)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._joined.wait(), 1.0)
         async with asyncio.TaskGroup() as group:
+            group.create_task(self._read())
             group.create_task(self._work())
             group.create_task(self._inputs.watch(lambda: self._order.next_offsets))
 
+    async def _read(self) -> None:
+        """Keep records until their turn comes; none are fetched while too many wait."""
+        starts = {(topic, 0): offset for topic, offset in self._order.next_offsets.items()}
+        async for records in self._follower.records(starts):
+            heed_cancellation()
+            now_seconds = time.monotonic()
+            for record in records:
+                value, key = record.value or b"", record.key or b""
+                self._order.add(
+                    Arrived(record.topic, record.timestamp / 1000.0, record.offset, value, key), now_seconds
+                )
+            self._arrived.set()
+            while self._order.is_full:
+                await asyncio.sleep(_TICK_SECONDS)
+
     async def _work(self) -> None:
-        """Take records in order, commit what came of them, acknowledge."""
+        """Take records in order, commit what came of them."""
         while True:
             heed_cancellation()
+            self._arrived.clear()
             records = self._order.take(_MOST_RECORDS, time.monotonic())
             now_seconds = self._time.now_seconds()
             await self._step(records, now_seconds, await self._has_read_all(records, now_seconds))
-            waiting = len(self._order) + len(self._unacknowledged)
+            waiting = len(self._order) + self._uncommitted
             self._counters.waiting.set(waiting)
             if self._clock.has_ticks:
                 self._observer.clock_read(self._time.off)
@@ -238,8 +259,7 @@ class ReleaseWorker(Job):
         return False
 
     async def _wait(self) -> None:
-        """Until something arrives, or a while."""
-        self._arrived.clear()
+        """Until something arrives that was not there when records were taken, or a while."""
         with suppress(TimeoutError):
             to_tick = self._clock.seconds_to_tick(self._time.now_seconds())
             await asyncio.wait_for(self._arrived.wait(), min(_TICK_SECONDS, to_tick))
@@ -254,15 +274,13 @@ class ReleaseWorker(Job):
             await asyncio.wait({taking}, timeout=1.0)
             self._pulse.beat(has_work=True)
         taken = taking.result()
-        self._unacknowledged += records
+        self._uncommitted += len(records)
         idle = not taken.closed and not taken.rejected
-        if idle and (not self._unacknowledged or began - self._committed_seconds < _COMMIT_SECONDS):
+        if idle and (not self._uncommitted or began - self._committed_seconds < _COMMIT_SECONDS):
             self._tell(taken, began)
             return
         await self._commit(taken)
-        for record in self._unacknowledged:
-            record.event.ack()
-        self._unacknowledged.clear()
+        self._uncommitted = 0
 
     async def _commit(self, taken: Taken) -> None:
         """Make durable what came of records, then tell whoever watches."""
@@ -366,10 +384,3 @@ class ReleaseWorker(Job):
                 account.charge(self._deployment.schedule_of(decision))
         self._observer.carried(account)
         return progress.model_copy(update={"account": account.save()})
-
-    def _is_at_end(self, topic: str, next_offset: int) -> bool:
-        """Whether a topic is known to have no record that was not handed on."""
-        from faust.types import TP
-
-        end = self._app.consumer.highwater(TP(topic, 0))
-        return end is not None and next_offset >= end

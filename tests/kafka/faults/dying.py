@@ -16,12 +16,11 @@ from typing import Any
 
 from stream_app.kafka.release.release_log import ReleaseLog, Transaction
 
-BEFORE, BETWEEN, PRODUCED, COMMITTED, OFFSETS = POINTS = (
+BEFORE, BETWEEN, PRODUCED, COMMITTED = POINTS = (
     "before the first record",
     "between two records",
     "before the commit",
     "after the commit",
-    "after the group's offsets",
 )
 CODE = "from tests.kafka.faults.dying import main; main()"
 Call = Callable[..., Awaitable[Any]]
@@ -94,26 +93,16 @@ class _Countdown:
 
         return counted
 
-    def offsets(self, commit: Call) -> Call:
-        """Around what tells the group how far its member has come."""
-
-        async def counted(client: Any, *arguments: Any, **named: Any) -> None:
-            await commit(client, *arguments, **named)
-            self.reach(OFFSETS)
-
-        return counted
-
 
 def _watch(countdown: _Countdown) -> None:
     """Let the clients of this process come by the countdown."""
-    from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+    from aiokafka import AIOKafkaProducer
 
     from stream_app.kafka.account.risk_topic import RiskTopic
 
     around: tuple[tuple[Any, str, Callable[[Call], Call]], ...] = (
         (AIOKafkaProducer, "send", countdown.send),
         (AIOKafkaProducer, "commit_transaction", countdown.commit),
-        (AIOKafkaConsumer, "commit", countdown.offsets),
         (ReleaseLog, "write", countdown.steps),
         (RiskTopic, "write", countdown.risks),
     )

@@ -10,7 +10,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from faust.types import TP
 from prometheus_client import CollectorRegistry
 
 from accounting.bounds.radius import ceiling_within
@@ -20,7 +19,6 @@ from models.releases import SensorRelease, StepSchedule
 from stream_app.kafka.account.account_watch import AccountWatch, PartitionsView
 from stream_app.kafka.account.account_worker import AccountWorker
 from stream_app.kafka.account.partition_accounts import PartitionAccounts
-from stream_app.kafka.broker.apps import CommittedTransport
 from stream_app.kafka.broker.kafka_exceptions import LogError
 from stream_app.kafka.deployment.deployment import Deployment
 from stream_app.kafka.deployment.person_records import parse_person, person_records
@@ -77,9 +75,9 @@ def steps_of(deployment: Deployment, count: int) -> tuple[StepSchedule, ...]:
 
 
 def test_the_risks_of_steps_taken_from_the_log_are_told_once_each(deployment: Deployment) -> None:
-    """The live topic hands a step over early where a partition comes back while records are under way."""
+    """Whatever order steps are handed over in: each once, and none before those it follows."""
 
-    async def work() -> tuple[Told, list[int], PartitionAccounts]:
+    async def work() -> tuple[Told, PartitionAccounts]:
         log = steps_of(deployment, 8)
         worker = worker_of(deployment, log)
         told = worker._risks = Told()  # type: ignore[assignment]
@@ -87,19 +85,57 @@ def test_the_risks_of_steps_taken_from_the_log_are_told_once_each(deployment: De
         records = person_records(population(3), ["a", "b", "c"], 0, "d")
         people = {name: parse_person(name.encode(), value, "d") for name, value in records}
         accounts.change(accounts.newcomers(people))
-        acknowledged: list[int] = []
+        worker._partitions = {0: accounts}
         for step in (0, 1, 5, 3, 2, 6, 5, 7):
-            message = SimpleNamespace(
-                topic="steps", offset=step, key=None, value=decision_of(log[step]).line(), partition=0
-            )
-            event = SimpleNamespace(message=message, ack=lambda step=step: acknowledged.append(step))
-            await worker._take(accounts, event)
-        return told, acknowledged, accounts  # type: ignore[return-value]
+            await worker._take(decision_of(log[step]))
+        return told, accounts  # type: ignore[return-value]
 
-    told, acknowledged, accounts = asyncio.run(work())
+    told, accounts = asyncio.run(work())
     assert told.steps == list(range(8))
-    assert acknowledged == [0, 1, 5, 3, 2, 6, 5, 7]
     assert accounts.next_step == 8
+
+
+def test_a_partition_that_is_given_later_is_told_to_where_the_others_are(
+    deployment: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its owner before has told up to step 2; the log is not followed a second time for it."""
+    written: list[tuple[int, int]] = []
+    followed: list[int | None] = []
+
+    class Sources(Heard):
+        async def load(self, *arguments: object) -> SimpleNamespace:
+            return SimpleNamespace(unchanged=set(), changes={})
+
+        async def follow(self, first: object) -> None:
+            if first is None or isinstance(first, int):
+                followed.append(first)
+
+    class Both(Told):
+        async def write(self, partition: int, summary: RiskSummary, *more: object) -> None:  # type: ignore[override]
+            written.append((partition, summary.step))
+
+    async def last_told_step(_: object, topic: str, partition: int) -> int:
+        return 2 if partition == 1 else -1
+
+    monkeypatch.setattr("stream_app.kafka.account.account_worker.last_told_step", last_told_step)
+
+    async def work() -> None:
+        log = steps_of(deployment, 8)
+        worker = worker_of(deployment, log)
+        worker._risks = Both()  # type: ignore[assignment]
+        worker._loader.persons = worker._proposals = worker._decisions = Sources()  # type: ignore[assignment]
+        await worker.assigned({0})
+        await worker._settle()
+        for schedule in log[:6]:
+            await worker._take(decision_of(schedule))
+        await worker.assigned({0, 1})
+        await worker._settle()
+        await worker._take(decision_of(log[6]))
+
+    asyncio.run(work())
+    assert [step for partition, step in written if partition == 0] == list(range(7))
+    assert [step for partition, step in written if partition == 1] == list(range(3, 7))
+    assert [each for each in followed if each is not None] == [0, 6]
 
 
 @pytest.mark.parametrize("missing", [None, 300, 449])
@@ -128,21 +164,6 @@ def test_a_long_log_is_read_some_steps_at_a_time_and_without_gaps(
     with pytest.raises(LogError, match=rf"every step from 20 to 449, got none of step {missing}"):
         asyncio.run(work())
     assert steps == list(range(20, missing))
-
-
-def test_the_position_committed_is_behind_the_last_acknowledged_event() -> None:
-    consumer = CommittedTransport.Consumer.__new__(CommittedTransport.Consumer)
-    where = TP("steps", 0)
-    consumer._acked, consumer._acked_index = {where: []}, {where: set()}
-    assert consumer._new_offset(where) is None
-    for offset in (0, 2, 4, 6):  # marks of transactions take the odd ones
-        consumer._acked[where].append(offset)
-        consumer._acked_index[where].add(offset)
-    asyncio.run(consumer._add_gap(where, 1, 2))
-    assert consumer._new_offset(where) == 7
-    assert not consumer._acked[where]
-    assert not consumer._acked_index[where]
-    assert consumer._new_offset(where) is None
 
 
 def test_a_loop_ends_though_a_client_has_swallowed_its_cancellation() -> None:

@@ -169,9 +169,7 @@ def test_on_the_topic_of_readings_a_batch_is_one_record(tmp_path: Path) -> None:
     core = ReleaseCore(engine(), StepClock(0, 60, None, 100), Progress(), {})
     values = [activation(0, *NAMES), batch(0, A=1, B=2, Z=9), reading(0, "C", 3), batch(0, C=3, D=4)]
     records = [
-        Arrived(
-            "activations" if at == 0 else "readings", float(at), max(at - 1, 0), each.line().rstrip(), None
-        )
+        Arrived("activations" if at == 0 else "readings", float(at), max(at - 1, 0), each.line().rstrip())
         for at, each in enumerate(values)
     ]
     taken = core.take(records, 0.0)
