@@ -14,7 +14,7 @@ SHARED_OUT := -n $(WORKERS) --dist loadgroup --no-loadscope-reorder
 COMPARE_BITS := tests/test_readme.py tests/models/noise/test_correlated.py tests/stream_app/embedded/test_restart.py \
 	$(addprefix tests/accounting/,test_audit.py exposure/test_information.py exposure/test_history.py \
 	bounds/test_horizon_risk.py continuous/test_repeated_steps.py)
-CODE := models accounting stream_app tallyguard tests benchmarks experiments
+CODE := models accounting stream_app tallyguard tests benchmarks experiments deploy
 
 # The first interpreter that is new enough; PYTHON=... chooses another.
 PYTHON ?= $(shell for candidate in python3 python3.11 python3.12 python3.13; do \
@@ -26,10 +26,10 @@ test thorough test-fast: export OPENBLAS_NUM_THREADS := 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help demo test services thorough test-fast lint docs format bench fuzz soak held-out figures tightness ceilings crowd prior-check personas real-checkins decisions designs \
-	readme screenshots lock install install-dev clean
+	readme screenshots rehearsal rehearsal-kubernetes lock install install-dev clean
 
 help: ## this list
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-20s %s\n", $$1, $$2}'
 
 # A first demo compiles what it needs and nothing else, in two processes: its page is up before that is done.
 demo: $(VENV)/installed-packages ## a simulated city end to end, no broker needed (STEPS=48 PEOPLE=2000 PAUSE=0.1)
@@ -87,6 +87,12 @@ fuzz: install-dev ## a million changed inputs at every parser of bytes from outs
 
 soak: install-dev services fuzz ## a hundred killed workers and two hours of events on a real broker (KILLS=100 MINUTES=120)
 	@$(BIN)/python -m benchmarks.soak --kills $(or $(KILLS),100) --minutes $(or $(MINUTES),120) --results docs/results
+
+rehearsal: | $(VENV)/bin/python ## images built and the compose file run by Podman, everything killed once (as root, on Debian)
+	@$(BIN)/python -m deploy.rehearsal
+
+rehearsal-kubernetes: install-dev ## the manifests before a real API server, built with Go (FOLDER=where programs are kept)
+	@$(BIN)/python -m deploy.rehearsal.manifests $(if $(FOLDER),--folder $(FOLDER))
 
 held-out: install-dev ## the paper's summary on real check-ins (DATA=folder with the Parquet files)
 	@$(BIN)/python -m experiments.held_out $(if $(DATA),--data $(DATA)) --results docs/results

@@ -229,6 +229,17 @@ def test_selectors_find_their_pods() -> None:
         assert monitor["spec"]["endpoints"][0]["port"] == service["spec"]["ports"][0]["name"]
 
 
+@pytest.mark.parametrize("name", ["release", "account"])
+def test_workers_prefer_machines_without_account_workers(name: str) -> None:
+    """A machine that is lost takes one worker; a cluster of one machine still runs them all."""
+    affinity = (pod_of(BY_NAME[name]) or {})["affinity"]["podAntiAffinity"]
+    assert affinity.keys() == {"preferredDuringSchedulingIgnoredDuringExecution"}
+    (preferred,) = affinity["preferredDuringSchedulingIgnoredDuringExecution"]
+    term = preferred["podAffinityTerm"]
+    assert term["topologyKey"] == "kubernetes.io/hostname"
+    assert is_selected(term["labelSelector"]["matchLabels"], BY_NAME["account"])
+
+
 def test_the_network_lets_through_the_broker_and_the_metrics_only() -> None:
     policies = {named(each): each["spec"] for each in EVERYTHING if each["kind"] == "NetworkPolicy"}
     assert policies["nothing"] == {"podSelector": {}, "policyTypes": ["Ingress", "Egress"]}
