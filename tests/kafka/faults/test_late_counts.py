@@ -10,12 +10,12 @@ import pytest
 from stream_app.embedded.revised_log import REVISED
 from stream_app.wire import Reading
 from tests.kafka.broker import Broker
-from tests.kafka.faults.dying import BEFORE, BETWEEN, COMMITTED, OFFSETS, POINTS, PRODUCED
+from tests.kafka.faults.dying import BEFORE, BETWEEN, COMMITTED, POINTS, PRODUCED
 from tests.kafka.support import OnKafka, small_city
 
 pytestmark = pytest.mark.slow
-EACH = 4  # steps sent to one worker
-DEATHS = (COMMITTED, BEFORE, OFFSETS, BETWEEN, COMMITTED, PRODUCED)  # what one loses comes with the next
+EACH = 6  # steps sent to one worker
+DEATHS = (COMMITTED, BEFORE, BETWEEN, COMMITTED, PRODUCED)  # what one loses comes with the next
 STEPS = EACH * len(DEATHS)
 LATE = {"late": 3, "grace": 0, "watermark_share": 0.0, "risk_every": 5}
 
