@@ -182,7 +182,7 @@ def start_release(server: Broker, folder: Path, steps: int) -> tuple[float, floa
         deployment.load_people()
         first = deployment.start("release")
         deployment.produce(_messages(FEW))
-        wait_until("a beginning", lambda: len(deployment.releases()) == FEW - 1)
+        wait_until("a beginning", lambda: len(deployment.releases()) >= FEW - 3)
         assert first.stop() == 0
         if steps > FEW:
             _prolong(deployment, steps)
@@ -220,9 +220,9 @@ def _prolong(deployment: OnKafka, steps: int) -> None:
             "window": {**progress.window, "next_step": steps},
         }
     )
-    for key, value in latest.items():
-        if key != KEY and value is not None:
-            deployment.send(deployment.topics.progress, b"", key)
+    with writing(deployment.connection) as producer:
+        for key in latest.keys() - {KEY}:
+            producer.send(deployment.topics.progress, None, key=key)
     deployment.send(deployment.topics.progress, prolonged.record(), KEY)
 
 
