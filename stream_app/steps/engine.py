@@ -336,7 +336,7 @@ def release_of(schedule: StepSchedule, values: Sequence[PublishedValue], version
     )
     if version > 1:
         entries = tuple(entry.model_copy(update={"version": version}) for entry in entries)
-    return StepRelease(step=schedule.step, releases=entries)
+    return StepRelease.model_construct(step=schedule.step, releases=entries)  # whose entries are checked
 
 
 def _from_first_step(entry: SensorValue, release: SensorRelease, step: int) -> SensorValue:

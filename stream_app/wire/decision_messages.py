@@ -29,13 +29,7 @@ def decision_of(
     return StepDecision(
         step=schedule.step,
         decisions=tuple(
-            SensorDecision(
-                sensor=release.sensor.name,
-                mechanism=release.mechanism.name,
-                parameters=dict(release.mechanism.parameters),
-                crowd=crowd,
-            )
-            for release, crowd in zip(schedule.releases, sums, strict=True)
+            _decided(release, crowd) for release, crowd in zip(schedule.releases, sums, strict=True)
         ),
         why=why,
         deployment=deployment,
@@ -68,6 +62,15 @@ def crowds_of(decision: StepDecision) -> StepCrowd:
 def fingerprint_of(schedule: StepSchedule) -> str:
     """Sixteen digits by which a decided step is known again, wherever it is stored."""
     return hashlib.sha256(decision_of(schedule).line()).hexdigest()[:16]
+
+
+@lru_cache(maxsize=20_000)
+def _decided(release: SensorRelease, crowd: tuple[int, ...] | None) -> SensorDecision:
+    """One object per sensor and mechanism, however many steps say it."""
+    name, mechanism = release.sensor.name, release.mechanism
+    return SensorDecision(
+        sensor=name, mechanism=mechanism.name, parameters=dict(mechanism.parameters), crowd=crowd
+    )
 
 
 @lru_cache(maxsize=256)
