@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from stream_app.kafka.deployment.log_reader import last_told_step
+from stream_app.wire import batched
 from tests.kafka.broker import OLDER_VERSION, Broker, broker
 from tests.kafka.support import OnKafka, small_city
 
@@ -20,11 +21,12 @@ COUNTS = re.compile(r"(?<!\d)76[45]\d{4}(?!\d)")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("workers", [1, 2, 4])
+@pytest.mark.parametrize(("workers", "in_batches"), [(1, False), (2, True), (4, False)])
 def test_releases_and_risks_are_those_of_the_embedded_engine(
-    kafka: Broker, tmp_path: Path, workers: int
+    kafka: Broker, tmp_path: Path, workers: int, in_batches: bool
 ) -> None:
-    compare(kafka, tmp_path / f"same{workers}", workers)
+    """Which is given single readings, also where Kafka is given batches."""
+    compare(kafka, tmp_path / f"same{workers}", workers, in_batches=in_batches)
 
 
 @pytest.mark.slow
@@ -33,7 +35,7 @@ def test_they_are_on_an_older_broker_too(tmp_path: Path) -> None:
         compare(older, tmp_path / "older", workers=2)
 
 
-def compare(kafka: Broker, folder: Path, workers: int) -> None:
+def compare(kafka: Broker, folder: Path, workers: int, *, in_batches: bool = False) -> None:
     """Run both, with too little work for everybody, and hold every byte of the one against the other."""
     population, sensors, messages = small_city(60)
     lines = [with_many(line) for line in messages(STEPS)]
@@ -41,7 +43,7 @@ def compare(kafka: Broker, folder: Path, workers: int) -> None:
         deployment.load_people()
         release = deployment.start("release")
         accounts = [deployment.start("account") for _ in range(workers)]
-        deployment.produce(lines)
+        deployment.produce(batched(lines) if in_batches else lines)
         deployment.wait_for_steps(STEPS)
         releases, risks = deployment.embedded(lines)
         assert deployment.releases() == releases
