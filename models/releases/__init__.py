@@ -1,13 +1,6 @@
 """What is released: sensors, schedules of mechanisms, and counts becoming values."""
 
-from models.releases.fine_steps import (
-    check_window_ends,
-    in_single_steps,
-    parts_of,
-    shown_steps,
-    window_release,
-    without_coins,
-)
+from models.releases.fine_steps import shown_steps, without_coins
 from models.releases.publish import CountToPublish, PublishedValue, StepInterval, TierValues, publish_step
 from models.releases.schedule import RevealedAmount, RevealedMove, Schedule, SensorRelease, StepSchedule
 from models.releases.sensors import CountingWindow, Counts, Sensor, SensorRegistry
@@ -21,6 +14,12 @@ from models.releases.trust import (
     stepwise_level,
 )
 from models.releases.window_release import MoveSensor, WindowRelease
+from models.releases.windowed_steps import (
+    check_window_ends,
+    in_single_steps,
+    parts_of,
+    window_release,
+)
 
 __all__ = [
     "CountToPublish",

@@ -12,12 +12,25 @@ from accounting.continuous import ContinuousAccountant
 from accounting.ledgers import ZcdpSpend, window_cost
 from models.exceptions import ScheduleError, SensorError, TallyguardError
 from models.keys import NoiseKey
-from models.mechanisms import Gaussian
-from models.releases import SensorRelease, StepInterval, StepSchedule, shown_steps, window_release
+from models.mechanisms import Gaussian, Raw
+from models.releases import (
+    CountingWindow,
+    Sensor,
+    SensorRegistry,
+    SensorRelease,
+    StepInterval,
+    StepSchedule,
+    in_single_steps,
+    shown_steps,
+    window_release,
+)
 from models.releases.publish import CountToPublish, publish_step
 from stream_app.analysis.export.released_rows import released_days
 from stream_app.exceptions import RunChangedError
+from stream_app.kafka.deployment.deployment import Deployment
+from stream_app.setup.sections.payload_settings import PayloadSettings
 from stream_app.setup.sensor_files import load_registry
+from stream_app.starting.connect.journal.deployments_journal import announced_sensors
 from stream_app.wire import Activation, Reading, Reason
 from tests.stream_app.engine_support import (
     LITTLE_WORK,
@@ -185,6 +198,29 @@ def test_what_has_no_account_for_windows_is_refused(tmp_path: Path, changed: dic
     """Risk budgets, the crowd adversary, and noise that several values share."""
     with pytest.raises(TallyguardError, match=r"windows or moves|a window or moves"):
         run_on(tmp_path / "out", [b""], settings={**deployment(tmp_path), **changed})
+
+
+def test_a_place_that_is_counted_exactly_is_shown_once() -> None:
+    """What a move shows of a place is known where an exact count of the step shows it already."""
+    place = Sensor("A", (0,))
+    window = CountingWindow(1, ((0, 1, 1),))
+    door = Sensor("door", (0, 1), window=window)
+    registry = SensorRegistry(("a", "b"), (place, door)).with_windows({"door": Gaussian(6.0)})
+    for mechanism, shown in ((Raw(), {"A", "at 1"}), (Gaussian(1.0), {"A", "at 0", "at 1"})):
+        step = in_single_steps(StepSchedule(3, (SensorRelease(place, mechanism),)), registry)
+        assert {each.sensor.name for each in step.releases} == shown
+        assert [type(each).__name__ for each in step.revealed or ()] == ["RevealedMove"]
+
+
+def test_commands_without_an_account_of_windows_say_so(tmp_path: Path) -> None:
+    """Deployments on Kafka and connectors refuse the sensors file before they begin."""
+    kafka = {"servers": ["localhost:9092"]}
+    chosen = settings(**deployment(tmp_path), locations=tmp_path / "locations.txt", kafka=kafka)
+    (tmp_path / "locations.txt").write_text("\n".join(NAMES))
+    with pytest.raises(SensorError, match=r"deployment on Kafka .* tallyguard run"):
+        Deployment.of(chosen, NAMES)
+    with pytest.raises(SensorError, match="connected"):
+        announced_sensors(chosen, PayloadSettings.model_construct(), "connect.http.map")
 
 
 def test_differential_privacy_charges_a_window_by_what_is_declared(tmp_path: Path) -> None:
