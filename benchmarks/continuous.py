@@ -145,7 +145,8 @@ def as_a_run(
     """The last step as a run accounts it: fast bound for everybody, refined as far as the work goes."""
     settings = HorizonSettings(HORIZON, mistakes, operations=operations)
     shares = people_shares(population.people, 4)
-    accountant = ContinuousAccountant(population, replace(settings, sharpen=False), shares=shares)
+    accountant = ContinuousAccountant(population, settings, shares=shares)
+    accountant.settings = replace(settings, sharpen=False)
     accountant.apply_all(steps[:-1])
     accountant.settings = settings
     here = accountant.snapshot()

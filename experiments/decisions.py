@@ -141,7 +141,7 @@ def in_crowd(setting: Setting, limit: RiskBudget) -> Accounts:
     population = setting.population
     shares = people_shares(population.people, PARTITIONS)
     horizon = replace(setting.horizon, operations=OPERATIONS, decided=limit)
-    beside = ContinuousAccountant(population, horizon, shares=shares)
+    beside = ContinuousAccountant(population, horizon, shares=shares, apart=True)
     return Accounts(beside, CrowdAccount(beside, decided=limit), decides=True)
 
 
@@ -193,7 +193,7 @@ def _choice(sensor: Sensor) -> SensorChoice:
 def over_limit(accounts: Accounts, added: float) -> np.ndarray:
     """Who gained more than the limit, (N,): over the baseline, or over the guess where that is above it."""
     account = accounts.informed
-    limit, guess = account.baseline() + added, account.view().accounts.state.guess
+    limit, guess = account.baseline() + added, account.by_account.each(account.view().accounts.state.guess)
     return accounts.whole.risk() > np.where(guess * (1 + NEGLIGIBLE) >= limit, guess + added, limit)
 
 

@@ -1,20 +1,28 @@
 """The continuous accountant: everybody's risk over a sliding horizon, step by step."""
 
+from accounting.continuous.account_figures import PersonRisks
 from accounting.continuous.accountant import AccountantView, ContinuousAccountant
-from accounting.continuous.cascade import Due, find_due, is_above
-from accounting.continuous.membership import join_people, take_people
-from accounting.continuous.people_shares import PeopleShares
-from accounting.continuous.risk_summary import RiskSummary, SharesOfPeople, shares_of_people, summarise
+from accounting.continuous.cascade import Due, Units, find_due, is_above
+from accounting.continuous.people import PeopleShares, WorstMoments, join_people, no_moments, take_people
+from accounting.continuous.risk_summary import (
+    RiskFigures,
+    RiskSummary,
+    SharesOfPeople,
+    shares_of_people,
+    summarise,
+)
 from accounting.continuous.saved_state import named, pack_state, taken, unpack_state
-from accounting.continuous.worst_moments import WorstMoments, no_moments
 
 __all__ = [
     "AccountantView",
     "ContinuousAccountant",
     "Due",
     "PeopleShares",
+    "PersonRisks",
+    "RiskFigures",
     "RiskSummary",
     "SharesOfPeople",
+    "Units",
     "WorstMoments",
     "find_due",
     "is_above",

@@ -8,34 +8,30 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from copy import copy
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from accounting.bounds import deciding_bound
 from accounting.bounds.radius import bound_for, ceilings_within
+from accounting.continuous.account_figures import AccountFigures
 from accounting.continuous.accounts_kernel import (
     HISTORY,
-    UNITS_PER_NAT,
     Accounts,
     Horizon,
-    HorizonState,
     Nonstationary,
     empty_state,
 )
-from accounting.continuous.cascade import Cascade, SeenHorizon, alike_accounts, find_due
+from accounting.continuous.cascade import Cascade, SeenHorizon, Units, alike_chains, find_due
 from accounting.continuous.constants_kernel import empty_constants, fill_constants
 from accounting.continuous.horizon_kernel import Transition, advance
-from accounting.continuous.membership import join_running, take_running
+from accounting.continuous.membership import join_running, same_accounts, take_running
 from accounting.continuous.nonstationary_kernel import advance_marginals
-from accounting.continuous.people_shares import PeopleShares
+from accounting.continuous.people import Groups, Holders, PeopleShares, Spread, equal_accounts, joined_names
 from accounting.continuous.refine_kernel import find_operations
 from accounting.continuous.repeated_steps import RepeatedSteps
-from accounting.continuous.risk_summary import RiskSummary, summarise
 from accounting.continuous.saved_state import RunningAccount, digest_of
-from accounting.continuous.worst_moments import WorstMoments, no_moments
 from accounting.exceptions import SettingsError, StepOrderError
 from accounting.exposure.own_counts import RevealedInformation
 from accounting.exposure.step_information import (
@@ -64,29 +60,38 @@ class AccountantView(NamedTuple):
 
 
 @dataclass
-class ContinuousAccountant:
+class ContinuousAccountant(AccountFigures):
     """Certified risk of a population, moved on one step at a time by :meth:`apply`.
 
     ``effective_from[i]`` is the step from which person ``i``'s releases count (default: the first step).
     ``shares`` split the work of a step among people (default: one share); give them where people are held in
     several places that must agree.
 
+    People with an equal prior and start, accounted from the same step on, have *one account*: what a step
+    reveals is found once for all of them, and figures of people are the account's. ``population`` then has
+    one prior an account, that of the first of its ``people`` (N,). With ``apart`` everybody has an account
+    alone, for whom something else than priors tells apart; no figure is another one.
+
     Where a population has chains drawn from what few data leave open, each chain is accounted as a person of
     its own, and every figure of a person is its mean over the chains: no adversary does better on average,
     not even one who knows which chain is the person's.
-    Cost: O(sensors at the person's places) per person and step, no more than silence for a step that comes
-    again; about 300 bytes a person besides the priors, and 16 for each step that comes again, within limits.
+    Cost: O(sensors at the person's places) per account and step, no more than silence for a step that comes
+    again; about 300 bytes an account besides the priors, and 16 for each step that comes again, within
+    limits; 20 bytes a person besides the name.
     """
 
     population: Population
     settings: HorizonSettings = field(default_factory=HorizonSettings)
     effective_from: NDArray[np.int64] | None = None
     shares: PeopleShares | None = None
+    apart: bool = False
+    people: tuple[str, ...] = field(init=False)
+    _found_units: Units | None = field(default=None, init=False, repr=False)
 
     def __post_init__(self) -> None:
-        """Compute everybody's constants; nothing is released yet."""
-        people, chains = len(self.population), self.population.accounted
-        first_step = self.settings.first_step
+        """Find who has the same account, and compute everybody's constants; nothing is released yet."""
+        first_step, self.people = self.settings.first_step, self.population.people
+        people = len(self.people)
         since = (
             np.full(people, first_step) if self.effective_from is None else np.asarray(self.effective_from)
         )
@@ -96,36 +101,20 @@ class ContinuousAccountant:
                 since.shape,
                 "pass one value a person",
             )
-        arrays, horizon = chains.arrays, self.settings.horizon
-        accounts = Accounts(
-            arrays,
-            empty_constants(arrays),
-            Nonstationary(*(arrays.initial.copy() for _ in Nonstationary._fields)),
-            empty_state(len(chains), horizon),
-            np.repeat(np.maximum(since, first_step).astype(np.int64), self.population.draws),
-            _kernel_horizon(self.settings),
-        )
-        locations = len(self.population.location_names)
-        self._running = RunningAccount(
-            accounts,
-            first_step,
-            nothing_seen(locations),
-            nothing_seen_for(HISTORY + horizon, locations),
-            no_moments(people),
-            np.zeros(people, dtype=np.int64),
-            np.zeros(people, dtype=np.int64),
-            np.zeros(len(chains), dtype=np.bool_),
-        )
+        since = np.maximum(since, first_step).astype(np.int64)
+        account = np.arange(people) if self.apart else equal_accounts(self.population, since)
+        opened, account = np.unique(account, return_inverse=True)
+        self._chains_named = self.population.chains_named
+        if opened.size < people:
+            self.population = self.population.subset(opened)
+        self._holders = Holders.of(account.reshape(-1), self._cell_shares)
+        self._running = self._new(since[opened])
         self._has_revealed = False
         self._index_people()
-        fill_constants(accounts, np.arange(len(chains)), first_step, True)
+        chains = len(self.population.accounted)
+        fill_constants(self._accounts, np.arange(chains), first_step, True)
         self._fill_nonstationary(self._nonstationary_people, first_step)
         self._show_prior()
-
-    @property
-    def next_step(self) -> int:
-        """The step that :meth:`apply` expects."""
-        return self._running.next_step
 
     def apply(self, step: StepSchedule) -> None:
         """Account one step; steps come in order without gaps, empty ones included."""
@@ -147,16 +136,19 @@ class ContinuousAccountant:
         )
         self._add_revealed(step)
         seen = followed_by(before.seen, seen_release(step.releases, locations))
-        is_unreached = self._refine(SeenHorizon(step.step, seen))
-        before.worst.note(step.step, self.population.mean_draw(self._state.risk), self.baseline(), self.since)
+        groups = self._refined(SeenHorizon(step.step, seen))
+        since = self._accounts.since[:: self.population.draws][groups.account]
+        groups.worst.note(step.step, groups.mean_risk, self._baseline[groups.account], since)
+        reached = self._threshold_index(groups)
+        figures = groups.figures._replace(reached=reached, reached_before=groups.figures.reached)
         self._running = before._replace(
             next_step=step.step + 1,
             view_before=view,
             seen=seen,
-            reached=self._threshold_index(),
-            reached_before=before.reached,
-            is_unreached=is_unreached,
+            groups=groups._replace(figures=figures),
         )
+        if groups.of_cell is not before.groups.of_cell:
+            self._index_groups()
 
     def apply_all(self, steps: Iterable[StepSchedule]) -> None:
         """Account several steps, as after a restart."""
@@ -164,19 +156,23 @@ class ContinuousAccountant:
             self.apply(step)
 
     @property
-    def since(self) -> NDArray[np.int64]:
-        """The step from which each person's releases count, (N,)."""
-        return self._accounts.since[:: self.population.draws]
-
-    @property
     def people_shares(self) -> PeopleShares:
         """How the work of a step is split among people."""
-        return self._people_shares
+        return PeopleShares.single(len(self.people)) if self.shares is None else self.shares
 
     @property
-    def not_reached(self) -> int:
-        """People whom the refined bounds could have lowered, had the work of the last step sufficed."""
-        return int(np.count_nonzero(self.population.any_draw(self._running.is_unreached)))
+    def by_account(self) -> Spread:
+        """Who has which account."""
+        return self._by_account
+
+    @property
+    def units(self) -> Units:
+        """For whom a share of the work pays together; found once somebody is refined."""
+        if self._found_units is None:
+            alike = alike_chains(self.population, self._accounts.since)
+            count = self._cell_shares.count
+            self._found_units = Units.of(self._holders, count, alike, self.population.draws)
+        return self._found_units
 
     def most_operations(self, is_counted: NDArray[np.bool_]) -> NDArray[np.int64]:
         """What refining takes where these locations, (M,), are counted exactly in every step, (N,)."""
@@ -184,61 +180,7 @@ class ContinuousAccountant:
         found = np.zeros(chains, dtype=np.int64)
         seen = seen_exactly(np.tile(is_counted.astype(np.int32), (len(self._running.seen.labels), 1)))
         find_operations(self._accounts, np.arange(chains), self.settings.vectors, seen, found)
-        return found.reshape(-1, self.population.draws).sum(axis=1)
-
-    def risk(self) -> NDArray[np.float64]:
-        """Certified risk of each person over the horizon that ends with the last step, shape (N,).
-
-        Like every risk that is shown, within the radius of the settings.
-        """
-        return ceilings_within(self.settings.within_nats, self.population.mean_draw(self._state.risk)).copy()
-
-    def baseline(self) -> NDArray[np.float64]:
-        """Exact success of the best known guess from the prior alone on the same horizon, shape (N,)."""
-        return self.population.mean_draw(self._state.baseline).copy()
-
-    def added(self) -> NDArray[np.float64]:
-        """Upper bound on what the releases added under the prior: its risk less baseline, shape (N,)."""
-        return self.population.mean_draw(self._state.risk) - self.population.mean_draw(self._state.baseline)
-
-    def median_guess(self) -> float:
-        """How often habits alone tell half of the people or more, mean over the cycle."""
-        first, last = self._accounts.constants.phase_start[:-1], self._accounts.constants.phase_start[1:]
-        if first.size == 0:
-            return 0.0
-        each = np.add.reduceat(self._accounts.constants.baseline, first) / (last - first)
-        return float(np.median(self.population.mean_draw(each)))
-
-    def information_nats(self) -> NDArray[np.float64]:
-        """Bound on what everything released tells about the horizon, nats, shape (N,)."""
-        return self.population.mean_draw(self._state.information / UNITS_PER_NAT)
-
-    def worst(self) -> WorstMoments:
-        """Everybody's worst moments since the first step; the highest risk is within the radius."""
-        worst = self._running.worst.copy()
-        return worst._replace(highest_risk=ceilings_within(self.settings.within_nats, worst.highest_risk))
-
-    def decided_by(self, person: int) -> str:
-        """Which bound gave a person's risk; of several chains, the highest one's."""
-        draws = self.population.draws
-        chain = person * draws + int(np.argmax(self._state.risk[person * draws : (person + 1) * draws]))
-        return deciding_bound(int(self._state.decided_by[chain]), self.settings.mistakes)
-
-    def crossings(self) -> NDArray[np.int64]:
-        """People whose highest reached threshold changed in the last step, increasing."""
-        return np.flatnonzero(self._running.reached != self._running.reached_before)
-
-    def summary(self) -> RiskSummary:
-        """The last step in a few numbers."""
-        figures = self.risk(), self.baseline(), self.added()
-        found = summarise(self.next_step - 1, *figures, self.settings.thresholds, self.worst())
-        return replace(
-            found,
-            not_reached=self.not_reached,
-            within_nats=self.settings.within_nats,
-            draws=self.population.draws,
-            chains=self.population.chains_named,
-        )
+        return self._by_account.each(found.reshape(-1, self.population.draws).sum(axis=1))
 
     def view(self) -> AccountantView:
         """The state after the last step, for what-if questions; read only."""
@@ -255,17 +197,18 @@ class ContinuousAccountant:
         :class:`~accounting.exceptions.SnapshotError` otherwise; nothing was taken over then.
         """
         self._running = self._running.restored(snapshot, self._basis())
+        self._index_groups()
         self._fill_nonstationary(self._nonstationary_people, self.next_step - 1)
 
     def _basis(self) -> dict[str, object]:
         """Everything but the steps that the state follows from."""
         settings = asdict(self.settings)
         del settings["first_step"]  # counts by whose releases count from when
-        shares = self._shares
+        shares = self.people_shares
         return {
             **settings,
             "since": digest_of(self._accounts.since),
-            "people": self.population.accounted.fingerprint,
+            "people": [self.population.accounted.fingerprint, digest_of(self._holders.cell)],
             "draws": self.population.draws,
             "shares": [shares.count, digest_of(shares.share), digest_of(shares.rank)],
         }
@@ -281,32 +224,77 @@ class ContinuousAccountant:
                 newcomers.next_step,
                 "apply the steps since they came",
             )
+        known = self._known_accounts(newcomers)
+        new = np.flatnonzero(known < 0)
+        account = known.copy()
+        account[new] = len(self.population) + np.arange(new.size)
+        others = newcomers.population.subset(new)
         joined = copy(self)
-        joined.population = Population.concatenate([self.population, newcomers.population])
-        joined._running = join_running(self._running, newcomers._running, joined.population)
-        joined.effective_from = joined.since
+        joined.people = joined_names(self.people, newcomers.people)
+        joined.population = Population.concatenate([self.population, others])
+        joined._chains_named = joined.population.chains_named
         is_split = self.shares is not None and newcomers.shares is not None
         joined.shares = self.people_shares.join(newcomers.people_shares) if is_split else None
+        groups = self._groups.join(newcomers._groups, account)
+        joined._holders, cells = self._holders.join(
+            newcomers._holders, account, joined._cell_shares, groups.of_cell
+        )
+        running = join_running(
+            self._running, take_running(newcomers._running, new, others), joined.population
+        )
+        joined._running = running._replace(groups=groups.merged(cells))
         joined._index_people()
         return joined
 
     def of_people(self, people: NDArray[np.int64]) -> ContinuousAccountant:
         """The same accountant for some of the people, by position, as if there had been no others."""
         chosen = copy(self)
-        chosen.population = self.population.subset(people)
-        chosen._running = take_running(self._running, people, chosen.population)
-        chosen.effective_from = chosen.since
+        chosen.people = tuple(self.people[person] for person in people)
         chosen.shares = None if self.shares is None else self.shares.take(people)
+        taken = self._holders.take(people, chosen._cell_shares)
+        population = self.population.subset(taken.accounts)
+        first = tuple(self.people[person] for person in taken.first)
+        chosen.population = population if population.people == first else population.renamed(first)
+        chosen._chains_named = chosen.population.chains_named
+        running = take_running(self._running, taken.accounts, chosen.population)
+        chosen._holders = taken.holders
+        chosen._running = running._replace(groups=self._groups.take(taken.cells, taken.holders.account))
         chosen._index_people()
         return chosen
 
-    @property
-    def _accounts(self) -> Accounts:
-        return self._running.accounts
+    def _known_accounts(self, newcomers: ContinuousAccountant) -> NDArray[np.int64]:
+        """For each account of the newcomers the same one here, or -1."""
+        if self.apart or newcomers.apart:
+            return np.full(len(newcomers.population), -1)
+        both = Population.concatenate([self.population, newcomers.population])
+        return same_accounts(self._running, newcomers._running, both)
 
     @property
-    def _state(self) -> HorizonState:
-        return self._accounts.state
+    def _cell_shares(self) -> PeopleShares:
+        """The shares that people of one account may fare differently in: none where all work is done."""
+        if self.shares is None or self.settings.operations is None or not self.settings.refines:
+            return PeopleShares.single(len(self.people))
+        return self.shares
+
+    def _new(self, since: NDArray[np.int64]) -> RunningAccount:
+        """Accounts before the first step, which count from these steps on, (A,)."""
+        arrays, horizon = self.population.accounted.arrays, self.settings.horizon
+        draws, locations = self.population.draws, self.population.location_count
+        accounts = Accounts(
+            arrays,
+            empty_constants(arrays),
+            Nonstationary(*(arrays.initial.copy() for _ in Nonstationary._fields)),
+            empty_state(since.size * draws, horizon),
+            np.repeat(since, draws),
+            _kernel_horizon(self.settings),
+        )
+        return RunningAccount(
+            accounts,
+            self.settings.first_step,
+            nothing_seen(locations),
+            nothing_seen_for(HISTORY + horizon, locations),
+            Groups.whole(since.size, self._holders.account, draws),
+        )
 
     def _index_people(self) -> None:
         """What follows from who is there."""
@@ -317,9 +305,14 @@ class ContinuousAccountant:
         self._revealed = RevealedInformation(arrays, len(self.population.location_names))
         # What is revealed of windows is carried beside exact counts, for which that bound does not allow.
         self._unbounded = np.full_like(self._state.carried, _MORE_THAN_ANYTHING)
-        shares = PeopleShares.single(len(self.population)) if self.shares is None else self.shares
-        self._people_shares, self._shares = shares, shares.of_draws(self.population.draws)
-        self._alike: NDArray[np.int64] | None = None  # found once somebody is refined
+        self._by_account = Spread(self._holders, self._holders.account, len(self.population))
+        self._index_groups()
+        self._found_units = None
+
+    def _index_groups(self) -> None:
+        """What follows from who has the same figures."""
+        groups = self._groups
+        self._by_group = Spread(self._holders, groups.of_cell, groups.account.size)
 
     def _advance_nonstationary(self, step: int) -> None:
         """Move the marginals on of those with an initial distribution, and the constants that follow."""
@@ -342,38 +335,42 @@ class ContinuousAccountant:
         nats = self._revealed.nats(step.revealed, self.settings.first_slot + step.step - 1, before)
         self._running.add_revealed(step.step, self.settings.horizon, nats)
 
-    def _refine(self, horizon: SeenHorizon) -> NDArray[np.bool_]:
-        """Look again, with the refined bounds, at those whose fast bound is high, as far as the work goes.
-
-        Which chains were due and could not be reached.
-        """
-        accounts, settings = self._accounts, self.settings
-        is_unreached = np.zeros(accounts.since.size, dtype=np.bool_)
-        due = find_due(accounts, settings)
-        if settings.refines and due.people.size:
-            if self._alike is None:
-                self._alike = alike_accounts(self.population, accounts.since)
+    def _refined(self, horizon: SeenHorizon) -> Groups:
+        """Look again, with the refined bounds, at those whose fast bound is high, as far as the work goes."""
+        groups, accounts, chains = self._groups, self._accounts, self._groups.chains()
+        due = find_due(accounts, self.settings)
+        if self.settings.refines and due.people.size:
             if self._has_revealed:
                 accounts = accounts._replace(state=accounts.state._replace(carried=self._unbounded))
-            cascade = Cascade(accounts, horizon, due, self._shares, self._alike)
-            is_unreached[cascade.refine(settings.operations)] = True
-        return is_unreached
+            cascade = Cascade(accounts, horizon, due, self.units)
+            cascade.refine(self.settings.operations)
+            return cascade.settle(groups)
+        figures = groups.figures._replace(
+            risk=accounts.state.risk[chains],
+            decided_by=accounts.state.decided_by[chains],
+            is_unreached=np.zeros(chains.shape, dtype=np.bool_),
+        )
+        return groups._replace(figures=figures)
 
     def _show_prior(self) -> None:
         """Before the first step nobody does better than the bound on a guess from the prior."""
         first = self.settings.first_slot + self.settings.first_step - self.settings.horizon
-        population, constants = self._accounts.population, self._accounts.constants
+        population, constants, state = self._accounts.population, self._accounts.constants, self._state
         starts_itself = np.diff(population.initial_start) > 0
         start = np.where(starts_itself, self.settings.first_slot + self._accounts.since, first)
         phase = constants.phase_start[:-1] + start % population.slots
-        self._state.baseline[:] = constants.baseline[phase]
-        self._state.bound[:] = constants.guess[phase]
-        self._state.risk[:] = np.maximum(self._state.bound, self._state.baseline)
-        reached = self._threshold_index()
-        self._running = self._running._replace(reached=reached, reached_before=reached)
+        state.baseline[:] = constants.baseline[phase]
+        state.bound[:] = constants.guess[phase]
+        state.risk[:] = np.maximum(state.bound, state.baseline)
+        groups = self._groups
+        groups = groups._replace(figures=groups.figures._replace(risk=state.risk[groups.chains()]))
+        reached = self._threshold_index(groups)
+        figures = groups.figures._replace(reached=reached, reached_before=reached)
+        self._running = self._running._replace(groups=groups._replace(figures=figures))
 
-    def _threshold_index(self) -> NDArray[np.int64]:
-        return np.searchsorted(np.array(self.settings.thresholds), self.risk(), side="right")
+    def _threshold_index(self, groups: Groups) -> NDArray[np.int64]:
+        risk = ceilings_within(self.settings.within_nats, groups.mean_risk)
+        return np.searchsorted(np.array(self.settings.thresholds), risk, side="right")
 
 
 def _kernel_horizon(settings: HorizonSettings) -> Horizon:

@@ -1,7 +1,7 @@
 """Refined bounds for as many people as a step's work allows: few vectors first, then many.
 
 Work is counted in operations that a person's structure alone says, never in seconds, and each share of the
-people (:class:`~accounting.continuous.people_shares.PeopleShares`) has an even part of it. So replays,
+people (:class:`~accounting.continuous.people.PeopleShares`) has an even part of it. So replays,
 partitions, threads and restarts refine the same people and give the same bits. What a share does not use is
 lost: the others may be held elsewhere.
 
@@ -11,11 +11,14 @@ lost: the others may be held elsewhere.
    of them, with what is left, those to whom still most was added get the bound through the noise with few
    vectors, if any count is noised; and then all vectors.
 
-People of one share with equal priors and starts are paid for once, and computed once.
+People of one share with equal priors and starts are paid for once, and people of all shares who went the same
+way are computed once. For example two shares with a person of one prior each: the first share pays for few
+vectors, the second for all. Then the chain is computed twice, and the two people have different risks.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -23,7 +26,7 @@ from numpy.typing import NDArray
 
 from accounting.bounds.radius import budget_within
 from accounting.continuous.accounts_kernel import NEGLIGIBLE, Accounts, HorizonState
-from accounting.continuous.people_shares import PeopleShares
+from accounting.continuous.people import Groups, Holders, PeopleShares
 from accounting.continuous.refine_kernel import find_operations, refine
 from accounting.exposure.step_information import seen_exactly
 from accounting.exposure.step_information.seen_steps_kernel import SeenSteps
@@ -31,6 +34,8 @@ from accounting.settings import HorizonSettings, RiskBudget
 from models.priors import Population
 
 FEW_VECTORS = 4
+_ALL, _FEW, _FEW_NOISED, _MORE = 1, 2, 4, 8
+"""What a chain has been through, as bits of a number."""
 
 
 class Due(NamedTuple):
@@ -80,105 +85,196 @@ class SeenHorizon(NamedTuple):
     seen: SeenSteps  # (HISTORY + T rows) its steps and those before it
 
 
-def alike_accounts(population: Population, since: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Each chain's first one with an equal prior, accounted from the same step on, (N,)."""
+def alike_chains(population: Population, since: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Each chain's first one with an equal prior, accounted from the same step on, (C,)."""
     steps, position = np.unique(since, return_inverse=True)
     key = population.accounted.alike * steps.size + position.reshape(-1)
     _, first, alike = np.unique(key, return_index=True, return_inverse=True)
     return first[alike.reshape(-1)].astype(np.int64)
 
 
-class Cascade:
-    """The refined bounds of one step, for some of the people.
+@dataclass(frozen=True, eq=False)
+class Units:
+    """For whom a share pays together: its people with equal chains, accounted from the same step on.
 
-    Those of one share whose ``alike`` (N,), the first person with an equal prior and start, is the same are
-    a *unit*: ``_leader`` (u,) is its first by rank, ``_unit`` (n,) is the unit of each of the due.
+    ``chain`` (U,) is the first one like theirs, ``shares`` (U,) the share of each, in rising rank;
+    ``of_cell`` (D, B) is the unit of each of a cell's chains. ``alike`` (C,) is each chain's first like it.
     """
 
-    def __init__(
-        self,
-        accounts: Accounts,
-        horizon: SeenHorizon,
-        due: Due,
-        shares: PeopleShares,
-        alike: NDArray[np.int64],
-    ) -> None:
+    chain: NDArray[np.int64]
+    shares: PeopleShares
+    of_cell: NDArray[np.int64]
+    alike: NDArray[np.int64]
+    holders: Holders
+
+    @classmethod
+    def of(cls, holders: Holders, count: int, alike: NDArray[np.int64], draws: int) -> Units:
+        """Of these people, who are in ``count`` shares, each with so many chains."""
+        number = np.arange(draws)[:, np.newaxis]
+        chain = alike[holders.account * draws + number].reshape(-1)
+        rank = (holders.rank * draws + number).reshape(-1)
+        key = np.tile(holders.share, draws) * alike.size + chain
+        order = np.lexsort((rank, key))
+        begins = np.diff(key[order], prepend=-1) != 0
+        first = order[begins]
+        by_rank = np.argsort(rank[first], kind="stable")
+        place = np.empty(first.size, dtype=np.int64)
+        place[by_rank] = np.arange(first.size)
+        unit = np.empty(key.size, dtype=np.int64)
+        unit[order] = place[np.cumsum(begins) - 1]
+        first, of_cell = first[by_rank], unit.reshape(draws, -1)
+        shares = PeopleShares(count, np.tile(holders.share, draws)[first], rank[first])
+        return cls(chain[first], shares, of_cell, alike, holders)
+
+    def people_of(self, units: NDArray[np.int64]) -> NDArray[np.int64]:
+        """How many people of each account are in these, by the first of their chains, (A,)."""
+        is_chosen = np.zeros(self.chain.size, dtype=np.bool_)
+        is_chosen[units] = True
+        cells = np.flatnonzero(is_chosen[self.of_cell[0]])
+        found = np.zeros(self.alike.size // len(self.of_cell), dtype=np.int64)
+        np.add.at(found, self.holders.account[cells], self.holders.people[cells])
+        return found
+
+    def most_people(self, units: int | None) -> int:
+        """How many people there are in so many units, one chain a person, at most; in all for None."""
+        people = np.zeros(self.chain.size, dtype=np.int64)
+        np.add.at(people, self.of_cell[0], self.holders.people)
+        return int(
+            np.sort(people)[people.size - min(people.size, people.size if units is None else units) :].sum()
+        )
+
+
+class _Refined(NamedTuple):
+    """The figures of chains that went one way, (C,) each."""
+
+    risk: NDArray[np.float64]
+    decided_by: NDArray[np.int8]
+
+
+class Cascade:
+    """The refined bounds of one step for the units of which a chain is due.
+
+    ``_way`` (u,) says what each of the due units has been through; chains that went different ways in
+    different shares are computed one by one.
+    """
+
+    def __init__(self, accounts: Accounts, horizon: SeenHorizon, due: Due, units: Units) -> None:
+        state = accounts.state
+        is_due = np.zeros(state.risk.size, dtype=np.bool_)
+        is_owed = np.zeros(state.risk.size, dtype=np.bool_)
+        is_due[due.people], is_owed[due.people] = True, due.is_owed
         self._accounts = accounts
         self._horizon = horizon
-        self._due = due.people
-        self._shares = shares
-        self._alike = alike
-        share, same, rank = shares.share[due.people], alike[due.people], shares.rank[due.people]
-        order = np.lexsort((rank, same, share))
-        begins = np.ones(order.size, dtype=np.bool_)
-        begins[1:] = (np.diff(share[order]) != 0) | (np.diff(same[order]) != 0)
-        self._leader = due.people[order[begins]]
-        self._unit = np.empty(order.size, dtype=np.int64)
-        self._unit[order] = np.cumsum(begins) - 1
-        self._is_owed = np.zeros(self._leader.size, dtype=np.bool_)
-        self._is_owed[self._unit[due.is_owed]] = True
+        self._units = units
+        self._due = np.flatnonzero(is_due[units.chain])
+        self._chain = units.chain[self._due]
+        is_first = np.asarray(units.alike == np.arange(is_due.size), dtype=np.bool_)
+        self._chains = np.flatnonzero(is_due & is_first)
+        self._shares = units.shares.take(self._due)
+        self._is_owed = is_owed[self._chain]
+        self._way = np.zeros(self._due.size, dtype=np.int64)
+        self._risk = state.risk[self._chain]
+        self._refined = {0: _Refined(state.risk, state.decided_by)}
 
-    def refine(self, operations: int | None) -> NDArray[np.int64]:
-        """Lower their risks within so much work (None: any); who could not be reached, by position."""
-        state, vectors = self._accounts.state, self._accounts.horizon.vectors
+    def refine(self, operations: int | None) -> None:
+        """Lower their risks within so much work (None: any); :meth:`settle` tells whose."""
+        vectors, seen = self._accounts.horizon.vectors, self._horizon.seen
         if operations is None:
-            self._run(np.ones(self._leader.size, dtype=np.bool_), vectors, self._horizon.seen)
-            return self._due[:0]
-        left, seen = self._shares.even_parts(operations), self._horizon.seen
+            self._run(np.ones(self._due.size, dtype=np.bool_), _ALL, vectors, seen)
+            return
+        left = self._shares.even_parts(operations)
         whole = self._paid_whole(self._operations(vectors, seen), left)
-        self._run(whole, vectors, seen)
+        self._run(whole, _ALL, vectors, seen)
         exact = seen_exactly(seen.labels)
         few = self._most_added(~whole, self._operations(FEW_VECTORS, exact), left)
-        self._run(few, FEW_VECTORS, exact)
+        self._run(few, _FEW, FEW_VECTORS, exact)
         further = []
         if seen.is_noised:
-            further.append(FEW_VECTORS)
+            further.append((_FEW_NOISED, FEW_VECTORS))
         if seen.is_noised or self._accounts.horizon.mistakes > 0:
-            further.append(vectors)
-        for effort in further:
-            matters = few & (state.risk[self._leader] > state.baseline[self._leader])
+            further.append((_MORE, vectors))
+        for way, effort in further:
+            matters = few & (self._risk > self._accounts.state.baseline[self._chain])
             chosen = self._most_added(matters, self._operations(effort, seen), left)
-            self._run(chosen, effort, seen)
-        return self._due[~(whole | few)[self._unit]]
+            self._run(chosen, way, effort, seen)
+
+    def settle(self, groups: Groups) -> Groups:
+        """With what the refined bounds found; groups are split whose people's shares got differently far."""
+        alike, way = self._units.alike, np.zeros(self._units.chain.size, dtype=np.int64)
+        way[self._due] = self._way
+        of_chain = np.zeros(alike.size, dtype=np.int64)
+        of_chain[self._chain] = self._way
+        is_mixed = np.zeros(alike.size, dtype=np.bool_)
+        is_mixed[self._chain[self._way != of_chain[self._chain]]] = True
+        if is_mixed.any():
+            is_apart = groups.any_chain(is_mixed[alike[groups.chains()]])
+            cells = np.flatnonzero(is_apart[groups.of_cell])
+            apart = np.zeros(cells.size, dtype=np.int64)
+            for units in self._units.of_cell[:, cells]:
+                _, apart = np.unique(apart * 2 * _MORE + way[units], return_inverse=True)
+            groups = groups.split(cells, apart.reshape(-1))
+        chains = groups.chains()
+        found = of_chain[alike[chains]]
+        mixed = np.flatnonzero(groups.any_chain(is_mixed[alike[chains]]))
+        if mixed.size:
+            cell = np.empty(groups.account.size, dtype=np.int64)
+            cell[groups.of_cell] = np.arange(groups.of_cell.size)
+            found[:, mixed] = way[self._units.of_cell[:, cell[mixed]]]
+        return self._filled(groups, chains, found)
+
+    def _filled(self, groups: Groups, chains: NDArray[np.int64], way: NDArray[np.int64]) -> Groups:
+        """The figures of each group's ``chains``, (D, G), which have gone this ``way``."""
+        state, alike = self._accounts.state, self._units.alike[chains]
+        risk, decided_by = state.risk[chains], state.decided_by[chains]
+        for through, refined in self._refined.items():
+            if through:
+                went = way == through
+                risk[went], decided_by[went] = refined.risk[alike[went]], refined.decided_by[alike[went]]
+        is_due = np.zeros(state.risk.size, dtype=np.bool_)
+        is_due[self._chains] = True
+        figures = groups.figures._replace(
+            risk=risk, decided_by=decided_by, is_unreached=is_due[alike] & (way == 0)
+        )
+        return groups._replace(figures=figures)
 
     def _operations(self, vectors: int, seen: SeenSteps) -> NDArray[np.int64]:
         """What so many vectors cost each unit."""
-        found = np.empty(self._leader.size, dtype=np.int64)
-        find_operations(self._accounts, self._leader, vectors, seen, found)
-        return found
+        found = np.empty(self._chains.size, dtype=np.int64)
+        find_operations(self._accounts, self._chains, vectors, seen, found)
+        cost = np.zeros(self._units.alike.size, dtype=np.int64)
+        cost[self._chains] = found
+        return cost[self._chain]
 
     def _paid_whole(self, cost: NDArray[np.int64], left: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Units that get all vectors at once: owed it, or of a share that can pay it for all of its own."""
         owed = self._is_owed
-        left -= self._shares.total(self._leader[owed], cost[owed])
-        others = self._shares.total(self._leader[~owed], cost[~owed])
+        everybody = np.arange(owed.size)
+        left -= self._shares.total(everybody[owed], cost[owed])
+        others = self._shares.total(everybody[~owed], cost[~owed])
         is_paid = others <= left
         left[is_paid] -= others[is_paid]
-        return owed | is_paid[self._shares.share[self._leader]]
+        return owed | is_paid[self._shares.share]
 
     def _most_added(
         self, among: NDArray[np.bool_], cost: NDArray[np.int64], left: NDArray[np.int64]
     ) -> NDArray[np.bool_]:
-        """Those ``among`` the units that their shares pay for, the most added first."""
-        state, chosen = self._accounts.state, np.zeros(among.size, dtype=np.bool_)
+        """Those ``among`` the units that their shares pay for, the most added first; of equals by rank."""
+        chosen = np.zeros(among.size, dtype=np.bool_)
         some = np.flatnonzero(among)
-        added = state.risk[self._leader[some]] - state.baseline[self._leader[some]]
-        some = some[np.lexsort((self._shares.rank[self._leader[some]], -added))]
-        chosen[some] = self._shares.paid(self._leader[some], cost[some], left)
+        added = self._risk[some] - self._accounts.state.baseline[self._chain[some]]
+        some = some[np.argsort(-added, kind="stable")]
+        chosen[some] = self._shares.paid(some, cost[some], left)
         return chosen
 
-    def _run(self, chosen: NDArray[np.bool_], vectors: int, seen: SeenSteps) -> None:
-        """Refine these units with so many vectors; all of them have been through the same before."""
-        accounts, leader = self._accounts, self._leader[chosen]
-        if leader.size == 0:
-            return
-        _, first, same = np.unique(self._alike[leader], return_index=True, return_inverse=True)
-        computed = leader[first]
-        accounts = accounts._replace(horizon=accounts.horizon._replace(vectors=vectors))
-        refine(accounts, computed, self._horizon.last_step, seen)
-        source = self._leader.copy()
-        source[chosen] = computed[same.reshape(-1)]
-        members = chosen[self._unit]
-        to, alike = self._due[members], source[self._unit[members]]
-        accounts.state.risk[to] = accounts.state.risk[alike]
-        accounts.state.decided_by[to] = accounts.state.decided_by[alike]
+    def _run(self, chosen: NDArray[np.bool_], way: int, vectors: int, seen: SeenSteps) -> None:
+        """Refine these units with so many vectors, on from where each of them is."""
+        accounts = self._accounts._replace(horizon=self._accounts.horizon._replace(vectors=vectors))
+        for before in np.unique(self._way[chosen]).tolist():
+            members = chosen & (self._way == before)
+            chains, known = np.unique(self._chain[members]), self._refined[before]
+            refined = _Refined(known.risk.copy(), known.decided_by.copy())
+            state = accounts.state._replace(risk=refined.risk, decided_by=refined.decided_by)
+            refine(accounts._replace(state=state), chains, self._horizon.last_step, seen)
+            self._refined[before | way] = refined
+            self._way[members] = before | way
+            self._risk[members] = refined.risk[self._chain[members]]

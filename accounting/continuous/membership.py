@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accounting.continuous.accounts_kernel import Accounts, Constants
+from accounting.continuous.people import equal_accounts, join_people, take_people
 from accounting.continuous.saved_state import RunningAccount
 from accounting.numerics import packed_positions
 from models.priors import Population, PopulationArrays
@@ -16,28 +17,42 @@ Arrays = TypeVar("Arrays", bound=Any)  # a NamedTuple of arrays whose last axis 
 
 
 def join_running(first: RunningAccount, second: RunningAccount, population: Population) -> RunningAccount:
-    """Both, after the same step; those of the first come before those of the second in ``population``."""
+    """Both, after the same step, but for groups; in ``population`` the first accounts come first."""
     return first._replace(
-        accounts=join_accounts(first.accounts, second.accounts, population.accounted.arrays),
-        worst=join_people(first.worst, second.worst),
-        reached=np.concatenate((first.reached, second.reached)),
-        reached_before=np.concatenate((first.reached_before, second.reached_before)),
-        is_unreached=np.concatenate((first.is_unreached, second.is_unreached)),
+        accounts=join_accounts(first.accounts, second.accounts, population.accounted.arrays)
     )
 
 
 def take_running(
-    running: RunningAccount, people: NDArray[np.int64], population: Population
+    running: RunningAccount, accounts: NDArray[np.int64], population: Population
 ) -> RunningAccount:
-    """That of these people, by position; ``population`` is they."""
-    chains = population.chains_of(people)
-    return running._replace(
-        accounts=take_accounts(running.accounts, chains, population.accounted.arrays),
-        worst=take_people(running.worst, people),
-        reached=running.reached[people],
-        reached_before=running.reached_before[people],
-        is_unreached=running.is_unreached[chains],
+    """That of these accounts, by position, but for groups; ``population`` is they."""
+    chains = population.chains_of(accounts)
+    return running._replace(accounts=take_accounts(running.accounts, chains, population.accounted.arrays))
+
+
+def same_accounts(first: RunningAccount, second: RunningAccount, population: Population) -> NDArray[np.int64]:
+    """For each account of the second the one of the first that is the same, or -1, (A,).
+
+    ``population`` are the accounts of the first, then those of the second. Priors, starts, first steps and
+    all that the steps have made of them must be equal.
+    """
+    count, draws = first.accounts.since.size // population.draws, population.draws
+    since = np.concatenate((first.accounts.since, second.accounts.since))[::draws]
+    found = equal_accounts(population, since)[count:]
+    found = np.where(found < count, found, -1)
+    chosen = np.flatnonzero(found >= 0)
+    if not chosen.size:
+        return found
+    here, there = population.chains_of(found[chosen]), population.chains_of(chosen)
+    is_same = np.ones(here.size, dtype=np.bool_)
+    states: zip[tuple[NDArray[Any], NDArray[Any]]] = zip(
+        first.accounts.state, second.accounts.state, strict=True
     )
+    for own, other in states:
+        is_same &= (own[..., here] == other[..., there]).reshape(-1, here.size).all(axis=0)
+    found[chosen[~is_same.reshape(-1, draws).all(axis=1)]] = -1
+    return found
 
 
 def join_accounts(first: Accounts, second: Accounts, population: PopulationArrays) -> Accounts:
@@ -62,17 +77,6 @@ def take_accounts(accounts: Accounts, people: NDArray[np.int64], population: Pop
         accounts.since[people],
         accounts.horizon,
     )
-
-
-def join_people(first: Arrays, second: Arrays) -> Arrays:
-    """The people of the first, then those of the second; every array has them on its last axis."""
-    joined = (np.concatenate(pair, axis=-1) for pair in zip(first, second, strict=True))
-    return type(first)(*joined)
-
-
-def take_people(arrays: Arrays, people: NDArray[np.int64]) -> Arrays:
-    """The arrays of these people, by position."""
-    return type(arrays)(*(np.ascontiguousarray(array[..., people]) for array in arrays))
 
 
 def take_packed(arrays: Arrays, start: NDArray[np.int64], people: NDArray[np.int64]) -> Arrays:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from accounting.continuous.worst_moments import WorstMoments
+from accounting.continuous.people import Ranked, WorstMoments
 from models.priors import Population
 
 QUANTILES = (0.5, 0.9, 0.99, 1.0)
@@ -43,49 +44,68 @@ class RiskSummary:
     chains: str | None = None
 
 
-def summarise(
-    step: int,
-    risk: NDArray[np.float64],
-    baseline: NDArray[np.float64],
-    added: NDArray[np.float64],
-    thresholds: Sequence[float],
-    worst: WorstMoments,
-) -> RiskSummary:
-    """The summary of one step, of figures (N,); ``worst`` includes the step.
+class RiskFigures(NamedTuple):
+    """Risk, baseline and added risk after a step, (G,) each, of people or of groups of them.
 
     ``added`` is risk less baseline unless risks are those within a radius.
     """
+
+    risk: NDArray[np.float64]
+    baseline: NDArray[np.float64]
+    added: NDArray[np.float64]
+
+
+class StandsFor(Protocol):
+    """For whom figures stand, as :class:`~accounting.continuous.people.Spread` says it."""
+
+    @property
+    def people(self) -> NDArray[np.int64]:
+        """How many people have each figure, (G,)."""
+
+    def mean(self, values: NDArray[np.float64]) -> float:
+        """The mean over people of figures (G,)."""
+
+
+class EachAlone(NamedTuple):
+    """Figures of so many people, who have each their own."""
+
+    everybody: int
+
+    @property
+    def people(self) -> NDArray[np.int64]:
+        """One each."""
+        return np.ones(self.everybody, dtype=np.int64)
+
+    def mean(self, values: NDArray[np.float64]) -> float:
+        """Of everybody; 0 of nobody."""
+        return float(values.mean()) if values.size else 0.0
+
+
+def summarise(
+    step: int,
+    figures: RiskFigures,
+    thresholds: Sequence[float],
+    worst: WorstMoments,
+    stands_for: StandsFor | None = None,
+) -> RiskSummary:
+    """The summary of one step; ``worst`` includes the step. Figures are of one person each by default."""
+    everybody = EachAlone(figures.risk.size) if stands_for is None else stands_for
+    risk, baseline, added = (Ranked(values, everybody.people) for values in figures)
     return RiskSummary(
         step=step,
-        people=risk.size,
-        at_risk=_reached(risk, thresholds),
-        at_added_risk=_reached(added, thresholds),
-        at_baseline=_reached(baseline, thresholds),
-        risk_quantiles=_quantiles(risk),
-        added_quantiles=_quantiles(added),
-        baseline_quantiles=_quantiles(baseline),
-        mean_risk=_mean(risk),
-        mean_added=_mean(added),
-        mean_baseline=_mean(baseline),
+        people=risk.people,
+        at_risk=risk.reached(thresholds),
+        at_added_risk=added.reached(thresholds),
+        at_baseline=baseline.reached(thresholds),
+        risk_quantiles=risk.quantiles(QUANTILES),
+        added_quantiles=added.quantiles(QUANTILES),
+        baseline_quantiles=baseline.quantiles(QUANTILES),
+        mean_risk=everybody.mean(figures.risk),
+        mean_added=everybody.mean(figures.added),
+        mean_baseline=everybody.mean(figures.baseline),
         most_risk=worst.most_risk,
         most_added=worst.most_added,
     )
-
-
-def _reached(values: NDArray[np.float64], thresholds: Sequence[float]) -> dict[float, int]:
-    return {level: int(np.count_nonzero(values >= level)) for level in thresholds}
-
-
-def _quantiles(values: NDArray[np.float64]) -> dict[float, float]:
-    """Order statistics without interpolation: every figure is some person's."""
-    if values.size == 0:
-        return dict.fromkeys(QUANTILES, 0.0)
-    found = np.quantile(values, QUANTILES, method="higher")
-    return {level: float(value) for level, value in zip(QUANTILES, found, strict=True)}
-
-
-def _mean(values: NDArray[np.float64]) -> float:
-    return float(values.mean()) if values.size else 0.0
 
 
 @dataclass(frozen=True, slots=True)

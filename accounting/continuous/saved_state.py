@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from accounting.bounds.patterns.raw_success_kernel import BY_BASELINE, BY_DIVERGENCE
 from accounting.continuous.accounts_kernel import UNITS_PER_NAT, Accounts, HorizonState, Nonstationary
-from accounting.continuous.worst_moments import WorstMoments
+from accounting.continuous.people import Figures, Groups, WorstMoments
 from accounting.exceptions import SnapshotError
 from accounting.exposure.step_information import is_whole, nothing_seen
 from accounting.exposure.step_information.seen_steps_kernel import LevelTables, SeenSteps
@@ -28,21 +28,13 @@ Kept = TypeVar("Kept")
 
 
 class RunningAccount(NamedTuple):
-    """What the steps so far have made of everybody's account: all that is saved, joined and taken apart.
-
-    ``reached`` and ``reached_before`` (N,) say how many thresholds each person's risk had reached after the
-    last step and after the one before it, ``is_unreached`` which chains the refined bounds could have lowered
-    in the last step, had its work sufficed.
-    """
+    """What the steps so far have made of everybody's account: all that is saved, joined and taken apart."""
 
     accounts: Accounts
     next_step: int
     view_before: StepView  # of the last step
     seen: SeenSteps  # (HISTORY + T rows) the last horizon and what was before it
-    worst: WorstMoments
-    reached: NDArray[np.int64]
-    reached_before: NDArray[np.int64]
-    is_unreached: NDArray[np.bool_]
+    groups: Groups
 
     def add_revealed(self, step: int, horizon: int, nats: NDArray[np.float64]) -> None:
         """Add what windows and moves reveal (N,) to the terms of the last step, and to what is known."""
@@ -62,45 +54,47 @@ class RunningAccount(NamedTuple):
     def packed(self, basis: Mapping[str, object]) -> bytes:
         """As bytes, equal for equal histories; ``basis`` is all but the steps that it follows from."""
         last = {**named("view", self.view_before), **named("channel", self.seen.tables)}
-        return pack_state(basis, {**self._fixed_arrays(), **last})
+        return pack_state(basis, {**self._fixed_arrays(), **self._group_arrays(), **last})
 
     def restored(self, packed: bytes, basis: Mapping[str, object]) -> RunningAccount:
         """The state in these bytes; :class:`SnapshotError` where they are not of this account."""
         view = named("view", nothing_seen(self.seen.labels.shape[1]))
         fixed = {**self._fixed_arrays(), "view_labels": view.pop("view_labels")}
-        stored = unpack_state(packed, basis, fixed, {**view, **named("channel", self.seen.tables)})
+        free = {**view, **named("channel", self.seen.tables), **self._group_arrays()}
+        stored = unpack_state(packed, basis, fixed, free)
         seen = SeenSteps(stored["labels"], stored["channel"], taken("channel", LevelTables, stored))
-        if not is_whole(seen):
-            raise SnapshotError("a snapshot's arrays must belong together", "channels that do not", REMEDY)
+        figures, worst = taken("figures", Figures, stored), taken("worst", WorstMoments, stored)
+        groups = Groups(stored["group_account"], stored["group_of_cell"], figures, worst)
+        draws, accounts = len(self.groups.figures.risk), self.accounts.since.size
+        if not is_whole(seen) or not groups.is_whole(accounts // draws, draws):
+            raise SnapshotError("a snapshot's arrays must belong together", "some that do not", REMEDY)
         before = taken("view", StepView, stored)
-        accounts = self.accounts._replace(
-            state=taken("state", HorizonState, stored),
-            nonstationary=taken("own", Nonstationary, stored),
-        )
         return RunningAccount(
-            accounts,
+            self.accounts._replace(
+                state=taken("state", HorizonState, stored),
+                nonstationary=taken("own", Nonstationary, stored),
+            ),
             int(stored["next_step"]),
             before._replace(is_disjoint=bool(before.is_disjoint), is_raw=bool(before.is_raw)),
             seen,
-            taken("worst", WorstMoments, stored),
-            stored["reached"],
-            stored["reached_before"],
-            stored["is_unreached"],
+            groups,
         )
 
     def _fixed_arrays(self) -> dict[str, NDArray[Any]]:
-        """All but the last step's view, whose lengths differ from step to step."""
+        """All whose shapes follow from people and settings."""
         return {
             "next_step": np.array(self.next_step),
             **named("state", self.accounts.state),
             **named("own", self.accounts.nonstationary),
-            **named("worst", self.worst),
-            "reached": self.reached,
-            "reached_before": self.reached_before,
-            "is_unreached": self.is_unreached,
+            "group_of_cell": self.groups.of_cell,
             "labels": self.seen.labels,
             "channel": self.seen.channel,
         }
+
+    def _group_arrays(self) -> dict[str, NDArray[Any]]:
+        """Of which there are as many as groups."""
+        figures, worst = named("figures", self.groups.figures), named("worst", self.groups.worst)
+        return {"group_account": self.groups.account, **figures, **worst}
 
 
 def pack_state(basis: Mapping[str, object], arrays: Arrays) -> bytes:

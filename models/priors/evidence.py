@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from models.exceptions import PriorError
 from models.numerics.elementwise import exp, log
 from models.priors.packing import Lists, Moves
-from models.priors.population import Population
+from models.priors.population import Population, draw_name
 
 MOST_DRAWS = 100
 """Chains of one person, at most: each costs what a person costs, and has a number of 63 bits with theirs."""
@@ -94,7 +94,7 @@ def posterior_draws(
             chain[counted] = _dirichlet(shape, group, random)
     initial = population.initial(person)
     return Population.from_moves(
-        [f"{name}, draw {number}" for number in range(draws)],
+        [draw_name(name, number) for number in range(draws)],
         _repeated(alone.arrays.places, draws),
         Moves(
             np.arange(draws + 1) * moves.row.size,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 
@@ -235,6 +235,13 @@ class Population:
             drawn = drawn.subset(self.chains_of(index)) if index.size else None
         return Population(people, self.location_names, arrays, self.assumed, self.fitted, weights, drawn)
 
+    def renamed(self, people: Sequence[str]) -> Population:
+        """The same priors under other names, in their order."""
+        drawn = self.drawn
+        if drawn is not None:
+            drawn = drawn.renamed([draw_name(each, k) for each in people for k in range(self.draws)])
+        return replace(self, people=tuple(people), drawn=drawn)
+
     def split(self, parts: int) -> list[Population]:
         """Partitions of nearly equal numbers of people, consecutive, together everybody."""
         return [self.subset(part) for part in np.array_split(np.arange(len(self)), parts)]
@@ -276,6 +283,11 @@ class Population:
         slot, row, column = (np.empty(arrays.row.size, dtype=np.int32) for _ in range(3))
         unpack_columns(arrays, slot, row, column)
         return Moves(arrays.entry_start, slot, row, column, arrays.value)
+
+
+def draw_name(person: str, number: int) -> str:
+    """What a chain is called that was drawn from what a person's data leave open."""
+    return f"{person}, draw {number}"
 
 
 def _names(location_names: Sequence[str] | None, places: NDArray[np.int32]) -> tuple[str, ...]:

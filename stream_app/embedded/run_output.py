@@ -99,7 +99,4 @@ class RunOutput:
 
     def _naming(self, summary: RiskSummary) -> RiskSummary:
         """The summary as the owner's file has it; observers get it without names."""
-        if not self._most_exposed:
-            return summary
-        standing = self.view.standing()
-        return with_worst(summary, standing.worst, standing.pseudonyms, self._most_exposed)
+        return with_worst(summary, self.view.accountant, self.view.pseudonyms, self._most_exposed)

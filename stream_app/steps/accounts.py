@@ -43,7 +43,8 @@ class Accounts(NamedTuple):
     ) -> Accounts:
         """Before the first step of ``horizon``; ``pseudonyms`` (N,) say who shares work, and toss coins."""
         shares = people_shares(pseudonyms, settings.kafka.partitions)
-        informed = ContinuousAccountant(population, horizon, effective_from, shares)
+        apart = settings.has_crowd  # in which people are told apart by more than priors
+        informed = ContinuousAccountant(population, horizon, effective_from, shares, apart)
         if not settings.has_crowd:
             return cls(informed)
         decides = settings.adversary == CROWD

@@ -25,6 +25,7 @@ from stream_app.steps.window import ClosedCounts, Origin, RevisedCount
 from stream_app.wire import DecisionReason, InputMessage, Rejected, SensorValue, StepRelease, TierValue
 
 if TYPE_CHECKING:
+    from accounting.continuous import PersonRisks
     from accounting.continuous import RiskSummary as AccountantSummary
     from accounting.continuous.shadow import MeanAttack
     from accounting.exposure.crowd import StepCrowd
@@ -42,20 +43,15 @@ class Accountant(Protocol):
     def apply(self, step: StepSchedule) -> None:
         """Account one step; refuses before it changes anything."""
 
-    def risk(self) -> NDArray[np.float64]:
-        """Certified risk of each person, shape (N,)."""
+    @property
+    def people(self) -> Sequence[str]:
+        """Everybody, in the order of positions."""
 
-    def baseline(self) -> NDArray[np.float64]:
-        """Success of the best guess from the prior alone, shape (N,)."""
-
-    def added(self) -> NDArray[np.float64]:
-        """Risk less baseline, shape (N,)."""
+    def risks_of(self, people: NDArray[np.int64]) -> PersonRisks:
+        """What there is to say of some people, by position."""
 
     def crossings(self) -> NDArray[np.int64]:
         """People who crossed a threshold in the last step."""
-
-    def decided_by(self, person: int) -> str:
-        """Which bound gave a person's risk."""
 
     def summary(self) -> AccountantSummary:
         """The last step in a few numbers."""
@@ -353,16 +349,16 @@ def _by_version(count: RevisedCount) -> tuple[int, int]:
 
 def risk_records(accountant: Accountant, step: int, every: int, crowd: Crowd | None = None) -> RiskRecords:
     """Risks after a step of those who crossed a threshold, and of everybody at each ``every``-th step."""
-    risk = accountant.risk()
-    person = np.arange(risk.size) if step % every == 0 else accountant.crossings()
+    person = np.arange(len(accountant.people)) if step % every == 0 else accountant.crossings()
     if crowd is not None and step % every:
         person = np.union1d(person, crowd.crossings())
+    risks = accountant.risks_of(person)
     return RiskRecords(
         person,
-        risk[person],
-        accountant.baseline()[person],
-        accountant.added()[person],
-        tuple(map(accountant.decided_by, person.tolist())),
+        risks.risk,
+        risks.baseline,
+        risks.added,
+        risks.by,
         None if crowd is None else crowd.risk()[person],
         () if crowd is None else tuple(map(crowd.decided_by, person.tolist())),
     )

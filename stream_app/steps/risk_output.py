@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
+from heapq import nsmallest
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
@@ -16,8 +17,8 @@ from stream_app.steps.engine import RiskRecords
 from stream_app.wire import Attack, AttackedPart, CrowdSummary, RiskSummary, WorstMoment
 
 if TYPE_CHECKING:
+    from accounting.continuous import ContinuousAccountant
     from accounting.continuous import RiskSummary as AccountantSummary
-    from accounting.continuous import WorstMoments
     from accounting.continuous.shadow import MeanAttack
     from accounting.exposure.crowd import CrowdAdversary
 
@@ -107,13 +108,18 @@ def _attack(attack: MeanAttack) -> Attack:
     )
 
 
-def with_worst(summary: RiskSummary, worst: WorstMoments, people: Sequence[str], count: int) -> RiskSummary:
+def with_worst(
+    summary: RiskSummary, accountant: ContinuousAccountant, names: Sequence[str], count: int
+) -> RiskSummary:
     """The summary naming the ``count`` people to whom most was added so far: for the owner's eyes only.
 
     Ties go by pseudonym, so that the order does not depend on how people are stored.
     """
-    added = worst.added
-    ranked = sorted(worst.first(count).tolist(), key=lambda person: (-added[person], people[person]))
+    if not count:
+        return summary
+    found, worst = accountant.most_exposed(count)
+    people, added = [names[person] for person in found.tolist()], worst.added
+    ranked = nsmallest(count, range(len(people)), key=lambda k: (-added[k], people[k]))
     named = (
         WorstMoment(
             person=people[person],
@@ -122,7 +128,7 @@ def with_worst(summary: RiskSummary, worst: WorstMoments, people: Sequence[str],
             baseline=float(worst.baseline[person]),
             added=float(added[person]),
         )
-        for person in ranked[:count]
+        for person in ranked
     )
     return summary.model_copy(update={"worst": tuple(named)})
 

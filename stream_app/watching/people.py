@@ -111,6 +111,16 @@ class PeopleView:
         return len(self._population)
 
     @property
+    def accountant(self) -> ContinuousAccountant:
+        """Whose figures these are."""
+        return self._accountant
+
+    @property
+    def pseudonyms(self) -> Sequence[str]:
+        """Everybody's, in the order of positions."""
+        return self._pseudonyms
+
+    @property
     def others(self) -> int | None:
         """How many others somebody may hide among; None where not all are here."""
         return max(0, self.people - 1)

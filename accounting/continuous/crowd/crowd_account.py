@@ -15,6 +15,7 @@ from accounting.bounds.radius import ceilings_within
 from accounting.continuous import (
     ContinuousAccountant,
     Due,
+    RiskFigures,
     RiskSummary,
     WorstMoments,
     find_due,
@@ -31,7 +32,7 @@ from accounting.continuous import (
 from accounting.continuous.accounts_kernel import HISTORY, NEGLIGIBLE, Accounts
 from accounting.continuous.crowd.levels_kernel import Levels, find_exact_success, find_success_by_levels
 from accounting.continuous.refine_kernel import find_operations
-from accounting.exceptions import SnapshotError, StepOrderError
+from accounting.exceptions import SettingsError, SnapshotError, StepOrderError
 from accounting.exposure.crowd import LEVELS, CrowdAdversary, Others, StepCrowd, at_level, in_crowd
 from accounting.exposure.step_information import followed_by, is_whole, nothing_seen_for, seen_release
 from accounting.exposure.step_information.seen_steps_kernel import LevelTables, SeenSteps
@@ -84,7 +85,16 @@ class CrowdAccount:
         names: Sequence[str] | None = None,
         decided: RiskBudget | None = None,
     ) -> None:
-        """Before the first step of ``informed``; ``names`` (N,) as for :class:`Others`."""
+        """Before the first step of ``informed``; ``names`` (N,) as for :class:`Others`.
+
+        In a crowd people differ by more than their priors: ``informed`` must keep everybody's account apart.
+        """
+        if not informed.apart:
+            raise SettingsError(
+                "the accounts beside a crowd's must be of one person each",
+                "people with one account",
+                "make the informed accountant with apart=True",
+            )
         self.informed = informed
         self.adversary = adversary or CrowdAdversary()
         self.settings = replace(informed.settings, decided=decided)
@@ -93,13 +103,13 @@ class CrowdAccount:
         self.others = Others(population, settings.first_slot, settings.first_step, since, names, log_start)
         self._everything = informed
         if self.adversary.companions:  # no noise is known to hide a group: its counts as if they were exact
-            self._everything = ContinuousAccountant(population, settings, since, informed.shares)
+            self._everything = ContinuousAccountant(population, settings, since, informed.shares, apart=True)
         fast = replace(settings, sharpen=False, decided=None)
-        self.fast = ContinuousAccountant(population, fast, since, informed.shares)
+        self.fast = ContinuousAccountant(population, fast, since, informed.shares, apart=True)
         """The account by the fast bound alone, of the steps as this adversary sees them."""
         self._seen = [nothing_seen_for(HISTORY + settings.horizon, population.location_count) for _ in LEVELS]
         self._worst = no_moments(len(population))
-        risk, nobody = self._everything.view().accounts.state.risk.copy(), np.zeros(len(population), np.int8)
+        risk, nobody = self._everything.prior_risk(), np.zeros(len(population), np.int8)
         reached = self._reached(risk)
         self._risks = CrowdRisks(risk, nobody, reached, reached, nobody.astype(np.bool_))
 
@@ -201,8 +211,8 @@ class CrowdAccount:
 
     def summary(self) -> RiskSummary:
         """The last step in a few numbers, against the crowd adversary."""
-        figures = self.risk(), self.baseline(), self.added()
-        found = summarise(self.next_step - 1, *figures, self.settings.thresholds, self.worst())
+        figures = RiskFigures(self.risk(), self.baseline(), self.added())
+        found = summarise(self.next_step - 1, figures, self.settings.thresholds, self.worst())
         return replace(found, not_reached=self.not_reached, within_nats=self.settings.within_nats)
 
     def with_people(self, newcomers: CrowdAccount, informed: ContinuousAccountant) -> CrowdAccount:
@@ -298,7 +308,7 @@ class CrowdAccount:
 
     def _lower(self, step: int) -> None:
         """The least of the three ways, the refined one as far as the work of a step goes."""
-        state, everything = self._accounts.state, self._everything.view().accounts.state.risk
+        state, everything = self._accounts.state, self._everything.prior_risk()
         by = np.where(state.risk < everything, _INFORMATION, _INFORMED).astype(np.int8)
         risk = np.minimum(state.risk, everything)
         chosen, is_unreached = self._chosen(risk)

@@ -1,12 +1,13 @@
 """A shadow adversary: what an attack on drawn people achieves while a run goes on, beside the ceiling."""
 
 from accounting.continuous.shadow.adversary import Shadow, remembered_steps
-from accounting.continuous.shadow.drawn_attacks import AttackedPart, MeanAttack, mean_attack
+from accounting.continuous.shadow.drawn_attacks import AttackedPart, Guesses, MeanAttack, mean_attack
 from accounting.continuous.shadow.drawn_people import DrawnPart, drawn_parts
 
 __all__ = [
     "AttackedPart",
     "DrawnPart",
+    "Guesses",
     "MeanAttack",
     "Shadow",
     "drawn_parts",

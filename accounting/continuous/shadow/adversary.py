@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from accounting.continuous import ContinuousAccountant
 from accounting.continuous.accounts_kernel import HISTORY
 from accounting.continuous.shadow.adversary_kernel import Remembered, Sampled, attack_people
-from accounting.continuous.shadow.drawn_attacks import AttackedPart, MeanAttack, mean_attack
+from accounting.continuous.shadow.drawn_attacks import AttackedPart, Guesses, MeanAttack, mean_attack
 from accounting.continuous.shadow.drawn_people import DrawnPart
 from accounting.exceptions import StepOrderError
 from accounting.exposure.drawing import noise_values
@@ -41,7 +41,8 @@ class Shadow:
         self, accountant: ContinuousAccountant, drawn: Sequence[DrawnPart], confidence: float = 0.95
     ) -> None:
         self._accountant = accountant
-        self._drawn = tuple(drawn)
+        whose = accountant.by_account
+        self._drawn = tuple(part._replace(person=whose.of(part.person)) for part in drawn)  # their accounts
         self._confidence = confidence
         self._last_step = -1
         self._steps: deque[StepObservation] = deque(maxlen=remembered_steps(accountant.settings.horizon))
@@ -67,7 +68,10 @@ class Shadow:
     def mean(self) -> MeanAttack | None:
         """The mean success of the attack over everybody; None where nothing was attacked."""
         found = self.attack()
-        return None if found is None else mean_attack(found, self._accountant.baseline(), self._confidence)
+        if found is None:
+            return None
+        guesses = self._accountant.account_baseline(), self._accountant.by_account.people
+        return mean_attack(found, Guesses(*guesses), self._confidence)
 
     def attack(self) -> tuple[AttackedPart, ...] | None:
         """How the attack goes after the last step noted, which is the last one accounted.

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from accounting.continuous.shadow.adversary_kernel import UNITS
 from accounting.numerics import mean_interval
 
-_EXACT = float(1 << 40)  # sums of so many people's rounded shares are exact in 64 bits, up to 8 million
+_HALF = 20
+_EXACT = float(1 << 2 * _HALF)  # sums of people's rounded shares are exact
 
 
 class AttackedPart(NamedTuple):
@@ -46,10 +47,23 @@ class MeanAttack:
         return sum(part.draws for part in self.parts)
 
 
-def mean_attack(
-    parts: Iterable[AttackedPart], baseline: NDArray[np.float64], confidence: float
-) -> MeanAttack | None:
-    """The mean over all people, whose guesses succeed with ``baseline`` (N,); None without a draw.
+class Guesses(NamedTuple):
+    """How often guesses without releases succeed, (G,), of so many ``people`` (G,) each."""
+
+    baseline: NDArray[np.float64]
+    people: NDArray[np.int64]
+
+    @property
+    def mean(self) -> float:
+        """Over people; the same bits in whatever order and groups they come."""
+        rounded = np.rint(self.baseline * _EXACT).astype(np.int64)
+        high, low = rounded >> _HALF, rounded & ((1 << _HALF) - 1)  # so that no product is beyond 64 bits
+        total = (int((high * self.people).sum()) << _HALF) + int((low * self.people).sum())
+        return total / (_EXACT * int(self.people.sum()))
+
+
+def mean_attack(parts: Iterable[AttackedPart], guesses: Guesses, confidence: float) -> MeanAttack | None:
+    """The mean over all people; None without a draw.
 
     Every part counts by its people; in which order they come makes no difference. The interval is a bet on
     the draws in an order that has nothing to do with them.
@@ -63,7 +77,7 @@ def mean_attack(
     each = [_added(part) * float(share / most) for part, share in zip(drawn, shares, strict=True)]
     order = np.random.Generator(np.random.Philox(draws)).permutation(draws)
     found = mean_interval(np.concatenate(each)[order], 1.0 - confidence)
-    guess = int(np.rint(baseline * _EXACT).astype(np.int64).sum()) / (_EXACT * baseline.size)
+    guess = guesses.mean
     total = sum(Fraction(part.people * sum(part.added), part.draws) for part in drawn)
     success = guess + float(total / (UNITS * people))
     low, high = guess + max(0.0, found.low) * float(most), guess + found.high * float(most)

@@ -35,5 +35,5 @@ def drawn_parts(shares: PeopleShares, draws: int) -> list[DrawnPart]:
 
 
 def _part(people: NDArray[np.int64], rank: NDArray[np.int64], draws: int) -> DrawnPart:
-    chosen = people[:draws]
+    chosen = people[:draws].copy()
     return DrawnPart(people.size, chosen, rank[chosen], max(1, round(draws / people.size)))

@@ -56,12 +56,13 @@ class Basis(NamedTuple):
     """What questions about any step need.
 
     ``crowd`` where the limit is on ceilings against that adversary: whoever is within it by the ``informed``
-    questions is within it there, too.
+    questions is within it there, too. So many ``people`` (A,) have each account.
     """
 
     accountant: ContinuousAccountant
     limit: RiskBudget
     limits: Limits
+    people: NDArray[np.int64]
     natural: tuple[int, ...]
     information: SensorInformation
     refines: bool
@@ -107,24 +108,25 @@ class WhatIf:
         is_owed = settings.operations is None or settings.decided == limit
         refines = settings.refines and is_owed and settings.horizon > 1 and population.draws == 1
         self.limit = limit
-        accounts = accountant.view().accounts
+        accounts, people = accountant.view().accounts, accountant.by_account.people
         limits = find_limits(accounts, limit, settings.within_nats, population.draws)
         self._basis = Basis(
             accountant,
             limit,
             limits,
-            tuple(each // population.draws for each in _count_natural(accounts, limits)),
+            people,
+            _count_natural(accounts, limits, people),
             SensorInformation(population.accounted),
             refines and not limit.in_hindsight,
             crowd,
             informed,
         )
-        self._was_over = np.zeros(len(population), dtype=np.bool_)
+        self._was_over = np.zeros(people.size, dtype=np.bool_)
 
     @property
     def people(self) -> int:
         """Number of people."""
-        return self._was_over.size
+        return int(self._basis.people.sum())
 
     @property
     def next_step_number(self) -> int:
@@ -145,8 +147,8 @@ class WhatIf:
 class NextStep:
     """Questions about one step; the accountant must not move on while they are asked.
 
-    Arrays are of accounted chains. A person is over if any chain that stands for the person is: each may
-    reveal so much that their mean keeps the limit.
+    Arrays are of the accounts' chains; an account counts for its people. A person is over if any chain that
+    stands for the person is: each may reveal so much that their mean keeps the limit.
     """
 
     def __init__(self, basis: Basis, was_over: NDArray[np.bool_], announced: AnnouncedStep) -> None:
@@ -156,6 +158,7 @@ class NextStep:
         self._settings = accountant.settings
         self._step = accountant.next_step
         self._natural = basis.natural
+        self._people_of = basis.people
         self._population = accountant.population
         self._locations = self._population.location_count
         self._is_nonstationary = np.diff(self._view.accounts.population.initial_start) > 0
@@ -185,8 +188,8 @@ class NextStep:
                 is_over &= self._informed.is_over_by_all(silent)
             check.look_at_silence(silent, np.flatnonzero(is_over))
             return check
-        shares = basis.accountant.people_shares
-        return RefinedCheck(self._view, basis.limits, self._step, self._coming, shares, most)
+        units = basis.accountant.units
+        return RefinedCheck(self._view, basis.limits, self._step, self._coming, units, most)
 
     def count_over(self, candidates: Sequence[StepSchedule], enough: int | None = None) -> OverLimit:
         """How many people each candidate would put over the limit.
@@ -206,10 +209,10 @@ class NextStep:
     @property
     def people(self) -> int:
         """Number of people."""
-        return self._fixed.size
+        return int(self._people_of.sum())
 
     def is_over(self, step: StepSchedule) -> NDArray[np.bool_]:
-        """Who would be over the limit by the fast bound, (N,), because of this step or anyway."""
+        """Whose account would be over the limit by the fast bound, (A,), because of this step or anyway."""
         over = self._is_fixed.copy()
         effect = self._effect(step, self.people)
         if effect is not None:
@@ -217,43 +220,43 @@ class NextStep:
         return self._population.any_draw(over)
 
     def is_over_by_all(self, step: StepSchedule) -> NDArray[np.bool_]:
-        """Who would be over the limit by every bound, (N,); where one chain stands for each person."""
+        """Who would be over the limit by every bound, (A,); where everybody has an account of one chain."""
         over = self._is_fixed.copy()
         effect = self._effect(step, self.people)
         if effect is None:
             return np.ones_like(over)
         found = np.flatnonzero(effect.excess > 0)
-        over[self._open[found[~self._is_cleared(step, effect, found)]]] = True
+        over[self._open[found[self._people_cleared(step, effect, found) == 0]]] = True
         return over
 
     def _count(self, step: StepSchedule, enough: int) -> tuple[int, int]:
         """People over the limit, and how many more other bounds than the fast one cleared."""
-        fixed = int(np.count_nonzero(self._fixed))
+        fixed = int(self._people_of[self._fixed].sum())
         spare = 0 if self._check is None else self._check.most_cleared
         if self._informed is not None:
             spare = self.people
         effect = self._effect(step, enough - fixed + spare)
         if effect is None:
             return self.people, 0
-        cleared = int(np.count_nonzero(self._is_cleared(step, effect, np.flatnonzero(effect.excess > 0))))
+        cleared = int(self._people_cleared(step, effect, np.flatnonzero(effect.excess > 0)).sum())
         return fixed + self._people_over(effect) - cleared, cleared
 
     def _people_over(self, effect: CandidateEffect) -> int:
         """How many people a candidate puts over the limit as far as it was looked at."""
         over = self._open[effect.excess > 0]
         draws = self._population.draws
-        return over.size if draws == 1 else np.unique(over // draws).size
+        return int(self._people_of[over if draws == 1 else np.unique(over // draws)].sum())
 
-    def _is_cleared(
+    def _people_cleared(
         self, step: StepSchedule, effect: CandidateEffect, over: NDArray[np.int64]
-    ) -> NDArray[np.bool_]:
-        """Which of the positions that are ``over`` by the fast bound are not by another, (n,)."""
-        found = np.zeros(over.size, dtype=np.bool_)
+    ) -> NDArray[np.int64]:
+        """Of the positions that are ``over`` by the fast bound, how many people are not by another, (n,)."""
+        found = np.zeros(over.size, dtype=np.int64)
         if self._informed is not None:
-            found = ~self._informed.is_over_by_all(step)[self._open[over]]
+            found[~self._informed.is_over_by_all(step)[self._open[over]]] = 1
         if self._check is None:
             return found
-        left = np.flatnonzero(~found & ~self._is_nonstationary[self._open[over]])
+        left = np.flatnonzero((found == 0) & ~self._is_nonstationary[self._open[over]])
         chosen = over[left]
         terms = Terms(self._open[chosen], effect.conditional[chosen], effect.unconditioned[chosen])
         leaves_headroom = terms.unconditioned <= self._headroom.unconditioned[terms.people]
@@ -382,11 +385,16 @@ def find_limits(accounts: Accounts, limit: RiskBudget, within_nats: float, draws
     return limits
 
 
-def _count_natural(accounts: Accounts, limits: Limits) -> tuple[int, ...]:
-    """People over the limit by habit alone, by the slot of the common cycle in which the horizon starts."""
+def _count_natural(accounts: Accounts, limits: Limits, people: NDArray[np.int64]) -> tuple[int, ...]:
+    """People over the limit by habit alone, by the slot of the common cycle in which the horizon starts.
+
+    So many ``people`` (A,) have each account.
+    """
     begin, slots = accounts.constants.phase_start[:-1], accounts.population.slots
-    cycle = int(np.lcm.reduce(slots)) if begin.size else 1
+    if not begin.size:
+        return (0,)
+    draws, cycle = begin.size // people.size, int(np.lcm.reduce(slots))
+    of_chain = np.repeat(people, draws)
     return tuple(
-        int(np.count_nonzero(limits.is_natural[begin + slot % slots])) if begin.size else 0
-        for slot in range(cycle)
+        int(of_chain[limits.is_natural[begin + slot % slots]].sum()) // draws for slot in range(cycle)
     )

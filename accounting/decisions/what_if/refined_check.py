@@ -7,13 +7,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from accounting.continuous import AccountantView, PeopleShares
+from accounting.continuous import AccountantView, Units
 from accounting.continuous.accounts_kernel import HISTORY
 from accounting.continuous.refine_kernel import LEAST_OPERATIONS, find_operations
 from accounting.decisions.what_if.candidate_kernel import Terms
 from accounting.decisions.what_if.limits_kernel import Limits
 from accounting.decisions.what_if.refined_check_kernel import find_refined_headroom
 from accounting.exposure.step_information import observe, seen_exactly
+from accounting.numerics import packed_positions
 from models.releases import StepSchedule
 
 _BEYOND_FAST = 1 << 61
@@ -21,18 +22,40 @@ _BEYOND_FAST = 1 << 61
 
 
 class _Outcome(NamedTuple):
-    """An evaluation: within the limit up to these terms, or beyond it from these on."""
+    """An evaluation: within the limit up to these terms, or beyond it from these on.
+
+    ``is_paid`` (n,) are those of the account's units that know it.
+    """
 
     is_within: bool
     conditional: int
     unconditioned: int
+    is_paid: NDArray[np.bool_]
+
+    def answer(self, conditional: int, unconditioned: int) -> bool | None:
+        """Less is within the limit where more was, and more beyond it."""
+        if self.is_within and conditional <= self.conditional and unconditioned <= self.unconditioned:
+            return True
+        beyond = conditional >= self.conditional and unconditioned >= self.unconditioned
+        return False if not self.is_within and beyond else None
+
+
+class _Asked(NamedTuple):
+    """Accounts, one of those with equal priors and starts, and the units that may pay for each of them."""
+
+    at: NDArray[np.int64]  # (n,) position among the terms
+    key: list[tuple[int, bytes]]
+    unit: NDArray[np.int64]  # (u,)
+    first: NDArray[np.int64]  # (n + 1,) units of one account stand together
+    owner: NDArray[np.int64]  # (u,) position among the n
 
 
 class RefinedCheck:
     """Whom the refined bounds clear of one step's candidates.
 
     It depends on which of a person's places are counted, not on the noise, so one evaluation serves many
-    candidates. Who is not evaluated any more stays over the limit.
+    candidates. People with equal priors and starts are evaluated once, and each share that has such people
+    pays for it once; people of a share that cannot pay any more stay over the limit.
 
     A person cleared by the refined bounds is checked again at every later step, because noise does not lower
     those bounds; what is released now may leave nothing but silence. So where a step leaves no headroom by
@@ -46,23 +69,26 @@ class RefinedCheck:
         limits: Limits,
         step: int,
         coming: NDArray[np.int32],
-        shares: PeopleShares,
+        units: Units,
         operations: int | None,
     ) -> None:
         """``coming`` (L, M) are the outcomes of the announced steps after this one; none if L = 0.
 
-        The step may cost so many ``operations`` (None: any number), an even part for each of the ``shares``.
+        The step may cost so many ``operations`` (None: any number), an even part for each share of the
+        ``units``.
         """
         self._view = view
         self._limits = limits
         self._step = step
         self._coming = coming
-        self._shares = shares
-        self._left = None if operations is None else shares.even_parts(operations)
+        self._units = units
+        self._left = None if operations is None else units.shares.even_parts(operations)
         self._known: dict[tuple[int, bytes], list[_Outcome]] = {}
-        people, least = view.accounts.since.size, LEAST_OPERATIONS * view.accounts.horizon.steps
-        self.most_cleared = people if operations is None else min(people, operations // least)
-        self._is_looked_at = np.zeros(people, dtype=np.bool_)  # with some of the labels
+        self._by_chain = np.argsort(units.chain, kind="stable")
+        chains = np.arange(units.alike.size + 1)
+        self._start = np.searchsorted(units.chain[self._by_chain], chains)
+        least = LEAST_OPERATIONS * view.accounts.horizon.steps
+        self.most_cleared = units.most_people(None if operations is None else operations // least)
 
     def cleared(
         self,
@@ -70,49 +96,63 @@ class RefinedCheck:
         terms: Terms,
         excess: NDArray[np.int64],
         leaves_headroom: NDArray[np.bool_],
-    ) -> NDArray[np.bool_]:
-        """Which of these people, over the limit by the fast bound, are within it by the refined bounds, (n,).
+    ) -> NDArray[np.int64]:
+        """How many people of these accounts, over the limit by the fast bound, are not by refined ones, (n,).
 
         ``excess`` (n,) is by how much the step's terms are too large; those with the least are evaluated
         first. ``leaves_headroom`` (n,): later horizons keep to the fast bound.
         """
         labels = observe(step, self._view.labels.shape[1]).labels
-        order = np.lexsort((self._shares.rank[terms.people], excess))
-        order = order[self._can_be_cleared(terms.people[order])]
-        cost = self._operations(terms.people, labels)
-        keys = [(int(terms.people[k]), self._pattern(int(terms.people[k]), labels)) for k in order]
-        sizes = [(int(terms.conditional[k]), int(terms.unconditioned[k])) for k in order]
-        unknown = [
-            i
-            for i, key in enumerate(keys)
-            if self._known_answer(key, *sizes[i]) is None and self._take(key[0], int(cost[order[i]]))
-        ]
-        if unknown:
-            chosen = order[np.array(unknown)]
-            self._is_looked_at[terms.people[chosen]] = True
+        asked = self._asked(terms.people, labels)
+        cost = self._operations(terms.people[asked.at], labels)
+        is_within, is_known = self._known_answers(asked, terms)
+        paid = self._pay(asked, cost, excess[asked.at], ~is_known)
+        due = np.flatnonzero(np.bincount(asked.owner[paid], minlength=asked.at.size))
+        if due.size:
+            chosen = asked.at[due]
             headroom = self._evaluate(_some(terms, chosen), leaves_headroom[chosen], labels)
-            for i, largest in zip(unknown, headroom, strict=True):
-                outcome = _Outcome(largest >= 0, max(sizes[i][0], int(largest)), sizes[i][1])
-                self._known.setdefault(keys[i], []).append(outcome)
-        found = np.zeros(terms.people.size, dtype=np.bool_)
-        found[order] = [self._known_answer(key, *sizes[i]) is True for i, key in enumerate(keys)]
-        return found
+            for i, largest in zip(due.tolist(), headroom.tolist(), strict=True):
+                own = slice(asked.first[i], asked.first[i + 1])
+                most = int(terms.conditional[asked.at[i]]), int(terms.unconditioned[asked.at[i]])
+                outcome = _Outcome(largest >= 0, max(most[0], largest), most[1], paid[own])
+                self._known.setdefault(asked.key[i], []).append(outcome)
+                is_within[own] |= paid[own] & (largest >= 0)
+        return self._units.people_of(asked.unit[is_within])[terms.people]
 
-    def _can_be_cleared(self, people: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Who was looked at, or is of a share that may pay for it, (n,)."""
+    def _asked(self, people: NDArray[np.int64], labels: NDArray[np.int32]) -> _Asked:
+        """Of these accounts the first of those that are alike."""
+        chain, at = np.unique(self._units.alike[people], return_index=True)
+        size = self._start[chain + 1] - self._start[chain]
+        unit = self._by_chain[packed_positions(self._start, chain)]
+        first = np.concatenate(([0], np.cumsum(size)))
+        key = [(int(each), self._pattern(int(each), labels)) for each in chain]
+        return _Asked(at, key, unit, first, np.repeat(np.arange(chain.size), size))
+
+    def _known_answers(self, asked: _Asked, terms: Terms) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """What earlier evaluations say of the units that paid for them, (u,): within the limit, and known."""
+        is_within, is_known = (np.zeros(asked.unit.size, dtype=np.bool_) for _ in range(2))
+        for i, key in enumerate(asked.key):
+            own, at = slice(asked.first[i], asked.first[i + 1]), asked.at[i]
+            for outcome in self._known.get(key, ()):
+                answer = outcome.answer(int(terms.conditional[at]), int(terms.unconditioned[at]))
+                if answer is not None:
+                    is_within[own] |= outcome.is_paid & ~is_known[own] & answer
+                    is_known[own] |= outcome.is_paid
+        return is_within, is_known
+
+    def _pay(
+        self, asked: _Asked, cost: NDArray[np.int64], excess: NDArray[np.int64], is_open: NDArray[np.bool_]
+    ) -> NDArray[np.bool_]:
+        """Which of the units pay that are open, (u,): once a share cannot, it pays for nobody any more."""
         if self._left is None:
-            return np.ones(people.size, dtype=np.bool_)
-        return self._is_looked_at[people] | (self._left[self._shares.share[people]] >= 0)
-
-    def _known_answer(self, key: tuple[int, bytes], conditional: int, unconditioned: int) -> bool | None:
-        """What earlier evaluations say: less is within the limit where more was, and more beyond it."""
-        for known in self._known.get(key, ()):
-            if known.is_within and conditional <= known.conditional and unconditioned <= known.unconditioned:
-                return True
-            beyond = conditional >= known.conditional and unconditioned >= known.unconditioned
-            if not known.is_within and beyond:
-                return False
-        return None
+            return is_open
+        shares = self._units.shares
+        order = np.flatnonzero(is_open)
+        order = order[np.lexsort((shares.rank[asked.unit[order]], excess[asked.owner[order]]))]
+        units, paid = asked.unit[order], np.zeros(is_open.size, dtype=np.bool_)
+        paid[order] = shares.paid(units, cost[asked.owner[order]], self._left)
+        self._left[shares.share[asked.unit[is_open & ~paid]]] = -1
+        return paid
 
     def _pattern(self, person: int, labels: NDArray[np.int32]) -> bytes:
         """Which of the person's places are counted."""
@@ -126,14 +166,6 @@ class RefinedCheck:
         horizon = self._view.accounts.horizon
         find_operations(self._view.accounts, people, horizon.vectors, seen_exactly(rows), cost)
         return cost * horizon.steps
-
-    def _take(self, person: int, cost: int) -> bool:
-        """Whether the person's share can pay for one more; once it cannot, it pays for nobody any more."""
-        if self._left is None:
-            return True
-        share = self._shares.share[person]
-        self._left[share] = self._left[share] - cost if self._left[share] >= cost else -1
-        return bool(self._left[share] >= 0)
 
     def _evaluate(
         self, terms: Terms, leaves_headroom: NDArray[np.bool_], labels: NDArray[np.int32]

@@ -29,10 +29,16 @@ class SensorInformation:
     say what all of them tell together. They need priors and schedule only, never a count.
     """
 
-    def __init__(self, population: Population, first_slot: int = 0) -> None:
-        """``first_slot`` is the slot of step 0 in the priors' cycle."""
+    def __init__(
+        self, population: Population, first_slot: int = 0, people: NDArray[np.int64] | None = None
+    ) -> None:
+        """``first_slot`` is the slot of step 0 in the priors' cycle.
+
+        So many ``people`` (N,) are as each one of the population; None for everybody alone.
+        """
         self._population = population
         self._first_slot = first_slot
+        self._people = people
         self._cycle = int(np.lcm.reduce(population.arrays.slots)) if len(population) else 1
         self._entries_of: dict[tuple[int, ...], _Entries] = {}
         self._mean_of: dict[tuple[tuple[int, ...], Mechanism, int], float] = {}  # there are few of each
@@ -76,8 +82,11 @@ class SensorInformation:
         if not mechanism.is_released or not len(self._population):
             return 0.0
         probability = np.minimum(self.probability(sensor, slot), 1.0)  # sums of shares may round above one
-        concerned = probability[probability > 0.0]
-        return float(mechanism.information(concerned).sum() / len(self._population))
+        is_concerned = probability > 0.0
+        nats = mechanism.information(probability[is_concerned])
+        if self._people is None:
+            return float(nats.sum() / len(self._population))
+        return float((nats * self._people[is_concerned]).sum() / self._people.sum())
 
     def _find_entries(self, sensor: Sensor) -> _Entries:
         arrays = self._population.arrays

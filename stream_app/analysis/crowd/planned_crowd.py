@@ -102,7 +102,7 @@ def plan_in_crowd(
     done: Callable[[], None],
 ) -> PlannedCrowd:
     """Account these steps against the crowd adversary; ``done`` is called after each."""
-    informed_account = ContinuousAccountant(population, settings)
+    informed_account = ContinuousAccountant(population, settings, apart=True)
     account = CrowdAccount(informed_account, adversary)
     so_far = CrowdSoFar(account)
     for step in steps:

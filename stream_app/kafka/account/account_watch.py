@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from accounting.continuous import RiskSummary, join_people, no_moments, summarise
-from accounting.continuous.shadow import MeanAttack, mean_attack
+from accounting.continuous import RiskFigures, RiskSummary, join_people, no_moments, summarise
+from accounting.continuous.shadow import Guesses, MeanAttack, mean_attack
 from accounting.exposure.crowd import CrowdAdversary
 from accounting.exposure.step_information import SensorInformation
 from models.releases import StepSchedule
@@ -49,9 +49,10 @@ class PartitionsView(PeopleView):
             (accounts.assumed for accounts in partitions if accounts.assumed is not None), default=None
         )
         self._sensor_information = tuple(
-            SensorInformation(each.population, each.settings.first_slot) for each in self._accountants
+            SensorInformation(each.population, each.settings.first_slot, each.by_account.people)
+            for each in self._accountants
         )
-        self._first = np.cumsum([0, *(len(each.population) for each in self._accountants)]).tolist()
+        self._first = np.cumsum([0, *(len(each.people) for each in self._accountants)]).tolist()
 
     @property
     def people(self) -> int:
@@ -95,13 +96,13 @@ class PartitionsView(PeopleView):
         totals = dict.fromkeys((release.sensor.name for release in step.releases), 0.0)
         for accountant, information in zip(self._accountants, self._sensor_information, strict=True):
             for name, nats in information.of_step(step).items():
-                totals[name] += nats * len(accountant.population)
+                totals[name] += nats * len(accountant.people)
         return {name: total / max(self.people, 1) / NATS_PER_BIT for name, total in totals.items()}
 
     def standing(self) -> Standing:
         """Everybody's figures after the last step that every partition has applied."""
         step = min((each.next_step for each in self._accountants), default=0) - 1
-        people = tuple(name for each in self._accountants for name in each.population.people)
+        people = tuple(name for each in self._accountants for name in each.people)
         parts = [
             Standing.of(each.accountant, each.pseudonyms, each.accounts.crowd) for each in self._partitions
         ]
@@ -119,8 +120,9 @@ class PartitionsView(PeopleView):
         """One person's risk over these steps taken apart by release; safe on any thread."""
         number = bisect_right(self._first, person) - 1
         accountant = self._accountants[number]
+        account = int(accountant.by_account.of(np.array([person - self._first[number]]))[0])
         view = PeopleView(accountant.population, accountant, accountant.population.people)
-        return view.explain(person - self._first[number], steps)
+        return view.explain(account, steps)
 
 
 class AccountWatch:
@@ -236,7 +238,8 @@ class AccountWatch:
         parts = [each.attack() for each in self._partitions]
         found = [each for part in parts if part is not None for each in part]
         is_whole = all(part is not None for part in parts)
-        return mean_attack(found, standing.baseline, self._partitions[0].confidence) if is_whole else None
+        guesses = Guesses(standing.baseline, np.ones(standing.baseline.size, dtype=np.int64))
+        return mean_attack(found, guesses, self._partitions[0].confidence) if is_whole else None
 
 
 def _together(step: int, people: Sequence[str], parts: Sequence[Standing]) -> Standing:
@@ -250,5 +253,5 @@ def _together(step: int, people: Sequence[str], parts: Sequence[Standing]) -> St
 
 
 def _summary(standing: Standing, thresholds: Sequence[float], step: int) -> RiskSummary:
-    figures = standing.risk, standing.baseline, standing.added
-    return summarise(step, *figures, thresholds, standing.worst)
+    figures = RiskFigures(standing.risk, standing.baseline, standing.added)
+    return summarise(step, figures, thresholds, standing.worst)

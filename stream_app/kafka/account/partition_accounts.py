@@ -102,7 +102,7 @@ class PartitionAccounts:
     @property
     def pseudonyms(self) -> tuple[str, ...]:
         """Who is in the accounts, in the accountant's order."""
-        return self.accountant.population.people
+        return self.accountant.people
 
     @property
     def assumed(self) -> str | None:
@@ -169,7 +169,7 @@ class PartitionAccounts:
         attack = None if self._shadow is None else self._shadow.mean()
         crowd = self.accounts.crowd_summary()
         summary = summary_message(self.accountant.summary(), self.partition, self.assumed, attack, crowd)
-        return with_worst(summary, self.accountant.worst(), self.pseudonyms, self._most_exposed)
+        return with_worst(summary, self.accountant, self.pseudonyms, self._most_exposed)
 
     def records(self) -> RiskRecords:
         """Risks to be reported of single people after the last step."""

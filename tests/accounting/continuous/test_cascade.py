@@ -69,7 +69,7 @@ def by_name(*accountants: ContinuousAccountant) -> dict[str, tuple[float, str]]:
     return {
         name: (float(risk), each.decided_by(person))
         for each in accountants
-        for person, (name, risk) in enumerate(zip(each.population.people, each.risk(), strict=True))
+        for person, (name, risk) in enumerate(zip(each.people, each.risk(), strict=True))
     }
 
 
@@ -110,14 +110,14 @@ def test_threads_a_restart_and_those_who_join_or_leave_change_no_bit():
     assert resumed.summary() == whole.summary()
     odd, even = np.arange(1, len(population), 2), np.arange(0, len(population), 2)
     joined = whole.of_people(odd).with_people(whole.of_people(even))
-    np.testing.assert_array_equal(joined.people_shares.rank, split(joined.population).rank)
+    np.testing.assert_array_equal(joined.people_shares.rank, split(population.subset([*odd, *even])).rank)
     assert joined.summary().not_reached == whole.summary().not_reached
 
 
 def test_who_is_not_reached_keeps_the_fast_bound_and_most_added_goes_first():
     population = people(200)
     fast, some, all_ = (accounted(population, work, until=6) for work in (0, 3 * SOME, None))
-    missed = some._running.is_unreached
+    missed = some._by_group.each(some._running.groups.figures.is_unreached[0])
     assert 0 < missed.sum() == some.summary().not_reached < 200
     np.testing.assert_array_equal(some.risk()[missed], fast.risk()[missed])
     reached = (fast.risk() > fast.baseline()) & ~missed
@@ -188,7 +188,7 @@ def test_whoever_is_above_the_decided_limit_is_refined_whatever_it_costs():
     population = people(120)
     fast, whole = accounted(population, 0), accounted(population, None)
     least = accounted(population, 1, horizon)
-    guess = least.view().accounts.state.guess
+    guess = least.by_account.each(least.view().accounts.state.guess)
     above = (fast.risk() > limit.risk) & (guess * (1 + 1e-6) < limit.risk)
     assert above.sum() > 3
     np.testing.assert_array_equal(least.risk()[above], whole.risk()[above])

@@ -75,4 +75,4 @@ def test_people_who_leave_change_nothing_for_those_who_stay(seed: int, stay: set
     running.apply_all(schedule[6:])
     np.testing.assert_array_equal(fewer.risk(), running.risk()[chosen])
     np.testing.assert_array_equal(fewer.baseline(), running.baseline()[chosen])
-    assert len(fewer.population) == len(stay)
+    assert len(fewer.people) == len(stay)

@@ -72,9 +72,9 @@ def test_who_joins_or_leaves_or_is_restored_goes_on_as_if_nothing_had_been_kept(
     kept = whole.of_people(np.arange(0, 40, 3))
     for each in (whole, joined, restored, kept):
         each.apply_all(schedule[15:])
-    by_name = dict(zip(whole.population.people, whole.risk().tolist(), strict=True))
+    by_name = dict(zip(whole.people, whole.risk().tolist(), strict=True))
     for each in (joined, restored, kept):
-        assert [by_name[name] for name in each.population.people] == each.risk().tolist()
+        assert [by_name[name] for name in each.people] == each.risk().tolist()
 
 
 def test_no_more_is_kept_than_allowed():

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from accounting.continuous import ContinuousAccountant, PeopleShares
 from accounting.continuous.shadow import (
     AttackedPart,
+    Guesses,
     MeanAttack,
     Shadow,
     drawn_parts,
@@ -266,17 +267,18 @@ def test_parts_count_by_their_people() -> None:
     """Ten people drawn a hundred times each, and a thousand drawn once: the few count for little."""
     rng = np.random.default_rng(5)
     misses = 0
+    guesses = Guesses(np.array([0.05, 0.05]), np.array([10, 1000]))
     for _ in range(40):
         few, many = rng.random(1000) < 0.9, rng.random(1000) < 0.2
         parts = [
             AttackedPart(people, 1000, (256,) * int(hit.sum())) for people, hit in ((10, few), (1000, many))
         ]
-        mean = mean_attack(parts, np.full(1010, 0.05), 0.9)
+        mean = mean_attack(parts, guesses, 0.9)
         assert mean is not None
-        assert mean == mean_attack(parts[::-1], np.full(1010, 0.05), 0.9)
+        assert mean == mean_attack(parts[::-1], guesses, 0.9)
         assert mean.success == pytest.approx(0.05 + (10 * few.mean() + 1000 * many.mean()) / 1010, abs=1e-12)
         truth = 0.05 + (10 * 0.9 + 1000 * 0.2) / 1010
         misses += not mean.low <= truth <= mean.high
         assert mean.high - mean.low < 0.12
     assert misses <= 4
-    assert mean_attack([], np.empty(0), 0.9) is None
+    assert mean_attack([], Guesses(np.empty(0), np.empty(0, dtype=np.int64)), 0.9) is None

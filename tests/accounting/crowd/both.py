@@ -26,7 +26,7 @@ class BothAccounts(CrowdAccount):
         since: NDArray[np.int64] | None = None,
         decided: RiskBudget | None = None,
     ) -> None:
-        informed = ContinuousAccountant(population, settings or HorizonSettings(), since)
+        informed = ContinuousAccountant(population, settings or HorizonSettings(), since, apart=True)
         super().__init__(informed, adversary, decided=decided)
         self.crowds: StepCrowd = ()
 

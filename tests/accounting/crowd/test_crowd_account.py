@@ -274,7 +274,7 @@ def test_partitions_and_newcomers_account_as_one_to_the_bit() -> None:
 
 def test_the_informed_account_goes_first() -> None:
     """A step that it has not seen is refused."""
-    informed = ContinuousAccountant(people(5), HorizonSettings(2, 0))
+    informed = ContinuousAccountant(people(5), HorizonSettings(2, 0), apart=True)
     account = CrowdAccount(informed)
     with pytest.raises(StepOrderError, match="informed account must be at step 1"):
         account.apply(steps_of([RAW])[0])

@@ -78,7 +78,8 @@ def over_limit(accountant: ContinuousAccountant | CrowdAccount, limit: RiskBudge
     """Who is over the limit by the certified risk, (N,); of several chains of a person the means count."""
     risk = accountant.risk()
     fast = accountant.fast if isinstance(accountant, CrowdAccount) else accountant
-    guess = fast.view().accounts.state.guess.reshape(risk.size, -1).mean(axis=1)
+    of_chains = fast.view().accounts.state.guess.reshape(len(fast.population), -1)
+    guess = fast.by_account.each(of_chains.mean(axis=1))
     over = np.zeros(risk.size, dtype=bool)
     if limit.risk is not None:
         over |= risk > limit.risk

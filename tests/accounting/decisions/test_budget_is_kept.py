@@ -72,12 +72,13 @@ def test_what_is_said_of_a_candidate_holds_once_it_is_accounted():
             sensors = deciding.random_sensors(rng, LOCATIONS)
             choices = deciding.choices_of(sensors)
             pick = StepSchedule(t, deciding.schedule_of_random(rng, choices))
-            over = what_if.next_step(AnnouncedStep(sensors)).is_over(pick)
+            whose = accountant.by_account
+            over = whose.each(what_if.next_step(AnnouncedStep(sensors)).is_over(pick))
             accountant.apply(pick)
             now = deciding.over_limit(accountant, limit)
             natural = now & ~over
             # Only habits may put someone over whom the answer did not name.
-            assert (accountant.view().accounts.state.guess[natural] > limit.added).all()
+            assert (whose.each(accountant.view().accounts.state.guess)[natural] > limit.added).all()
             checked += int((~over).sum())
     assert checked > 1000
 

@@ -50,6 +50,16 @@ class WorstMoments(NamedTuple):
         worse = counts & ((self.step < 0) | (risk - baseline > self.added))
         self.step[worse], self.risk[worse], self.baseline[worse] = step, risk[worse], baseline[worse]
 
+    def is_first(self, count: int, people: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Of figures that so many ``people`` (N,) have: whose are among the ``count`` most added, or tie."""
+        added = self.added
+        order = np.argsort(-added, kind="stable")
+        behind = np.cumsum(people[order])
+        if count <= 0 or not behind.size:
+            return np.zeros(added.size, dtype=np.bool_)
+        least = added[order[min(int(np.searchsorted(behind, count)), order.size - 1)]]
+        return (added >= least) & (added > 0.0)
+
     def first(self, count: int) -> NDArray[np.int64]:
         """Positions of the ``count`` people to whom most was added, and of who ties with the last of them."""
         added = self.added

@@ -1,0 +1,24 @@
+"""The people behind accounts: who has which one, their shares of the work, and the figures they have."""
+
+from accounting.continuous.people.arrays import join_people, take_people
+from accounting.continuous.people.groups import Figures, Groups
+from accounting.continuous.people.holders import Holders, equal_accounts, joined_names
+from accounting.continuous.people.people_shares import PeopleShares
+from accounting.continuous.people.ranked import Ranked
+from accounting.continuous.people.spread import Spread
+from accounting.continuous.people.worst_moments import WorstMoments, no_moments
+
+__all__ = [
+    "Figures",
+    "Groups",
+    "Holders",
+    "PeopleShares",
+    "Ranked",
+    "Spread",
+    "WorstMoments",
+    "equal_accounts",
+    "join_people",
+    "joined_names",
+    "no_moments",
+    "take_people",
+]

@@ -1,0 +1,130 @@
+"""Who is behind each account: all people with an equal prior and start, accounted from the same step on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accounting.continuous.people.people_shares import PeopleShares
+from models.exceptions import PriorError
+from models.priors import Population
+
+
+def equal_accounts(population: Population, since: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Each person's first one with an equal prior, or as many equal chains, and the same ``since``, (N,).
+
+    Priors are compared number by number. Of people A, A, B, A accounted from 0, 0, 0 and 7: 0, 0, 2, 3.
+    """
+    everybody = np.arange(len(population))
+    alike = population.accounted.alike.reshape(-1, population.draws)
+    is_same = since.size == 0 or bool((since == since[0]).all())
+    if population.draws == 1 and is_same:
+        return alike[:, 0]
+    if len(np.unique(alike[:, 0])) == everybody.size:
+        return everybody
+    _, label = np.unique(since, return_inverse=True)
+    for column in alike.T:
+        _, label = np.unique(label.reshape(-1) * alike.size + column, return_inverse=True)
+    _, first, label = np.unique(label, return_index=True, return_inverse=True)
+    return first[label.reshape(-1)].astype(np.int64)
+
+
+def joined_names(first: tuple[str, ...], second: tuple[str, ...]) -> tuple[str, ...]:
+    """The names of both; :class:`~models.exceptions.PriorError` for somebody who is in both."""
+    twice = set(second).intersection(first)
+    if twice:
+        raise PriorError("each person must have one prior", f"{min(twice)!r} twice", "keep one of the two")
+    return first + second
+
+
+@dataclass(frozen=True, eq=False)
+class Holders:
+    """People in cells: those of one account and one share of the work, whose figures are always the same.
+
+    ``cell`` (N,) is each person's. Of each cell (B,) ``account`` and ``share`` are known, ``rank``, the least
+    of its people's, and how many ``people`` are in it. People of one account and share who came at different
+    times may be in several.
+    """
+
+    cell: NDArray[np.int32]
+    account: NDArray[np.int64]
+    share: NDArray[np.int64]
+    rank: NDArray[np.int64]
+    people: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, account: NDArray[np.int64], shares: PeopleShares) -> Holders:
+        """Of people with these accounts, (N,)."""
+        key = account * shares.count + shares.share
+        _, first, cell = np.unique(key, return_index=True, return_inverse=True)
+        return cls._of(cell.reshape(-1), account[first], shares)
+
+    @classmethod
+    def _of(cls, cell: NDArray[np.int64], account: NDArray[np.int64], shares: PeopleShares) -> Holders:
+        """Of people with these ``shares`` and ``cell``, (N,), none of which is empty."""
+        share = np.zeros(account.size, dtype=np.int64)
+        share[cell] = shares.share
+        rank = np.full(account.size, np.iinfo(np.int64).max)
+        np.minimum.at(rank, cell, shares.rank)
+        people = np.bincount(cell, minlength=account.size).astype(np.int64)
+        return cls(cell.astype(np.int32), account, share, rank, people)
+
+    def __len__(self) -> int:
+        """How many people there are by name."""
+        return self.cell.size
+
+    def account_of(self, people: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The accounts of these people, by position."""
+        return self.account[self.cell[people]]
+
+    def take(self, people: NDArray[np.int64], shares: PeopleShares) -> Taken:
+        """Some of the people, who have these ``shares``; accounts in the order of their first people."""
+        used, cell = np.unique(self.cell[people], return_inverse=True)
+        owner = self.account_of(people)
+        first = np.sort(np.unique(owner, return_index=True)[1])
+        accounts = owner[first]
+        number = np.empty(int(self.account.max(initial=-1)) + 1, dtype=np.int64)
+        number[accounts] = np.arange(accounts.size)
+        account = number[self.account[used]]
+        order = np.lexsort((used, self.share[used], account))
+        some = self._of(_places(order)[cell.reshape(-1)], account[order], shares)
+        return Taken(some, accounts, people[first], used[order].astype(np.int64))
+
+    def join(
+        self, others: Holders, account: NDArray[np.int64], shares: PeopleShares, group: NDArray[np.int64]
+    ) -> tuple[Holders, NDArray[np.int64]]:
+        """These people, then the others, whose accounts have the numbers ``account`` here.
+
+        Everybody has these ``shares``; ``group`` is that of each cell, of these and then the others'. Cells
+        of one account, share and group are one. For each of them its first one in that order is told, too.
+        """
+        cell = np.concatenate((self.cell, others.cell + np.int32(self.account.size)))
+        owner = np.concatenate((self.account, account[others.account]))
+        share = np.zeros(owner.size, dtype=np.int64)
+        share[cell] = shares.share
+        order = np.lexsort((group, share, owner))
+        begins = np.ones(order.size, dtype=np.bool_)
+        begins[1:] = np.any([np.diff(each[order]) != 0 for each in (owner, share, group)], axis=0)
+        number = np.empty(order.size, dtype=np.int64)
+        number[order] = np.cumsum(begins) - 1
+        first = order[begins]
+        return self._of(number[cell], owner[first], shares), first
+
+
+class Taken(NamedTuple):
+    """Some of the people; by their positions before, the accounts they have, the first of each, and cells."""
+
+    holders: Holders
+    accounts: NDArray[np.int64]
+    first: NDArray[np.int64]
+    cells: NDArray[np.int64]
+
+
+def _places(order: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Where each comes in an order."""
+    places = np.empty(order.size, dtype=np.int64)
+    places[order] = np.arange(order.size)
+    return places

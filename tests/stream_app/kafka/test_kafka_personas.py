@@ -1,0 +1,109 @@
+"""People of one partition who share a prior have one account there, while they come, change and leave."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from accounting.continuous import ContinuousAccountant
+from models.mechanisms import Gaussian, Raw
+from models.releases import SensorRelease, StepSchedule
+from stream_app.kafka.account.partition_accounts import PartitionAccounts
+from stream_app.kafka.deployment.deployment import Deployment
+from stream_app.kafka.deployment.person_records import PersonEntry, parse_person, person_records
+from stream_app.setup.settings import Settings
+from stream_app.steps import Accounts
+from stream_app.steps.policy import Decided
+from tests.stream_app.engine_support import population
+
+KINDS, STEPS = 4, 12
+
+
+def deployment(folder: Path, operations: int) -> Deployment:
+    (folder / "locations.txt").write_text("A\nB\nC\nD\n")
+    given = {
+        "locations": folder / "locations.txt",
+        "kafka": {"servers": ("nowhere:9092",)},
+        "sharpen_operations": operations,
+        "most_exposed": 5,
+        "risk_every": 4,
+    }
+    return Deployment.of(Settings.model_validate(given))
+
+
+def entries(numbers: list[int], kind: int, since: int) -> dict[str, PersonEntry | None]:
+    """These people, who live like number ``kind`` and those after it, in turn."""
+    kinds = population(KINDS)
+    chosen = kinds.subset([(kind + k) % KINDS for k in range(len(numbers))])
+    records = person_records(chosen, [f"{each:032x}" for each in numbers], since, "d")
+    return {name: parse_person(name.encode(), value, "d") for name, value in records}
+
+
+def change(
+    accounts: PartitionAccounts, changes: dict[str, PersonEntry | None], log: list[StepSchedule]
+) -> None:
+    """As a worker brings changes into the accounts."""
+    newcomers = accounts.newcomers(changes)
+    newcomers.apply(map(Decided, log[newcomers.next_step : accounts.next_step]), lambda: None)
+    accounts.change(newcomers)
+
+
+def told(accounts: PartitionAccounts) -> tuple[object, ...]:
+    """Everything that is written of a partition after a step."""
+    records = accounts.records()
+    figures = records.risk.tolist(), records.baseline.tolist(), records.added.tolist()
+    named = [accounts.pseudonyms[person] for person in records.person.tolist()]
+    return accounts.summary(), named, figures, records.by, accounts.attack()
+
+
+def test_what_a_partition_writes_is_what_people_accounted_apart_would(tmp_path: Path, monkeypatch) -> None:
+    """Summaries, records by pseudonym and the attack, with all the work there is and with little."""
+    log = []
+    random = np.random.default_rng(3)
+    for operations in (10**10, 12_000_000):
+        given = deployment(tmp_path, operations)
+        sensors = given.registry.sensors
+        log = [
+            StepSchedule(
+                step,
+                tuple(
+                    SensorRelease(sensors[k], Raw() if random.random() < 0.5 else Gaussian(1.0))
+                    for k in np.flatnonzero(random.random(len(sensors)) < 0.6).tolist()
+                ),
+            )
+            for step in range(STEPS)
+        ]
+        by_account = PartitionAccounts(0, given)
+        with monkeypatch.context() as patch:
+            patch.setattr("stream_app.kafka.account.partition_accounts.Accounts", ApartAccounts)
+            apart = PartitionAccounts(0, given)
+            run(apart, log, found := [])
+        expected, found = found, []
+        run(by_account, log, found)
+        assert found == expected
+        assert len(by_account.accountant.population) <= 12 < len(apart.accountant.population)
+        assert len(by_account.pseudonyms) == len(apart.accountant.population)
+
+
+class ApartAccounts(Accounts):
+    """Accounts of one person each."""
+
+    @classmethod
+    def of(cls, settings, horizon, population, pseudonyms, effective_from=None):  # type: ignore[no-untyped-def]
+        made = Accounts.of(settings, horizon, population, pseudonyms, effective_from).informed
+        return cls(ContinuousAccountant(population, horizon, effective_from, made.shares, apart=True))
+
+
+def run(accounts: PartitionAccounts, log: list[StepSchedule], found: list[tuple[object, ...]]) -> None:
+    """People are there at first, come late, come with a past, change their habits and leave."""
+    change(accounts, entries(list(range(20)), 0, 0), log)
+    for step in log:
+        accounts.apply(step)
+        found.append(told(accounts))
+        if step.step == 3:
+            change(accounts, {**entries(list(range(20, 35)), 1, 2), f"{4:032x}": None}, log)
+        if step.step == 6:
+            change(accounts, {**entries(list(range(5, 12)), 2, 5), f"{25:032x}": None}, log)
+        if step.step == 8:
+            change(accounts, entries([4, 40], 0, 0), log)
