@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from copy import copy
 from dataclasses import asdict, dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -181,6 +181,23 @@ class ContinuousAccountant(AccountFigures):
         seen = seen_exactly(np.tile(is_counted.astype(np.int32), (len(self._running.seen.labels), 1)))
         find_operations(self._accounts, np.arange(chains), self.settings.vectors, seen, found)
         return self._by_account.each(found.reshape(-1, self.population.draws).sum(axis=1))
+
+    @property
+    def holders(self) -> Holders:
+        """Which account each person has."""
+        return self._holders
+
+    def held_by(
+        self, people: tuple[str, ...], cells: tuple[NDArray[Any], NDArray[np.int64]], shares: PeopleShares
+    ) -> ContinuousAccountant:
+        """These accounts before any step, held by these people in the cells of a snapshot's holders."""
+        held = copy(self)
+        held.people, held.shares = people, shares
+        held._holders = Holders.in_cells(*cells, held._cell_shares)
+        groups = Groups.whole(len(self.population), held._holders.account, self.population.draws)
+        held._running = self._running._replace(groups=groups)
+        held._index_people()
+        return held
 
     def view(self) -> AccountantView:
         """The state after the last step, for what-if questions; read only."""

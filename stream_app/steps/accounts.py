@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,6 +50,15 @@ class Accounts(NamedTuple):
         decides = settings.adversary == CROWD
         limit = settings.refined_limit if decides else None
         return cls(informed, CrowdAccount(informed, settings.crowd.adversary, pseudonyms, limit), decides)
+
+    def held_by(
+        self, settings: Settings, people: tuple[str, ...], cells: tuple[NDArray[Any], NDArray[np.int64]]
+    ) -> Accounts:
+        """These accounts before any step, as a snapshot's people held them; in a crowd each has one alone."""
+        if self.crowd is not None:
+            return self
+        shares = people_shares(people, settings.kafka.partitions)
+        return self._replace(informed=self.informed.held_by(people, cells, shares))
 
     @property
     def whole(self) -> ContinuousAccountant | CrowdAccount:

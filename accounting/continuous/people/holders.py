@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,10 +60,12 @@ class Holders:
         """Of people with these accounts, (N,)."""
         key = account * shares.count + shares.share
         _, first, cell = np.unique(key, return_index=True, return_inverse=True)
-        return cls._of(cell.reshape(-1), account[first], shares)
+        return cls.in_cells(cell.reshape(-1), account[first], shares)
 
     @classmethod
-    def _of(cls, cell: NDArray[np.int64], account: NDArray[np.int64], shares: PeopleShares) -> Holders:
+    def in_cells(
+        cls, cell: NDArray[np.integer[Any]], account: NDArray[np.int64], shares: PeopleShares
+    ) -> Holders:
         """Of people with these ``shares`` and ``cell``, (N,), none of which is empty."""
         share = np.zeros(account.size, dtype=np.int64)
         share[cell] = shares.share
@@ -90,7 +92,7 @@ class Holders:
         number[accounts] = np.arange(accounts.size)
         account = number[self.account[used]]
         order = np.lexsort((used, self.share[used], account))
-        some = self._of(_places(order)[cell.reshape(-1)], account[order], shares)
+        some = self.in_cells(_places(order)[cell.reshape(-1)], account[order], shares)
         return Taken(some, accounts, people[first], used[order].astype(np.int64))
 
     def join(
@@ -111,7 +113,7 @@ class Holders:
         number = np.empty(order.size, dtype=np.int64)
         number[order] = np.cumsum(begins) - 1
         first = order[begins]
-        return self._of(number[cell], owner[first], shares), first
+        return self.in_cells(number[cell], owner[first], shares), first
 
 
 class Taken(NamedTuple):

@@ -220,8 +220,12 @@ class PartitionAccounts:
 
     def save(self) -> SavedAccounts:
         """What a snapshot holds of them, but for the records of people."""
-        accountant = self.accountant
-        people = SavedPeople(accountant.population, accountant.since, dict(self._assumed))
+        accountant, holders = self.accountant, self.accountant.holders
+        since = accountant.view().accounts.since
+        people = SavedPeople(
+            *(accountant.population, since, accountant.people, holders.cell, holders.account),
+            assumed=dict(self._assumed),
+        )
         return SavedAccounts(self.next_step, people, self.accounts.whole.snapshot())
 
     def take_over(self, saved: SavedAccounts, moved: Moved = lambda: None) -> None:
@@ -235,7 +239,8 @@ class PartitionAccounts:
             some = range(start, min(start + PIECE_PEOPLE, len(population)))
             parts.append(self._new_accounts(People(population.subset(some), since[some]), first))
             moved()
-        accounts = _joined(parts, moved)
+        cells = saved.people.cell, saved.people.account
+        accounts = _joined(parts, moved).held_by(self._given, saved.people.names, cells)
         accounts.whole.restore(saved.state)
         if accounts.informed.next_step != saved.next_step:
             raise SnapshotError(

@@ -109,4 +109,4 @@ class PartitionLoader:
         except (TallyguardError, ValueError, KeyError) as error:
             self._snapshots.refuse(accounts.partition, error)
             return {}
-        return dict(zip(saved.people.population.people, saved.people.records, strict=True))
+        return dict(zip(saved.people.names, saved.people.records, strict=True))

@@ -18,27 +18,37 @@ _DERIVED = ("distribution_start", "distribution")  # computed again, from the mo
 
 
 class SavedPeople(NamedTuple):
-    """Everybody of a partition, in the order of its accounts.
+    """Everybody of a partition, and the accounts they have.
 
-    ``since`` (N,) is the step from which releases count, ``assumed`` what a prior rests on that was not
-    measured, by pseudonym. ``records`` are the digests of the records of ``persons`` that say all of this.
+    ``population`` has the prior of each account and is called after its first person, ``since`` (A,) is the
+    step from which releases count. ``names`` (N,) are all people; they hold the accounts in cells: ``cell``
+    (N,) is each person's, ``account`` (B,) that of each cell. ``assumed`` is what a prior rests on that was
+    not measured, by pseudonym. ``records`` (N,) are the digests of the records of ``persons`` that say all
+    of this.
     """
 
     population: Population
     since: NDArray[np.int64]
+    names: tuple[str, ...]
+    cell: NDArray[np.int32]
+    account: NDArray[np.int64]
     assumed: Mapping[str, str]
     records: Sequence[bytes] = ()
 
     def packed(self) -> bytes:
         """As bytes; equal for equal people."""
         population = self.population
-        names = json.dumps([population.people, dict(self.assumed)]).encode()
+        place = {name: number for number, name in enumerate(self.names)}
+        first = [place[name] for name in population.people]
+        names = json.dumps([self.names, first, dict(self.assumed)]).encode()
         arrays = {name: getattr(population.arrays, name) for name in _stored_names()}
         return pack_state(
             {},
             {
                 **arrays,
                 "since": self.since,
+                "cell": self.cell,
+                "account": self.account,
                 "records": _bytes(b"".join(self.records)).reshape(-1, DIGEST_BYTES),
                 "names": _bytes(names),
             },
@@ -52,24 +62,29 @@ class SavedPeople(NamedTuple):
         like = Population.pack((), location_names).arrays
         others = {
             "since": np.zeros(0, dtype=np.int64),
+            "cell": np.zeros(0, dtype=np.int32),
+            "account": np.zeros(0, dtype=np.int64),
             "records": np.zeros((0, DIGEST_BYTES), dtype=np.uint8),
             "names": _bytes(b""),
         }
         wanted = {**{name: getattr(like, name) for name in _stored_names()}, **others}
         stored = unpack_state(packed, {}, {}, wanted)
-        people, assumed = json.loads(stored["names"].tobytes())
+        names, first, assumed = json.loads(stored["names"].tobytes())
+        people = [names[number] for number in first]
         arrays = like._replace(**{name: stored[name] for name in _stored_names()})
         starts = np.zeros(len(people) + 1, dtype=np.int64)
         np.cumsum(arrays.slots * np.diff(arrays.places_start), out=starts[1:])
         arrays = arrays._replace(distribution_start=starts, distribution=np.zeros(starts[-1]))
         unchecked = Population(tuple(people), tuple(location_names), arrays)
         parts = [Population.pack((), location_names)]
-        for first in range(0, len(people), _CHECKED_AT_ONCE):
-            some = unchecked.subset(range(first, min(first + _CHECKED_AT_ONCE, len(people))))
+        for start in range(0, len(people), _CHECKED_AT_ONCE):
+            some = unchecked.subset(range(start, min(start + _CHECKED_AT_ONCE, len(people))))
             parts.append(_checked(some))
             moved()
         population = Population.concatenate(parts)
-        return cls(population, stored["since"], assumed, [row.tobytes() for row in stored["records"]])
+        records = [row.tobytes() for row in stored["records"]]
+        since, cell, account = stored["since"], stored["cell"], stored["account"]
+        return cls(population, since, tuple(names), cell, account, assumed, records)
 
 
 class SavedAccounts(NamedTuple):

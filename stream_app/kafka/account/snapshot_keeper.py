@@ -153,7 +153,7 @@ class SnapshotKeeper:
         """The accounts as they are now, between two steps, with the records of their people."""
         saved = accounts.save()
         records = self._partitions[accounts.partition].records
-        listed = [records[name] for name in saved.people.population.people]
+        listed = [records[name] for name in saved.people.names]
         return saved._replace(people=saved.people._replace(records=listed))
 
     def write(self, partition: int, saved: SavedAccounts) -> None:

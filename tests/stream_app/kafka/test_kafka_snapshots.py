@@ -190,11 +190,17 @@ def _in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_people_come_back_bit_for_bit() -> None:
     people = people_of(5)
-    saved = SavedPeople(people, np.arange(7), {"x": "surveys"}, [bytes([k] * 16) for k in range(7)])
+    names = (*people.people, "with the first one's account")
+    saved = SavedPeople(
+        *(people, np.arange(7), names, np.array([*range(7), 0], dtype=np.int32), np.arange(7)),
+        assumed={"x": "surveys"},
+        records=[bytes([k] * 16) for k in range(8)],
+    )
     again = SavedPeople.unpacked(saved.packed(), NAMES)
     assert again.population.fingerprint == people.fingerprint
-    assert (again.since == saved.since).all()
-    assert (again.assumed, again.records) == (saved.assumed, saved.records)
+    for name in ("since", "cell", "account"):
+        assert getattr(again, name).tolist() == getattr(saved, name).tolist()
+    assert (again.names, again.assumed, again.records) == (names, saved.assumed, saved.records)
 
 
 @pytest.mark.parametrize("more", [{}, CROWD], ids=["informed", "crowd"])
