@@ -9,6 +9,7 @@ import typer
 
 from stream_app.cli.shared.options import JsonOption
 from stream_app.cli.shared.output import print_json, stderr, stdout
+from stream_app.cli.study.on_priors.finer_command import finer
 from stream_app.cli.study.on_priors.personas_command import personas
 from stream_app.cli.study.on_priors.priors_check_command import check
 from stream_app.cli.study.on_priors.priors_watch_command import watch
@@ -119,6 +120,7 @@ def fit(
 
 
 priors.command()(personas)
+priors.command()(finer)
 priors.command()(check)
 priors.command()(watch)
 _NOT_OPTIONS = {"checkins", "output", "json", "evidence", "reject_bad_rows", "sensors", "within_km"}
