@@ -158,6 +158,7 @@ def test_the_description_covers_every_setting_once() -> None:
     assert {row.name for row in rows if row.is_secret} == {
         "noise_key_secret",
         "pseudonym_key_secret",
+        "snapshot_key_secret",
         "connect.http.token",
         "kafka.password",
         "page_token",
