@@ -25,7 +25,7 @@ def finer(
     step_seconds by the same number, and multiply horizon, mistakes and first_slot by it: they count steps.
 
     \b
-    Example:
+    Examples:
       tallyguard priors finer by-hour.json --parts 4 --output by-quarter.json
     """
     from models.prior_files import load_population, save_population
