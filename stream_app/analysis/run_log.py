@@ -196,8 +196,8 @@ def read_run(folder: Path, most_exposed: int = 10, designs: Designs = NO_DESIGNS
         raise OutputError(f"{folder} must hold at least one closed step", "none", "let the run go on first")
     exposed = summaries[-1].worst[:most_exposed] if summaries else ()
     log = folder / "decisions.jsonl"
-    most_counts = {name: own["most_counts"] for name, own in settings.get("windows", {}).items()}
-    sensors, releases = _sensors(_decisions(log), settings.get("delta", _DELTA), designs, most_counts)
+    again = settings.get("counted_again", {})
+    sensors, releases = _sensors(_decisions(log), settings.get("delta", _DELTA), designs, again)
     reasons = {decision.step: decision.why for decision in _decisions(log) if decision.why is not None}
     rejected = sum(1 for _ in complete_lines(folder / "rejected.jsonl"))
     account = load_account(folder)
@@ -238,7 +238,7 @@ def _decisions(path: Path) -> Iterator[StepDecision]:
 
 
 def _sensors(
-    steps: Iterable[StepDecision], delta: float, designs: Designs, most_counts: Mapping[str, int]
+    steps: Iterable[StepDecision], delta: float, designs: Designs, again: Mapping[str, Mapping[str, int]]
 ) -> tuple[tuple[SensorLog, ...], Mapping[str, int]]:
     """Each sensor's releases, and how many there were of each mechanism."""
     count: Counter[str] = Counter()
@@ -250,7 +250,9 @@ def _sensors(
             count[decision.sensor] += 1
             mechanisms[decision.mechanism] += 1
             mechanism = last[decision.sensor] = parse(decision.mechanism, decision.parameters, designs)
-            sensor = Sensor(decision.sensor, (0,), most_counts=most_counts.get(decision.sensor, 1))
+            own = again.get(decision.sensor, {"most_counts": 1, "corrections": 0})
+            most, corrections = own["most_counts"], own["corrections"]
+            sensor = Sensor(decision.sensor, (0,), most_counts=most, corrections=corrections)
             release = SensorRelease(sensor, mechanism)
             spent.setdefault(decision.sensor, ZcdpSpend()).add([release])
     logs = (

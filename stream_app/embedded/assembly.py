@@ -23,7 +23,11 @@ from stream_app.setup.given_priors import drawn_from
 from stream_app.setup.keys import Keys, load_keys, require_private_panel
 from stream_app.setup.release_settings import CROWD
 from stream_app.setup.run_folder.manifest import ACCEPTABLE, REPORTED
-from stream_app.setup.run_folder.run_settings import mechanisms_of_windows, sensors_fingerprint
+from stream_app.setup.run_folder.run_settings import (
+    counted_again,
+    mechanisms_of_windows,
+    sensors_fingerprint,
+)
 from stream_app.setup.schedule_files import schedule_fingerprint
 from stream_app.setup.settings import Settings
 from stream_app.setup.signals import StopRequest, stop_on_signals
@@ -286,6 +290,7 @@ def make_manifest(
         "crowd": _crowd_of(settings),
         "priors": population.fingerprint,
         "sensors": sensors_fingerprint(plan.registry),
+        **({"counted_again": again} if (again := counted_again(plan.registry)) else {}),
         "schedule": schedule,
         "risk_format": options.risk_format.value,
         "noise_key": keys.noise.fingerprint(),

@@ -28,7 +28,7 @@ A check of the priors may come, or get stricter, without asking: ceilings only r
 """
 
 
-REPORTED = frozenset({"delta"})
+REPORTED = frozenset({"delta", "counted_again"})
 """What is recorded for readers: no account depends on it, so it may change without asking."""
 
 

@@ -51,6 +51,11 @@ class _RecordedDraws(_Part):
     chains: str
 
 
+class _RecordedCounts(_Part):
+    most_counts: Annotated[int, Field(ge=1)]
+    corrections: Annotated[int, Field(ge=0)]
+
+
 class _RecordedWindow(_Part):
     mechanism: str
     parameters: dict[str, float]
@@ -77,6 +82,7 @@ class _Recorded(_Part):
     sharpen_above: float | None = None
     sharpen_operations: int | None = None
     windows: dict[str, _RecordedWindow] = {}
+    counted_again: dict[str, _RecordedCounts] = {}
 
 
 def load_run(folder: Path) -> dict[str, Any]:
@@ -174,6 +180,15 @@ def mechanisms_of_windows(registry: SensorRegistry) -> dict[str, dict[str, Any]]
             "most_counts": registry.get(name).most_counts,
         }
         for name, mechanism in registry.in_windows.items()
+    }
+
+
+def counted_again(registry: SensorRegistry) -> dict[str, dict[str, int]]:
+    """How often sensors count one person, and correct a count, at most, where that is not once and never."""
+    return {
+        each.name: {"most_counts": each.most_counts, "corrections": each.corrections}
+        for each in registry.sensors
+        if each.most_counts > 1 or each.corrections
     }
 
 

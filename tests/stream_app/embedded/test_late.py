@@ -13,6 +13,7 @@ from accounting.settings import HorizonSettings
 from models.mechanisms import Gaussian, Raw, all_versions
 from models.releases import Sensor, SensorRelease, StepSchedule
 from stream_app.analysis.export.released_rows import released_days
+from stream_app.analysis.run_log import read_run
 from stream_app.embedded.revised_log import REVISED, RevisedLog
 from stream_app.exceptions import OutputError, SettingsError
 from stream_app.kafka.processes import run_account_worker
@@ -275,3 +276,20 @@ def test_open_data_hold_late_and_corrected_values(tmp_path: Path) -> None:
     assert len(rows) == STEPS * len(NAMES) + 1
     assert all(row.value is not None for row in rows)
     assert [(row.step, row.sensor, row.value) for row in rows if row.version > 1] == [(7, "B", 71)]
+
+
+def test_the_report_of_a_run_charges_what_its_sensors_declare(tmp_path: Path) -> None:
+    """A sensor's epsilon is that of all values of a count, and of all counts of one person."""
+    path = tmp_path / "sensors.json"
+    rows = [{"name": name, "locations": [index]} for index, name in enumerate(NAMES)]
+    epsilon = {}
+    for name, more in (
+        ("once", {}),
+        ("corrected", {"corrections": 1}),
+        ("again", {"counts": "passages", "most_counts": 4}),
+    ):
+        path.write_text(json.dumps({**more, "sensors": rows}))
+        chosen = {**LITTLE_WORK, "sensors": path, "release": {"mechanism": "gaussian", "sigma": 4.0}}
+        run_on(tmp_path / name, [lines_of(whole_day())], settings=chosen)
+        epsilon[name] = read_run(tmp_path / name).sensors[0].epsilon
+    assert epsilon["once"] < epsilon["corrected"] < epsilon["again"]
