@@ -34,6 +34,7 @@ _WORDS_BYTES = 16  # 128 bits a draw
 # What a hash is taken for is its first field, so that no two uses of a key can meet.
 _NOISE = text_bytes("tallyguard noise 1")
 _EPOCH = text_bytes("tallyguard epoch 1")
+_REGION = text_bytes("tallyguard region 1")
 _FINGERPRINT = text_bytes("tallyguard fingerprint 1")
 
 
@@ -96,6 +97,10 @@ class NoiseKey:
         for following in range(self.epoch + 1, epoch + 1):
             secret = hmac.digest(secret, _EPOCH + integer_bytes(following), "sha256")
         return NoiseKey(secret, epoch)
+
+    def of_region(self, region: str) -> NoiseKey:
+        """The key of one region in this epoch: who has it can compute neither another region's nor this."""
+        return NoiseKey(hmac.digest(self._live_secret(), _REGION + text_bytes(region), "sha256"), self.epoch)
 
     def advance_file(self, path: Path, epoch: int) -> NoiseKey:
         """Replace the file by the key of a later epoch and erase this one, once no replay can need it."""

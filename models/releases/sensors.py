@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
@@ -57,6 +57,7 @@ class Sensor:
     ``position`` is where it stands on a plane, east and north in any unit, for maps only.
     ``window`` is what a count covers that is not of one step, or not of presence; ``most_counts`` is then of
     the window, and ``locations`` are all that the moves leave or reach.
+    ``region`` says whose counts stay together on the way to their release, and share a noise key.
     """
 
     name: str
@@ -67,6 +68,7 @@ class Sensor:
     counts: Counts | None = field(default=None, compare=False)
     corrections: int = 0
     window: CountingWindow | None = None
+    region: str | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True)
@@ -121,6 +123,13 @@ class SensorRegistry:
                     "use the location indices of the priors file",
                 )
             by_name[sensor.name] = sensor
+        without = [sensor.name for sensor in self.sensors if sensor.region is None]
+        if without and len(without) < len(self.sensors):
+            raise SensorError(
+                "every sensor must have a region, or none",
+                f"{len(without)} of {len(self.sensors)} without, such as {without[0]!r}",
+                "name the region of each",
+            )
         object.__setattr__(self, "_by_name", by_name)
 
     @classmethod
@@ -130,16 +139,18 @@ class SensorRegistry:
         return cls(names, tuple(Sensor(name, (index,)) for index, name in enumerate(names)))
 
     def accounted_facts(self) -> list[list[object]]:
-        """What of each sensor an account depends on, as JSON values, by which deployments are compared.
+        """What of each sensor accounts and noise depend on, as JSON values: deployments are compared by it.
 
-        ``most_counts``, ``corrections`` and windows where there are any: earlier versions did not know them.
+        ``most_counts``, ``corrections``, windows and regions where there are any: earlier versions did not
+        know them.
         """
         found: list[list[object]] = []
         for each in self.sensors:
             again = [each.most_counts] if each.most_counts > 1 else []
             more = [{"corrections": each.corrections}] if each.corrections else []
             window = [{"window": asdict(each.window)}] if each.window is not None else []
-            found.append([each.name, list(each.locations), each.group, *again, *more, *window])
+            region = [{"region": each.region}] if self.regions else []
+            found.append([each.name, list(each.locations), each.group, *again, *more, *window, *region])
         return found
 
     def most_at_one_place(self) -> int:
@@ -148,6 +159,21 @@ class SensorRegistry:
             location for sensor in self.sensors if sensor.window is None for location in sensor.locations
         )
         return max(counted.values(), default=0)
+
+    @cached_property
+    def regions(self) -> tuple[str, ...]:
+        """The regions in the order of their names; none where all sensors are together, as in one region."""
+        found = sorted({sensor.region for sensor in self.sensors if sensor.region is not None})
+        return tuple(found) if len(found) > 1 else ()
+
+    def of_region(self, region: str) -> SensorRegistry:
+        """The sensors of one region."""
+        return replace(self, sensors=tuple(each for each in self.sensors if each.region == region))
+
+    def in_order(self, names: Iterable[str]) -> tuple[str, ...]:
+        """Names of sensors in the order of the registry."""
+        wanted = set(names)
+        return tuple(sensor.name for sensor in self.sensors if sensor.name in wanted)
 
     @cached_property
     def windowed(self) -> tuple[Sensor, ...]:

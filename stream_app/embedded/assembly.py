@@ -157,7 +157,7 @@ def run(
                 logger.warning("%s", warning)
         observer = observer or Observer()
         account = restore_account(accounts, plan.policy, plan.registry, journal, observer, shadow)
-        publisher = KeyedPublisher.of(settings, keys.noise)
+        publisher = KeyedPublisher.of(settings, keys.noise, plan.registry.regions)
         engine = restore_engine(settings, plan, accounts, publisher, journal, shadow)
         output = RunOutput(
             journal,

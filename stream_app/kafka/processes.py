@@ -1,4 +1,4 @@
-"""The two kinds of worker processes, put together from settings."""
+"""The kinds of worker processes, put together from settings."""
 
 from __future__ import annotations
 
@@ -10,15 +10,22 @@ from stream_app.exceptions import SettingsError
 from stream_app.kafka.account.account_watch import AccountWatch
 from stream_app.kafka.account.account_worker import AccountWorker
 from stream_app.kafka.deployment.deployment import Deployment
-from stream_app.kafka.process.worker import Pulse, run_worker
-from stream_app.kafka.process.worker_metrics import AccountCounters, AccountMetrics, ReleaseCounters
-from stream_app.kafka.release.release_worker import ReleaseRules, ReleaseWorker
+from stream_app.kafka.process.worker import Job, Pulse, run_worker
+from stream_app.kafka.process.worker_metrics import (
+    AccountCounters,
+    AccountMetrics,
+    IntakeMetrics,
+    ReleaseCounters,
+)
+from stream_app.kafka.release.deciding_worker import ReleaseRules, Watched
+from stream_app.kafka.release.release_worker import ReleaseWorker
 from stream_app.setup.given_priors import refuse_evidence
 from stream_app.setup.keys import load_noise_key, load_snapshot_key
 from stream_app.setup.schedule_files import load_schedule, schedule_fingerprint
 from stream_app.setup.settings import Settings
 from stream_app.steps import policy_of_schedule, refuse_late_tiers, tiers_of
 from stream_app.steps.policy import BudgetPolicy, FixedPolicy, Policy, policy_from
+from stream_app.watching.metrics import EngineMetrics
 from stream_app.watching.web import watching
 
 Announce = Callable[[str], None]
@@ -29,28 +36,47 @@ def run_release_worker(
 ) -> int:
     """Run the release worker until it is stopped; its exit code."""
     deployment = _deployment(settings)
-    key = load_noise_key(settings)
-    configured = policy_from(settings.release, deployment.registry)
-    policy: Policy = configured
-    fingerprint = None
-    if schedule is not None:
-        known = load_schedule(schedule, deployment.vocabulary)
-        _check_tiers(known, configured, deployment.topics.tiers)
-        _check_first_slot(settings, known.first_slot)
-        policy = policy_of_schedule(known, configured)
-        fingerprint = schedule_fingerprint(schedule)
-    pulse = Pulse()
-    with watching(settings, deployment.registry.sensors) as watch:
-        _announce(announce, watch.address)
-        job = ReleaseWorker(
-            deployment,
-            ReleaseRules(policy, key, fingerprint),
-            observer=watch.observer,
-            counters=ReleaseCounters(watch.registry),
-            pulse=pulse,
-            accept_changes=accept_changes,
+    if deployment.topics.regions:
+        raise SettingsError(
+            "one release worker must take in sensors of one region",
+            f"regions {', '.join(deployment.topics.regions)}",
+            "run `tallyguard worker coordinator` and `tallyguard worker intake` in its place",
         )
-        return run_worker(release_group(settings), job, deployment, pulse)
+    policy, fingerprint = _policy(deployment, schedule)
+    rules = ReleaseRules(policy, load_noise_key(settings), fingerprint)
+
+    def make(watched: Watched) -> Job:
+        return ReleaseWorker(deployment, rules, watched, accept_changes=accept_changes)
+
+    return _run_watched(release_group(settings), deployment, make, announce)
+
+
+def run_coordinator(
+    settings: Settings, schedule: Path | None, *, accept_changes: bool, announce: Announce
+) -> int:
+    """Run the coordinator of regions until it is stopped; its exit code. It needs no noise key."""
+    from stream_app.kafka.regions.coordinator import Coordinator
+
+    deployment = _deployment_of_regions(settings)
+    policy, fingerprint = _policy(deployment, schedule)
+
+    def make(watched: Watched) -> Job:
+        rules = ReleaseRules(policy, None, fingerprint)
+        return Coordinator(deployment, rules, watched, accept_changes=accept_changes)
+
+    return _run_watched(coordinator_group(settings), deployment, make, announce)
+
+
+def run_intake_worker(settings: Settings, *, accept_changes: bool, announce: Announce) -> int:
+    """Run an intake worker until it is stopped; its exit code."""
+    from stream_app.kafka.regions.intake_worker import IntakeWorker
+
+    deployment, key = _deployment_of_regions(settings), load_noise_key(settings)
+
+    def make(watched: Watched) -> Job:
+        return IntakeWorker(deployment, key, watched, accept_changes=accept_changes)
+
+    return _run_watched(intake_group(settings), deployment, make, announce, IntakeMetrics)
 
 
 def run_account_worker(settings: Settings, *, announce: Announce) -> int:
@@ -64,6 +90,51 @@ def run_account_worker(settings: Settings, *, announce: Announce) -> int:
         shown = AccountWatch(watch.observer, counters, tuple(sensor.name for sensor in sensors))
         job = AccountWorker(deployment, watch=shown, pulse=pulse, snapshot_key=key)
         return run_worker(account_group(settings), job, deployment, pulse)
+
+
+def _run_watched(
+    group: str,
+    deployment: Deployment,
+    make: Callable[[Watched], Job],
+    announce: Announce,
+    kind: type[EngineMetrics] = EngineMetrics,
+) -> int:
+    """Run a worker that takes in counts or decides on them, with its page and metrics."""
+    pulse = Pulse()
+    with watching(deployment.settings, deployment.registry.sensors, kind=kind) as watch:
+        _announce(announce, watch.address)
+        job = make(Watched(watch.observer, ReleaseCounters(watch.registry), pulse))
+        return run_worker(group, job, deployment, pulse)
+
+
+def _policy(deployment: Deployment, schedule: Path | None) -> tuple[Policy, str | None]:
+    """The policy of the settings or of a schedule file, and that file's fingerprint."""
+    settings = deployment.settings
+    configured = policy_from(settings.release, deployment.registry)
+    if schedule is None:
+        return configured, None
+    known = load_schedule(schedule, deployment.vocabulary)
+    _check_tiers(known, configured, deployment.topics.tiers)
+    _check_first_slot(settings, known.first_slot)
+    return policy_of_schedule(known, configured), schedule_fingerprint(schedule)
+
+
+def _deployment_of_regions(settings: Settings) -> Deployment:
+    """The deployment; :class:`SettingsError` where its sensors do not lie in several regions."""
+    deployment = _deployment(settings)
+    if not deployment.topics.regions:
+        raise SettingsError(
+            "sensors must lie in at least two regions for intake workers and a coordinator",
+            "sensors of one region, or without",
+            "give each sensor of the sensors file a region, or run `tallyguard worker release`",
+        )
+    if settings.late:
+        raise SettingsError(
+            "late must be 0 where sensors lie in several regions",
+            settings.late,
+            "take late = 0 out, or leave the regions out and run one release worker",
+        )
+    return deployment
 
 
 def _deployment(settings: Settings) -> Deployment:
@@ -82,6 +153,16 @@ def _deployment(settings: Settings) -> Deployment:
 def release_group(settings: Settings) -> str:
     """Consumer group of the release worker."""
     return f"{settings.kafka.prefix}tallyguard-release"
+
+
+def intake_group(settings: Settings) -> str:
+    """Consumer group of the intake workers."""
+    return f"{settings.kafka.prefix}tallyguard-intake"
+
+
+def coordinator_group(settings: Settings) -> str:
+    """Consumer group of the coordinator."""
+    return f"{settings.kafka.prefix}tallyguard-coordinator"
 
 
 def account_group(settings: Settings) -> str:

@@ -5,9 +5,10 @@ CSV: columns ``name``, ``locations`` (several with ``;`` between) and optionally
 What sensors count is declared for all (``{"counts": "passages", "most_counts": 4, "most_sensors": 1,
 "sensors": [...]}``) or for each, by the fields or columns ``counts``, ``most_counts``, ``window`` and
 ``miscounts``; and so are ``corrections``, how many more values of one step are published at most. In JSON a
-sensor has ``moves`` (``[["office", "station"]]``) in place of locations. Locations by index or by name. ``x``
-and ``y`` (east and north in any unit), or ``lat`` and ``lon`` in degrees, place a sensor on the page's map
-and do nothing else.
+sensor has ``moves`` (``[["office", "station"]]``) in place of locations. ``region`` names the part of the
+city whose counts are taken in together, for all sensors or none. Locations by index or by name. ``x`` and
+``y`` (east and north in any unit), or ``lat`` and ``lon`` in degrees, place a sensor on the page's map and do
+nothing else.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from models.text import parse_json
 from stream_app.setup.declared import KEYS, counting_of, is_whole
 
 _PLANE, _GLOBE = ("x", "y"), ("lat", "lon")
-_KEYS = ("name", "locations", "group", *KEYS, *_PLANE, *_GLOBE)
+_KEYS = ("name", "locations", "group", "region", *KEYS, *_PLANE, *_GLOBE)
 _FOR_ALL = tuple(key for key in KEYS if key != "moves")
 _NUMBERS = ("most_counts", "corrections", "window")
 _MOST_DIGITS = 10  # of a location's index
@@ -55,6 +56,14 @@ def load_registry(path: Path | None, location_names: Sequence[str]) -> SensorReg
         raise SensorError(f"in {path}, {error.must}", error.got, error.remedy) from error
     _check_most_sensors(path, for_all, registry)
     return registry
+
+
+def regions_by_sensor(path: Path | None) -> dict[str, str]:
+    """The region of each sensor of a file; nothing where they lie in one, or in none."""
+    rows = () if path is None else _rows(path)[0]
+    named = ((row.get("name"), row.get("region")) for row in rows if isinstance(row, dict))
+    found = {str(name): str(region) for name, region in named if region}
+    return found if len(set(found.values())) > 1 else {}
 
 
 def sensor_degrees(path: Path) -> dict[str, tuple[float, float]]:
@@ -167,6 +176,9 @@ def _sensor(path: Path, number: int, row: object, index_of: Mapping[str, int]) -
     if unknown:
         raise SensorError(f"{where} has the keys {', '.join(_KEYS)}", ", ".join(unknown), "remove the rest")
     group, locate = row.get("group", "default"), partial(_location, where, index_of)
+    region = row.get("region")
+    if region is not None and not (isinstance(region, str) and region):
+        raise SensorError(f"{where} must have a region in words, or none", repr(region), _EXAMPLE)
     counting = counting_of(where, row, locate)
     if not isinstance(group, str) or not (counting.locations or isinstance(row.get("locations"), list)):
         raise SensorError(f"{where} must have a list of locations and a group in words", row, _EXAMPLE)
@@ -182,6 +194,7 @@ def _sensor(path: Path, number: int, row: object, index_of: Mapping[str, int]) -
         counting.counts,
         counting.corrections,
         counting.window,
+        region,
     )
 
 

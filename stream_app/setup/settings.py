@@ -58,6 +58,11 @@ class KafkaSettings(Section):
     answer_seconds: float = Field(
         default=1.0, gt=0.0, description="wait for the account workers' answers; then a step is suppressed"
     )
+    seal_seconds: float = Field(
+        default=10.0,
+        ge=0.0,
+        description="with grace_seconds: wait so long for a region behind the tick; then decide without it",
+    )
     security: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = Field(
         default="PLAINTEXT", description="security protocol"
     )

@@ -11,9 +11,10 @@ from stream_app.steps.engine import (
     RiskRecords,
     StepEngine,
     StoredStep,
+    release_of,
     risk_records,
 )
-from stream_app.steps.intake import Intake
+from stream_app.steps.intake import Intake, refuse_waiting
 from stream_app.steps.plan import (
     Plan,
     first_slot_of,
@@ -39,7 +40,7 @@ from stream_app.steps.saved_basis import snapshot_basis
 from stream_app.steps.ticks import Backlog, StepClock
 from stream_app.steps.tier_continuation import TierContinuation, with_continued
 from stream_app.steps.tier_views import public_release, release_for_tier, tier_file
-from stream_app.steps.window import Origin, StepWindow
+from stream_app.steps.window import ClosedCounts, OpenStep, Origin, StepWindow
 
 __all__ = [
     "Accountant",
@@ -47,11 +48,13 @@ __all__ = [
     "Adversary",
     "Backlog",
     "Beside",
+    "ClosedCounts",
     "ClosedStep",
     "Crowd",
     "Intake",
     "JsonlRisks",
     "KeyedPublisher",
+    "OpenStep",
     "Origin",
     "ParquetRisks",
     "Plan",
@@ -73,7 +76,9 @@ __all__ = [
     "policy_of_schedule",
     "public_release",
     "refuse_late_tiers",
+    "refuse_waiting",
     "release_for_tier",
+    "release_of",
     "risk_records",
     "snapshot_basis",
     "summary_message",

@@ -252,7 +252,9 @@ class StepEngine:
         """
         if not self.is_due():
             return None
-        closed = self.intake.window.close()
+        closed, registry = self.intake.window.close(), self.intake.registry
+        if registry.regions:  # whose announcements come one by one, in any order
+            closed = closed._replace(sensors=registry.in_order(closed.sensors))
         return DueStep(closed, self._stored.pop(closed.step, None))
 
     def complete(self, due: DueStep, decided: Decided) -> ClosedStep:

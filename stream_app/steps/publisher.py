@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from models.keys import NoiseKey
 from models.releases import CountToPublish, PublishedValue, StepInterval, StepSchedule, publish_step
@@ -12,23 +12,28 @@ from stream_app.setup.settings import Settings
 
 @dataclass(frozen=True)
 class KeyedPublisher:
-    """Publishes with keyed noise: the same reading always gives the same value."""
+    """Publishes with keyed noise: the same reading always gives the same value.
+
+    ``by_region`` has the keys of regions; sensors of no region, or of one alone, are noised with ``key``.
+    """
 
     key: NoiseKey
     deployment: str
     origin_seconds: int
     step_seconds: int
     clamp_negative: bool = False
+    by_region: Mapping[str | None, NoiseKey] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, settings: Settings, key: NoiseKey) -> KeyedPublisher:
-        """The publisher of a deployment."""
+    def of(cls, settings: Settings, key: NoiseKey, regions: Iterable[str] = ()) -> KeyedPublisher:
+        """The publisher of a deployment whose sensors lie in several regions, or in none."""
         return cls(
             key,
             settings.deployment,
             settings.origin_seconds,
             settings.step_seconds,
             settings.release.clamp_negative,
+            {region: key.of_region(region) for region in regions},
         )
 
     def publish(
@@ -36,10 +41,11 @@ class KeyedPublisher:
     ) -> list[PublishedValue]:
         """One value (or one per tier) per release, drawn in one batch; None for missing and suppressed.
 
-        Counts over windows of several steps belong to the interval of their window, a batch for each length.
+        Counts over windows of several steps belong to the interval of their window: a batch for each length,
+        and for each region.
         """
         values: dict[int, PublishedValue] = {}
-        for steps, positions in _by_window(schedule).items():
+        for (steps, region), positions in _batches(schedule).items():
             batch = [
                 CountToPublish(
                     schedule.releases[each].sensor.name, schedule.releases[each].mechanism, counts[each]
@@ -47,7 +53,7 @@ class KeyedPublisher:
                 for each in positions
             ]
             drawn = publish_step(
-                self.key,
+                self.by_region.get(region, self.key),
                 self.deployment,
                 self.interval(schedule.step, steps),
                 batch,
@@ -63,10 +69,11 @@ class KeyedPublisher:
         return StepInterval(end - steps * self.step_seconds, end)
 
 
-def _by_window(schedule: StepSchedule) -> dict[int, list[int]]:
-    """Positions of the releases by how many steps they count over."""
-    found: dict[int, list[int]] = {}
+def _batches(schedule: StepSchedule) -> dict[tuple[int, str | None], list[int]]:
+    """Positions of the releases by how many steps they count over, and by region."""
+    found: dict[tuple[int, str | None], list[int]] = {}
     for position, release in enumerate(schedule.releases):
-        window = release.sensor.window
-        found.setdefault(1 if window is None else window.steps, []).append(position)
+        sensor = release.sensor
+        steps = 1 if sensor.window is None else sensor.window.steps
+        found.setdefault((steps, sensor.region), []).append(position)
     return found

@@ -97,7 +97,8 @@ class StepWindow:
     than half of them to move it, 0 a single one.
 
     ``by_clock`` closes no step before its tick, so that the moment of publication does not reveal when
-    any sensor reported. Whoever runs the window says when ticks have come.
+    any sensor reported. Whoever runs the window says when ticks have come. Where closed steps are published
+    later, by :meth:`hold_from`, they stay known until then.
     """
 
     def __init__(
@@ -121,6 +122,8 @@ class StepWindow:
         self._heard: deque[tuple[str, int]] = deque(maxlen=_HEARD_READINGS)
         self._known: dict[int, OpenStep] = {}
         self._changed: set[int] = set()
+        self._held_from: float = math.inf  # closed steps from here on are not published yet
+        self._oldest = 0  # no step before it is known
 
     @property
     def waiting_count(self) -> int:
@@ -191,7 +194,7 @@ class StepWindow:
         taken = self.at(step)
         waiting, taken.waiting = taken.waiting, {}
         self.next_step += 1
-        self._forget(step - max(self.grace, self.late) - 1)
+        self._forget()
         return ClosedCounts(step, taken.sensors or (), taken.counts, waiting, self.take_revised())
 
     def finish(self) -> None:
@@ -217,10 +220,18 @@ class StepWindow:
         known = self._known.get(step)
         return bool(self.announced.get(step) if known is None else known.sensors)
 
-    def _forget(self, step: int) -> None:
-        """A repetition of this step is not recognised any more."""
-        if self._known.pop(step, None) is not None:
-            self._changed.add(step)
+    def hold_from(self, step: int) -> None:
+        """The closed steps before this one are published, those from it on are not."""
+        self._held_from = step
+        self._forget()
+
+    def _forget(self) -> None:
+        """Repetitions in steps that closed long ago, and are published, are not recognised any more."""
+        kept = min(self.next_step - 1 - max(self.grace, self.late), self._held_from)
+        while self._oldest < kept:
+            if self._known.pop(self._oldest, None) is not None:
+                self._changed.add(self._oldest)
+            self._oldest += 1
 
     def drain(self) -> list[tuple[int, str, WaitingReading]]:
         """Take out every reading that still waits for an activation, in order of step."""
@@ -273,6 +284,7 @@ class StepWindow:
         self.next_step, self.close_through = next_step, close_through
         self._hear(heard)
         self._known, self._changed = known, set(known)
+        self._oldest = min(known, default=next_step)
         self.revised = revised
 
 

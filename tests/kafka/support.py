@@ -25,6 +25,7 @@ from stream_app.kafka.tools.person_loading import load_people, write_locations
 from stream_app.kafka.tools.producing import Pace, produce
 from stream_app.setup.settings import Settings
 from stream_app.setup.settings_sources import load_settings
+from stream_app.wire import StepRelease
 from tests import ROOT
 from tests.copies import Copy
 from tests.kafka.faults import dying
@@ -122,15 +123,21 @@ class OnKafka:
         sensors: Iterable[tuple[str, Sequence[int]]],
         *,
         with_topics: bool = True,
+        regions: Mapping[str, str] | None = None,
         **settings: Any,
     ) -> None:
+        """``regions`` names the region of each sensor."""
         self.folder = folder
         self._with_topics = with_topics
         self.population = population
         folder.mkdir(parents=True, exist_ok=True)
         save_population(population, folder / "priors.json")
         write_locations(folder / "locations.txt", population.location_names)
-        listed = [{"name": name, "locations": list(where)} for name, where in sensors]
+        self.regions = dict(regions or {})
+        listed = [
+            {"name": name, "locations": list(where), "region": self.regions.get(name)}
+            for name, where in sensors
+        ]
         (folder / "sensors.json").write_text(json.dumps({"sensors": listed}))
         self.config = folder / "tallyguard.toml"
         self.config.write_text(_toml(servers, f"{folder.parent.name}.{folder.name}.", settings))
@@ -170,7 +177,7 @@ class OnKafka:
         load_people(self.settings, population or self.population, effective_from, **more)
 
     def start(self, kind: str, *arguments: str, **environment: str) -> Process:
-        """A worker: ``release`` or ``account``."""
+        """A worker: ``release``, ``account``, ``intake`` or ``coordinator``."""
         return self.command("worker", kind, *arguments, **environment)
 
     def command(self, *arguments: str, **environment: str) -> Process:
@@ -192,7 +199,7 @@ class OnKafka:
 
     def produce(self, lines: Iterable[bytes], per_second: float | None = None) -> None:
         with writing(self.connection) as producer:
-            produce(producer, self.topics, lines, Pace(per_second))
+            produce(producer, self.topics, lines, Pace(per_second), region_of=self.regions)
 
     def send(self, topic: str, value: bytes, key: bytes | None = None, partition: int | None = None) -> None:
         """One record, whatever it is."""
@@ -205,7 +212,18 @@ class OnKafka:
             return [record.value for record in records(consumer, topic)]
 
     def releases(self) -> list[bytes]:
-        return self.values(self.topics.releases)
+        """The public log; of several regions what they say of each step that is whole, put together."""
+        if not self.regions:
+            return self.values(self.topics.releases)
+        parts = [StepRelease.model_validate_json(line) for line in self.values(self.topics.releases)]
+        order = [sensor.name for sensor in Deployment.of(self.settings).registry.sensors]
+        whole = []
+        for line in self.values(self.topics.whole):
+            step = json.loads(line)["step"]
+            own = [each for part in parts if part.step == step for each in part.releases]
+            own.sort(key=lambda each: order.index(each.sensor))
+            whole.append(StepRelease(step=step, releases=tuple(own)).line().rstrip())
+        return whole
 
     def person_risks(self) -> list[bytes]:
         """The distinct records of single people, sorted."""

@@ -54,6 +54,7 @@ def produce(
     from stream_app.kafka.broker.topics import Topics
     from stream_app.kafka.tools.producing import Pace
     from stream_app.kafka.tools.producing import produce as write
+    from stream_app.setup.sensor_files import regions_by_sensor
     from stream_app.wire import batched
 
     if sum(source is not None for source in (input_file, checkins, city_people)) != 1:
@@ -66,7 +67,14 @@ def produce(
         lines = batched(lines)
     paced = "messages" if steps_rate is None else "steps"
     with writing(Connection.of(settings.kafka)) as producer:
-        report = write(producer, Topics.of(settings), lines, Pace(rate or steps_rate), paced=paced)
+        report = write(
+            producer,
+            Topics.of(settings),
+            lines,
+            Pace(rate or steps_rate),
+            paced=paced,
+            region_of=regions_by_sensor(settings.sensors),
+        )
     if json:
         print_json(vars(report))
     else:

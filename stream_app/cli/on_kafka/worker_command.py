@@ -18,25 +18,32 @@ def _group() -> None:
     """Processes of a deployment on Kafka."""
 
 
+ScheduleOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--schedule", help="Schedule (JSON) whose mechanisms go before the settings'.", show_default=False
+    ),
+]
+AcceptChangesOption = Annotated[
+    bool,
+    typer.Option(
+        "--accept-changes",
+        help="Continue although release policy or noise key changed, or input records are lost.",
+    ),
+]
+
+
 @worker.command()
 def release(
     config: ConfigOption = None,
-    schedule: Annotated[
-        Path | None,
-        typer.Option(help="Schedule (JSON) whose mechanisms go before the settings'.", show_default=False),
-    ] = None,
+    schedule: ScheduleOption = None,
     listen: ListenOption = None,
-    accept_changes: Annotated[
-        bool,
-        typer.Option(
-            "--accept-changes",
-            help="Continue although release policy or noise key changed, or input records are lost.",
-        ),
-    ] = False,
+    accept_changes: AcceptChangesOption = False,
 ) -> None:
     """Close steps, draw values, write the release log.
 
-    Exactly one runs; a second one refuses to start.
+    Exactly one runs; a second one refuses to start. Sensors of several regions need a coordinator and intake
+    workers in its place.
 
     \b
     Examples:
@@ -48,6 +55,52 @@ def release(
 
     settings = settings_of(config, {"listen": listen})
     code = run_release_worker(settings, schedule, accept_changes=accept_changes, announce=stderr().print)
+    raise SystemExit(code)
+
+
+@worker.command()
+def intake(
+    config: ConfigOption = None,
+    listen: ListenOption = None,
+    accept_changes: AcceptChangesOption = False,
+) -> None:
+    """Take in the counts of some regions, draw values, publish them.
+
+    For sensors of several regions. Start as many as there are regions at most; they share out the regions by
+    themselves. A coordinator decides for all of them.
+
+    \b
+    Examples:
+      tallyguard worker intake --config tallyguard.toml
+      tallyguard worker intake --config tallyguard.toml --listen 127.0.0.1:9466
+    """
+    from stream_app.cli.shared.command_settings import settings_of
+    from stream_app.kafka.processes import run_intake_worker
+
+    settings = settings_of(config, {"listen": listen})
+    raise SystemExit(run_intake_worker(settings, accept_changes=accept_changes, announce=stderr().print))
+
+
+@worker.command()
+def coordinator(
+    config: ConfigOption = None,
+    schedule: ScheduleOption = None,
+    listen: ListenOption = None,
+    accept_changes: AcceptChangesOption = False,
+) -> None:
+    """Decide for sensors of several regions, without seeing a count.
+
+    Exactly one runs; a second one refuses to start. It needs no noise key.
+
+    \b
+    Examples:
+      tallyguard worker coordinator --config tallyguard.toml
+    """
+    from stream_app.cli.shared.command_settings import settings_of
+    from stream_app.kafka.processes import run_coordinator
+
+    settings = settings_of(config, {"listen": listen})
+    code = run_coordinator(settings, schedule, accept_changes=accept_changes, announce=stderr().print)
     raise SystemExit(code)
 
 

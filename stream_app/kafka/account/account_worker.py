@@ -91,6 +91,11 @@ class AccountWorker(Job):
         self._assignment: set[int] = set()
         self._changed = asyncio.Event()
 
+    @property
+    def shared(self) -> str:
+        """Its partitions stand for those of people."""
+        return self._topics.steps
+
     async def prepare(self, app: Any) -> None:
         """Compile the kernels before joining: a member that compiles is a member that is silent."""
         await self._deployment.record.wait(self._deployment.basis)

@@ -16,7 +16,7 @@ class Role(NamedTuple):
     reads: tuple[str, ...] = ()
     writes: tuple[str, ...] = ()
     group: str | None = None
-    transactional_id: str | None = None
+    transactional_ids: tuple[str, ...] = ()
 
 
 class AccessRule(NamedTuple):
@@ -31,25 +31,15 @@ class AccessRule(NamedTuple):
 def roles(topics: Topics) -> tuple[Role, ...]:
     """Every role of a deployment; whoever is not named may do nothing."""
     prefix = topics.prefix
-    tiers = tuple(topics.tier(tier) for tier in topics.tiers)
-    public = (topics.releases, topics.revised) if topics.has_revised else (topics.releases,)
+    public = (
+        topics.releases,
+        *((topics.revised,) if topics.has_revised else ()),
+        *((topics.whole,) if topics.regions else ()),
+    )
     inputs = (topics.activations, topics.readings)
     people = (topics.deployment, topics.persons)
     return (
-        Role(
-            "release",
-            "the release worker",
-            (
-                *(*inputs, topics.deployment, topics.steps, topics.progress, topics.decisions),
-                topics.answers,
-            ),
-            (
-                *(*public, *tiers, topics.decisions),
-                *(topics.deployment, topics.progress, topics.rejected, topics.proposals),
-            ),
-            f"{prefix}tallyguard-release",
-            f"{prefix}release",
-        ),
+        *(_region_roles if topics.regions else _release_role)(topics, public),
         Role(
             "account",
             "the account workers",
@@ -72,6 +62,56 @@ def roles(topics: Topics) -> tuple[Role, ...]:
     )
 
 
+def _release_role(topics: Topics, public: tuple[str, ...]) -> Iterator[Role]:
+    """Who takes in counts, decides and publishes: one worker."""
+    tiers = tuple(topics.tier(tier) for tier in topics.tiers)
+    yield Role(
+        "release",
+        "the release worker",
+        (
+            *(topics.activations, topics.readings, topics.deployment, topics.steps),
+            *(topics.progress, topics.decisions, topics.answers),
+        ),
+        (
+            *(*public, *tiers, topics.decisions),
+            *(topics.deployment, topics.progress, topics.rejected, topics.proposals),
+        ),
+        f"{topics.prefix}tallyguard-release",
+        (f"{topics.prefix}release",),
+    )
+
+
+def _region_roles(topics: Topics, public: tuple[str, ...]) -> Iterator[Role]:
+    """Who takes in counts and publishes them by region, and who decides, and sees no count."""
+    tiers = tuple(topics.tier(tier) for tier in topics.tiers)
+    published = tuple(topic for topic in public if topic != topics.whole)
+    yield Role(
+        "intake",
+        "the intake workers",
+        (
+            *(topics.activations, topics.readings, topics.deployment, topics.regions_shared),
+            *(topics.progress, topics.decisions, topics.releases),  # the latter to see how far it goes
+        ),
+        (*published, *tiers, topics.sealed, topics.progress, topics.rejected),
+        f"{topics.prefix}tallyguard-intake",
+        tuple(f"{topics.prefix}intake-{region}" for region in topics.regions),
+    )
+    yield Role(
+        "coordinator",
+        "the coordinator of regions",
+        (
+            *(topics.sealed, topics.deployment, topics.steps, topics.coordination, topics.decisions),
+            topics.answers,
+        ),
+        (
+            *(topics.decisions, topics.whole, topics.coordination, topics.deployment),
+            topics.proposals,
+        ),
+        f"{topics.prefix}tallyguard-coordinator",
+        (f"{topics.prefix}coordinator",),
+    )
+
+
 def access_rules(topics: Topics) -> Iterator[AccessRule]:
     """Every permission, role by role. Everybody but the public may see how the topics are shaped."""
     for role in roles(topics):
@@ -84,9 +124,10 @@ def access_rules(topics: Topics) -> Iterator[AccessRule]:
         if role.group is not None:
             yield AccessRule(role.name, "group", role.group, "Read")
             yield AccessRule(role.name, "group", role.group, "Describe")
-        if role.transactional_id is not None:
-            yield AccessRule(role.name, "transactional-id", role.transactional_id, "Write")
-            yield AccessRule(role.name, "transactional-id", role.transactional_id, "Describe")
+        for name in role.transactional_ids:
+            yield AccessRule(role.name, "transactional-id", name, "Write")
+            yield AccessRule(role.name, "transactional-id", name, "Describe")
+        if role.transactional_ids:
             yield AccessRule(role.name, "cluster", "", "DescribeConfigs")  # how long a request may be
 
 

@@ -2,8 +2,11 @@
 
 ``releases`` and ``decisions`` are logs: one partition, in the order of steps, nothing ever removed, because
 everybody's risk is rebuilt from them. ``steps`` holds nothing: its partitions, as many as ``persons`` has,
-are what a group of workers shares out. Activations and readings have one partition each: there is one
-release worker, and the broker's own time stamps put the two in order.
+are what a group of workers shares out. Activations and readings have one partition each, and the broker's own
+time stamps put the two in order.
+
+Where sensors lie in several regions, everything with counts and the public logs have a partition for each, in
+the order of the regions' names: nobody reads another region's counts.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from stream_app.kafka.broker.kafka_exceptions import TopicError
+from stream_app.setup.sensor_files import regions_by_sensor
 from stream_app.setup.settings import Settings
 
 FOREVER = "-1"
@@ -90,6 +94,7 @@ class Topics:
     """The topic names of a deployment; ``tiers`` least informed first.
 
     ``has_revised``: whether late and corrected counts are published, which have a topic of their own.
+    ``regions`` are those of the sensors in the order of their partitions, none where all are together.
     """
 
     prefix: str = ""
@@ -97,6 +102,7 @@ class Topics:
     replication: int = 1
     tiers: tuple[str, ...] = ()
     has_revised: bool = False
+    regions: tuple[str, ...] = ()
     _plans: Mapping[str, TopicPlan] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -109,7 +115,14 @@ class Topics:
         """The topics the settings ask for."""
         kafka = settings.kafka
         tiers = tuple(settings.release.tiers)
-        return cls(kafka.prefix, kafka.partitions, kafka.replication, tiers, has_revised=settings.late > 0)
+        return cls(
+            kafka.prefix,
+            kafka.partitions,
+            kafka.replication,
+            tiers,
+            has_revised=settings.late > 0,
+            regions=tuple(sorted(set(regions_by_sensor(settings.sensors).values()))),
+        )
 
     @property
     def activations(self) -> str:
@@ -149,6 +162,26 @@ class Topics:
     def progress(self) -> str:
         """Where the release worker continues."""
         return f"{self.prefix}progress"
+
+    @property
+    def regions_shared(self) -> str:
+        """Nothing: its partitions stand for the regions, which intake workers share out."""
+        return f"{self.prefix}regions"
+
+    @property
+    def sealed(self) -> str:
+        """Which sensors counted in a step of a region, and which steps of it are published; no counts."""
+        return f"{self.prefix}sealed"
+
+    @property
+    def coordination(self) -> str:
+        """Where the coordinator of regions continues; no counts."""
+        return f"{self.prefix}coordination"
+
+    @property
+    def whole(self) -> str:
+        """Which steps every region has published."""
+        return f"{self.prefix}whole"
 
     @property
     def deployment(self) -> str:
@@ -195,16 +228,15 @@ class Topics:
 
     def _make_plans(self) -> Iterable[TopicPlan]:
         one, people, copies = 1, self.partitions, self.replication
+        parts, intake = max(1, len(self.regions)), "intake workers" if self.regions else "release worker"
         week, month, quarter = _days(7), _days(30), _days(90)
-        yield TopicPlan(
-            self.activations, one, copies, week | _LARGE, "schedule, before any count", "release worker"
-        )
-        yield TopicPlan(self.readings, one, copies, week, "counts: secret", "release worker only")
-        yield TopicPlan(self.releases, one, copies, _LOG, "published values", "everybody")
+        yield TopicPlan(self.activations, parts, copies, week | _LARGE, "schedule, before any count", intake)
+        yield TopicPlan(self.readings, parts, copies, week, "counts: secret", f"{intake} only")
+        yield TopicPlan(self.releases, parts, copies, _LOG, "published values", "everybody")
         if self.has_revised:
             yield TopicPlan(self.revised, one, copies, _LOG, "late and corrected values", "everybody")
         for tier in self.tiers:
-            yield TopicPlan(self.tier(tier), one, copies, _LOG, f"values for tier {tier}", f"tier {tier}")
+            yield TopicPlan(self.tier(tier), parts, copies, _LOG, f"values for tier {tier}", f"tier {tier}")
         yield TopicPlan(
             self.decisions, one, copies, _LOG, "what was decided and accounted", "workers, privacy officer"
         )
@@ -212,13 +244,10 @@ class Topics:
             self.steps, people, copies, week | _LARGE, "nothing: workers share its partitions out", "workers"
         )
         yield TopicPlan(
-            self.progress,
-            one,
-            copies,
-            _REWRITTEN,
-            "open steps with counts: secret",
-            "release worker only",
+            self.progress, parts, copies, _REWRITTEN, "open steps with counts: secret", f"{intake} only"
         )
+        if self.regions:
+            yield from self._region_plans(copies)
         yield TopicPlan(
             self.deployment,
             one,
@@ -253,8 +282,19 @@ class Topics:
             copies,
             _days(1),
             "people over budget and sums of the crowd, by partition",
-            "release worker",
+            "coordinator" if self.regions else "release worker",
         )
+
+    def _region_plans(self, copies: int) -> Iterable[TopicPlan]:
+        """What intake workers and their coordinator say to each other."""
+        one, parts, week = 1, len(self.regions), _days(7)
+        shared, seals = "nothing: intake workers share its partitions out", "which sensors counted: no counts"
+        yield TopicPlan(self.regions_shared, parts, copies, week, shared, "intake workers")
+        yield TopicPlan(self.sealed, parts, copies, week | _LARGE, seals, "coordinator")
+        yield TopicPlan(
+            self.coordination, one, copies, _REWRITTEN, "where the coordinator continues", "coordinator only"
+        )
+        yield TopicPlan(self.whole, one, copies, _LOG, "which steps all regions have published", "everybody")
 
 
 @dataclass(frozen=True)

@@ -98,7 +98,7 @@ class Deployment:
         crowds = crowds_of(decision) if self.settings.has_crowd else None
         return Decided(self.schedule_of(decision), decision.why, crowds)
 
-    def release_basis(self, noise_key: str, schedule: str | None) -> dict[str, Any]:
+    def release_basis(self, noise_key: str | None, schedule: str | None) -> dict[str, Any]:
         """What the release log hangs on besides: policy, and fingerprints of noise key and schedule file."""
         release = self.settings.release.model_dump(mode="json")
         return {**self.basis, "release": release, "noise_key": noise_key, "schedule": schedule}

@@ -51,14 +51,16 @@ async def last_record(
         return await _last(consumer, where, begin, end)
 
 
-async def latest_records(connection: Connection, topic: str) -> dict[bytes | None, bytes | None]:
-    """The last value of each key of a topic with one partition; None where it was deleted."""
-    return {record.key: record.value async for record in read_partition(connection, topic, 0)}
+async def latest_records(
+    connection: Connection, topic: str, partition: int = 0
+) -> dict[bytes | None, bytes | None]:
+    """The last value of each key of a partition; None where it was deleted."""
+    return {record.key: record.value async for record in read_partition(connection, topic, partition)}
 
 
-async def bounds(connection: Connection, topic: str) -> tuple[int, int]:
-    """First offset of a topic with one partition, and the one behind its last committed record."""
-    async with _assigned(connection, topic, 0) as (consumer, where):
+async def bounds(connection: Connection, topic: str, partition: int = 0) -> tuple[int, int]:
+    """First offset of a partition, and the one behind its last committed record."""
+    async with _assigned(connection, topic, partition) as (consumer, where):
         return await _bounds(consumer, where)
 
 
@@ -107,6 +109,7 @@ class LogFollower:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._consumer: Any = None
+        self._positions: dict[tuple[str, int], int] = {}
 
     async def records(self, starts: Mapping[tuple[str, int], int]) -> AsyncGenerator[Sequence[Any], None]:
         """Committed records of topics and partitions from offsets on; none now and then, where none come."""
@@ -121,13 +124,18 @@ class LogFollower:
             while True:
                 found = await consumer.getmany(timeout_ms=_POLL_MILLISECONDS, max_records=_FOLLOWED_RECORDS)
                 yield [record for records in found.values() for record in records]
+                for each in where:  # only what was handed on is behind these, and marks of transactions
+                    self._positions[each.topic, each.partition] = await consumer.position(each)
 
-    def is_at_end(self, topic: str, next_offset: int) -> bool:
-        """Whether a topic with one partition is known to have no record that was not handed on."""
+    def is_at_end(self, topic: str, partition: int = 0) -> bool:
+        """Whether a partition is known to have no committed record that was not handed on."""
         from aiokafka import TopicPartition
 
-        end = None if self._consumer is None else self._consumer.highwater(TopicPartition(topic, 0))
-        return end is not None and next_offset >= end
+        position = self._positions.get((topic, partition))
+        if position is None:
+            return False
+        end = self._consumer.last_stable_offset(TopicPartition(topic, partition))
+        return end is not None and position >= end
 
 
 async def read_steps(

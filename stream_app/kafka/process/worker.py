@@ -38,6 +38,11 @@ _ENDED_BY_ITSELF = ("a worker must work until it is stopped", "an end by itself"
 class Job(ABC):
     """What one kind of worker does with its partitions."""
 
+    @property
+    @abstractmethod
+    def shared(self) -> str:
+        """The topic whose partitions the group shares out."""
+
     @abstractmethod
     async def prepare(self, app: Any) -> None:
         """Before joining the group: compile, recover, take over."""
@@ -138,7 +143,7 @@ class _Process:
         await self._job.prepare(app)
         gc.freeze()  # kernels and classes stay: looking through them again and again is what collecting costs
         app.topics  # noqa: B018 - Faust makes the conductor on first use, before agents
-        share_out(app, self._deployment.topics.steps)
+        share_out(app, self._job.shared)
         app.on_partitions_assigned.connect(self._on_assigned, weak=False)
         self._watchdog.start()
         async with asyncio.TaskGroup() as group:

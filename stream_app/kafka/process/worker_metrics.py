@@ -34,8 +34,20 @@ class AccountMetrics(EngineMetrics):
             self._show_summary(event.summary)
 
 
+class IntakeMetrics(EngineMetrics):
+    """The engine's metrics without what the coordinator of regions shows: decisions and the privacy spent."""
+
+    def closed(self, event: StepClosed) -> None:
+        """Show how far a region has published."""
+        self._last_step.set(event.step)
+        self.lag.set(event.lag_steps)
+        self._progress.set(self._now_seconds())
+        self._latency.observe(event.latency_seconds)
+        self._show_errors(event)
+
+
 class ReleaseCounters:
-    """What only the release worker can count."""
+    """What only who reads inputs can count."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self.waiting = Gauge(

@@ -1,4 +1,4 @@
-"""Whether a release worker is running already: asked of the broker before anything is taken over."""
+"""Whether a worker that must be alone runs already: asked of the broker before anything is taken over."""
 
 from __future__ import annotations
 
@@ -16,16 +16,18 @@ _ASK_SECONDS = 0.5
 _SESSIONS = 1.5  # a worker that was killed stays a member for one session
 
 
-async def wait_for_earlier_worker(connection: Connection, group: str, session_seconds: float) -> None:
+async def wait_for_earlier_worker(
+    connection: Connection, group: str, session_seconds: float, title: str
+) -> None:
     """Return once the group has no member; :class:`FencedError` if one keeps answering the broker."""
     deadline = time.monotonic() + _SESSIONS * session_seconds + 2 * _ASK_SECONDS
     members = await asyncio.to_thread(_members, connection, group)
     if members:
-        logger.info("waiting for the session of an earlier release worker to end: %s", ", ".join(members))
+        logger.info("waiting for the session of an earlier %s to end: %s", title, ", ".join(members))
     while members:
         if time.monotonic() > deadline:
             raise FencedError(
-                "only one release worker may run",
+                f"only one {title} may run",
                 f"another one is alive ({', '.join(members)})",
                 "stop that one first; this one has changed nothing",
             )

@@ -99,12 +99,14 @@ def step_records(changed: Mapping[int, Mapping[str, Any] | None]) -> dict[bytes,
     }
 
 
-def restore(latest: Mapping[bytes | None, bytes | None], topic: str) -> Restored:
+def restore(
+    latest: Mapping[bytes | None, bytes | None], topic: str, kind: type[Progress] = Progress
+) -> Restored:
     """What the last record of each key says; a new beginning where there is none."""
     try:
         progress = latest.get(KEY)
         return Restored(
-            progress=Progress() if progress is None else Progress.model_validate_json(progress),
+            progress=kind() if progress is None else kind.model_validate_json(progress),
             steps=tuple(
                 OpenStepRecord.model_validate_json(value)
                 for key, value in latest.items()

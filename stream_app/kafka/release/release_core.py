@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 from accounting.ledgers import PrivacyAccount
@@ -12,30 +10,12 @@ from stream_app.kafka.broker.topics import Topics
 from stream_app.kafka.deployment.records import ACTIVATION, READING
 from stream_app.kafka.deployment.refused_record import RefusedRecord
 from stream_app.kafka.release.arrival_order import Arrived
-from stream_app.kafka.release.progress import Progress, step_records
-from stream_app.kafka.release.release_log import Transaction
-from stream_app.steps import ClosedStep, Origin, StepClock, StepEngine
-from stream_app.wire import Outcome, Rejected, fingerprint_of
-
-
-@dataclass
-class Taken:
-    """What came of some records."""
-
-    closed: list[ClosedStep] = field(default_factory=list)
-    rejected: list[Rejected] = field(default_factory=list)
-    outcomes: Counter[Outcome] = field(default_factory=Counter)
-
-    @property
-    def releases(self) -> int:
-        """Sensors of all closed steps: what a transaction of them grows with."""
-        return sum(len(closed.schedule.releases) for closed in self.closed)
-
-    def clear(self) -> None:
-        """All of it was dealt with."""
-        self.closed.clear()
-        self.rejected.clear()
-        self.outcomes.clear()
+from stream_app.kafka.release.core import Core, LogRecord, Taken
+from stream_app.kafka.release.progress import KEY, Progress, step_records
+from stream_app.kafka.release.release_log import StepRecords
+from stream_app.steps import ClosedStep, Intake, Origin, StepClock, StepEngine
+from stream_app.watching.events import StepClosed
+from stream_app.wire import fingerprint_of
 
 
 class Flush(NamedTuple):
@@ -49,8 +29,8 @@ class Flush(NamedTuple):
     above: int = 0
 
 
-class ReleaseCore:
-    """Engine and positions in the inputs; on one thread at a time."""
+class DecidingCore(Core):
+    """Closes steps by an engine, keeps the privacy account and says where to continue."""
 
     def __init__(
         self,
@@ -59,11 +39,9 @@ class ReleaseCore:
         progress: Progress,
         basis: Mapping[str, object],
         flush: Flush | None = None,
-        topics: Topics = Topics(),  # noqa: B008 - frozen
     ) -> None:
+        super().__init__(clock, progress.offsets)
         self.engine = engine
-        self._clock = clock
-        self._offsets = dict(progress.offsets)
         self._basis = dict(basis)
         self._account = (
             PrivacyAccount.load(progress.account)
@@ -72,38 +50,38 @@ class ReleaseCore:
         )
         self._decided = progress.decided
         self._flush = flush
-        self._activations = topics.activations
 
-    def is_over(self, now_seconds: float) -> bool:
-        """Whether the tick of the next step has come."""
-        return self._clock.due_step(now_seconds) >= self.engine.next_step
+    @property
+    def next_step(self) -> int:
+        """The step that closes next."""
+        return self.engine.next_step
 
-    def take(self, records: Sequence[Arrived], now_seconds: float, *, has_read_all: bool = False) -> Taken:
-        """Enter records that were not entered before, closing steps as they become due.
+    @property
+    def watermark(self) -> int:
+        """The last step that most sensors have reached."""
+        return self.engine.intake.window.watermark
 
-        What comes of a record depends on those before it only, never on how they were cut into batches.
-        With a clock, steps whose tick lies before the broker's stamp of a record close before it is entered.
-        A stamp from the future counts as ``now_seconds``, which itself closes steps only where the inputs
-        held nothing more at that time.
-        """
-        taken = Taken()
-        for record in records:
-            if record.offset >= self._offsets.get(record.topic, 0):
-                self._reach(min(record.timestamp, now_seconds), taken)
-                self._offsets[record.topic] = record.offset + 1
-                self._receive(record, taken)
-                self._close_due(taken)
-        if has_read_all:
-            self._reach(now_seconds, taken)
-        self._close_due(taken)
-        return taken
+    def events(self, taken: Taken, latency_seconds: float) -> Iterator[StepClosed]:
+        """The closed steps; risks are the account workers' to tell."""
+        return (self._event(closed, latency_seconds) for closed in taken.closed)
 
-    def _reach(self, seconds: float, taken: Taken) -> None:
-        """It is so late: close whatever is missing in steps whose tick has come."""
-        if self.is_over(seconds):
-            self._clock.check(seconds, self.engine.next_step)
-            self.engine.close_through(self._clock.due_step(seconds))
-            self._close_due(taken)
+    def _event(self, closed: ClosedStep, latency_seconds: float) -> StepClosed:
+        values = ((each.sensor, each.value) for each in closed.release.releases)
+        return StepClosed(
+            step=closed.schedule.step,
+            schedule=closed.schedule,
+            published={sensor: value for sensor, value in values if value is not None},
+            missing=closed.missing,
+            people=0,
+            summary=None,
+            latency_seconds=latency_seconds,
+            lag_steps=max(0, self.watermark + 1 - self.next_step),
+            why=closed.why,
+            crowds=closed.crowds,
+        )
+
+    def _close_through(self, step: int) -> None:
+        self.engine.close_through(step)
 
     def _close_due(self, taken: Taken) -> None:
         while self.engine.is_due():
@@ -117,28 +95,56 @@ class ReleaseCore:
             self._decided = fingerprint_of(closed.schedule)
             taken.rejected += closed.rejected
 
-    def transaction(self, taken: Taken) -> Transaction:
-        """All that has to become durable now, and was not before."""
-        window = self.engine.intake.window
-        progress = Progress(
+    def _progress(self, offsets: Mapping[str, int], window: Mapping[str, object]) -> bytes:
+        """Where to continue behind these records."""
+        return Progress(
             next_step=self.engine.next_step,
-            offsets=self._offsets,
-            window=window.save_position(),
+            offsets=offsets,
+            window=window,
             basis=self._basis,
             account=self._account.save(),
             decided=self._decided,
-        )
-        steps = step_records(window.take_changed())
-        return Transaction(taken.closed, taken.rejected, progress, steps)
+        ).record()
+
+
+class ReleaseCore(DecidingCore):
+    """Engine and positions in the inputs, where one worker takes in, decides and publishes."""
+
+    def __init__(
+        self,
+        engine: StepEngine,
+        clock: StepClock,
+        progress: Progress,
+        basis: Mapping[str, object],
+        flush: Flush | None = None,
+        topics: Topics = Topics(),  # noqa: B008 - frozen
+        written: StepRecords | None = None,
+    ) -> None:
+        super().__init__(engine, clock, progress, basis, flush)
+        self._topics = topics
+        self._written = written or StepRecords(topics)
+
+    def records(self, taken: Taken) -> Iterator[LogRecord]:
+        """Closed steps, dead letters, the open steps that changed, and where to continue."""
+        for closed in taken.closed:
+            yield from self._written.of(closed)
+        yield from self._written.refused(taken.rejected)
+        window = self.engine.intake.window
+        for key, value in step_records(window.take_changed()).items():
+            yield LogRecord(self._topics.progress, key, value)
+        yield LogRecord(self._topics.progress, KEY, self._progress(self._offsets, window.save_position()))
 
     def _receive(self, record: Arrived, taken: Taken) -> None:
-        """One record: a message, or a dead letter."""
-        source = f"{record.topic}:{record.offset}"
-        kind = ACTIVATION if record.topic == self._activations else READING
-        message = kind.read(record, source)
-        if isinstance(message, RefusedRecord):
-            taken.rejected.append(message.letter())
-            return
-        receipt = self.engine.receive(message, Origin(source, record.value))
-        taken.outcomes.update(receipt.outcomes)
-        taken.rejected += receipt.rejected
+        receive_message(self.engine.intake, record, record.log == self._topics.activations, taken)
+
+
+def receive_message(intake: Intake, record: Arrived, is_activation: bool, taken: Taken) -> None:
+    """Enter one activation, reading or batch of them; what is none becomes a dead letter."""
+    source = f"{record.log}:{record.offset}"
+    message = (ACTIVATION if is_activation else READING).read(record, source)
+    if isinstance(message, RefusedRecord):
+        taken.rejected.append(message.letter())
+        return
+    receipt = intake.receive(message, Origin(source, record.value))
+    taken.outcomes.update(receipt.outcomes)
+    taken.rejected += receipt.rejected

@@ -1,44 +1,32 @@
-"""What the release worker writes, one transaction at a time, and the fence that keeps a second one out."""
+"""Writing what comes of records, one transaction at a time, and the fence that keeps a second writer out."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable
 from typing import Any
 
 from stream_app.kafka.broker.connection import Connection
 from stream_app.kafka.broker.kafka_exceptions import BrokerError, FencedError
 from stream_app.kafka.broker.topics import LARGE_BYTES, Topics
-from stream_app.kafka.release.progress import KEY, Progress
+from stream_app.kafka.release.core import LogRecord
 from stream_app.steps import ClosedStep, public_release, release_for_tier
-from stream_app.wire import Rejected, decision_of
+from stream_app.wire import Rejected, StepRelease, decision_of
 
 _TRANSACTION_MILLISECONDS = 30_000
 _REQUEST_MILLISECONDS = 40_000
 
 
-@dataclass(frozen=True)
-class Transaction:
-    """Closed steps, dead letters and where to continue: all of it becomes visible, or nothing."""
+class TransactionLog:
+    """Writes for one name: a worker, or a region of it.
 
-    closed: Sequence[ClosedStep]
-    rejected: Sequence[Rejected]
-    progress: Progress
-    steps: Mapping[bytes, bytes | None]
-
-
-class ReleaseLog:
-    """The only writer of releases, decisions and progress.
-
-    Starting it fences whoever wrote before: the broker refuses the older one's next transaction.
+    Starting it fences whoever wrote under the name before: the broker refuses the older one's next
+    transaction. ``timed`` is the topic whose records tell the broker's time.
     """
 
-    def __init__(self, connection: Connection, topics: Topics, deployment: str | None = None) -> None:
-        """``deployment`` is the digest that decisions carry."""
+    def __init__(self, connection: Connection, transactional_id: str, timed: str, partition: int = 0) -> None:
         self._connection = connection
-        self._topics = topics
-        self._tiers = topics.tiers
-        self._deployment = deployment
+        self._transactional_id = transactional_id
+        self._timed = timed, partition
         self._producer: Any = None
 
     async def start(self) -> None:
@@ -47,7 +35,7 @@ class ReleaseLog:
 
         self._producer = AIOKafkaProducer(
             **self._connection.aiokafka(),
-            transactional_id=f"{self._topics.prefix}release",
+            transactional_id=self._transactional_id,
             transaction_timeout_ms=_TRANSACTION_MILLISECONDS,
             request_timeout_ms=_REQUEST_MILLISECONDS,
             max_request_size=LARGE_BYTES,
@@ -61,27 +49,28 @@ class ReleaseLog:
 
     async def broker_seconds(self) -> float:
         """The broker's time, by its stamp on a record that is never committed."""
+        topic, partition = self._timed
         await self._producer.begin_transaction()
         try:
-            sent = await self._producer.send_and_wait(self._topics.decisions, b"", None, 0)
+            sent = await self._producer.send_and_wait(topic, b"", None, partition)
         finally:
             await self._producer.abort_transaction()
         return float(sent.timestamp) / 1000.0
 
-    async def write(self, transaction: Transaction) -> float | None:
-        """Commit; :class:`FencedError` when another worker has taken over.
+    async def write(self, records: Iterable[LogRecord]) -> float | None:
+        """Commit; :class:`FencedError` when another one has taken over.
 
-        Gives the broker's time, where a step was closed.
+        Gives the broker's time, where a record was written that tells it.
         """
         from aiokafka.errors import KafkaError, ProducerFenced
 
-        records = tuple(self.records(transaction))
+        written = tuple(records)
         try:
             async with self._producer.transaction():
                 stamped = None
-                for topic, key, value, partition in records:
+                for topic, key, value, partition in written:
                     sent = await self._producer.send(topic, value, key, partition)
-                    stamped = sent if topic == self._topics.decisions else stamped
+                    stamped = sent if topic == self._timed[0] else stamped
             return None if stamped is None else float((await stamped).timestamp) / 1000.0
         except ProducerFenced as error:
             raise FencedError(
@@ -96,27 +85,43 @@ class ReleaseLog:
                 "all of it is visible or nothing; started again, the worker continues where the log ends",
             ) from error
 
-    def records(self, transaction: Transaction) -> Iterable[tuple[str, bytes | None, bytes | None, int]]:
-        """Every record of a transaction: topic, key, value, partition; none with a tier that has no topic."""
-        for closed in transaction.closed:
-            yield from self._step_records(closed)
-        for rejected in transaction.rejected:
-            yield self._topics.rejected, None, rejected.line().rstrip(), 0
-        for key, value in transaction.steps.items():
-            yield self._topics.progress, key, value, 0
-        yield self._topics.progress, KEY, transaction.progress.record(), 0
 
-    def _step_records(self, closed: ClosedStep) -> Iterable[tuple[str, bytes | None, bytes, int]]:
+class StepRecords:
+    """The records of closed steps; none with a tier that has no topic.
+
+    ``deployment`` is the digest that decisions carry, ``partition`` that of the public logs.
+    """
+
+    def __init__(self, topics: Topics, deployment: str | None = None, partition: int = 0) -> None:
+        self._topics = topics
+        self._deployment = deployment
+        self._partition = partition
+
+    def of(self, closed: ClosedStep) -> Iterable[LogRecord]:
         """The release, what each tier receives of it, and its internal twin.
 
         Late and corrected values of earlier steps are published with it.
         """
-        key = str(closed.schedule.step).encode()
-        public = public_release(closed.release, self._tiers)
-        yield self._topics.releases, key, public.line().rstrip(), 0
+        yield from self.released(closed.release)
         for revised in closed.revised:
-            yield self._topics.revised, str(revised.step).encode(), revised.line().rstrip(), 0
-        for tier in self._tiers:
-            yield self._topics.tier(tier), key, release_for_tier(closed.release, tier).line().rstrip(), 0
-        decision = decision_of(closed.schedule, closed.why, self._deployment, closed.crowds).line().rstrip()
-        yield self._topics.decisions, key, decision, 0
+            yield LogRecord(self._topics.revised, str(revised.step).encode(), revised.line().rstrip())
+        yield self.decided(closed)
+
+    def released(self, release: StepRelease) -> Iterable[LogRecord]:
+        """What everybody and each tier receives."""
+        key, tiers = str(release.step).encode(), self._topics.tiers
+        yield LogRecord(
+            self._topics.releases, key, public_release(release, tiers).line().rstrip(), self._partition
+        )
+        for tier in tiers:
+            line = release_for_tier(release, tier).line().rstrip()
+            yield LogRecord(self._topics.tier(tier), key, line, self._partition)
+
+    def decided(self, closed: ClosedStep) -> LogRecord:
+        """What was decided of a step, and is accounted."""
+        decision = decision_of(closed.schedule, closed.why, self._deployment, closed.crowds)
+        return LogRecord(self._topics.decisions, str(closed.schedule.step).encode(), decision.line().rstrip())
+
+    def refused(self, rejected: Iterable[Rejected]) -> Iterable[LogRecord]:
+        """Dead letters."""
+        return (LogRecord(self._topics.rejected, None, each.line().rstrip()) for each in rejected)

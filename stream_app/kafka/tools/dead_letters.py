@@ -44,12 +44,12 @@ def resubmit(producer: Any, topics: Topics, letters: Iterator[DeadLetter]) -> Re
     sent, left = 0, {}
     inputs = (topics.activations, topics.readings)
     for offset, _, letter in letters:
-        topic = letter.source.rpartition(":")[0]
+        topic, _, partition = letter.source.rpartition(":")[0].partition("/")
         if topic not in inputs:
             left[offset] = f"it came from {letter.source}; mend it there"
         elif len(letter.payload) >= MAX_PAYLOAD_CHARS:
             left[offset] = "its payload was cut"
         else:
-            producer.send(topic, letter.payload.encode())
+            producer.send(topic, letter.payload.encode(), partition=int(partition or 0))
             sent += 1
     return Resubmission(sent, left)

@@ -15,14 +15,19 @@ from stream_app.kafka.broker.topics import DAY_MILLISECONDS, FOREVER, TopicPlan,
 PAGE = Path("docs/reference/kafka-topics.md")
 _COMMAND = "python -m stream_app.kafka.tools.documentation"
 _EXAMPLE = Topics(partitions=4, tiers=("city",), has_revised=True)
+_REGIONS = Topics(partitions=4, regions=("north", "south"))
 _TOLD_OTHERWISE = (  # in the column of how long, or below the table, as they are the same for all
     *("cleanup.policy", "retention.ms", "retention.bytes"),
     *("min.insync.replicas", "unclean.leader.election.enable"),
 )
 
 
-def topics_table(topics: Topics) -> str:
-    """Every topic: partitions, how long records are kept, other settings, contents, readers."""
+def topics_table(topics: Topics, known: Topics | None = None) -> str:
+    """Every topic: partitions, how long records are kept, other settings, contents, readers.
+
+    Those only that another deployment has not, or has otherwise, where one is ``known``.
+    """
+    shown = [plan for plan in topics.plans() if known is None or plan not in known.plans()]
     rows = (
         (
             f"`{plan.name}`",
@@ -32,15 +37,16 @@ def topics_table(topics: Topics) -> str:
             plan.holds,
             plan.readers,
         )
-        for plan in topics.plans()
+        for plan in shown
     )
     return _table(("topic", "partitions", "kept", "settings besides", "holds", "who may read it"), rows)
 
 
-def access_table(topics: Topics) -> str:
-    """Every role: what it may read and write, its group and its transactions."""
+def access_table(topics: Topics, known: Topics | None = None) -> str:
+    """Every role: what it may read and write, its group and its transactions; of regions what is new."""
     head = ("user", "who that is", "reads", "writes", "group", "transactional id")
-    return _table(head, (_role_row(role) for role in roles(topics)))
+    shown = [role for role in roles(topics) if known is None or role not in roles(known)]
+    return _table(head, map(_role_row, shown))
 
 
 def refreshed(page: str, tables: Mapping[str, str]) -> str:
@@ -54,7 +60,13 @@ def refreshed(page: str, tables: Mapping[str, str]) -> str:
 
 def tables() -> dict[str, str]:
     """Every table by the name of its markers."""
-    return {"topics": topics_table(_EXAMPLE), "access": access_table(_EXAMPLE)}
+    one_region = Topics(partitions=_REGIONS.partitions)
+    return {
+        "topics": topics_table(_EXAMPLE),
+        "access": access_table(_EXAMPLE),
+        "topics of regions": topics_table(_REGIONS, one_region),
+        "access of regions": access_table(_REGIONS, one_region),
+    }
 
 
 def _role_row(role: Role) -> Sequence[str]:
@@ -64,7 +76,7 @@ def _role_row(role: Role) -> Sequence[str]:
         _names(role.reads),
         _names(role.writes),
         _names([role.group] if role.group else ()),
-        _names([role.transactional_id] if role.transactional_id else ()),
+        _names(role.transactional_ids),
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -55,20 +55,61 @@ class Pace:
         self._passed += 1
 
 
+class RegionParts:
+    """Which partition of the inputs a message belongs to, by the regions of its sensors."""
+
+    def __init__(self, region_of: Mapping[str, str]) -> None:
+        """``region_of`` names the region of each sensor; empty where all of them are together."""
+        numbers = {region: number for number, region in enumerate(sorted(set(region_of.values())))}
+        self._partition_of = {sensor: numbers[region] for sensor, region in region_of.items()}
+        self._regions = len(numbers)
+
+    def parts(self, line: bytes) -> Iterator[tuple[int, bytes]]:
+        """Partition and message of each region's part; what cannot be split goes to the first as it is.
+
+        An activation is announced in every region, with no sensors where none of its sensors is there.
+        """
+        message = parse(line, "") if self._partition_of else None
+        if isinstance(message, Reading):
+            yield self._partition_of.get(message.sensor, 0), line
+        elif isinstance(message, Activation):
+            for partition in range(self._regions):
+                own = tuple(name for name in message.sensors if self._partition_of.get(name, 0) == partition)
+                yield partition, message.model_copy(update={"sensors": own}).line().rstrip()
+        elif isinstance(message, Readings):
+            counts: dict[int, dict[str, Any]] = {}
+            for sensor, count in message.counts.items():
+                counts.setdefault(self._partition_of.get(sensor, 0), {})[sensor] = count
+            for partition, own_counts in counts.items():
+                yield partition, message.model_copy(update={"counts": own_counts}).line().rstrip()
+        else:
+            yield 0, line
+
+
 def produce(
-    producer: Any, topics: Topics, lines: Iterable[bytes], pace: Pace, *, paced: str = "messages"
+    producer: Any,
+    topics: Topics,
+    lines: Iterable[bytes],
+    pace: Pace,
+    *,
+    paced: str = "messages",
+    region_of: Mapping[str, str] | None = None,
 ) -> ProducedCount:
     """Write every line to its topic; nothing is checked here, so nothing is lost: workers refuse and keep it.
 
-    ``paced`` is ``messages`` or ``steps`` (an activation begins a step).
+    ``paced`` is ``messages`` or ``steps`` (an activation begins a step). ``region_of`` names the region of
+    each sensor, where they lie in several.
     """
+    regions = RegionParts(region_of or {})
     began, activations, readings = time.monotonic(), 0, 0
     for number, line in enumerate(lines, start=1):
         found = _TYPE.search(line)
         kind = b"" if found is None else found[1]
         if paced == "messages" or kind == b"activation":
             pace.wait()
-        producer.send(topics.activations if kind == b"activation" else topics.readings, line)
+        topic = topics.activations if kind == b"activation" else topics.readings
+        for partition, part in regions.parts(line):
+            producer.send(topic, part, partition=partition)
         if kind == b"activation":
             activations += 1
         else:

@@ -6,6 +6,7 @@ import asyncio
 import json
 import subprocess
 import sys
+from collections.abc import Iterable
 from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
@@ -28,9 +29,9 @@ from stream_app.kafka.deployment.person_records import RefusedPerson, parse_pers
 from stream_app.kafka.deployment.refused_record import RefusedRecord
 from stream_app.kafka.process.worker import EXIT_STALLED, Pulse
 from stream_app.kafka.release.arrival_order import SILENCE_SECONDS, ArrivalOrder, Arrived
-from stream_app.kafka.release.progress import KEY, Restored, restore
+from stream_app.kafka.release.core import LogRecord
+from stream_app.kafka.release.progress import KEY, Progress, Restored, restore
 from stream_app.kafka.release.release_core import ReleaseCore
-from stream_app.kafka.release.release_log import Transaction
 from stream_app.kafka.tools.producing import Pace, produce
 from stream_app.setup.settings import KafkaSettings, Settings
 from stream_app.steps.ticks import StepClock
@@ -68,8 +69,8 @@ def test_records_come_in_the_order_in_which_the_broker_got_them(
     for topic, timestamp in sorted(times, key=lambda each: each[1]):
         records.append(arrived(topic, timestamp, offsets[topic]))
         offsets[topic] += 1
-    order = ArrivalOrder((A, R), lambda topic, following: following >= offsets[topic], 0.0)
-    waiting = {topic: [each for each in records if each.topic == topic] for topic in (A, R)}
+    order = ArrivalOrder((A, R), lambda topic: order.next_offsets[topic] >= offsets[topic], 0.0)
+    waiting = {topic: [each for each in records if each.log == topic] for topic in (A, R)}
     taken: list[Arrived] = []
     while waiting[A] or waiting[R] or len(order):
         topic = random.choice([each for each in (A, R) if waiting[each]] or [A])  # type: ignore[attr-defined]
@@ -77,13 +78,13 @@ def test_records_come_in_the_order_in_which_the_broker_got_them(
             order.add(waiting[topic].pop(0), 0.0)
         taken += order.take(most, 0.0)
     assert all(one.timestamp <= other.timestamp for one, other in pairwise(taken))
-    assert sorted(taken, key=lambda each: (each.topic, each.offset)) == sorted(
-        records, key=lambda each: (each.topic, each.offset)
+    assert sorted(taken, key=lambda each: (each.log, each.offset)) == sorted(
+        records, key=lambda each: (each.log, each.offset)
     )
 
 
 def test_a_silent_topic_whose_end_is_unknown_does_not_hold_the_other_back_for_ever() -> None:
-    order = ArrivalOrder((A, R), lambda topic, following: False, 0.0)
+    order = ArrivalOrder((A, R), lambda topic: False, 0.0)
     order.add(arrived(R, 1.0, 0), 0.0)
     assert order.take(10, SILENCE_SECONDS / 2) == []
     assert len(order.take(10, SILENCE_SECONDS)) == 1
@@ -91,7 +92,7 @@ def test_a_silent_topic_whose_end_is_unknown_does_not_hold_the_other_back_for_ev
 
 def test_a_few_large_batches_fill_the_order_as_many_readings_do() -> None:
     """So that what waits in memory is bounded, whatever senders put into a record."""
-    order = ArrivalOrder((R,), lambda topic, following: True, 0.0)
+    order = ArrivalOrder((R,), lambda topic: True, 0.0)
     batch = b" " * 2**20
     for offset in range(64):
         order.add(arrived(R, 1.0, offset, batch), 0.0)
@@ -121,12 +122,14 @@ def core(restored: Restored | None = None, grace_seconds: float | None = None) -
     return ReleaseCore(target, StepClock(0, 60, grace_seconds, 100), restored.progress, {})
 
 
-def latest(*transactions: Transaction) -> dict[bytes | None, bytes | None]:
+def latest(records: Iterable[LogRecord]) -> dict[bytes | None, bytes | None]:
     """The last record of each key of the progress topic."""
-    found: dict[bytes | None, bytes | None] = {}
-    for each in transactions:
-        found |= {**each.steps, KEY: each.progress.record()}
-    return found
+    return {each.key: each.value for each in records if each.topic == Topics().progress}
+
+
+def progress_of(records: Iterable[LogRecord]) -> Progress:
+    """Where to continue."""
+    return restore(latest(records), "progress").progress
 
 
 @settings(max_examples=20)
@@ -153,7 +156,7 @@ def test_a_worker_that_takes_over_goes_on_as_if_nothing_had_happened(cut: int) -
     records = records_of_a_day(12, 3)
     first = core()
     before = first.take(records[:cut], 0.0)
-    second = core(restore(latest(first.transaction(before)), "progress"))
+    second = core(restore(latest(first.records(before)), "progress"))
     for step in before.closed:
         second.engine.accountant.apply(step.schedule)
     after = second.take(records, 0.0)  # everything is delivered again
@@ -161,8 +164,8 @@ def test_a_worker_that_takes_over_goes_on_as_if_nothing_had_happened(cut: int) -
     releases = [step.release for step in (*before.closed, *after.closed)]
     assert releases == [step.release for step in whole.closed]
     uninterrupted = core()
-    wanted = uninterrupted.transaction(uninterrupted.take(records, 0.0)).progress
-    got = second.transaction(after).progress
+    wanted = progress_of(uninterrupted.records(uninterrupted.take(records, 0.0)))
+    got = progress_of(second.records(after))
     assert (got.account, got.decided) == (wanted.account, wanted.decided)
     assert got.account["steps"] == got.next_step
     assert before.rejected + after.rejected == whole.rejected
@@ -173,8 +176,7 @@ def test_what_the_progress_topic_holds_is_what_is_open_after_every_transaction(e
     """A step is written when it changes and deleted when it is forgotten; nothing else is needed to go on."""
     records, target, written = records_of_a_day(12, 4), core(), {}
     for first in range(0, len(records), every):
-        transaction = target.transaction(target.take(records[first : first + every], 0.0))
-        written |= latest(transaction)
+        written |= latest(target.records(target.take(records[first : first + every], 0.0)))
         restored = restore(written, "progress").window()
         copy = StepWindow(target.engine.intake.window.grace)
         copy.load(restored)
@@ -197,9 +199,9 @@ def test_no_record_of_progress_grows_with_the_steps_that_are_open_or_with_what_s
         for step in range(90)
         for k, name in enumerate(names)
     ]
-    transaction = target.transaction(target.take(records, 0.0))
-    assert len(transaction.steps) == 90
-    assert max(map(len, latest(transaction).values())) < 500
+    written = latest(target.records(target.take(records, 0.0)))
+    assert len(written.keys() - {KEY}) == 90
+    assert max(map(len, written.values())) < 500
 
 
 def live_records(steps: int, seconds_late: float) -> list[Arrived]:
@@ -417,7 +419,7 @@ def test_messages_go_to_their_topics_at_the_pace_asked_for() -> None:
     now = [0.0]
 
     class Producer:
-        def send(self, topic: str, value: bytes) -> None:
+        def send(self, topic: str, value: bytes, partition: int) -> None:
             sent.append(topic)
 
         def flush(self) -> None:

@@ -11,10 +11,8 @@ from models.keys import NoiseKey
 from models.mechanisms import Tiered
 from models.releases import SensorRelease, StepSchedule
 from stream_app.exceptions import SettingsError
-from stream_app.kafka.broker.connection import Connection
 from stream_app.kafka.broker.topics import Topics
-from stream_app.kafka.release.progress import Progress
-from stream_app.kafka.release.release_log import ReleaseLog, Transaction
+from stream_app.kafka.release.release_log import StepRecords
 from stream_app.setup.settings import Settings
 from stream_app.steps.engine import ClosedStep, release_of
 from stream_app.steps.publisher import KeyedPublisher
@@ -32,11 +30,9 @@ def test_every_record_of_a_tiered_step_tells_its_readers_what_they_may_know(writ
     publisher = KeyedPublisher(NoiseKey.parse(NOISE_SECRET), "test", 0, 60, clamp_negative=True)
     told = release_of(schedule, publisher.publish(schedule, [0, 0]))
     accounts: Any = None  # are elsewhere
-    closed = [ClosedStep(schedule, told, (), accounts, accounts, (), is_replayed=False)]
-    transaction = Transaction(closed, (), Progress(), {})
+    closed = ClosedStep(schedule, told, (), accounts, accounts, (), is_replayed=False)
     topics = Topics.of(configured)
-    log = ReleaseLog(Connection(configured.kafka), topics)
-    written_to = {topic: value for topic, _, value, _ in log.records(transaction)}
+    written_to = {topic: value or b"" for topic, _, value, _ in StepRecords(topics).of(closed)}
     readings = [entry.tiers or {} for entry in told.releases]
     values = {name: [tiers[name].value for tiers in readings] for name in epsilons}
     read = {
@@ -45,6 +41,6 @@ def test_every_record_of_a_tiered_step_tells_its_readers_what_they_may_know(writ
     }
     assert list(read.values()) == [values["public"], values["public"], values["partner"]]
     assert not any(b"tiers" in value or b"drawn" in value for value in written_to.values())
-    unaware = ReleaseLog(Connection(configured.kafka), Topics(tiers=("public",)))
+    unaware = StepRecords(Topics(tiers=("public",)))
     with pytest.raises(SettingsError, match=r"log of its own.*partner"):
-        list(unaware.records(transaction))
+        list(unaware.of(closed))

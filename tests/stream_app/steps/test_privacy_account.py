@@ -19,7 +19,7 @@ from stream_app.kafka.broker.kafka_exceptions import LogError
 from stream_app.kafka.deployment.deployment import Deployment
 from stream_app.kafka.process.worker import Pulse
 from stream_app.kafka.process.worker_metrics import ReleaseCounters
-from stream_app.kafka.release import release_worker
+from stream_app.kafka.release import deciding_worker
 from stream_app.kafka.release.progress import KEY, Progress, restore
 from stream_app.kafka.release.release_worker import ReleaseWorker
 from stream_app.setup.settings import Settings
@@ -140,14 +140,14 @@ def worker(tmp_path: Path) -> ReleaseWorker:
     policy = FixedPolicy(REGISTRY, Gaussian(2.0), {})
     key = NoiseKey.parse("11" * 32)
     counters = ReleaseCounters(CollectorRegistry())
-    rules = release_worker.ReleaseRules(policy, key)
-    return ReleaseWorker(deployment, rules, observer=Carried(), pulse=Pulse(), counters=counters)
+    rules = deciding_worker.ReleaseRules(policy, key)
+    return ReleaseWorker(deployment, rules, deciding_worker.Watched(Carried(), counters, Pulse()))
 
 
 def start(worker: ReleaseWorker, log: Log, progress: Progress, monkeypatch: pytest.MonkeyPatch) -> Progress:
     """What a start reads of the log."""
-    monkeypatch.setattr(release_worker, "read_steps", log.read)
-    monkeypatch.setattr(release_worker, "last_decision", log.last)
+    monkeypatch.setattr(deciding_worker, "read_steps", log.read)
+    monkeypatch.setattr(deciding_worker, "last_decision", log.last)
 
     async def work() -> Progress:
         await worker._check_continues(progress)

@@ -16,7 +16,7 @@ from accounting.decisions import BudgetReason
 from models.mechanisms import MECHANISMS, parse
 from models.releases import SensorRelease, StepSchedule
 from stream_app.kafka.process.worker_metrics import AccountMetrics
-from stream_app.kafka.release.release_worker import ReleaseWorker
+from stream_app.kafka.release.release_core import DecidingCore
 from stream_app.watching.events import RunStarted, StepClosed
 from stream_app.watching.metrics import EngineMetrics
 from stream_app.watching.people import PeopleView
@@ -205,13 +205,11 @@ def test_the_release_worker_counts_what_settled_its_decisions() -> None:
     metrics = EngineMetrics(registry, SENSORS, (0.5,), 1e-6)
     settled = {"because": "no_answer"}
     assert registry.get_sample_value("tallyguard_decisions_total", settled) == 0
-    window = SimpleNamespace(next_step=1, highest=0, watermark=0)
-    engine = SimpleNamespace(intake=SimpleNamespace(window=window))
-    worker = SimpleNamespace(_core=SimpleNamespace(engine=engine))
+    core = SimpleNamespace(next_step=1, watermark=0)
     counts = dict.fromkeys(("people", "allowed", "natural", "over", "dear", "rounds"), 0)
     why = DecisionReason(because=BudgetReason.NO_ANSWER, **counts)
     step = SimpleNamespace(
         schedule=StepSchedule(0, ()), release=SimpleNamespace(releases=()), missing=(), why=why, crowds=None
     )
-    metrics.closed(ReleaseWorker._event(cast(Any, worker), cast(Any, step), 0.0))
+    metrics.closed(DecidingCore._event(cast(Any, core), cast(Any, step), 0.0))
     assert registry.get_sample_value("tallyguard_decisions_total", settled) == 1

@@ -1,0 +1,202 @@
+"""An intake worker: takes in the counts of the regions that the group gives it, and publishes them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Any, NamedTuple
+
+from models.keys import NoiseKey
+from stream_app.exceptions import restoring
+from stream_app.kafka.broker.kafka_exceptions import FencedError, LogError
+from stream_app.kafka.deployment.broker_limits import require_requests
+from stream_app.kafka.deployment.deployment import Deployment, check_basis
+from stream_app.kafka.deployment.log_reader import last_record, latest_records
+from stream_app.kafka.process.worker import Job, heed_cancellation
+from stream_app.kafka.regions.intake_core import IntakeCore, RegionPlace
+from stream_app.kafka.regions.region_records import LastPublished, RegionProgress
+from stream_app.kafka.release.deciding_worker import Watched
+from stream_app.kafka.release.desk import Desk, DeskWatch
+from stream_app.kafka.release.input_logs import INPUTS, Inputs
+from stream_app.kafka.release.progress import restore
+from stream_app.kafka.release.release_log import TransactionLog
+from stream_app.kafka.release.release_worker import restored_window
+from stream_app.setup.run_folder.key_epochs import check_between_windows
+from stream_app.steps import Intake, KeyedPublisher, StepClock
+from stream_app.watching.events import RunStarted, RunStopped
+
+logger = logging.getLogger(__name__)
+
+_LOOK_SECONDS = 0.5
+
+
+class _OpenRegion(NamedTuple):
+    """A region that is worked on."""
+
+    desk: Desk
+    work: asyncio.Task[None]
+
+
+class IntakeWorker(Job):
+    """One desk for each of its regions; who is given a region fences whoever had it."""
+
+    def __init__(
+        self, deployment: Deployment, noise_key: NoiseKey, watched: Watched, *, accept_changes: bool = False
+    ) -> None:
+        self._deployment = deployment
+        self._noise_key = noise_key
+        self._observer, _, self._pulse = watched
+        self._watch = DeskWatch(*watched)
+        self._accept_changes = accept_changes
+        self._wanted: set[int] = set()
+        self._open: dict[int, _OpenRegion] = {}
+        self._changed = asyncio.Event()
+        self._next_step = 0
+
+    @property
+    def shared(self) -> str:
+        """Its partitions stand for the regions."""
+        return self._deployment.topics.regions_shared
+
+    async def prepare(self, app: Any) -> None:
+        """Wait until the deployment has begun: the coordinator and who loads people do that."""
+        await asyncio.to_thread(require_requests, self._deployment)
+        await self._deployment.record.wait(self._deployment.basis)
+
+    async def assigned(self, partitions: set[int]) -> None:
+        """Note what is owned; taking it over is work, and waits for its turn."""
+        self._wanted = set(partitions)
+        names = ", ".join(self._deployment.topics.regions[each] for each in sorted(partitions))
+        logger.info("regions given: %s", names or "none")
+        self._changed.set()
+
+    async def run(self) -> None:
+        """Until cancelled: open what was given, close what was taken."""
+        sensors = tuple(sensor.name for sensor in self._deployment.registry.sensors)
+        while True:
+            heed_cancellation()
+            self._changed.clear()
+            for partition in sorted(self._open.keys() - self._wanted):
+                await self._close(partition)
+            for partition in sorted(self._wanted - self._open.keys()):
+                await self._begin(partition)
+                self._observer.started(RunStarted(0, self._next_step, sensors))
+            if not self._open:
+                self._pulse.beat(has_work=False)
+            await self._wait()
+
+    async def finish(self, reason: str) -> None:
+        """Leave; records that were not committed will be read again."""
+        self._observer.stopped(RunStopped(self._next_step, reason))
+        for partition in list(self._open):
+            await self._close(partition)
+
+    async def _wait(self) -> None:
+        """Until other regions are given or a desk has ended; one that was fenced is another worker's now."""
+        waiting: asyncio.Task[Any] = asyncio.create_task(self._changed.wait())
+        works: dict[asyncio.Task[Any], int] = {region.work: number for number, region in self._open.items()}
+        ended, _ = await asyncio.wait(
+            {waiting, *works}, timeout=_LOOK_SECONDS, return_when=asyncio.FIRST_COMPLETED
+        )
+        waiting.cancel()
+        for work in ended - {waiting}:
+            await self._heed_end(works[work], work)
+
+    async def _heed_end(self, partition: int, work: asyncio.Task[Any]) -> None:
+        """A desk that was fenced is closed, if the group agrees that the region is not ours."""
+        failure = work.exception() or FencedError(
+            "a desk must work until it is closed", "its end", "start again"
+        )
+        first = failure.exceptions[0] if isinstance(failure, BaseExceptionGroup) else failure
+        if not isinstance(first, FencedError):
+            raise first
+        await self._close(partition)
+        seconds = 2 * self._deployment.settings.kafka.session_seconds
+        while partition in self._wanted and seconds > 0:
+            await asyncio.sleep(_LOOK_SECONDS)
+            seconds -= _LOOK_SECONDS
+        if partition in self._wanted:
+            raise first
+        logger.info("region %s was taken over", self._deployment.topics.regions[partition])
+
+    async def _close(self, partition: int) -> None:
+        region = self._open.pop(partition)
+        region.work.cancel()
+        await asyncio.wait({region.work})
+        await region.desk.stop()
+
+    async def _begin(self, partition: int) -> None:
+        """Fence whoever had the region, take over the state it left, and work."""
+        deployment, topics = self._deployment, self._deployment.topics
+        place = self._place(partition)
+        log = TransactionLog(
+            deployment.connection, f"{topics.prefix}intake-{place.region}", topics.sealed, partition
+        )
+        inputs = Inputs(
+            deployment,
+            {
+                place.activations: (topics.activations, partition),
+                place.readings: (topics.readings, partition),
+                place.decisions: (topics.decisions, 0),
+            },
+            asides=(place.decisions,),
+        )
+        desk = Desk(place.region, deployment, inputs, log, self._watch)
+        await log.start()
+        latest = await latest_records(deployment.connection, topics.progress, partition)
+        restored = restore(latest, topics.progress, RegionProgress)
+        progress = restored.progress
+        assert isinstance(progress, RegionProgress)
+        basis = self._check_basis(progress)
+        await self._check_continues(place, progress)
+        offsets, lost = await inputs.take_up(
+            progress.offsets, progress.basis.get(INPUTS, {}), accept_changes=self._accept_changes
+        )
+        basis[INPUTS] = inputs.identities
+        registry, settings = deployment.registry.of_region(place.region), deployment.settings
+        core = IntakeCore(
+            place,
+            deployment,
+            Intake(registry, restored_window(settings, restored), settings.max_ahead),
+            KeyedPublisher.of(settings, self._noise_key, (place.region,)),
+            progress.model_copy(update={"offsets": offsets}),
+            basis,
+        )
+        await desk.begin(core, StepClock.of(settings), offsets, [each.letter() for each in lost])
+        self._next_step = max(self._next_step, core.next_step)
+        logger.info("region %s continues at step %d", place.region, core.next_step)
+        self._open[partition] = _OpenRegion(desk, asyncio.create_task(desk.run()))
+
+    def _place(self, partition: int) -> RegionPlace:
+        topics = self._deployment.topics
+        return RegionPlace(
+            topics.regions[partition],
+            partition,
+            f"{topics.activations}/{partition}",
+            f"{topics.readings}/{partition}",
+            topics.decisions,
+        )
+
+    def _check_basis(self, progress: RegionProgress) -> dict[str, Any]:
+        """What the region is continued with; it must be what it was begun with."""
+        basis = self._deployment.release_basis(self._noise_key.fingerprint(), None)
+        known = {key: value for key, value in progress.basis.items() if key != INPUTS}
+        check_basis(known, basis, accept_changes=self._accept_changes)
+        if progress.basis.get("noise_key", basis["noise_key"]) != basis["noise_key"]:
+            covariance = self._deployment.settings.release.covariance
+            check_between_windows(covariance, progress.next_publish)
+        return basis
+
+    async def _check_continues(self, place: RegionPlace, progress: RegionProgress) -> None:
+        """A progress that was lost, or is another log's, would publish steps a second time."""
+        topics = self._deployment.topics
+        last = await last_record(self._deployment.connection, topics.releases, place.partition)
+        published = 0 if last is None else LastPublished.model_validate_json(last.value).step + 1
+        if published != progress.next_publish:
+            raise LogError(
+                f"{topics.progress} must say of region {place.region!r} to publish step {published} next, "
+                f"where its part of {topics.releases} ends",
+                f"step {progress.next_publish}",
+                "both are written together, so one of them was changed or lost: "
+                + restoring(f"{topics.progress}, {topics.sealed} and {topics.releases}"),
+            )
