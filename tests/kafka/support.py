@@ -244,13 +244,19 @@ class OnKafka:
         """Until every partition has told the risks of the last of so many steps."""
         told: dict[int, int] = {}
 
+        def is_whole() -> bool:
+            """Whether every region has published the last step."""
+            whole = [*records(consumer, self.topics.whole, last=1)] if self.regions else []
+            return not self.regions or any(int(record.key) >= steps - 1 for record in whole)
+
         def is_done() -> bool:
             if watch is not None:
                 watch()
             for record in records(consumer, self.topics.risks, last=3):
                 if b'"type":"risk_summary"' in record.value:
                     told[record.partition] = max(told.get(record.partition, -1), int(record.key))
-            return len(told) == self.topics.partitions and min(told.values()) >= steps - 1
+            is_told = len(told) == self.topics.partitions and min(told.values()) >= steps - 1
+            return is_told and is_whole()
 
         try:
             with consuming(self.connection) as consumer:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 import numpy as np
 
 from tests.kafka.support import OnKafka, Process
+
+ONE_REGION: Mapping[str, int] = MappingProxyType({"release": 1, "account": 2})
 
 
 @dataclass
@@ -41,13 +44,14 @@ class ChaosReport:
 
 
 class Victims:
-    """The workers of a deployment: one release worker and some account workers, replaced when killed."""
+    """The workers of a deployment, so many of each kind, replaced when killed."""
 
-    def __init__(self, deployment: OnKafka, accounts: int) -> None:
+    def __init__(self, deployment: OnKafka, workers: Mapping[str, int]) -> None:
         self._deployment = deployment
-        self._workers: list[tuple[str, Process]] = [("release", deployment.start("release"))]
-        self._workers += [("account", deployment.start("account")) for _ in range(accounts)]
-        self.kills = {"release": 0, "account": 0}
+        self._workers: list[tuple[str, Process]] = [
+            (kind, deployment.start(kind)) for kind, number in workers.items() for _ in range(number)
+        ]
+        self.kills = dict.fromkeys(workers, 0)
 
     def kill(self, random: np.random.Generator) -> None:
         """Kill one of them, chosen at random, and start another in its place."""
@@ -60,7 +64,7 @@ class Victims:
     def check(self) -> None:
         """No worker may have ended by itself."""
         for kind, process in self._workers:
-            assert process.is_running, f"a {kind} worker ended: {process.text[-3000:]}"
+            assert process.is_running, f"a worker ({kind}) ended: {process.text[-3000:]}"
 
 
 def run_chaos(
@@ -70,7 +74,7 @@ def run_chaos(
     kills: int,
     *,
     seed: int,
-    accounts: int = 2,
+    workers: Mapping[str, int] = ONE_REGION,
     between_seconds: tuple[float, float] = (1.0, 4.0),
     messages_per_second: float = 400.0,
     seconds: float = 900.0,
@@ -80,7 +84,7 @@ def run_chaos(
     report = ChaosReport(steps, len(deployment.population))
     began = time.monotonic()
     deployment.load_people()
-    victims = Victims(deployment, accounts)
+    victims = Victims(deployment, workers)
     producing = threading.Thread(
         target=deployment.produce, args=(lines, messages_per_second), name="producer", daemon=True
     )

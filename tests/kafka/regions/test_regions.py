@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,10 @@ import pytest
 
 from stream_app.wire import batched
 from tests.kafka.broker import Broker
+from tests.kafka.faults.chaos import run_chaos
+from tests.kafka.faults.dying import POINTS
 from tests.kafka.support import OnKafka, small_city
+from tests.watching.services import wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -55,3 +59,67 @@ def test_releases_and_risks_are_those_of_the_embedded_engine(
         assert all(len(each["regions"]) == regions for each in whole)
         for process in started:
             assert process.stop() == 0, process.text
+
+
+def test_kills_of_every_kind_of_process_change_nothing_under_a_budget(kafka: Broker, tmp_path: Path) -> None:
+    population, sensors, messages = small_city(100)
+    steps, seed = 120, 20261124
+    given = {"regions": spread(sensors, 3), "release": BUDGET, "kafka": {"answer_seconds": 60}}
+    workers = {"intake": 2, "coordinator": 1, "account": 1}
+    with OnKafka(tmp_path / "kills", kafka.address, population, sensors, **given) as deployment:
+        report = run_chaos(
+            deployment, messages(steps), steps, kills=8, seed=seed, messages_per_second=25.0, workers=workers
+        )
+    assert report.is_sound, f"seed {seed}: {report}"
+    assert report.repeated_summaries == 0
+    assert sum(report.kills.values()) == 8
+
+
+@pytest.mark.parametrize("kind", ["intake", "coordinator"])
+def test_who_takes_in_and_who_decides_die_at_every_point_of_a_transaction(
+    kafka: Broker, tmp_path: Path, kind: str
+) -> None:
+    population, sensors, messages = small_city(20)
+    each = 4
+    steps = each * (len(POINTS) + 1)
+    lines = messages(steps)
+    with OnKafka(
+        tmp_path / kind, kafka.address, population, sensors, regions=spread(sensors, 2)
+    ) as deployment:
+        deployment.load_people()
+        deployment.start("account")
+        deployment.start("coordinator" if kind == "intake" else "intake")
+        size = len(lines) // (len(POINTS) + 1)
+        for turn, point in enumerate(POINTS):
+            dying = deployment.start_dying(kind, point, 2)
+            deployment.produce(lines[turn * size : (turn + 1) * size])
+            wait_until("a death", lambda dying=dying: not dying.is_running, 240.0)
+            assert dying.ended() == -signal.SIGKILL, dying.text[-2000:]
+        deployment.start(kind)
+        deployment.produce(lines[len(POINTS) * size :])
+        deployment.wait_for_steps(steps)
+        releases, risks = deployment.embedded(lines)
+        assert deployment.releases() == releases
+        assert deployment.person_risks() == risks
+
+
+def test_a_region_moves_to_a_worker_that_joins_and_nothing_comes_twice(kafka: Broker, tmp_path: Path) -> None:
+    """The one that had it is fenced or lets go, and goes on with the regions it keeps."""
+    population, sensors, messages = small_city(20)
+    lines = messages(60)
+    with OnKafka(
+        tmp_path / "moves", kafka.address, population, sensors, regions=spread(sensors, 4)
+    ) as deployment:
+        deployment.load_people()
+        first = deployment.start("intake")
+        deployment.start("coordinator")
+        deployment.start("account")
+        deployment.produce(lines[:100])
+        deployment.wait_for_steps(10)
+        second = deployment.start("intake")
+        deployment.produce(lines[100:], per_second=25.0)
+        wait_until("two have regions", lambda: second.says("continues at step"), 120.0)
+        deployment.wait_for_steps(60)
+        assert deployment.releases() == deployment.embedded(lines)[0]
+        assert first.is_running
+        assert second.is_running

@@ -1,0 +1,396 @@
+"""Regions without a broker: workers die at random between any two transactions, and nobody notices."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+from accounting.continuous import ContinuousAccountant
+from accounting.settings import HorizonSettings
+from models.exceptions import SensorError
+from models.keys import NoiseKey
+from models.mechanisms import Gaussian, Raw
+from models.priors import Population
+from models.releases import SensorRegistry
+from stream_app.exceptions import SettingsError
+from stream_app.kafka.broker.kafka_exceptions import LogError
+from stream_app.kafka.broker.topics import Topics
+from stream_app.kafka.deployment.deployment import Deployment
+from stream_app.kafka.processes import run_coordinator, run_intake_worker, run_release_worker
+from stream_app.kafka.regions.coordinator_core import CoordinatorCore, NoPublisher
+from stream_app.kafka.regions.intake_core import IntakeCore, RegionPlace
+from stream_app.kafka.regions.region_records import CoordinatorProgress, RegionProgress
+from stream_app.kafka.regions.sealed_window import SealedWindow
+from stream_app.kafka.release.arrival_order import ArrivalOrder, Arrived
+from stream_app.kafka.release.core import Core, LogRecord, Taken
+from stream_app.kafka.release.progress import restore
+from stream_app.kafka.release.release_core import Flush
+from stream_app.kafka.release.release_log import StepRecords
+from stream_app.kafka.release.release_worker import restored_window
+from stream_app.kafka.tools.producing import RegionParts
+from stream_app.setup.sensor_files import load_registry, regions_by_sensor
+from stream_app.setup.settings import Settings
+from stream_app.steps import Intake, KeyedPublisher, StepClock, StepEngine, StepWindow
+from stream_app.steps.policy import FixedPolicy
+from stream_app.steps.window import Origin
+from stream_app.wire import Activation, Reading, Readings, StepRelease, parse
+from tests.stream_app.engine_support import NAMES, NOISE_SECRET, accountant, close_all
+
+KEY = NoiseKey.parse(NOISE_SECRET)
+REGION_OF = {"A": "north", "B": "south", "C": "north", "D": "west"}
+STEPS = 25
+
+
+@pytest.fixture
+def deployment(tmp_path: Path) -> Deployment:
+    return deployment_of(tmp_path)
+
+
+def deployment_of(folder: Path, **more: Any) -> Deployment:
+    (folder / "locations.txt").write_text("\n".join(NAMES))
+    rows = [{"name": name, "locations": [name], "region": REGION_OF[name]} for name in NAMES]
+    (folder / "sensors.json").write_text(json.dumps({"sensors": rows}))
+    files = {"locations": folder / "locations.txt", "sensors": folder / "sensors.json"}
+    fields = {**files, "kafka": {"servers": ("nowhere:9092",)}, "step_seconds": 60, "grace": 2, **more}
+    return Deployment.of(Settings.model_validate(fields))
+
+
+class Stored(NamedTuple):
+    """A record as it lies in a log."""
+
+    stamp: float
+    key: bytes | None
+    value: bytes | None
+
+
+class Logs:
+    """A broker in memory: records by topic and partition, stamped in the order in which they came."""
+
+    def __init__(self) -> None:
+        self.records: dict[tuple[str, int], list[tuple[float, bytes | None, bytes | None]]] = defaultdict(
+            list
+        )
+        self.now_seconds = 0.0
+
+    def append(self, record: LogRecord) -> None:
+        self.now_seconds += 0.001
+        place = record.topic, record.partition
+        self.records[place].append(Stored(self.now_seconds, record.key, record.value))
+
+    def values(self, topic: str, partition: int = 0) -> list[bytes]:
+        return [value or b"" for _, _, value in self.records[topic, partition]]
+
+    def latest(self, topic: str, partition: int = 0) -> dict[bytes | None, bytes | None]:
+        return {key: value for _, key, value in self.records[topic, partition]}
+
+
+class Actor:
+    """A worker that reads its logs in pieces, commits, and dies now and then."""
+
+    def __init__(self, logs: Logs, places: dict[str, tuple[str, int]], make: Callable[[], Core]) -> None:
+        self._logs = logs
+        self._places = places
+        self._make = make
+        self.restart()
+
+    def restart(self) -> None:
+        """What was not committed is forgotten."""
+        self.core = self._make()
+        self._read = {name: self.core._offsets.get(name, 0) for name in self._places}
+
+    def act(self, name: str, most: int, *, dies: bool) -> bool:
+        """Take some records of a log; whether there were any."""
+        arrived = self._next(name, most)
+        taken = self.core.take(arrived, 0.0)
+        if dies:
+            self.restart()
+        else:
+            self._commit(taken)
+        return bool(arrived)
+
+    def catch_up(self, now_seconds: float) -> None:
+        """Take all there is in the order in which it came, and see that it is so late."""
+        arrived = [record for name in self._places for record in self._next(name, 10**6)]
+        arrived.sort(key=lambda record: record.timestamp)
+        self._commit(self.core.take(arrived, now_seconds, has_read_all=True))
+
+    def _next(self, name: str, most: int) -> list[Arrived]:
+        place, begin = self._places[name], self._read[name]
+        found = self._logs.records[place][begin : begin + most]
+        self._read[name] += len(found)
+        return [
+            Arrived(name, stamp, begin + number, value or b"", key or b"")
+            for number, (stamp, key, value) in enumerate(found)
+        ]
+
+    def _commit(self, taken: Taken) -> None:
+        for record in list(self.core.records(taken)):
+            self._logs.append(record)
+
+
+def actors(deployment: Deployment, logs: Logs) -> list[tuple[Actor, list[str]]]:
+    """The coordinator and an intake for each region, with the names of their logs."""
+    topics, settings = deployment.topics, deployment.settings
+    policy = FixedPolicy(deployment.registry, Gaussian(2.0), {"B": Raw()})
+
+    def coordinator() -> Core:
+        progress = restore(
+            logs.latest(topics.coordination), topics.coordination, CoordinatorProgress
+        ).progress
+        assert isinstance(progress, CoordinatorProgress)
+        window = SealedWindow(topics.regions, progress.next_step)
+        nobody = Population.pack((), NAMES)
+        horizon = HorizonSettings(4, 1).starting_at(progress.next_step)
+        engine = StepEngine(
+            Intake(deployment.registry, window, 100),
+            policy,
+            NoPublisher(),
+            ContinuousAccountant(nobody, horizon),
+        )
+        clock = StepClock.of(settings)
+        if clock.grace_seconds is not None:
+            clock = replace(clock, grace_seconds=clock.grace_seconds + settings.kafka.seal_seconds)
+        flush = Flush(lambda taken: None, 10**9)
+        return CoordinatorCore(
+            engine, clock, progress, {}, flush, topics, StepRecords(topics, deployment.digest)
+        )
+
+    def intake(partition: int) -> Callable[[], Core]:
+        def make() -> Core:
+            latest = logs.latest(topics.progress, partition)
+            restored = restore(latest, topics.progress, RegionProgress)
+            progress, region = restored.progress, topics.regions[partition]
+            assert isinstance(progress, RegionProgress)
+            place = RegionPlace(region, partition, "activations", "readings", "decisions")
+            window = restored_window(settings, restored)
+            registry = deployment.registry.of_region(region)
+            publisher = KeyedPublisher.of(settings, KEY, (region,))
+            return IntakeCore(place, deployment, Intake(registry, window, 100), publisher, progress, {})
+
+        return make
+
+    seals = {region: (topics.sealed, number) for number, region in enumerate(topics.regions)}
+    found = [(Actor(logs, seals, coordinator), list(seals))]
+    for partition in range(len(topics.regions)):
+        places = {
+            "activations": (topics.activations, partition),
+            "readings": (topics.readings, partition),
+            "decisions": (topics.decisions, 0),
+        }
+        found.append((Actor(logs, places, intake(partition)), list(places)))
+    return found
+
+
+def complete_day(seed: int) -> list[Activation | Reading]:
+    """Every step announces some sensors, now and then none, and all of them report."""
+    random = np.random.default_rng(seed)
+    messages: list[Activation | Reading] = []
+    for step in range(STEPS):
+        active = [name for name in random.permutation(NAMES).tolist() if random.random() < 0.6]
+        messages.append(Activation(v=1, step=step, sensors=tuple(active)))
+        messages += [Reading(v=1, step=step, sensor=name, count=int(random.integers(40))) for name in active]
+    return messages
+
+
+def produce_all(deployment: Deployment, logs: Logs, messages: list[Activation | Reading]) -> None:
+    parts, topics = RegionParts(REGION_OF), deployment.topics
+    for message in messages:
+        topic = topics.activations if message.type == "activation" else topics.readings
+        for partition, line in parts.parts(message.line().rstrip()):
+            logs.append(LogRecord(topic, None, line, partition))
+
+
+def embedded(deployment: Deployment, messages: list[Activation | Reading]) -> list[StepRelease]:
+    """What one engine releases of the same messages."""
+    engine = StepEngine(
+        Intake(deployment.registry, StepWindow(2), 100),
+        FixedPolicy(deployment.registry, Gaussian(2.0), {"B": Raw()}),
+        KeyedPublisher.of(deployment.settings, KEY, deployment.registry.regions),
+        accountant(),
+    )
+    closed = []
+    for number, message in enumerate(messages):
+        engine.receive(message, Origin(f"test:{number}", message.line().rstrip()))
+        closed += close_all(engine)
+    return [step.release for step in closed]
+
+
+def published(deployment: Deployment, logs: Logs) -> dict[int, dict[str, Any]]:
+    """The values of each step by sensor, from all partitions; none of them twice."""
+    found: dict[int, dict[str, Any]] = defaultdict(dict)
+    for partition in range(len(deployment.topics.regions)):
+        steps = []
+        for line in logs.values(deployment.topics.releases, partition):
+            release = StepRelease.model_validate_json(line)
+            steps.append(release.step)
+            found[release.step] |= {each.sensor: each for each in release.releases}
+        assert steps == list(range(len(steps)))
+    return found
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_dying_workers_publish_what_one_engine_does_each_step_once(deployment: Deployment, seed: int) -> None:
+    """Records come in pieces of any size; a worker dies after any of them, its transaction lost."""
+    random, logs, messages = np.random.default_rng(seed), Logs(), complete_day(seed)
+    produce_all(deployment, logs, messages)
+    everybody, deaths, quiet = actors(deployment, logs), 0, 0
+    while quiet < 200:
+        actor, names = everybody[random.integers(len(everybody))]
+        dies = bool(random.random() < 0.3)
+        name = names[random.integers(len(names))]
+        deaths += dies
+        moved = actor.act(name, int(random.integers(1, 12)), dies=dies)
+        quiet = 0 if moved else quiet + 1
+    assert deaths > 20
+    wanted = embedded(deployment, messages)
+    assert len(wanted) == STEPS
+    found = published(deployment, logs)
+    for release in wanted:
+        assert found[release.step] == {each.sensor: each for each in release.releases}
+    decided = [json.loads(line) for line in logs.values(deployment.topics.decisions)]
+    assert [each["step"] for each in decided] == list(range(STEPS))
+    order = [name for each in decided for name in [entry["sensor"] for entry in each["decisions"]]]
+    assert order == [each.sensor for release in wanted for each in release.releases]
+    whole = [json.loads(line) for line in logs.values(deployment.topics.whole)]
+    assert [each["step"] for each in whole] == list(range(STEPS))
+    assert logs.values(deployment.topics.rejected) == []
+
+
+def test_what_regions_say_to_each_other_holds_no_count(deployment: Deployment) -> None:
+    """A count of 7,654,321 stands in a region's own logs and nowhere else."""
+    logs, number = Logs(), 7_654_321
+    messages = [
+        Reading(v=1, step=each.step, sensor=each.sensor, count=number) if isinstance(each, Reading) else each
+        for each in complete_day(1)
+    ]
+    produce_all(deployment, logs, messages)
+    everybody = actors(deployment, logs)
+    for _ in range(6):
+        for actor, names in everybody:
+            for name in names:
+                actor.act(name, 10_000, dies=False)
+    topics = deployment.topics
+    assert len(logs.values(topics.whole)) == STEPS
+    shared = [*logs.values(topics.decisions), *logs.values(topics.whole), *logs.values(topics.coordination)]
+    shared += [line for partition in range(3) for line in logs.values(topics.sealed, partition)]
+    assert not any(str(number).encode() in line for line in shared)
+    own = {line for partition in range(3) for line in logs.values(topics.progress, partition)}
+    assert any(str(number).encode() in line for line in own)
+
+
+def test_each_region_has_noise_of_its_own_and_none_of_the_master_keys(deployment: Deployment) -> None:
+    """The key of one region gives neither another's values nor those of a deployment without regions."""
+    counts = [20] * len(NAMES)
+    schedule = FixedPolicy(deployment.registry, Gaussian(50.0), {}).decide(0, NAMES).schedule
+    whole = KeyedPublisher.of(deployment.settings, KEY, deployment.registry.regions).publish(schedule, counts)
+    north = KeyedPublisher.of(deployment.settings, KEY, ("north",)).publish(schedule, counts)
+    plain = KeyedPublisher.of(deployment.settings, KEY).publish(schedule, counts)
+    same = [one == other for one, other in zip(whole, north, strict=True)]
+    assert same == [REGION_OF[name] == "north" for name in NAMES]
+    assert not any(one == other for one, other in zip(whole, plain, strict=True))
+    assert KEY.of_region("north").fingerprint() != KEY.of_region("south").fingerprint()
+
+
+def test_a_region_that_is_late_is_left_out_and_its_counts_are_refused(tmp_path: Path) -> None:
+    """By the broker's clock; what it sends for later steps is in time again."""
+    deployment = deployment_of(tmp_path, grace_seconds=0.0)
+    logs, topics = Logs(), deployment.topics
+    coordinator, north, south, west = (actor for actor, _ in actors(deployment, logs))
+    for step in (0, 1):
+        logs.now_seconds = 60.0 * step + 1.0
+        produce_all(deployment, logs, [Activation(v=1, step=step, sensors=NAMES)])
+        produce_all(deployment, logs, [Reading(v=1, step=step, sensor=name, count=5) for name in NAMES])
+        logs.now_seconds = 60.0 * (step + 1) + 0.5
+        north.catch_up(logs.now_seconds)
+        west.catch_up(logs.now_seconds)
+        if step == 0:  # south sleeps
+            coordinator.catch_up(69.0)
+            assert logs.values(topics.decisions) == []
+            coordinator.catch_up(71.0)
+            assert len(logs.values(topics.decisions)) == 1
+    for actor in (south, coordinator, north, south, west, coordinator):
+        actor.catch_up(122.0)
+    decided = [json.loads(line)["decisions"] for line in logs.values(topics.decisions)]
+    assert [[each["sensor"] for each in step] for step in decided] == [["A", "C", "D"], ["A", "B", "C", "D"]]
+    found = published(deployment, logs)
+    assert [set(found[step]) for step in (0, 1)] == [{"A", "C", "D"}, set(NAMES)]
+    (letter,) = [json.loads(line) for line in logs.values(topics.rejected)]
+    assert letter["reason"] == "late_reading"
+    assert json.loads(letter["payload"]) == {"v": 1, "type": "reading", "step": 0, "sensor": "B", "count": 5}
+    whole = [json.loads(line)["regions"] for line in logs.values(topics.whole)]
+    assert whole == [["north", "west"], ["north", "south", "west"]]
+
+
+def test_messages_go_to_the_partitions_of_their_sensors_regions() -> None:
+    """What cannot be split goes to the first, where it is refused."""
+    parts = RegionParts(REGION_OF)
+    (own,) = parts.parts(Reading(v=1, step=0, sensor="D", count=1).line())
+    assert own[0] == 2
+    split = dict(parts.parts(Readings(v=1, step=0, counts={"A": 1, "D": 2, "Z": 3}).line()))
+    assert {number: parse(line, "").counts for number, line in split.items()} == {  # type: ignore[union-attr]
+        0: {"A": 1, "Z": 3},
+        2: {"D": 2},
+    }
+    announced = dict(parts.parts(Activation(v=1, step=0, sensors=("B",)).line()))
+    assert [parse(line, "").sensors for line in announced.values()] == [(), ("B",), ()]  # type: ignore[union-attr]
+    assert list(parts.parts(b"none")) == [(0, b"none")]
+    assert list(RegionParts({}).parts(b"anything")) == [(0, b"anything")]
+
+
+def test_a_message_in_another_regions_partition_is_refused(deployment: Deployment) -> None:
+    logs = Logs()
+    logs.append(
+        LogRecord(deployment.topics.readings, None, Reading(v=1, step=0, sensor="A", count=1).line(), 1)
+    )
+    actors(deployment, logs)[2][0].act("readings", 10, dies=False)
+    (letter,) = [json.loads(line) for line in logs.values(deployment.topics.rejected)]
+    assert letter["reason"] == "unknown_sensor"
+
+
+def test_what_nobody_here_writes_to_sealed_stops_the_coordinator(deployment: Deployment) -> None:
+    logs = Logs()
+    logs.append(LogRecord(deployment.topics.sealed, None, b"poison", 1))
+    with pytest.raises(LogError, match="sealed must hold what intake workers of this version write"):
+        actors(deployment, logs)[0][0].act("south", 10, dies=False)
+
+
+def test_settings_that_do_not_go_with_regions_are_refused(tmp_path: Path, deployment: Deployment) -> None:
+    settings = deployment.settings
+    with pytest.raises(SettingsError, match="one release worker must take in sensors of one region"):
+        run_release_worker(settings, None, accept_changes=False, announce=print)
+    late = settings.model_copy(update={"late": 3})
+    with pytest.raises(SettingsError, match="late must be 0 where sensors lie in several regions"):
+        run_coordinator(late, None, accept_changes=False, announce=print)
+    rows = [{"name": name, "locations": [name], "region": "all"} for name in NAMES]
+    (tmp_path / "one.json").write_text(json.dumps({"sensors": rows}))
+    one = settings.model_copy(update={"sensors": tmp_path / "one.json"})
+    with pytest.raises(SettingsError, match="at least two regions"):
+        run_intake_worker(one, accept_changes=False, announce=print)
+    assert Topics.of(one).regions == ()
+    assert regions_by_sensor(one.sensors) == {}
+    (tmp_path / "some.json").write_text(json.dumps({"sensors": [rows[0], {"name": "B", "locations": ["B"]}]}))
+    with pytest.raises(SensorError, match="every sensor must have a region, or none"):
+        load_registry(tmp_path / "some.json", NAMES)
+
+
+def test_records_aside_wait_for_nobody_and_pass_while_others_must_not() -> None:
+    order = ArrivalOrder(("in",), lambda log: True, 0.0, asides=("aside",))
+    order.add(Arrived("in", 1.0, 0, b"x"), 0.0)
+    order.add(Arrived("aside", 9.0, 0, b"y"), 0.0)
+    assert [each.log for each in order.take(10, 0.0, asides_only=True)] == ["aside"]
+    assert [each.log for each in order.take(10, 0.0)] == ["in"]
+
+
+def test_regions_are_part_of_what_a_log_was_begun_with(deployment: Deployment) -> None:
+    """Values depend on them, so a log cannot go on with others."""
+    registry = deployment.registry
+    moved = replace(registry, sensors=tuple(replace(each, region="north") for each in registry.sensors))
+    plain = SensorRegistry.one_per_location(NAMES)
+    assert registry.accounted_facts() != moved.accounted_facts() == plain.accounted_facts()
