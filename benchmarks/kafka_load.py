@@ -186,7 +186,8 @@ def latencies(deployment: OnKafka, steps: int) -> tuple[NDArray[np.float64], NDA
             step = json.loads(record.value)["step"]
             read[step] = max(read[step], record.timestamp / 1000.0)
         for record in records(consumer, topics.releases):
-            released[int(record.key)] = record.timestamp / 1000.0
+            step = int(record.key)
+            released[step] = max(released[step], record.timestamp / 1000.0)  # of the last region
         for record in records(consumer, topics.risks):
             if b'"type":"risk_summary"' in record.value:
                 place = int(record.key), record.partition

@@ -1,8 +1,8 @@
 """Long runs on a real broker: workers killed a hundred times, and two hours in which much happens.
 
-``python -m benchmarks.soak [kills] [events] [--kills 100] [--minutes 120] [--results docs/results]`` writes
-``kills.md``, and ``soak.md`` with ``soak.csv`` and ``soak.png``. It ends with 1 if a step was lost, a value
-contradicted another, or a risk differed from the embedded run.
+``python -m benchmarks.soak [kills] [regions] [events] [--kills 100] [--minutes 120] [--results FOLDER]``
+writes ``kills.md``, ``kills-regions.md``, and ``soak.md`` with ``soak.csv`` and ``soak.png``. It ends with 1
+if a step was lost, a value contradicted another, or a risk differed from the embedded run.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tests.kafka.broker import Broker, broker
 from tests.kafka.faults.chaos import ChaosReport, run_chaos
 from tests.kafka.support import OnKafka, small_city
 
-PARTS = ("kills", "events")
+PARTS = ("kills", "regions", "events")
 
 
 def kill_often(server: Broker, folder: Path, kills: int) -> ChaosReport:
@@ -31,6 +31,27 @@ def kill_often(server: Broker, folder: Path, kills: int) -> ChaosReport:
     with OnKafka(folder, server.address, population, sensors, risk_every=100) as deployment:
         return run_chaos(
             deployment, messages(steps), steps, kills, seed=SEED, messages_per_second=pace, seconds=900.0
+        )
+
+
+def kill_often_in_regions(server: Broker, folder: Path, kills: int) -> ChaosReport:
+    """200 people under a risk budget, three regions; any of five processes dies every few seconds."""
+    population, sensors, messages = small_city(200)
+    steps = 10 * kills
+    region_of = {name: f"part {number % 3}" for number, (name, _) in enumerate(sensors)}
+    budget = {"mechanism": "budget", "budget.share": 0.2, "budget.added": 0.3}
+    more = {"release": budget, "kafka": {"answer_seconds": 60}, "sharpen_operations": 600_000}
+    with OnKafka(folder, server.address, population, sensors, regions=region_of, **more) as deployment:
+        return run_chaos(
+            deployment,
+            messages(steps),
+            steps,
+            kills,
+            seed=SEED,
+            workers={"intake": 2, "coordinator": 1, "account": 2},
+            messages_per_second=5 * steps / (kills * 4.0),
+            between_seconds=(2.0, 6.0),
+            seconds=1800.0,
         )
 
 
@@ -45,9 +66,9 @@ def write_events(results: Path, report: EventfulReport) -> None:
     (results / "soak.md").write_text(page(report))
 
 
-def kills_page(chaos: ChaosReport) -> str:
+def kills_page(chaos: ChaosReport, title: str, processes: str) -> str:
     """What killing workers did, in words."""
-    kills = chaos.kills
+    kills = ", ".join(f"{number} of {kind}" for kind, number in chaos.kills.items())
     yes = {True: "yes", False: "NO"}
     found = {
         "steps released": f"{chaos.steps_released:,} of {chaos.steps:,}",
@@ -60,13 +81,12 @@ def kills_page(chaos: ChaosReport) -> str:
         "summaries told with two different contents": chaos.repeated_summaries,
     }
     outcome = "\n".join(f"| {what} | {value} |" for what, value in found.items())
-    return f"""# Workers killed at random on a real broker
+    return f"""# {title}
 
-Made by `make soak`: one Apache Kafka, a release worker and two account workers on two cores.
+Made by `make soak`: one Apache Kafka, {processes}, on two cores.
 
-{sum(kills.values())} times `kill -9`, {kills["release"]} of the release worker and {kills["account"]} of
-account workers, within {chaos.seconds:.0f} s; {chaos.steps:,} steps for {chaos.people:,} people in four
-partitions.
+{sum(chaos.kills.values())} times `kill -9` ({kills}), within {chaos.seconds:.0f} s; {chaos.steps:,} steps for
+{chaos.people:,} people in four partitions.
 
 | what | found |
 |---|---:|
@@ -77,7 +97,7 @@ partitions.
 def main() -> int:
     """Run what was asked for; 1 if anything was lost."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("parts", nargs="*", default=list(PARTS), help="kills, events; both unless named")
+    parser.add_argument("parts", nargs="*", default=list(PARTS), help="which; all unless named")
     parser.add_argument("--kills", type=int, default=100)
     parser.add_argument("--minutes", type=float, default=120.0)
     parser.add_argument("--results", type=Path, default=Path("docs/results"))
@@ -90,7 +110,16 @@ def main() -> int:
         if "kills" in chosen.parts:
             chaos = kill_often(server, Path(folder) / "kills", chosen.kills)
             print(chaos, flush=True)
-            (chosen.results / "kills.md").write_text(kills_page(chaos))
+            title = "Workers killed at random on a real broker"
+            who = "a release worker and two account workers"
+            (chosen.results / "kills.md").write_text(kills_page(chaos, title, who))
+            is_sound &= chaos.is_sound
+        if "regions" in chosen.parts:
+            chaos = kill_often_in_regions(server, Path(folder) / "regions", chosen.kills)
+            print(chaos, flush=True)
+            title = "Workers of three regions killed at random under a risk budget"
+            who = "two intake workers for three regions, a coordinator and two account workers"
+            (chosen.results / "kills-regions.md").write_text(kills_page(chaos, title, who))
             is_sound &= chaos.is_sound
         if "events" in chosen.parts:
             report = run_eventful(server, Path(folder) / "events", chosen.minutes)

@@ -246,7 +246,7 @@ class OnKafka:
 
         def is_whole() -> bool:
             """Whether every region has published the last step."""
-            whole = [*records(consumer, self.topics.whole, last=1)] if self.regions else []
+            whole = [*records(consumer, self.topics.whole, last=9)] if self.regions else []
             return not self.regions or any(int(record.key) >= steps - 1 for record in whole)
 
         def is_done() -> bool:
