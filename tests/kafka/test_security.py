@@ -15,7 +15,7 @@ from tests.kafka.secured import PASSWORD, grant, secured_broker
 from tests.kafka.support import OnKafka, small_city
 
 pytestmark = pytest.mark.slow
-ROLES = tuple(role.name for role in roles(Topics()))
+ROLES = tuple({role.name for topics in (Topics(), Topics(regions=("a", "b"))) for role in roles(topics)})
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +24,9 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Broker, 
         yield broker
 
 
-def deployment_on(secured: tuple[Broker, Path], folder: Path) -> OnKafka:
+def deployment_on(
+    secured: tuple[Broker, Path], folder: Path, regions: dict[str, str] | None = None
+) -> OnKafka:
     broker, authority = secured
     population, sensors, _ = small_city(20)
     folder.mkdir(parents=True, exist_ok=True)
@@ -35,7 +37,7 @@ def deployment_on(secured: tuple[Broker, Path], folder: Path) -> OnKafka:
         "username": "admin",
         "password_file": "password",
     }
-    return OnKafka(folder, broker.address, population, sensors, kafka=kafka)
+    return OnKafka(folder, broker.address, population, sensors, kafka=kafka, regions=regions)
 
 
 def as_user(name: str) -> dict[str, str]:
@@ -63,6 +65,29 @@ def test_every_role_does_its_work_with_its_own_rights(secured: tuple[Broker, Pat
         assert tail.ended() == 0
         assert lines_of(tail.text) == 2
         assert account.is_running
+
+
+def test_roles_of_regions_do_their_work_with_their_own_rights(
+    secured: tuple[Broker, Path], tmp_path: Path
+) -> None:
+    _, sensors, messages = small_city(20)
+    lines, region_of = messages(12), {name: f"part {k % 2}" for k, (name, _) in enumerate(sensors)}
+    with deployment_on(secured, tmp_path / "regions", region_of) as deployment:
+        with administration(deployment.connection) as admin:
+            grant(admin, access_rules(deployment.topics))
+        deployment.load_people()
+        intake = deployment.start("intake", **as_user("intake"))
+        coordinator = deployment.start("coordinator", **as_user("coordinator"))
+        deployment.start("account", **as_user("account"))
+        (tmp_path / "day.jsonl").write_bytes(b"\n".join(lines))
+        produce = deployment.command("produce", "--input", str(tmp_path / "day.jsonl"), **as_user("producer"))
+        assert produce.ended() == 0, produce.text
+        for each in (intake, coordinator):
+            deployment.wait_for_steps(12, watch=lambda each=each: _alive(each.is_running, each.text))
+        assert deployment.releases() == deployment.embedded(lines)[0]
+        nosy = deployment.start("coordinator", **as_user("intake"))
+        assert nosy.ended() == 1
+        assert "Traceback" not in nosy.text
 
 
 def test_a_client_without_the_right_is_told_so(secured: tuple[Broker, Path], tmp_path: Path) -> None:

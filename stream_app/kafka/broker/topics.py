@@ -287,10 +287,10 @@ class Topics:
 
     def _region_plans(self, copies: int) -> Iterable[TopicPlan]:
         """What intake workers and their coordinator say to each other."""
-        one, parts, week = 1, len(self.regions), _days(7)
+        one, parts, week, month = 1, len(self.regions), _days(7), _days(30)
         shared, seals = "nothing: intake workers share its partitions out", "which sensors counted: no counts"
         yield TopicPlan(self.regions_shared, parts, copies, week, shared, "intake workers")
-        yield TopicPlan(self.sealed, parts, copies, week | _LARGE, seals, "coordinator")
+        yield TopicPlan(self.sealed, parts, copies, month | _LARGE, seals, "coordinator")
         yield TopicPlan(
             self.coordination, one, copies, _REWRITTEN, "where the coordinator continues", "coordinator only"
         )

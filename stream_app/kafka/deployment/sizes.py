@@ -58,6 +58,8 @@ def largest_bytes(
         topics.decisions: len(_decision(names, topics.tiers, in_crowd=in_crowd).line()),
         topics.progress: max(len(_announced(registry)), len(_waiting(names))),
     }
+    if topics.regions:
+        sizes[topics.sealed] = 2 * sizes[topics.activations]  # announced, and missing
     if topics.has_revised:
         sizes[topics.revised] = len(_release(names, {"version": MAX_VERSION}).line())
     return {topic: size + ENVELOPE_BYTES for topic, size in sizes.items()}

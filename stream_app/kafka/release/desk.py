@@ -156,7 +156,7 @@ class Desk:
             records = self._order.take(_MOST_RECORDS, time.monotonic(), asides_only=asides_only)
             now_seconds = self._time.now_seconds()
             await self._step(records, now_seconds, await self._has_read_all(records, now_seconds))
-            waiting = len(self._order) + self._uncommitted
+            waiting = self._uncommitted + (0 if asides_only else len(self._order))  # what could be worked on
             if self._clock.has_ticks:
                 self._watch.observer.clock_read(self._time.off)
             self._watch.turns(self._name, waiting, lags=self._lags)

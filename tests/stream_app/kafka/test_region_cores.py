@@ -380,6 +380,24 @@ def test_settings_that_do_not_go_with_regions_are_refused(tmp_path: Path, deploy
         load_registry(tmp_path / "some.json", NAMES)
 
 
+def test_behind_a_coordinator_that_is_away_inputs_wait_on_the_broker(deployment: Deployment) -> None:
+    """A thousand sealed steps are enough; decisions alone are taken then, and counts again after them."""
+    logs, topics = Logs(), deployment.topics
+    coordinator, north, *others = (actor for actor, _ in actors(deployment, logs))
+    produce_all(deployment, logs, [Activation(v=1, step=step, sensors=()) for step in range(90)])
+    north.catch_up(0.0)
+    assert len(logs.values(topics.sealed)) == 90
+    assert not north.core.takes_asides_only
+    for first in range(90, 1080, 90):
+        produce_all(deployment, logs, [Activation(v=1, step=first + k, sensors=()) for k in range(90)])
+        north.catch_up(0.0)
+    assert north.core.takes_asides_only
+    for actor in (*others, coordinator, north):
+        actor.catch_up(0.0)
+    assert len(logs.values(topics.releases)) == 1080
+    assert not north.core.takes_asides_only
+
+
 def test_records_aside_wait_for_nobody_and_pass_while_others_must_not() -> None:
     order = ArrivalOrder(("in",), lambda log: True, 0.0, asides=("aside",))
     order.add(Arrived("in", 1.0, 0, b"x"), 0.0)
