@@ -27,10 +27,10 @@ from tests.deploy.files import (
     pod_of,
 )
 
-FOLDERS = ("base", "people", "city", "prometheus-operator")
+FOLDERS = ("base", "people", "city", "regions", "prometheus-operator")
 VERSIONS = ("1.31", "1.37")  # the oldest and the newest that is promised
 CUSTOM = {"ServiceMonitor", "PrometheusRule"}  # known to clusters with the Prometheus operator only
-EVERYTHING = [*manifests(KUBERNETES / "city"), *manifests(KUBERNETES / "people")]
+EVERYTHING = [each for folder in ("city", "people", "regions") for each in manifests(KUBERNETES / folder)]
 WORKLOADS = [document for document in EVERYTHING if pod_of(document) is not None]
 WEBSITE = Site(CollectorRegistry(), StatusBoard(), None, None)
 BY_NAME = {document["metadata"]["name"]: document for document in WORKLOADS}
@@ -131,7 +131,7 @@ def test_only_who_needs_a_key_gets_it() -> None:
         for secret in ("tallyguard-noise-key", "tallyguard-pseudonym-key", "tallyguard-snapshot-key")
     }
     assert holders == {
-        "tallyguard-noise-key": {"release"},
+        "tallyguard-noise-key": {"release", "intake"},
         "tallyguard-pseudonym-key": {"persons", "city-persons"},
         "tallyguard-snapshot-key": {"account"},
     }
@@ -151,6 +151,8 @@ def test_each_workload_logs_in_as_its_own_role() -> None:
         "city-producer": "producer",
         "release": "release",
         "account": "account",
+        "intake": "intake",
+        "coordinator": "coordinator",
     }
 
 
@@ -189,8 +191,9 @@ def test_images_are_pinned() -> None:
 def test_one_release_worker_and_no_more_account_workers_than_partitions(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    assert BY_NAME["release"]["spec"]["replicas"] == 1
-    assert BY_NAME["release"]["spec"]["strategy"] == {"type": "Recreate"}
+    for name in ("release", "coordinator"):
+        assert BY_NAME[name]["spec"]["replicas"] == 1
+        assert BY_NAME[name]["spec"]["strategy"] == {"type": "Recreate"}
     partitions = settings_of(BY_NAME["account"], monkeypatch).kafka.partitions
     assert 1 < BY_NAME["account"]["spec"]["replicas"] <= partitions
 
@@ -247,7 +250,7 @@ def test_the_network_lets_through_the_broker_and_the_metrics_only() -> None:
     ports = {port["port"] for rule in policies["to-the-broker"]["egress"] for port in rule["ports"]}
     assert ports == {53, int(server.rpartition(":")[2])}
     opened = policies["metrics"]["podSelector"]["matchExpressions"][0]["values"]
-    assert opened == ["release", "account"]
+    assert opened == ["release", "account", "intake", "coordinator"]
 
 
 def test_monitors_leave_out_what_compose_leaves_out() -> None:

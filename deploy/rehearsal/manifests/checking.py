@@ -14,7 +14,7 @@ from deploy.rehearsal.manifests.building import Built
 from deploy.rehearsal.manifests.serving import Cluster
 from deploy.rehearsal.saying import RehearsalError, say
 
-FOLDERS = ("base", "city", "people", "prometheus-operator")
+FOLDERS = ("base", "city", "people", "regions", "prometheus-operator")
 VERSIONS = ("1.31.0", "1.37.0")
 _KUBERNETES = ROOT / "deploy" / "kubernetes"
 _OF_THE_OPERATOR = "ServiceMonitor,PrometheusRule"
