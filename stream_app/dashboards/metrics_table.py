@@ -9,7 +9,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.metrics_core import Metric
 
 from models.releases import Sensor
-from stream_app.kafka.process.worker_metrics import AccountCounters, ReleaseCounters
+from stream_app.kafka.process.worker_metrics import AccountCounters, RegionCounters
 from stream_app.setup.settings import Settings
 from stream_app.watching.metrics import EngineMetrics
 
@@ -73,7 +73,7 @@ def metric_rows() -> Iterator[MetricRow]:
     sensors = [Sensor("sensor", (0,))]
     engine = EngineMetrics(registry, sensors, settings.thresholds, settings.delta, settings=settings)
     AccountCounters(registry, engine)
-    ReleaseCounters(registry)
+    RegionCounters(registry, 0, owns=True)
     for family in sorted(registry.collect(), key=lambda family: family.name):
         yield MetricRow(
             family.name + _SAMPLE_SUFFIX.get(family.type, ""),

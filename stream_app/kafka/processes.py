@@ -15,6 +15,7 @@ from stream_app.kafka.process.worker_metrics import (
     AccountCounters,
     AccountMetrics,
     IntakeMetrics,
+    RegionCounters,
     ReleaseCounters,
 )
 from stream_app.kafka.release.deciding_worker import ReleaseRules, Watched
@@ -103,7 +104,12 @@ def _run_watched(
     pulse = Pulse()
     with watching(deployment.settings, deployment.registry.sensors, kind=kind) as watch:
         _announce(announce, watch.address)
-        job = make(Watched(watch.observer, ReleaseCounters(watch.registry), pulse))
+        counters = (
+            ReleaseCounters(watch.registry)
+            if not deployment.topics.regions
+            else RegionCounters(watch.registry, len(deployment.topics.regions), owns=kind is IntakeMetrics)
+        )
+        job = make(Watched(watch.observer, counters, pulse))
         return run_worker(group, job, deployment, pulse)
 
 

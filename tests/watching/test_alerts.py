@@ -28,6 +28,7 @@ REQUIRED = {
     "TallyguardRejectedSpike",
     "TallyguardWorkerStuck",
     "TallyguardPartitionsUnowned",
+    "TallyguardRegionsUnowned",
     "TallyguardNoReleaseWorker",
     "TallyguardNoAnswer",
     "TallyguardRecordsWaiting",

@@ -57,6 +57,24 @@ class ReleaseCounters:
         )
 
 
+class RegionCounters(ReleaseCounters):
+    """What workers of several regions count besides; only an intake worker owns regions."""
+
+    def __init__(self, registry: CollectorRegistry, regions: int, *, owns: bool) -> None:
+        super().__init__(registry)
+        text = "Regions that intake workers share"
+        Gauge("tallyguard_regions_configured", text, registry=registry).set(regions)
+        self._owned: Gauge | None = None
+        if owns:
+            text = "Regions this worker takes in"
+            self._owned = Gauge("tallyguard_regions_owned", text, registry=registry)
+
+    def owns(self, regions: int) -> None:
+        """So many now."""
+        if self._owned is not None:
+            self._owned.set(regions)
+
+
 class AccountCounters:
     """What only an account worker can count; ``person_steps`` and ``lag`` are the engine's own."""
 

@@ -13,6 +13,7 @@ from stream_app.kafka.deployment.broker_limits import require_requests
 from stream_app.kafka.deployment.deployment import Deployment, check_basis
 from stream_app.kafka.deployment.log_reader import last_record, latest_records
 from stream_app.kafka.process.worker import Job, heed_cancellation
+from stream_app.kafka.process.worker_metrics import RegionCounters
 from stream_app.kafka.regions.intake_core import IntakeCore, RegionPlace
 from stream_app.kafka.regions.region_records import LastPublished, RegionProgress
 from stream_app.kafka.release.deciding_worker import Watched
@@ -45,7 +46,7 @@ class IntakeWorker(Job):
     ) -> None:
         self._deployment = deployment
         self._noise_key = noise_key
-        self._observer, _, self._pulse = watched
+        self._observer, self._counters, self._pulse = watched
         self._watch = DeskWatch(*watched)
         self._accept_changes = accept_changes
         self._wanted: set[int] = set()
@@ -81,6 +82,8 @@ class IntakeWorker(Job):
             for partition in sorted(self._wanted - self._open.keys()):
                 await self._begin(partition)
                 self._observer.started(RunStarted(0, self._next_step, sensors))
+            if isinstance(self._counters, RegionCounters):
+                self._counters.owns(len(self._open))
             if not self._open:
                 self._pulse.beat(has_work=False)
             await self._wait()
