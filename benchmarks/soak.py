@@ -18,7 +18,7 @@ from benchmarks.engine_run import SEED
 from benchmarks.eventful import EventfulReport, draw, page, run_eventful, table
 from tests.kafka.broker import Broker, broker
 from tests.kafka.faults.chaos import ChaosReport, run_chaos
-from tests.kafka.support import OnKafka, small_city
+from tests.kafka.support import OnKafka, Process, small_city
 
 PARTS = ("kills", "regions", "events")
 
@@ -41,6 +41,7 @@ def kill_often_in_regions(server: Broker, folder: Path, kills: int) -> ChaosRepo
     region_of = {name: f"part {number % 3}" for number, (name, _) in enumerate(sensors)}
     budget = {"mechanism": "budget", "budget.share": 0.2, "budget.added": 0.3}
     more = {"release": budget, "kafka": {"answer_seconds": 60}, "sharpen_operations": 600_000}
+    Process.copied = True  # or each would be killed before it has started
     with OnKafka(folder, server.address, population, sensors, regions=region_of, **more) as deployment:
         return run_chaos(
             deployment,
@@ -71,6 +72,7 @@ def kills_page(chaos: ChaosReport, title: str, processes: str) -> str:
     kills = ", ".join(f"{number} of {kind}" for kind, number in chaos.kills.items())
     yes = {True: "yes", False: "NO"}
     found = {
+        "kills before which more steps had been decided since the last": chaos.kills_at_work,
         "steps released": f"{chaos.steps_released:,} of {chaos.steps:,}",
         "steps lost": chaos.steps_lost,
         "sensor-steps with two different values": chaos.contradictions,

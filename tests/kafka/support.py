@@ -225,6 +225,13 @@ class OnKafka:
             whole.append(StepRelease(step=step, releases=tuple(own)).line().rstrip())
         return whole
 
+    def steps_decided(self) -> int:
+        """How many steps the log of decisions has."""
+        with consuming(self.connection) as consumer:
+            return max(
+                (int(each.key) + 1 for each in records(consumer, self.topics.decisions, last=9)), default=0
+            )
+
     def person_risks(self) -> list[bytes]:
         """The distinct records of single people, sorted."""
         return sorted({line for line in self.values(self.topics.risks) if b'"type":"risk",' in line})

@@ -23,6 +23,8 @@ class ChaosReport:
     steps: int
     people: int
     kills: dict[str, int] = field(default_factory=dict)
+    kills_at_work: int = 0
+    """Those before which steps had been decided since the kill before."""
     seconds: float = 0.0
     steps_released: int = 0
     steps_lost: int = 0
@@ -89,9 +91,13 @@ def run_chaos(
         target=deployment.produce, args=(lines, messages_per_second), name="producer", daemon=True
     )
     producing.start()
+    decided = 0
     for _ in range(kills):
         time.sleep(random.uniform(*between_seconds))
         victims.check()
+        now = deployment.steps_decided()
+        report.kills_at_work += now > decided
+        decided = now
         victims.kill(random)
     producing.join()
     deployment.wait_for_steps(steps, seconds, victims.check)

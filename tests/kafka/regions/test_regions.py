@@ -73,6 +73,7 @@ def test_kills_of_every_kind_of_process_change_nothing_under_a_budget(kafka: Bro
     assert report.is_sound, f"seed {seed}: {report}"
     assert report.repeated_summaries == 0
     assert sum(report.kills.values()) == 8
+    assert report.kills_at_work > 0
 
 
 @pytest.mark.parametrize(("kind", "number"), [("intake", 2), ("coordinator", 1)])
