@@ -3,13 +3,17 @@
 from accounting.continuous.account_figures import PersonRisks
 from accounting.continuous.accountant import AccountantView, ContinuousAccountant
 from accounting.continuous.cascade import Due, Units, find_due, is_above
-from accounting.continuous.people import PeopleShares, WorstMoments, join_people, no_moments, take_people
-from accounting.continuous.risk_summary import (
+from accounting.continuous.people import (
+    PeopleShares,
     RiskFigures,
     RiskSummary,
     SharesOfPeople,
+    WorstMoments,
+    join_people,
+    no_moments,
     shares_of_people,
     summarise,
+    take_people,
 )
 from accounting.continuous.saved_state import named, pack_state, taken, unpack_state
 

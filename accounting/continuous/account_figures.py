@@ -11,8 +11,16 @@ from numpy.typing import NDArray
 from accounting.bounds import deciding_bound
 from accounting.bounds.radius import ceilings_within
 from accounting.continuous.accounts_kernel import UNITS_PER_NAT, Accounts, HorizonState
-from accounting.continuous.people import Groups, Ranked, Spread, WorstMoments, take_people
-from accounting.continuous.risk_summary import RiskFigures, RiskSummary, summarise
+from accounting.continuous.people import (
+    Groups,
+    Ranked,
+    RiskFigures,
+    RiskSummary,
+    Spread,
+    WorstMoments,
+    summarise,
+    take_people,
+)
 from accounting.continuous.saved_state import RunningAccount
 from accounting.settings import HorizonSettings
 from models.priors import Population

@@ -14,30 +14,23 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from accounting.bounds.radius import bound_for, ceilings_within
+from accounting.bounds.radius import ceilings_within
 from accounting.continuous.account_figures import AccountFigures
-from accounting.continuous.accounts_kernel import (
-    HISTORY,
-    Accounts,
-    Horizon,
-    Nonstationary,
-    empty_state,
-)
+from accounting.continuous.accounts_kernel import Accounts
 from accounting.continuous.cascade import Cascade, SeenHorizon, Units, alike_chains, find_due
-from accounting.continuous.constants_kernel import empty_constants, fill_constants
+from accounting.continuous.constants_kernel import fill_constants
 from accounting.continuous.horizon_kernel import Transition, advance
 from accounting.continuous.membership import join_running, same_accounts, take_running
 from accounting.continuous.nonstationary_kernel import advance_marginals
+from accounting.continuous.opening import open_accounts, show_prior
+from accounting.continuous.operations_kernel import find_operations
 from accounting.continuous.people import Groups, Holders, PeopleShares, Spread, equal_accounts, joined_names
-from accounting.continuous.refine_kernel import find_operations
 from accounting.continuous.repeated_steps import RepeatedSteps
-from accounting.continuous.saved_state import RunningAccount, digest_of
+from accounting.continuous.saved_state import digest_of
 from accounting.exceptions import SettingsError, StepOrderError
 from accounting.exposure.own_counts import RevealedInformation
 from accounting.exposure.step_information import (
     followed_by,
-    nothing_seen,
-    nothing_seen_for,
     seen_exactly,
     seen_release,
     view_of,
@@ -108,13 +101,15 @@ class ContinuousAccountant(AccountFigures):
         if opened.size < people:
             self.population = self.population.subset(opened)
         self._holders = Holders.of(account.reshape(-1), self._cell_shares)
-        self._running = self._new(since[opened])
+        groups = Groups.whole(opened.size, self._holders.account, self.population.draws)
+        self._running = open_accounts(self.population, self.settings, since[opened], groups)
         self._has_revealed = False
         self._index_people()
-        chains = len(self.population.accounted)
-        fill_constants(self._accounts, np.arange(chains), first_step, True)
-        self._fill_nonstationary(self._nonstationary_people, first_step)
-        self._show_prior()
+        show_prior(self._accounts, first_step)
+        figures = groups.figures._replace(risk=self._state.risk[groups.chains()])
+        reached = self._threshold_index(groups._replace(figures=figures))
+        figures = figures._replace(reached=reached, reached_before=reached)
+        self._running = self._running._replace(groups=groups._replace(figures=figures))
 
     def apply(self, step: StepSchedule) -> None:
         """Account one step; steps come in order without gaps, empty ones included."""
@@ -177,9 +172,8 @@ class ContinuousAccountant(AccountFigures):
     def most_operations(self, is_counted: NDArray[np.bool_]) -> NDArray[np.int64]:
         """What refining takes where these locations, (M,), are counted exactly in every step, (N,)."""
         chains = len(self.population.accounted)
-        found = np.zeros(chains, dtype=np.int64)
         seen = seen_exactly(np.tile(is_counted.astype(np.int32), (len(self._running.seen.labels), 1)))
-        find_operations(self._accounts, np.arange(chains), self.settings.vectors, seen, found)
+        found = find_operations(self._accounts, np.arange(chains), self.settings.vectors, seen)
         return self._by_account.each(found.reshape(-1, self.population.draws).sum(axis=1))
 
     @property
@@ -293,26 +287,6 @@ class ContinuousAccountant(AccountFigures):
             return PeopleShares.single(len(self.people))
         return self.shares
 
-    def _new(self, since: NDArray[np.int64]) -> RunningAccount:
-        """Accounts before the first step, which count from these steps on, (A,)."""
-        arrays, horizon = self.population.accounted.arrays, self.settings.horizon
-        draws, locations = self.population.draws, self.population.location_count
-        accounts = Accounts(
-            arrays,
-            empty_constants(arrays),
-            Nonstationary(*(arrays.initial.copy() for _ in Nonstationary._fields)),
-            empty_state(since.size * draws, horizon),
-            np.repeat(since, draws),
-            _kernel_horizon(self.settings),
-        )
-        return RunningAccount(
-            accounts,
-            self.settings.first_step,
-            nothing_seen(locations),
-            nothing_seen_for(HISTORY + horizon, locations),
-            Groups.whole(since.size, self._holders.account, draws),
-        )
-
     def _index_people(self) -> None:
         """What follows from who is there."""
         arrays = self._accounts.population
@@ -369,32 +343,6 @@ class ContinuousAccountant(AccountFigures):
         )
         return groups._replace(figures=figures)
 
-    def _show_prior(self) -> None:
-        """Before the first step nobody does better than the bound on a guess from the prior."""
-        first = self.settings.first_slot + self.settings.first_step - self.settings.horizon
-        population, constants, state = self._accounts.population, self._accounts.constants, self._state
-        starts_itself = np.diff(population.initial_start) > 0
-        start = np.where(starts_itself, self.settings.first_slot + self._accounts.since, first)
-        phase = constants.phase_start[:-1] + start % population.slots
-        state.baseline[:] = constants.baseline[phase]
-        state.bound[:] = constants.guess[phase]
-        state.risk[:] = np.maximum(state.bound, state.baseline)
-        groups = self._groups
-        groups = groups._replace(figures=groups.figures._replace(risk=state.risk[groups.chains()]))
-        reached = self._threshold_index(groups)
-        figures = groups.figures._replace(reached=reached, reached_before=reached)
-        self._running = self._running._replace(groups=groups._replace(figures=figures))
-
     def _threshold_index(self, groups: Groups) -> NDArray[np.int64]:
         risk = ceilings_within(self.settings.within_nats, groups.mean_risk)
         return np.searchsorted(np.array(self.settings.thresholds), risk, side="right")
-
-
-def _kernel_horizon(settings: HorizonSettings) -> Horizon:
-    return Horizon(
-        settings.horizon,
-        settings.mistakes,
-        settings.vectors,
-        bound_for(settings.within_nats, float(settings.refined_from)),
-        settings.first_slot,
-    )

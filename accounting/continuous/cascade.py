@@ -11,6 +11,8 @@ lost: the others may be held elsewhere.
    of them, with what is left, those to whom still most was added get the bound through the noise with few
    vectors, if any count is noised; and then all vectors.
 
+What a person costs is found for those alone whom a share might pay for, at the least that anybody costs.
+
 People of one share with equal priors and starts are paid for once, and people of all shares who went the same
 way are computed once. For example two shares with a person of one prior each: the first share pays for few
 vectors, the second for all. Then the chain is computed twice, and the two people have different risks.
@@ -19,6 +21,7 @@ vectors, the second for all. Then the chain is computed twice, and the two peopl
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -26,8 +29,9 @@ from numpy.typing import NDArray
 
 from accounting.bounds.radius import budget_within
 from accounting.continuous.accounts_kernel import NEGLIGIBLE, Accounts, HorizonState
+from accounting.continuous.operations_kernel import LEAST_OPERATIONS, find_operations
 from accounting.continuous.people import Groups, Holders, PeopleShares
-from accounting.continuous.refine_kernel import find_operations, refine
+from accounting.continuous.refine_kernel import refine
 from accounting.exposure.step_information import seen_exactly
 from accounting.exposure.step_information.seen_steps_kernel import SeenSteps
 from accounting.settings import HorizonSettings, RiskBudget
@@ -126,6 +130,11 @@ class Units:
         shares = PeopleShares(count, np.tile(holders.share, draws)[first], rank[first])
         return cls(chain[first], shares, of_cell, alike, holders)
 
+    @cached_property
+    def by_share(self) -> NDArray[np.int64]:
+        """All units share by share, each share's in rising rank, (U,)."""
+        return np.argsort(self.shares.share, kind="stable")
+
     def people_of(self, units: NDArray[np.int64]) -> NDArray[np.int64]:
         """How many people of each account are in these, by the first of their chains, (A,)."""
         is_chosen = np.zeros(self.chain.size, dtype=np.bool_)
@@ -142,6 +151,13 @@ class Units:
         return int(
             np.sort(people)[people.size - min(people.size, people.size if units is None else units) :].sum()
         )
+
+
+class Effort(NamedTuple):
+    """How a horizon is refined: with so many vectors, of what was ``seen``."""
+
+    vectors: int
+    seen: SeenSteps
 
 
 class _Refined(NamedTuple):
@@ -166,10 +182,9 @@ class Cascade:
         self._accounts = accounts
         self._horizon = horizon
         self._units = units
-        self._due = np.flatnonzero(is_due[units.chain])
+        self._due = units.by_share[is_due[units.chain[units.by_share]]]
         self._chain = units.chain[self._due]
-        is_first = np.asarray(units.alike == np.arange(is_due.size), dtype=np.bool_)
-        self._chains = np.flatnonzero(is_due & is_first)
+        self._is_due = is_due
         self._shares = units.shares.take(self._due)
         self._is_owed = is_owed[self._chain]
         self._way = np.zeros(self._due.size, dtype=np.int64)
@@ -183,11 +198,11 @@ class Cascade:
             self._run(np.ones(self._due.size, dtype=np.bool_), _ALL, vectors, seen)
             return
         left = self._shares.even_parts(operations)
-        whole = self._paid_whole(self._operations(vectors, seen), left)
+        whole = self._paid_whole(Effort(vectors, seen), left)
         self._run(whole, _ALL, vectors, seen)
-        exact = seen_exactly(seen.labels)
-        few = self._most_added(~whole, self._operations(FEW_VECTORS, exact), left)
-        self._run(few, _FEW, FEW_VECTORS, exact)
+        exact = Effort(FEW_VECTORS, seen_exactly(seen.labels))
+        few = self._most_added(~whole, exact, left)
+        self._run(few, _FEW, *exact)
         further = []
         if seen.is_noised:
             further.append((_FEW_NOISED, FEW_VECTORS))
@@ -195,7 +210,7 @@ class Cascade:
             further.append((_MORE, vectors))
         for way, effort in further:
             matters = few & (self._risk > self._accounts.state.baseline[self._chain])
-            chosen = self._most_added(matters, self._operations(effort, seen), left)
+            chosen = self._most_added(matters, Effort(effort, seen), left)
             self._run(chosen, way, effort, seen)
 
     def settle(self, groups: Groups) -> Groups:
@@ -230,41 +245,62 @@ class Cascade:
             if through:
                 went = way == through
                 risk[went], decided_by[went] = refined.risk[alike[went]], refined.decided_by[alike[went]]
-        is_due = np.zeros(state.risk.size, dtype=np.bool_)
-        is_due[self._chains] = True
         figures = groups.figures._replace(
-            risk=risk, decided_by=decided_by, is_unreached=is_due[alike] & (way == 0)
+            risk=risk, decided_by=decided_by, is_unreached=self._is_due[alike] & (way == 0)
         )
         return groups._replace(figures=figures)
 
-    def _operations(self, vectors: int, seen: SeenSteps) -> NDArray[np.int64]:
-        """What so many vectors cost each unit."""
-        found = np.empty(self._chains.size, dtype=np.int64)
-        find_operations(self._accounts, self._chains, vectors, seen, found)
-        cost = np.zeros(self._units.alike.size, dtype=np.int64)
-        cost[self._chains] = found
-        return cost[self._chain]
+    def _operations(self, units: NDArray[np.int64], effort: Effort) -> NDArray[np.int64]:
+        """What refining with this effort costs each of these due units, (n,)."""
+        cost = np.full(self._units.alike.size, -1, dtype=np.int64)
+        cost[self._chain[units]] = 0
+        chains = np.flatnonzero(cost == 0)
+        cost[chains] = find_operations(self._accounts, chains, *effort)
+        return cost[self._chain[units]]
 
-    def _paid_whole(self, cost: NDArray[np.int64], left: NDArray[np.int64]) -> NDArray[np.bool_]:
+    def _paid_whole(self, effort: Effort, left: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Units that get all vectors at once: owed it, or of a share that can pay it for all of its own."""
-        owed = self._is_owed
-        everybody = np.arange(owed.size)
-        left -= self._shares.total(everybody[owed], cost[owed])
-        others = self._shares.total(everybody[~owed], cost[~owed])
-        is_paid = others <= left
-        left[is_paid] -= others[is_paid]
-        return owed | is_paid[self._shares.share]
+        is_paid = self._is_owed.copy()
+        owed = np.flatnonzero(is_paid)
+        left -= self._shares.total(owed, self._operations(owed, effort))
+        others = np.flatnonzero(~is_paid)
+        people = np.bincount(self._shares.share[others], minlength=left.size)
+        others = others[(people * LEAST_OPERATIONS <= left)[self._shares.share[others]]]
+        total = self._shares.total(others, self._operations(others, effort))
+        others = others[(total <= left)[self._shares.share[others]]]
+        is_paid[others] = True
+        left -= np.where(total <= left, total, 0)
+        return is_paid
 
     def _most_added(
-        self, among: NDArray[np.bool_], cost: NDArray[np.int64], left: NDArray[np.int64]
+        self, among: NDArray[np.bool_], effort: Effort, left: NDArray[np.int64]
     ) -> NDArray[np.bool_]:
         """Those ``among`` the units that their shares pay for, the most added first; of equals by rank."""
         chosen = np.zeros(among.size, dtype=np.bool_)
-        some = np.flatnonzero(among)
-        added = self._risk[some] - self._accounts.state.baseline[self._chain[some]]
-        some = some[np.argsort(-added, kind="stable")]
-        chosen[some] = self._shares.paid(some, cost[some], left)
+        added = self._risk - self._accounts.state.baseline[self._chain]
+        some = self._within_reach(np.flatnonzero(among), added, left)
+        some = some[np.argsort(-added[some], kind="stable")]
+        chosen[some] = self._shares.paid(some, self._operations(some, effort), left)
         return chosen
+
+    def _within_reach(
+        self, units: NDArray[np.int64], added: NDArray[np.float64], left: NDArray[np.int64]
+    ) -> NDArray[np.int64]:
+        """Of these units, in their order, those whom their shares could pay for at the least that each costs.
+
+        With whoever ties with the last of them. For example a share with 80 000 operations left cannot reach
+        beyond the second unit, by what was added, at 35 000 each.
+        """
+        most = np.maximum(left, 0) // LEAST_OPERATIONS
+        bounds = np.searchsorted(self._shares.share[units], np.arange(left.size + 1))
+        reached = []
+        for share in range(left.size):
+            own = units[bounds[share] : bounds[share + 1]]
+            if 0 < most[share] < own.size:
+                gain = added[own]
+                own = own[gain >= np.partition(gain, -most[share])[-most[share]]]
+            reached.append(own if most[share] else own[:0])
+        return np.concatenate(reached)
 
     def _run(self, chosen: NDArray[np.bool_], way: int, vectors: int, seen: SeenSteps) -> None:
         """Refine these units with so many vectors, on from where each of them is."""

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from accounting.bounds.noised.noised_frontier_kernel import SEQUENCES, noised_frontier
 from accounting.bounds.noised.noised_history_kernel import noised_history_laws
 from accounting.bounds.patterns.outside_kernel import Outside, history_laws
-from accounting.bounds.patterns.raw_frontier_kernel import EXPANSIONS, frontier_effort
+from accounting.bounds.patterns.raw_frontier_kernel import frontier_effort
 from accounting.bounds.patterns.raw_success_kernel import (
     BY_BASELINE,
     BY_DIVERGENCE,
@@ -47,7 +47,6 @@ from accounting.continuous.accounts_kernel import (
 )
 from accounting.exposure.step_information.renewal_kernel import renewal_information
 from accounting.exposure.step_information.seen_steps_kernel import (
-    WHOLE,
     SeenSteps,
     is_noised,
     own_channels,
@@ -55,19 +54,13 @@ from accounting.exposure.step_information.seen_steps_kernel import (
 from accounting.hmm.local_chain_kernel import LocalChain
 from accounting.hmm.propagation import marginals
 from accounting.numerics.divergence_root_kernel import divergence_root
-from models.numerics.jit import bare_jit, bare_pjit, jit, pjit
-from models.priors.chain import ChainView, PopulationArrays, chain_view
+from models.numerics.jit import jit, pjit
+from models.priors.chain import ChainView, chain_view
 
 _MOST_ENTRIES = 1 << 22  # 32 MiB a table
 _NO_PATTERNS = 2.0  # no pattern is that likely: none is looked at
-_MOST_LAWS = 8  # hits of the history distinguished; more lower the bound by less than a hundredth of it
-_MOST_OPERATIONS = 1 << 40  # of one person: sums over everybody stay exact
-
-# Fitted to the time of chains of 4 to 20 places, T = 4 to 20, s = 0 to 2: most of them within a factor of 2.
-LEAST_OPERATIONS, _PER_HIT, _PER_TARGET, _PER_EXPANSION = 35_000, 4.4, 32.0, 0.14
-_PER_PAIR, _PER_MOVE, _PER_SOURCE, _PER_SEARCH = 1.0, 2.8, 120.0, 3.0  # of noised counts
-
-_LEAST_LAWS = 8  # that cover a noised history, whatever the vectors
+MOST_LAWS = 8  # hits of the history distinguished; more lower the bound by less than a hundredth of it
+LEAST_LAWS = 8  # that cover a noised history, whatever the vectors
 _WORTH_MORE = 0.01  # added, as far as is known, from which the bound through noise is worth its price
 _MOST_NOISED_PLACES = 100  # of one person: covering as many laws takes a tenth of a second
 
@@ -141,7 +134,7 @@ def raw_horizon(accounts: Accounts, person: int, first: int, labels: NDArray[np.
 def exact_bound(raw: RawHorizon, horizon: Horizon) -> RawSuccess:
     """The least bound as if every count were exact; 1 where the search's tables would be too large."""
     steps, places = raw.hits.shape
-    laws, shown = history_laws(raw.before, raw.hits_before, raw.marginal_before, _MOST_LAWS)
+    laws, shown = history_laws(raw.before, raw.hits_before, raw.marginal_before, MOST_LAWS)
     outside = Outside(laws, shown, np.ones((1, places)))
     rows = (raw.hits.sum() + horizon.vectors) * steps * (horizon.mistakes + 1)
     vectors = horizon.vectors if rows * places <= _MOST_ENTRIES else 0
@@ -171,7 +164,7 @@ def noised_success(raw: RawHorizon, seen: SeenSteps, horizon: Horizon) -> float:
     if not is_any or is_large or places > _MOST_NOISED_PLACES:
         return 1.0
     before = own_channels(chain, known, raw.marginal_before, seen, begin, 0)
-    most = max(horizon.vectors, _LEAST_LAWS)
+    most = max(horizon.vectors, LEAST_LAWS)
     laws = noised_history_laws(raw.before, before, known.shape[0], shown, most)
     channels = own_channels(chain, raw.hits, raw.marginal, seen, raw.first_row, SEQUENCES * horizon.vectors)
     effort = frontier_effort(horizon.vectors)
@@ -228,91 +221,3 @@ def refine(
         if lowest < state.risk[person]:
             state.decided_by[person] = by if lowest > baseline else BY_BASELINE
             state.risk[person] = max(lowest, baseline)
-
-
-class CountedHits(NamedTuple):
-    """How many of a person's places are counted, over all steps."""
-
-    exact: float  # in the horizon, as if every count were exact
-    exact_before: float
-    noised: float  # of those in the horizon, how many under noise
-    noised_before: float
-
-
-@bare_jit
-def _count_hits(population: PopulationArrays, person: int, seen: SeenSteps) -> CountedHits:
-    """In the horizon, the last rows of ``seen``, and in the ``HISTORY`` before."""
-    hits, hits_before, noised, noised_before = 0.0, 0.0, 0.0, 0.0
-    for row in range(seen.labels.shape[0]):
-        for k in range(population.places_start[person], population.places_start[person + 1]):
-            channel = seen.channel[row, population.places[k]]
-            if channel >= 0:
-                is_noised = seen.tables.present[channel, WHOLE, 0] > 0.0
-                hits += row >= HISTORY
-                hits_before += row < HISTORY
-                noised += row >= HISTORY and is_noised
-                noised_before += row < HISTORY and is_noised
-    return CountedHits(hits, hits_before, noised, noised_before)
-
-
-@bare_jit
-def _expanded(searched: float, vectors: int, mistakes: int, products: float) -> float:
-    """Products of all searches, of which there is an end (``FrontierEffort``)."""
-    return min(searched, float(EXPANSIONS * vectors)) * (mistakes + 1.0) * products
-
-
-@bare_jit
-def _noised_operations(
-    counted: CountedHits, horizon: Horizon, vectors: int, places: float, moves: float
-) -> float:
-    """What :func:`noised_success` takes: the history's pairs of laws, then all sequences of levels."""
-    if counted.noised + counted.noised_before == 0.0:
-        return 0.0
-    steps, mistakes = float(horizon.steps), float(horizon.mistakes)
-    laws = float(max(vectors, _LEAST_LAWS))
-    sequences = min(float(SEQUENCES * vectors), 2.0 ** min(counted.noised, 20.0))
-    searched = (laws / 2.0 + counted.noised) * sequences * mistakes**2
-    total = _PER_PAIR * counted.noised_before * laws**2 * (places + 5.0)
-    total += _PER_MOVE * sequences * steps * (moves + places * laws / 4.0)
-    total += _PER_SOURCE * sequences * places * counted.noised**2 / steps
-    return total + _PER_SEARCH * _expanded(searched, vectors, horizon.mistakes, moves + 2.0 * places)
-
-
-@bare_jit
-def refine_operations(accounts: Accounts, person: int, vectors: int, seen: SeenSteps) -> int:
-    """What :func:`refine` takes for one person, in operations: some nanoseconds each, by structure alone.
-
-    A person's places, moves and hits say it, with ``T``, ``s``, vectors and laws: a rough mean over chains.
-    Between two hits lie ``L`` steps; from each source so many are searched to each target.
-    """
-    population, horizon = accounts.population, accounts.horizon
-    places = float(population.places_start[person + 1] - population.places_start[person])
-    steps, mistakes = float(horizon.steps), float(horizon.mistakes)
-    entries = population.entry_start[person + 1] - population.entry_start[person]
-    moves = entries / population.slots[person]
-    counted = _count_hits(population, person, seen)
-    total = LEAST_OPERATIONS + _PER_HIT * (counted.exact + counted.exact_before) * steps * moves
-    if mistakes > 0.0:
-        sources = counted.exact + places + min(counted.exact_before + 1.0, _MOST_LAWS)
-        length = steps * (places + 1.0) / (counted.exact + places + 1.0)
-        searched = sources * min(counted.exact + 1.0, 2.0 * places) * length * mistakes / 4.0
-        searched *= min(float(vectors), 5.0**mistakes)
-        total += _PER_TARGET * (counted.exact + 1.0) * steps * mistakes * moves
-        total += _PER_EXPANSION * _expanded(searched, vectors, horizon.mistakes, moves + 2.0 * places)
-    total += _noised_operations(counted, horizon, vectors, places, moves)
-    return int(min(total, _MOST_OPERATIONS))
-
-
-@bare_pjit(lambda accounts, people, *_: people.size, least=256)
-def find_operations(
-    begin: int,
-    end: int,
-    accounts: Accounts,
-    people: NDArray[np.int64],
-    vectors: int,
-    seen: SeenSteps,
-    operations: NDArray[np.int64],
-) -> None:
-    """:func:`refine_operations` of each of these people; fills ``operations`` (n,)."""
-    for k in range(begin, end):
-        operations[k] = refine_operations(accounts, people[k], vectors, seen)

@@ -31,7 +31,7 @@ from accounting.continuous import (
 )
 from accounting.continuous.accounts_kernel import HISTORY, NEGLIGIBLE, Accounts
 from accounting.continuous.crowd.levels_kernel import Levels, find_exact_success, find_success_by_levels
-from accounting.continuous.refine_kernel import find_operations
+from accounting.continuous.operations_kernel import find_operations
 from accounting.exceptions import SettingsError, SnapshotError, StepOrderError
 from accounting.exposure.crowd import LEVELS, CrowdAdversary, Others, StepCrowd, at_level, in_crowd
 from accounting.exposure.step_information import followed_by, is_whole, nothing_seen_for, seen_release
@@ -351,8 +351,7 @@ class CrowdAccount:
         due = Due(due.people[is_due], is_owed[is_due])
         if settings.operations is None or due.people.size == 0:
             return due, is_unreached
-        cost = np.empty(due.people.size, dtype=np.int64)
-        find_operations(self._accounts, due.people, settings.vectors, self._seen[0], cost)
+        cost = find_operations(self._accounts, due.people, settings.vectors, self._seen[0])
         cost *= len(LEVELS)
         shares = self.informed.people_shares
         left = shares.even_parts(settings.operations)

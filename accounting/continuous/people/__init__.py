@@ -1,10 +1,17 @@
-"""The people behind accounts: who has which one, their shares of the work, and the figures they have."""
+"""The people behind accounts: who has which one, shares of the work, figures, and all of them summed up."""
 
 from accounting.continuous.people.arrays import join_people, take_people
 from accounting.continuous.people.groups import Figures, Groups
 from accounting.continuous.people.holders import Holders, equal_accounts, joined_names
 from accounting.continuous.people.people_shares import PeopleShares
 from accounting.continuous.people.ranked import Ranked
+from accounting.continuous.people.risk_summary import (
+    RiskFigures,
+    RiskSummary,
+    SharesOfPeople,
+    shares_of_people,
+    summarise,
+)
 from accounting.continuous.people.spread import Spread
 from accounting.continuous.people.worst_moments import WorstMoments, no_moments
 
@@ -14,11 +21,16 @@ __all__ = [
     "Holders",
     "PeopleShares",
     "Ranked",
+    "RiskFigures",
+    "RiskSummary",
+    "SharesOfPeople",
     "Spread",
     "WorstMoments",
     "equal_accounts",
     "join_people",
     "joined_names",
     "no_moments",
+    "shares_of_people",
+    "summarise",
     "take_people",
 ]

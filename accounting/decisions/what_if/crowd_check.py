@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from accounting.continuous.accounts_kernel import HISTORY
 from accounting.continuous.crowd import CrowdAccount, Levels
-from accounting.continuous.refine_kernel import LEAST_OPERATIONS, find_operations
+from accounting.continuous.operations_kernel import LEAST_OPERATIONS, find_operations
 from accounting.decisions.what_if.candidate_kernel import Terms
 from accounting.decisions.what_if.crowd_check_kernel import find_within
 from accounting.decisions.what_if.limits_kernel import Limits
@@ -188,8 +188,8 @@ class CrowdCheck:
 
     def _operations(self, people: NDArray[np.int64], levels: Levels) -> NDArray[np.int64]:
         """What it costs to look once at every horizon that contains the step, (n,)."""
-        cost = np.empty(people.size, dtype=np.int64)
-        find_operations(self._accounts, people, self._accounts.horizon.vectors, levels.seen[0], cost)
+        vectors = self._accounts.horizon.vectors
+        cost = find_operations(self._accounts, people, vectors, levels.seen[0])
         return cost * self._accounts.horizon.steps * len(levels.probability)
 
     def _payable(self, people: NDArray[np.int64], cost: NDArray[np.int64]) -> NDArray[np.bool_]:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from accounting.continuous import AccountantView, Units
 from accounting.continuous.accounts_kernel import HISTORY
-from accounting.continuous.refine_kernel import LEAST_OPERATIONS, find_operations
+from accounting.continuous.operations_kernel import LEAST_OPERATIONS, find_operations
 from accounting.decisions.what_if.candidate_kernel import Terms
 from accounting.decisions.what_if.limits_kernel import Limits
 from accounting.decisions.what_if.refined_check_kernel import find_refined_headroom
@@ -161,10 +161,9 @@ class RefinedCheck:
 
     def _operations(self, people: NDArray[np.int64], labels: NDArray[np.int32]) -> NDArray[np.int64]:
         """What each one's evaluation costs, (n,): every horizon that contains the step."""
-        cost = np.empty(people.size, dtype=np.int64)
         rows = np.concatenate((self._view.labels[1:], labels[np.newaxis]))
         horizon = self._view.accounts.horizon
-        find_operations(self._view.accounts, people, horizon.vectors, seen_exactly(rows), cost)
+        cost = find_operations(self._view.accounts, people, horizon.vectors, seen_exactly(rows))
         return cost * horizon.steps
 
     def _evaluate(

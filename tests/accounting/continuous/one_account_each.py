@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from accounting.continuous import ContinuousAccountant, PeopleShares, find_due
 from accounting.continuous.cascade import FEW_VECTORS, SeenHorizon, alike_chains
+from accounting.continuous.operations_kernel import find_operations
 from accounting.continuous.people import Groups
-from accounting.continuous.refine_kernel import find_operations, refine
+from accounting.continuous.refine_kernel import refine
 from accounting.exposure.step_information import seen_exactly
 from accounting.exposure.step_information.seen_steps_kernel import SeenSteps
 
@@ -106,9 +107,7 @@ class OneByOne:
 
     def cost(self, people: list[int], vectors: int, seen: SeenSteps) -> int:
         """Of the first of them."""
-        found = np.zeros(1, dtype=np.int64)
-        find_operations(self.accounts, np.array(people[:1]), vectors, seen, found)
-        return int(found[0])
+        return int(find_operations(self.accounts, np.array(people[:1]), vectors, seen)[0])
 
     def paid(
         self, among: list[list[int]], vectors: int, seen: SeenSteps, left: int

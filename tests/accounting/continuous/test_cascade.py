@@ -10,7 +10,7 @@ import pytest
 from accounting.bounds.radius import bound_for
 from accounting.continuous import ContinuousAccountant, PeopleShares, cascade
 from accounting.continuous.accounts_kernel import HISTORY
-from accounting.continuous.refine_kernel import find_operations
+from accounting.continuous.operations_kernel import count_hits, find_operations
 from accounting.exposure.step_information import followed_by, nothing_seen_for, seen_release
 from accounting.settings import HorizonSettings, RiskBudget
 from models.mechanisms import Mechanism, Raw
@@ -196,6 +196,30 @@ def test_whoever_is_above_the_decided_limit_is_refined_whatever_it_costs():
     assert least.summary().not_reached > 0
 
 
+def test_hits_are_counted_location_by_location():
+    """In the horizon and before it, exact and noised: as a look at every row and location says."""
+    rng = np.random.default_rng(3)
+    seen = nothing_seen_for(HISTORY + HORIZON.horizon, LOCATIONS)
+    mechanisms = (RAW, gaussian(1.0), gaussian(3.0))
+    for _ in seen.labels:
+        chosen = np.flatnonzero(rng.random(LOCATIONS) < 0.4)
+        sensors = tuple(
+            SensorRelease(Sensor(f"s{x}", (int(x),)), mechanisms[rng.integers(3)]) for x in chosen
+        )
+        seen = followed_by(seen, seen_release(sensors, LOCATIONS))
+    is_noised = seen.tables.present[:, 0, 0] > 0.0
+    wanted = np.zeros((LOCATIONS, 4))
+    for row, channels in enumerate(seen.channel):
+        for location, channel in enumerate(channels):
+            if channel >= 0:
+                wanted[location, 0 if row >= HISTORY else 1] += 1
+                wanted[location, 2 if row >= HISTORY else 3] += is_noised[channel]
+    found = count_hits(seen)
+    np.testing.assert_array_equal(found, wanted)
+    assert (found[:, :2] > found[:, 2:]).any()
+    assert (found > 0).any(axis=0).all()
+
+
 def test_work_is_counted_by_structure_alone():
     """Other probabilities of the same moves cost the same; more vectors, hits and places cost more."""
     rng = np.random.default_rng(4)
@@ -206,10 +230,8 @@ def test_work_is_counted_by_structure_alone():
         step = seen_release(tuple(sensors), LOCATIONS)
         for _ in seen.labels:
             seen = followed_by(seen, step)
-        found = np.zeros(len(population), dtype=np.int64)
         accounts = ContinuousAccountant(population, HORIZON).view().accounts
-        find_operations(accounts, np.arange(len(population)), vectors, seen, found)
-        return found
+        return find_operations(accounts, np.arange(len(population)), vectors, seen)
 
     population = people(30, cycles=(1,))
     value = rng.random(population.arrays.value.size)

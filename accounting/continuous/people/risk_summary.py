@@ -9,7 +9,8 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from accounting.continuous.people import Ranked, WorstMoments
+from accounting.continuous.people.ranked import Ranked
+from accounting.continuous.people.worst_moments import WorstMoments
 from models.priors import Population
 
 QUANTILES = (0.5, 0.9, 0.99, 1.0)
