@@ -12,17 +12,14 @@ from collections import deque
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from accounting.continuous import ContinuousAccountant
 from accounting.continuous.accounts_kernel import HISTORY
-from accounting.continuous.shadow.adversary_kernel import Remembered, Sampled, attack_people
+from accounting.continuous.shadow.adversary_kernel import Sampled, attack_people
 from accounting.continuous.shadow.drawn_attacks import AttackedPart, Guesses, MeanAttack, mean_attack
 from accounting.continuous.shadow.drawn_people import DrawnPart
+from accounting.continuous.shadow.noted_steps import NotedStep, noted, remembered
 from accounting.exceptions import StepOrderError
-from accounting.exposure.drawing import noise_values
-from accounting.exposure.step_information import StepObservation, observe
-from models.mechanisms import Mechanism
 from models.releases import StepSchedule
 
 
@@ -43,9 +40,10 @@ class Shadow:
         self._accountant = accountant
         whose = accountant.by_account
         self._drawn = tuple(part._replace(person=whose.of(part.person)) for part in drawn)  # their accounts
+        self._sampled = _sampled(self._drawn, accountant.population.draws)
         self._confidence = confidence
         self._last_step = -1
-        self._steps: deque[StepObservation] = deque(maxlen=remembered_steps(accountant.settings.horizon))
+        self._steps: deque[NotedStep] = deque(maxlen=remembered_steps(accountant.settings.horizon))
         self._found: tuple[AttackedPart, ...] | None = None  # after the last step, once it was attacked
         self._is_attacked = False
 
@@ -62,7 +60,7 @@ class Shadow:
                 step.step,
                 "note steps in order, empty ones included",
             )
-        self._steps.append(observe(step, len(self._accountant.population.location_names)))
+        self._steps.append(noted(step.releases, self._accountant.population.location_count))
         self._last_step, self._is_attacked = step.step, False
 
     def mean(self) -> MeanAttack | None:
@@ -91,36 +89,14 @@ class Shadow:
         return self._found
 
     def _attack(self) -> tuple[AttackedPart, ...]:
-        sampled = _sampled(self._drawn, self._accountant.population.draws)
+        sampled = self._sampled
         added = np.zeros(int(sampled.first[-1]), np.int64)
-        attack_people(added, sampled, self._accountant.view().accounts, self._remembered(), self._last_step)
+        log = remembered(self._last_step - len(self._steps) + 1, self._steps)
+        attack_people(added, sampled, self._accountant.view().accounts, log, self._last_step)
         ends = np.cumsum([part.person.size * part.draws for part in self._drawn])
         return tuple(
             AttackedPart(part.people, own.size, tuple(np.sort(own[own > 0]).tolist()))
             for part, own in zip(self._drawn, np.split(added, ends), strict=False)
-        )
-
-    def _remembered(self) -> Remembered:
-        """The steps in the form the kernel reads."""
-        laws: dict[Mechanism, int] = {}
-        start, outcome = [0], []
-        sensor: list[int] = []
-        law: list[int] = []
-        for step in self._steps:
-            own = [laws.setdefault(mechanism, len(laws)) for mechanism in step.mechanisms]
-            outcome.append(len(start) - 1)
-            for sensors in step.outcomes:
-                sensor.extend(sensors)
-                law.extend(own[each] for each in sensors)
-                start.append(len(sensor))
-        return Remembered(
-            self._last_step - len(self._steps) + 1,
-            np.stack([step.labels for step in self._steps]),
-            _numbers(outcome),
-            _numbers(start),
-            _numbers(sensor),
-            _numbers(law),
-            noise_values(tuple(laws)),
         )
 
 
@@ -143,7 +119,3 @@ def _sampled(parts: Sequence[DrawnPart], chains: int) -> Sampled:
         np.concatenate([none, *seed]),
         np.concatenate([[0], *draws]).cumsum().astype(np.int64),
     )
-
-
-def _numbers(values: list[int]) -> NDArray[np.int64]:
-    return np.array(values, dtype=np.int64)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 from math import fsum
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -99,10 +100,15 @@ def _levels(law: NoiseLaw, offsets: Sequence[float]) -> tuple[list[float], list[
 
 
 def seen_step(observation: StepObservation) -> SeenSteps:
-    """One row. Where sensors overlap, so that one count says something of another, all count as exact."""
+    """One row, a channel for each mechanism.
+
+    Where sensors overlap, so that one count says something of another, all count as exact.
+    """
     alone = observation.view.is_disjoint and all(len(own) == 1 for own in observation.outcomes[1:])
-    tables = [levels_of(each) for each in observation.mechanisms] if alone else [_RAW]  # type: ignore[arg-type]
-    number = [-1, *((own[0] if alone else 0) for own in observation.outcomes[1:])]
+    kinds: dict[Mechanism, int] = {}
+    kind = [kinds.setdefault(each, len(kinds)) for each in observation.mechanisms]
+    tables = [levels_of(each) for each in kinds] if alone else [_RAW]  # type: ignore[arg-type]
+    number = [-1, *((kind[own[0]] if alone else 0) for own in observation.outcomes[1:])]
     channel = np.array(number, np.int32)[observation.labels]
     return SeenSteps(observation.labels[np.newaxis], channel[np.newaxis], _joined(tables))
 
@@ -137,14 +143,16 @@ def is_whole(seen: SeenSteps) -> bool:
 def followed_by(seen: SeenSteps, step: SeenSteps) -> SeenSteps:
     """As many rows: without the first, and with one more step. Channels that no row needs are dropped."""
     channel = np.concatenate((seen.channel[1:], np.where(step.channel < 0, -1, step.channel + _count(seen))))
-    needed = np.unique(channel[channel >= 0])
-    place = np.full(_count(seen) + _count(step) + 1, -1, np.int32)
+    is_needed = np.zeros(_count(seen) + _count(step) + 1, np.bool_)  # the last one for "counted nowhere"
+    is_needed[channel] = True
+    needed = np.flatnonzero(is_needed[:-1])
+    place = np.full(is_needed.size, -1, np.int32)
     place[needed] = np.arange(needed.size)
-    tables = _joined([seen.tables, step.tables])
+    tables: list[Any] = [array[needed] for array in _joined([seen.tables, step.tables])]
     return SeenSteps(
         np.concatenate((seen.labels[1:], step.labels)),
         place[channel],
-        LevelTables(*(array[needed] for array in tables)),
+        LevelTables(*tables),
     )
 
 
