@@ -1,4 +1,4 @@
-"""Claim: people who share priors cost what the priors cost, and each of them a name.
+"""Claim: people who share priors cost what the priors cost, and each of them a name; weights cost nothing.
 
 Everybody is accounted for steps of ten noised sensors, by account and with everybody apart; both by the fast
 bound, which is computed for all. Each row is a process of its own. Run by name, it takes gigabytes:
@@ -14,7 +14,7 @@ import statistics
 import subprocess
 import sys
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -28,30 +28,40 @@ from models.mechanisms import Gaussian
 from models.priors import Population
 
 PLACES, EXITS, SENSORS, SHARES = 10, 3, 10, 64
+APART, NAMED, WEIGHED = "everybody apart", "named", "weights"
 PIECE = 1_000_000
 """People who are packed and joined at once, so that nobody else is held with a prior of their own."""
 CASES = (
-    (10_000, 10_000, True),
-    (10_000, 10_000, False),
-    (100_000, 10_000, True),
-    (100_000, 10_000, False),
-    (1_000_000, 10_000, False),
-    (100_000, 100_000, False),
-    (1_000_000, 100_000, False),
-    (10_000_000, 100_000, False),
+    (10_000, 10_000, APART),
+    (10_000, 10_000, NAMED),
+    (100_000, 10_000, APART),
+    (100_000, 10_000, NAMED),
+    (1_000_000, 10_000, NAMED),
+    (100_000, 100_000, NAMED),
+    (1_000_000, 100_000, NAMED),
+    (1_000_000, 100_000, WEIGHED),
+    (10_000_000, 100_000, NAMED),
+    (10_000_000, 100_000, WEIGHED),
 )
 
 
 @dataclass(frozen=True)
 class Case:
-    """So many people of so many priors; with ``apart`` everybody has an account alone."""
+    """So many people of so many priors, listed one by one or as the weights of personas.
+
+    ``APART`` everybody has an account alone.
+    """
 
     people: int
     priors: int
-    apart: bool
+    how: str
 
     def accountant(self, kinds: Population) -> ContinuousAccountant:
         """Before the first step; the people come in pieces, as into a partition."""
+        if self.how == WEIGHED:
+            number = np.arange(self.priors)
+            personas = replace(kinds, weights=np.full(self.priors, self.people / self.priors))
+            return self._accountant(personas.renamed(_names(number)), number)
         found = self._piece(kinds, 0)
         for first in range(PIECE, self.people, PIECE):
             found = found.with_people(self._piece(kinds, first))
@@ -59,18 +69,23 @@ class Case:
 
     def _piece(self, kinds: Population, first: int) -> ContinuousAccountant:
         number = np.arange(first, min(first + PIECE, self.people))
-        names = [f"{each:016x}" for each in number.tolist()]
-        people = kinds.subset(number % self.priors).renamed(names)
+        return self._accountant(kinds.subset(number % self.priors).renamed(_names(number)), number)
+
+    def _accountant(self, people: Population, number: np.ndarray) -> ContinuousAccountant:
         shares = PeopleShares(SHARES, number * 7919 % SHARES, number)
         settings = HorizonSettings(sharpen=False)
-        return ContinuousAccountant(people, settings, shares=shares, apart=self.apart)
+        return ContinuousAccountant(people, settings, shares=shares, apart=self.how == APART)
+
+
+def _names(number: np.ndarray) -> list[str]:
+    return [f"{each:016x}" for each in number.tolist()]
 
 
 def measured(case: Case) -> dict[str, float]:
     """Seconds and bytes of one case."""
     kinds = stationary(random_population(case.priors, PLACES, EXITS))
     steps = steps_with(4, SENSORS, Gaussian(1.0), come_again=False)
-    case_of_few = Case(min(case.people, 100), min(case.priors, 100), case.apart)
+    case_of_few = Case(min(case.people, 100), min(case.priors, 100), case.how)
     case_of_few.accountant(kinds.subset(np.arange(case_of_few.priors))).apply(steps[0])  # kernels are loaded
     began = time.perf_counter()
     accountant = case.accountant(kinds)
@@ -117,7 +132,7 @@ def held_bytes(what: object) -> dict[int, int]:
 
 def in_a_process(case: Case) -> dict[str, float]:
     """Measured where nothing else was allocated."""
-    given = json.dumps([case.people, case.priors, case.apart])
+    given = json.dumps([case.people, case.priors, case.how])
     done = subprocess.run(
         [sys.executable, "-m", "benchmarks.accounts", "--case", given], check=True, stdout=subprocess.PIPE
     )
@@ -129,7 +144,7 @@ def row(case: Case, found: dict[str, float]) -> list[str]:
     return [
         f"{case.people:,}",
         f"{case.priors:,}",
-        "everybody apart" if case.apart else f"{int(found['accounts']):,}",
+        case.how if case.how == APART else f"{int(found['accounts']):,}, {case.how}",
         f"{found['made']:.1f}",
         f"{1e3 * found['step']:.0f}",
         f"{1e3 * found['summary']:.0f}",
@@ -151,9 +166,10 @@ pieces of {PIECE:,} and are compared, prior by prior, with who is there (*made*)
 steps, *summary* what is said of all people after it (counts over thresholds, quantiles, means, crossings).
 *Held* are the arrays of the accounts with their priors, and of each person a name of 16 letters (73 bytes),
 share and rank; *peak* is the memory of the whole process, a piece of people with priors of their own
-included. With *everybody apart* each person has an account, as it was for all before; figures are the same,
-bit for bit. *Made* and *summary* grow with people: each is compared once, and means add up everybody's figure
-in their order, so that no bit changes. The machine was shared with other work: compare rows, not with others.
+included. With *everybody apart* each person has an account, as it was for all before; *named* people are
+listed one by one; of *weights* each persona is listed once and counts for as many people. Figures are the
+same, bit for bit. Only *made* grows with named people: each is compared once, and the priors of each piece
+are looked at again. The machine was shared with other work: compare rows, not with others.
 
 """
 

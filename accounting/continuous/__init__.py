@@ -4,7 +4,9 @@ from accounting.continuous.account_figures import PersonRisks
 from accounting.continuous.accountant import AccountantView, ContinuousAccountant
 from accounting.continuous.cascade import Due, Units, find_due, is_above
 from accounting.continuous.people import (
+    Cells,
     PeopleShares,
+    Ranked,
     RiskFigures,
     RiskSummary,
     SharesOfPeople,
@@ -19,10 +21,12 @@ from accounting.continuous.saved_state import named, pack_state, taken, unpack_s
 
 __all__ = [
     "AccountantView",
+    "Cells",
     "ContinuousAccountant",
     "Due",
     "PeopleShares",
     "PersonRisks",
+    "Ranked",
     "RiskFigures",
     "RiskSummary",
     "SharesOfPeople",

@@ -59,6 +59,16 @@ class AccountFigures:
         return self._by_account.each(self._accounts.since[:: self.population.draws])
 
     @property
+    def everybody(self) -> int:
+        """How many people there are, all those behind personas included."""
+        return int(self._by_account.people.sum())
+
+    @property
+    def people_each(self) -> NDArray[np.int64]:
+        """How many people each name stands for, (N,): one, but for personas."""
+        return self._by_account.holders.people_each
+
+    @property
     def not_reached(self) -> int:
         """People whom the refined bounds could have lowered, had the work of the last step sufficed."""
         is_unreached = self._groups.any_chain(self._groups.figures.is_unreached)
@@ -137,7 +147,7 @@ class AccountFigures:
             self._shown_figures(),
             self.settings.thresholds,
             self._worst_of_groups(),
-            self._by_group,
+            self._by_group.people,
         )
         return replace(
             found,

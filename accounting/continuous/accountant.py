@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from copy import copy
 from dataclasses import asdict, dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +24,15 @@ from accounting.continuous.membership import join_running, same_accounts, take_r
 from accounting.continuous.nonstationary_kernel import advance_marginals
 from accounting.continuous.opening import open_accounts, show_prior
 from accounting.continuous.operations_kernel import find_operations
-from accounting.continuous.people import Groups, Holders, PeopleShares, Spread, equal_accounts, joined_names
+from accounting.continuous.people import (
+    Cells,
+    Groups,
+    Holders,
+    PeopleShares,
+    Spread,
+    equal_accounts,
+    joined_names,
+)
 from accounting.continuous.repeated_steps import RepeatedSteps
 from accounting.continuous.saved_state import digest_of
 from accounting.exceptions import SettingsError, StepOrderError
@@ -63,7 +71,8 @@ class ContinuousAccountant(AccountFigures):
     People with an equal prior and start, accounted from the same step on, have *one account*: what a step
     reveals is found once for all of them, and figures of people are the account's. ``population`` then has
     one prior an account, that of the first of its ``people`` (N,). With ``apart`` everybody has an account
-    alone, for whom something else than priors tells apart; no figure is another one.
+    alone, for whom something else than priors tells apart; no figure is another one. A persona of the
+    population's ``weights`` counts for all people behind it, as if each were listed by a name of their own.
 
     Where a population has chains drawn from what few data leave open, each chain is accounted as a person of
     its own, and every figure of a person is its mean over the chains: no adversary does better on average,
@@ -100,7 +109,7 @@ class ContinuousAccountant(AccountFigures):
         self._chains_named = self.population.chains_named
         if opened.size < people:
             self.population = self.population.subset(opened)
-        self._holders = Holders.of(account.reshape(-1), self._cell_shares)
+        self._holders = Holders.of(account.reshape(-1), self._cell_shares, self.population.stands_for)
         groups = Groups.whole(opened.size, self._holders.account, self.population.draws)
         self._running = open_accounts(self.population, self.settings, since[opened], groups)
         self._has_revealed = False
@@ -181,13 +190,11 @@ class ContinuousAccountant(AccountFigures):
         """Which account each person has."""
         return self._holders
 
-    def held_by(
-        self, people: tuple[str, ...], cells: tuple[NDArray[Any], NDArray[np.int64]], shares: PeopleShares
-    ) -> ContinuousAccountant:
+    def held_by(self, people: tuple[str, ...], cells: Cells, shares: PeopleShares) -> ContinuousAccountant:
         """These accounts before any step, held by these people in the cells of a snapshot's holders."""
         held = copy(self)
         held.people, held.shares = people, shares
-        held._holders = Holders.in_cells(*cells, held._cell_shares)
+        held._holders = Holders.in_cells(cells, held._cell_shares)
         groups = Groups.whole(len(self.population), held._holders.account, self.population.draws)
         held._running = self._running._replace(groups=groups)
         held._index_people()
@@ -215,11 +222,13 @@ class ContinuousAccountant(AccountFigures):
         """Everything but the steps that the state follows from."""
         settings = asdict(self.settings)
         del settings["first_step"]  # counts by whose releases count from when
-        shares = self.people_shares
+        shares, stands_for = self.people_shares, self._holders.stands_for
+        weighed = {} if stands_for is None else {"stands_for": digest_of(stands_for)}
         return {
             **settings,
             "since": digest_of(self._accounts.since),
-            "people": [self.population.accounted.fingerprint, digest_of(self._holders.cell)],
+            "people": [self.population.accounted.unweighted_fingerprint, digest_of(self._holders.cell)],
+            **weighed,
             "draws": self.population.draws,
             "shares": [shares.count, digest_of(shares.share), digest_of(shares.rank)],
         }

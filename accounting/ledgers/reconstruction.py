@@ -19,13 +19,14 @@ class ReconstructionStatement:
     """Certified risk at the log's end, its baseline, and each person's largest risk ever, (N,) each.
 
     ``added`` is an upper bound on what the releases added at the log's end, (N,). It and the baseline are the
-    prior's, where risks hold within a radius.
+    prior's, where risks hold within a radius. ``people_each`` (N,) is how many people each stands for.
     """
 
     risk: NDArray[np.float64]
     baseline: NDArray[np.float64]
     highest: NDArray[np.float64]
     added: NDArray[np.float64]
+    people_each: NDArray[np.int64]
 
 
 def read_reconstruction(
@@ -41,4 +42,6 @@ def read_reconstruction(
         accountant.apply(step)
         highest = np.maximum(highest, accountant.risk())
         progress(done)
-    return ReconstructionStatement(accountant.risk(), accountant.baseline(), highest, accountant.added())
+    return ReconstructionStatement(
+        accountant.risk(), accountant.baseline(), highest, accountant.added(), accountant.people_each
+    )

@@ -159,6 +159,26 @@ class Population:
         return float(sum(array.nbytes for array in self.arrays)) / max(len(self), 1)
 
     @cached_property
+    def stands_for(self) -> NDArray[np.int64] | None:
+        """How many people are behind each, (N,), at least one: the weight in whole people.
+
+        None where everybody stands for themselves. Weights 0.2, 1.5 and 7 are 1, 2 and 7 people.
+        """
+        if self.weights is None:
+            return None
+        return np.maximum(1, np.floor(self.weights + 0.5)).astype(np.int64)
+
+    @property
+    def everybody(self) -> int:
+        """How many people there are, those behind personas included."""
+        return len(self) if self.stands_for is None else int(self.stands_for.sum())
+
+    @cached_property
+    def unweighted_fingerprint(self) -> str:
+        """:attr:`fingerprint`, however many people are behind each."""
+        return self.fingerprint if self.weights is None else replace(self, weights=None).fingerprint
+
+    @cached_property
     def fingerprint(self) -> str:
         """SHA-256 of everything that is believed about everybody."""
         digest = hashlib.sha256()

@@ -70,7 +70,11 @@ def account(
     With ``draws`` an attack is tried so often after every step.
     """
     accountant = ContinuousAccountant(population, settings)
-    shadow = Shadow(accountant, drawn_parts(accountant.people_shares, draws)) if draws else None
+    shadow = (
+        Shadow(accountant, drawn_parts(accountant.people_shares, draws, accountant.holders.stands_for))
+        if draws
+        else None
+    )
     risk_by_step, baseline_by_step, attacks = [], [], []
     for step in steps:
         accountant.apply(step)

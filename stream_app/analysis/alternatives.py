@@ -167,7 +167,7 @@ def _answer(
     population, within = alternative.population, alternative.within_nats
     shares = people_shares(alternative.names, settings.kafka.partitions)
     accountant = ContinuousAccountant(population, horizon, shares=shares)
-    weights = np.ones(len(population)) if population.weights is None else population.weights
+    weights = accountant.people_each
     is_open = limit is None or (within > 0.0 and limit.added is not None)
     guess, ceiling, over = 0.0, 0.0, 0.0
     for step in steps:
@@ -176,28 +176,23 @@ def _answer(
         guess += _mean(standing.baseline, weights) / len(steps)
         ceiling += _mean(standing.risk, weights) / len(steps)
         if limit is not None and not is_open:
-            over = max(over, float(weights[np.logical_or(*who_is_over(standing, limit))].sum()))
+            over = max(over, float(standing.count(np.logical_or(*who_is_over(standing, limit)))))
         progress()
-    worst, people = accountant.worst(), float(weights.sum())
+    worst, people = accountant.worst(), accountant.everybody
     return Answer(
         name=alternative.name,
         rests_on=alternative.rests_on,
-        people=people,
+        people=float(people),
         mean_guess=guess,
         mean_ceiling=ceiling,
         highest_ceiling=worst.most_risk,
         most_added=None if within > 0.0 else worst.most_added,
         over=None if is_open else over,
-        allowed=None if is_open or limit is None else _allowed(limit, population, people),
+        allowed=None if is_open or limit is None else float(limit.allowed(people)),
     )
 
 
-def _allowed(limit: RiskBudget, population: Population, people: float) -> float:
-    """How many may be over the limit."""
-    return float(limit.allowed(len(population))) if population.weights is None else limit.share * people
-
-
-def _mean(values: NDArray[np.float64], weights: NDArray[np.float64]) -> float:
+def _mean(values: NDArray[np.float64], weights: NDArray[np.int64]) -> float:
     return float((values * weights).sum() / weights.sum()) if weights.size else 0.0
 
 

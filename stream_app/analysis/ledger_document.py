@@ -7,7 +7,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
+from accounting.continuous import Ranked
 from accounting.inferential import prior_posterior_gap
 from accounting.ledgers import (
     DpStatement,
@@ -133,11 +135,11 @@ def _reconstruction(
     return {
         "horizon": horizon.horizon,
         "mistakes": horizon.mistakes,
-        "people": len(population),
-        "risk": _quantiles(statement.risk),
-        "added": _quantiles(statement.added),
-        "baseline": _quantiles(statement.baseline),
-        "highest_ever": _quantiles(statement.highest),
+        "people": int(statement.people_each.sum()),
+        "risk": _quantiles(statement.risk, statement.people_each),
+        "added": _quantiles(statement.added, statement.people_each),
+        "baseline": _quantiles(statement.baseline, statement.people_each),
+        "highest_ever": _quantiles(statement.highest, statement.people_each),
         "at_risk": {f"{level:g}": int((statement.risk >= level).sum()) for level in horizon.thresholds},
     }
 
@@ -164,7 +166,6 @@ def _oracle(log: ReleaseLog, delta: float) -> Document:
     return {"rdp_epsilon": finite(found.rdp), "pld_epsilon": finite(found.pld)}
 
 
-def _quantiles(values: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> Mapping[str, float]:
-    """Order statistics; every figure is some person's."""
-    found = np.quantile(values, _QUANTILES, method="higher")
-    return {f"{level:g}": float(value) for level, value in zip(_QUANTILES, found, strict=True)}
+def _quantiles(values: NDArray[np.float64], people: NDArray[np.int64]) -> Mapping[str, float]:
+    """Order statistics over so many people each; every figure is some person's."""
+    return {f"{level:g}": value for level, value in Ranked(values, people).quantiles(_QUANTILES).items()}

@@ -228,7 +228,7 @@ def _decided(
     varied = answers(others, schedule, settings, plan.first_slot, done)
     personas = shares_of_people(population, accountant.risk(), settings.thresholds)
     warning = habits_warning(accountant)
-    found = ReleasePlan(len(population), tuple(steps), as_run, warning, note, varied, personas)
+    found = ReleasePlan(population.everybody, tuple(steps), as_run, warning, note, varied, personas)
     planned = None if so_far is None else so_far.planned()
     return replace(found, crowd=planned, adversary=settings.adversary)
 

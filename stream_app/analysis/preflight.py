@@ -38,6 +38,7 @@ from stream_app.wire import load_activations, require_lines
 Level = Literal["ok", "warning", "problem"]
 Loaded = TypeVar("Loaded")
 _ASKED_PEOPLE = 1_000  # enough for a median
+_FAR_OFF = 0.01  # of all people by weight, beyond which whole people are worth a word
 _NEVER_LEAVES = 0.999  # probability of one place above which a person is as good as always there
 
 
@@ -200,9 +201,18 @@ def _about_population(subject: str, population: Population) -> Iterator[Finding]
     yield Finding(
         "ok",
         subject,
-        f"{len(population):,} people on {population.location_count:,} locations, {places.min()} to "
+        f"{_counted(population)} on {population.location_count:,} locations, {places.min()} to "
         f"{places.max()} places each, {population.bytes_per_person:,.0f} bytes a person",
     )
+    weight = 0.0 if population.weights is None else float(population.weights.sum())
+    if population.weights is not None and abs(population.everybody - weight) > _FAR_OFF * weight:
+        yield Finding(
+            "warning",
+            subject,
+            f"personas of {weight:,.1f} people by weight count as {population.everybody:,}: each stands "
+            "for a whole number, and at least one",
+            "make fewer personas, or give them weights of whole people",
+        )
     cycles = np.unique(population.arrays.slots)
     if cycles.size > 1:
         yield Finding(
@@ -219,6 +229,13 @@ def _about_population(subject: str, population: Population) -> Iterator[Finding]
             f"{still:,} people are at one place with a probability above {_NEVER_LEAVES} at all times",
             "their risk is near 1 without any sensor; look at their added risk",
         )
+
+
+def _counted(population: Population) -> str:
+    """How many there are, and personas apart from the people behind them."""
+    if population.weights is None:
+        return f"{len(population):,} people"
+    return f"{len(population):,} personas that stand for {population.everybody:,} people"
 
 
 def _about_accounts(

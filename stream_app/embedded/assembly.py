@@ -284,7 +284,7 @@ def make_manifest(
         **fixed,
         **({"windows": windows} if windows else {}),
         "first_slot": plan.first_slot,
-        "people": len(population),
+        "people": population.everybody,
         "drawn": drawn_from(population),
         "assumed_habits": population.assumed,
         "crowd": _crowd_of(settings),

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from accounting.continuous import ContinuousAccountant
+from accounting.continuous import Cells, ContinuousAccountant
 from accounting.continuous.crowd import CrowdAccount
 from accounting.exposure.crowd import StepCrowd
 from accounting.settings import HorizonSettings
@@ -51,9 +51,7 @@ class Accounts(NamedTuple):
         limit = settings.refined_limit if decides else None
         return cls(informed, CrowdAccount(informed, settings.crowd.adversary, pseudonyms, limit), decides)
 
-    def held_by(
-        self, settings: Settings, people: tuple[str, ...], cells: tuple[NDArray[Any], NDArray[np.int64]]
-    ) -> Accounts:
+    def held_by(self, settings: Settings, people: tuple[str, ...], cells: Cells) -> Accounts:
         """These accounts before any step, as a snapshot's people held them; in a crowd each has one alone."""
         if self.crowd is not None:
             return self

@@ -99,7 +99,7 @@ class BudgetMetrics:
             standing = view.standing()
             if self._in_crowd and standing.crowd is not None:
                 standing = standing.crowd
-            allowed = Fraction(repr(self._watched_limit.share)) * standing.risk.size
+            allowed = Fraction(repr(self._watched_limit.share)) * standing.people
             self._show(people_over(standing, self._watched_limit), float(allowed))
 
     def _show(self, over: PeopleOver, allowed: float) -> None:
@@ -110,7 +110,7 @@ class BudgetMetrics:
 
 def people_over(standing: Standing, limit: RiskBudget) -> PeopleOver:
     """How many are over the limit, by releases and by habit alone."""
-    return PeopleOver(*(int(np.count_nonzero(each)) for each in who_is_over(standing, limit)))
+    return PeopleOver(*map(standing.count, who_is_over(standing, limit)))
 
 
 def who_is_over(standing: Standing, limit: RiskBudget) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:

@@ -39,13 +39,14 @@ FORGOTTEN = (
 class Standing:
     """Everybody's certified risk, baseline and added risk after a step, (N,) each, and worst moments.
 
-    ``pseudonyms`` are in the same order. ``habits`` are the risks with nothing released: the baselines, or
-    what they are raised to where risks are those within a radius. ``crowd`` is the same against the crowd
-    adversary, where that is computed.
+    ``pseudonyms`` are in the same order; ``people_each`` (N,) is how many people each of them stands for.
+    ``habits`` are the risks with nothing released: the baselines, or what they are raised to where risks are
+    those within a radius. ``crowd`` is the same against the crowd adversary, where that is computed.
     """
 
     step: int
     pseudonyms: Sequence[str]
+    people_each: NDArray[np.int64]
     risk: NDArray[np.float64]
     baseline: NDArray[np.float64]
     added: NDArray[np.float64]
@@ -65,6 +66,7 @@ class Standing:
         return cls(
             accountant.next_step - 1,
             pseudonyms,
+            accountant.people_each,
             accountant.risk(),
             baseline,
             accountant.added(),
@@ -72,6 +74,15 @@ class Standing:
             accountant.worst(),
             None if crowd is None else cls.of(crowd, pseudonyms),
         )
+
+    @property
+    def people(self) -> int:
+        """How many people there are, all those behind personas included."""
+        return int(self.people_each.sum())
+
+    def count(self, chosen: NDArray[np.bool_]) -> int:
+        """How many people are behind the chosen ones, (N,)."""
+        return int(self.people_each[chosen].sum())
 
     def most_exposed(self, threshold: float, at_most: int) -> NDArray[np.int64]:
         """Positions of the people whose risk is at or above the threshold, the most added first."""
@@ -103,12 +114,14 @@ class PeopleView:
         self._accountant = accountant
         self._settings = settings
         self._pseudonyms = tuple(pseudonyms)
-        self._information = SensorInformation(population.accounted, settings.first_slot)
+        people = population.stands_for
+        people = None if people is None else np.repeat(people, population.draws)
+        self._information = SensorInformation(population.accounted, settings.first_slot, people)
 
     @property
     def people(self) -> int:
-        """How many there are."""
-        return len(self._population)
+        """How many there are, all those behind personas included."""
+        return self._population.everybody
 
     @property
     def accountant(self) -> ContinuousAccountant:

@@ -124,6 +124,11 @@ class CrowdAccount:
         return self.fast.next_step
 
     @property
+    def people_each(self) -> NDArray[np.int64]:
+        """One (N,): nobody in a crowd stands for others."""
+        return np.ones(len(self.population), dtype=np.int64)
+
+    @property
     def levels(self) -> Levels:
         """What was seen in the last steps, at each level."""
         return Levels(LEVELS, tuple(self._seen))

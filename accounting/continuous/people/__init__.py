@@ -2,7 +2,7 @@
 
 from accounting.continuous.people.arrays import join_people, take_people
 from accounting.continuous.people.groups import Figures, Groups
-from accounting.continuous.people.holders import Holders, equal_accounts, joined_names
+from accounting.continuous.people.holders import Cells, Holders, equal_accounts, joined_names
 from accounting.continuous.people.people_shares import PeopleShares
 from accounting.continuous.people.ranked import Ranked
 from accounting.continuous.people.risk_summary import (
@@ -16,6 +16,7 @@ from accounting.continuous.people.spread import Spread
 from accounting.continuous.people.worst_moments import WorstMoments, no_moments
 
 __all__ = [
+    "Cells",
     "Figures",
     "Groups",
     "Holders",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,13 +40,25 @@ def joined_names(first: tuple[str, ...], second: tuple[str, ...]) -> tuple[str, 
     return first + second
 
 
+class Cells(NamedTuple):
+    """Who is in which cell, (N,), the account of each cell, (B,), and how many people each name stands for.
+
+    ``stands_for`` (N,) is None where everybody stands for themselves.
+    """
+
+    cell: NDArray[np.int32]
+    account: NDArray[np.int64]
+    stands_for: NDArray[np.int64] | None = None
+
+
 @dataclass(frozen=True, eq=False)
 class Holders:
     """People in cells: those of one account and one share of the work, whose figures are always the same.
 
     ``cell`` (N,) is each person's. Of each cell (B,) ``account`` and ``share`` are known, ``rank``, the least
-    of its people's, and how many ``people`` are in it. People of one account and share who came at different
-    times may be in several.
+    of its people's, and how many ``people`` are in it: a persona that ``stands_for`` (N,) so many counts for
+    all of them, None where everybody stands for themselves. People of one account and share who came at
+    different times may be in several.
     """
 
     cell: NDArray[np.int32]
@@ -54,29 +66,44 @@ class Holders:
     share: NDArray[np.int64]
     rank: NDArray[np.int64]
     people: NDArray[np.int64]
+    stands_for: NDArray[np.int64] | None = None
 
     @classmethod
-    def of(cls, account: NDArray[np.int64], shares: PeopleShares) -> Holders:
+    def of(
+        cls, account: NDArray[np.int64], shares: PeopleShares, stands_for: NDArray[np.int64] | None = None
+    ) -> Holders:
         """Of people with these accounts, (N,)."""
         key = account * shares.count + shares.share
         _, first, cell = np.unique(key, return_index=True, return_inverse=True)
-        return cls.in_cells(cell.reshape(-1), account[first], shares)
+        return cls.in_cells(Cells(cell.reshape(-1).astype(np.int32), account[first], stands_for), shares)
 
     @classmethod
-    def in_cells(
-        cls, cell: NDArray[np.integer[Any]], account: NDArray[np.int64], shares: PeopleShares
-    ) -> Holders:
-        """Of people with these ``shares`` and ``cell``, (N,), none of which is empty."""
+    def in_cells(cls, cells: Cells, shares: PeopleShares) -> Holders:
+        """Of people with these ``shares``, in these cells, none of which is empty."""
+        cell, account, stands_for = cells
         share = np.zeros(account.size, dtype=np.int64)
         share[cell] = shares.share
         rank = np.full(account.size, np.iinfo(np.int64).max)
         np.minimum.at(rank, cell, shares.rank)
         people = np.bincount(cell, minlength=account.size).astype(np.int64)
-        return cls(cell.astype(np.int32), account, share, rank, people)
+        if stands_for is not None:
+            people[:] = 0
+            np.add.at(people, cell, stands_for)
+        return cls(cell, account, share, rank, people, stands_for)
 
     def __len__(self) -> int:
         """How many people there are by name."""
         return self.cell.size
+
+    @property
+    def cells(self) -> Cells:
+        """Who is in which cell."""
+        return Cells(self.cell, self.account, self.stands_for)
+
+    @property
+    def people_each(self) -> NDArray[np.int64]:
+        """How many people each name stands for, (N,)."""
+        return np.ones(len(self), dtype=np.int64) if self.stands_for is None else self.stands_for
 
     def account_of(self, people: NDArray[np.int64]) -> NDArray[np.int64]:
         """The accounts of these people, by position."""
@@ -92,7 +119,9 @@ class Holders:
         number[accounts] = np.arange(accounts.size)
         account = number[self.account[used]]
         order = np.lexsort((used, self.share[used], account))
-        some = self.in_cells(_places(order)[cell.reshape(-1)], account[order], shares)
+        places = _places(order)[cell.reshape(-1)].astype(np.int32)
+        stands_for = None if self.stands_for is None else self.stands_for[people]
+        some = self.in_cells(Cells(places, account[order], stands_for), shares)
         return Taken(some, accounts, people[first], used[order].astype(np.int64))
 
     def join(
@@ -113,7 +142,10 @@ class Holders:
         number = np.empty(order.size, dtype=np.int64)
         number[order] = np.cumsum(begins) - 1
         first = order[begins]
-        return self.in_cells(number[cell], owner[first], shares), first
+        stands_for = None
+        if self.stands_for is not None or others.stands_for is not None:
+            stands_for = np.concatenate((self.people_each, others.people_each))
+        return self.in_cells(Cells(number[cell].astype(np.int32), owner[first], stands_for), shares), first
 
 
 class Taken(NamedTuple):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,42 +56,19 @@ class RiskFigures(NamedTuple):
     added: NDArray[np.float64]
 
 
-class StandsFor(Protocol):
-    """For whom figures stand, as :class:`~accounting.continuous.people.Spread` says it."""
-
-    @property
-    def people(self) -> NDArray[np.int64]:
-        """How many people have each figure, (G,)."""
-
-    def mean(self, values: NDArray[np.float64]) -> float:
-        """The mean over people of figures (G,)."""
-
-
-class EachAlone(NamedTuple):
-    """Figures of so many people, who have each their own."""
-
-    everybody: int
-
-    @property
-    def people(self) -> NDArray[np.int64]:
-        """One each."""
-        return np.ones(self.everybody, dtype=np.int64)
-
-    def mean(self, values: NDArray[np.float64]) -> float:
-        """Of everybody; 0 of nobody."""
-        return float(values.mean()) if values.size else 0.0
-
-
 def summarise(
     step: int,
     figures: RiskFigures,
     thresholds: Sequence[float],
     worst: WorstMoments,
-    stands_for: StandsFor | None = None,
+    people: NDArray[np.int64] | None = None,
 ) -> RiskSummary:
-    """The summary of one step; ``worst`` includes the step. Figures are of one person each by default."""
-    everybody = EachAlone(figures.risk.size) if stands_for is None else stands_for
-    risk, baseline, added = (Ranked(values, everybody.people) for values in figures)
+    """The summary of one step; ``worst`` includes the step.
+
+    So many ``people`` (G,) have each figure; one by default.
+    """
+    each = np.ones(figures.risk.size, dtype=np.int64) if people is None else people
+    risk, baseline, added = (Ranked(values, each) for values in figures)
     return RiskSummary(
         step=step,
         people=risk.people,
@@ -101,9 +78,9 @@ def summarise(
         risk_quantiles=risk.quantiles(QUANTILES),
         added_quantiles=added.quantiles(QUANTILES),
         baseline_quantiles=baseline.quantiles(QUANTILES),
-        mean_risk=everybody.mean(figures.risk),
-        mean_added=everybody.mean(figures.added),
-        mean_baseline=everybody.mean(figures.baseline),
+        mean_risk=risk.mean(),
+        mean_added=added.mean(),
+        mean_baseline=baseline.mean(),
         most_risk=worst.most_risk,
         most_added=worst.most_added,
     )
@@ -124,7 +101,7 @@ def shares_of_people(
     population: Population, ceilings: NDArray[np.float64], levels: Sequence[float]
 ) -> SharesOfPeople | None:
     """The shares of ``ceilings`` (N,) by weight; None where everybody stands for themselves."""
-    weights = population.weights
+    weights = population.stands_for
     if weights is None:
         return None
     total = float(weights.sum())

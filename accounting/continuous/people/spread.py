@@ -37,10 +37,6 @@ class Spread:
         np.add.at(found, self.of_cell, self.holders.people)
         return found
 
-    def mean(self, values: NDArray[np.float64]) -> float:
-        """The mean over people, added up in their order: the same bits as if each had an account alone."""
-        return float(self.each(values).mean()) if len(self.holders) else 0.0
-
     def whose(self, chosen: NDArray[np.bool_]) -> NDArray[np.int64]:
         """The people with the ``chosen`` (G,) figures, by position, increasing."""
         if not chosen.any():

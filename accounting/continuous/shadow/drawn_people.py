@@ -9,6 +9,8 @@ from numpy.typing import NDArray
 
 from accounting.continuous import PeopleShares
 
+_RANK_BITS = 56
+
 
 class DrawnPart(NamedTuple):
     """Of a part of so many ``people`` those at ``person`` (P,), each attacked in so many ``draws``.
@@ -22,18 +24,41 @@ class DrawnPart(NamedTuple):
     draws: int
 
 
-def drawn_parts(shares: PeopleShares, draws: int) -> list[DrawnPart]:
+def drawn_parts(
+    shares: PeopleShares, draws: int, stands_for: NDArray[np.int64] | None = None
+) -> list[DrawnPart]:
     """An even part of the draws for every share: its people of smallest rank, one draw each.
 
     If a share has fewer people than draws, all are drawn equally often, about so many times in all. For
     example ranks 7, 5, 6 of one share: with 2 draws person 1 and person 2 once, with 8 all three times.
+    Where each ``stands_for`` (N,) so many, the people behind them are drawn.
     """
     each = max(1, draws // shares.count)
     order = np.lexsort((shares.rank, shares.share))
     begins = np.flatnonzero(np.diff(shares.share[order], prepend=-1))
-    return [_part(people, shares.rank, each) for people in np.split(order, begins)[1:]]
+    own = np.split(order, begins)[1:]
+    if stands_for is not None:
+        return [_part_of_personas(people, shares.rank, stands_for[people], each) for people in own]
+    return [_part(people, shares.rank, each) for people in own]
 
 
 def _part(people: NDArray[np.int64], rank: NDArray[np.int64], draws: int) -> DrawnPart:
     chosen = people[:draws].copy()
     return DrawnPart(people.size, chosen, rank[chosen], max(1, round(draws / people.size)))
+
+
+def _part_of_personas(
+    personas: NDArray[np.int64], rank: NDArray[np.int64], behind: NDArray[np.int64], draws: int
+) -> DrawnPart:
+    """Every so manieth of the people behind the personas, in the order of ranks; all ranks say which first.
+
+    So a persona is drawn as often, on average, as people are ``behind`` it. For example 2 of the 10 people
+    behind personas of 7 and 3: one of the first five and the fifth after it, of the first persona both times
+    or of each.
+    """
+    total = int(behind.sum())
+    first = int(np.bitwise_xor.reduce(rank[personas]))  # of 2^56: which part of the way to the next one
+    places = [((k << _RANK_BITS) + first) * total // (draws << _RANK_BITS) for k in range(draws)]
+    at = np.searchsorted(np.cumsum(behind), np.array(places), side="right")
+    again = np.arange(draws) - np.searchsorted(at, at)
+    return DrawnPart(total, personas[at], rank[personas[at]] + again, 1)

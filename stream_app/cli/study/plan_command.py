@@ -113,7 +113,7 @@ def _print_shares(found: SharesOfPeople) -> None:
     shares = "; ".join(f"{level:g} or more: {in_a_hundred(share)}" for level, share in found.shares.items())
     stdout().print(
         f"Of {found.people:,.0f} people, by weight, so many behave like a persona whose ceiling after the "
-        f"last step reaches {shares}. All other figures count personas.",
+        f"last step reaches {shares}.",
         soft_wrap=True,
     )
 

@@ -53,11 +53,13 @@ class PartitionsView(PeopleView):
             for each in self._accountants
         )
         self._first = np.cumsum([0, *(len(each.people) for each in self._accountants)]).tolist()
+        self._names = tuple(name for each in self._accountants for name in each.people)
+        self._everybody = sum(each.everybody for each in self._accountants)
 
     @property
     def people(self) -> int:
-        """How many there are."""
-        return int(self._first[-1])
+        """How many there are, all those behind personas included."""
+        return self._everybody
 
     @property
     def others(self) -> None:
@@ -96,21 +98,20 @@ class PartitionsView(PeopleView):
         totals = dict.fromkeys((release.sensor.name for release in step.releases), 0.0)
         for accountant, information in zip(self._accountants, self._sensor_information, strict=True):
             for name, nats in information.of_step(step).items():
-                totals[name] += nats * len(accountant.people)
+                totals[name] += nats * accountant.everybody
         return {name: total / max(self.people, 1) / NATS_PER_BIT for name, total in totals.items()}
 
     def standing(self) -> Standing:
         """Everybody's figures after the last step that every partition has applied."""
         step = min((each.next_step for each in self._accountants), default=0) - 1
-        people = tuple(name for each in self._accountants for name in each.people)
         parts = [
             Standing.of(each.accountant, each.pseudonyms, each.accounts.crowd) for each in self._partitions
         ]
         crowd = [part.crowd for part in parts if part.crowd is not None]
-        whole = _together(step, people, parts)
+        whole = _together(step, self._names, parts)
         if not crowd or len(crowd) < len(parts):
             return whole
-        return replace(whole, crowd=_together(step, people, crowd))
+        return replace(whole, crowd=_together(step, self._names, crowd))
 
     def hindsight(self, person: int, log: Sequence[StepSchedule], last_step: int) -> str:
         """Why there is none: people join and change here, so no log reaches from their first step on."""
@@ -155,7 +156,7 @@ class AccountWatch:
 
     def accounted(self, accounts: PartitionAccounts, decided: Decided) -> None:
         """A partition has applied a step."""
-        self._counters.person_steps.inc(len(accounts.pseudonyms))
+        self._counters.person_steps.inc(accounts.accountant.everybody)
         self._steps[decided.schedule.step] = decided
         self.show()
 
@@ -214,7 +215,7 @@ class AccountWatch:
             schedule=schedule,
             published={},
             missing=(),
-            people=standing.risk.size,
+            people=standing.people,
             summary=summary_message(
                 *(summary, 0, self._view.assumed, self._attack(standing)),
                 self._in_crowd(schedule.step, standing),
@@ -238,7 +239,7 @@ class AccountWatch:
         parts = [each.attack() for each in self._partitions]
         found = [each for part in parts if part is not None for each in part]
         is_whole = all(part is not None for part in parts)
-        guesses = Guesses(standing.baseline, np.ones(standing.baseline.size, dtype=np.int64))
+        guesses = Guesses(standing.baseline, standing.people_each)
         return mean_attack(found, guesses, self._partitions[0].confidence) if is_whole else None
 
 
@@ -249,9 +250,10 @@ def _together(step: int, people: Sequence[str], parts: Sequence[Standing]) -> St
         for name in ("risk", "baseline", "added", "habits")
     )
     worst = reduce(join_people, (part.worst for part in parts), no_moments(0))
-    return Standing(step, people, risk, baseline, added, habits, worst)
+    people_each = np.concatenate([np.empty(0, dtype=np.int64), *(part.people_each for part in parts)])
+    return Standing(step, people, people_each, risk, baseline, added, habits, worst)
 
 
 def _summary(standing: Standing, thresholds: Sequence[float], step: int) -> RiskSummary:
     figures = RiskFigures(standing.risk, standing.baseline, standing.added)
-    return summarise(step, figures, thresholds, standing.worst)
+    return summarise(step, figures, thresholds, standing.worst, standing.people_each)

@@ -223,8 +223,7 @@ class PartitionAccounts:
         accountant, holders = self.accountant, self.accountant.holders
         since = accountant.view().accounts.since
         people = SavedPeople(
-            *(accountant.population, since, accountant.people, holders.cell, holders.account),
-            assumed=dict(self._assumed),
+            *(accountant.population, since, accountant.people, holders.cells), assumed=dict(self._assumed)
         )
         return SavedAccounts(self.next_step, people, self.accounts.whole.snapshot())
 
@@ -239,8 +238,7 @@ class PartitionAccounts:
             some = range(start, min(start + PIECE_PEOPLE, len(population)))
             parts.append(self._new_accounts(People(population.subset(some), since[some]), first))
             moved()
-        cells = saved.people.cell, saved.people.account
-        accounts = _joined(parts, moved).held_by(self._given, saved.people.names, cells)
+        accounts = _joined(parts, moved).held_by(self._given, saved.people.names, saved.people.cells)
         accounts.whole.restore(saved.state)
         if accounts.informed.next_step != saved.next_step:
             raise SnapshotError(

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from accounting.continuous import pack_state, unpack_state
+from accounting.continuous import Cells, pack_state, unpack_state
 from models.priors import Lists, Population, PopulationArrays
 from stream_app.kafka.account.person_source import DIGEST_BYTES
 
@@ -21,17 +21,15 @@ class SavedPeople(NamedTuple):
     """Everybody of a partition, and the accounts they have.
 
     ``population`` has the prior of each account and is called after its first person, ``since`` (A,) is the
-    step from which releases count. ``names`` (N,) are all people; they hold the accounts in cells: ``cell``
-    (N,) is each person's, ``account`` (B,) that of each cell. ``assumed`` is what a prior rests on that was
-    not measured, by pseudonym. ``records`` (N,) are the digests of the records of ``persons`` that say all
-    of this.
+    step from which releases count. ``names`` (N,) are all people; they hold the accounts in ``cells``.
+    ``assumed`` is what a prior rests on that was not measured, by pseudonym. ``records`` (N,) are the digests
+    of the records of ``persons`` that say all of this.
     """
 
     population: Population
     since: NDArray[np.int64]
     names: tuple[str, ...]
-    cell: NDArray[np.int32]
-    account: NDArray[np.int64]
+    cells: Cells
     assumed: Mapping[str, str]
     records: Sequence[bytes] = ()
 
@@ -42,13 +40,15 @@ class SavedPeople(NamedTuple):
         first = [place[name] for name in population.people]
         names = json.dumps([self.names, first, dict(self.assumed)]).encode()
         arrays = {name: getattr(population.arrays, name) for name in _stored_names()}
+        weighed = self.cells.stands_for
         return pack_state(
             {},
             {
                 **arrays,
                 "since": self.since,
-                "cell": self.cell,
-                "account": self.account,
+                "cell": self.cells.cell,
+                "account": self.cells.account,
+                "stands_for": np.zeros(0, dtype=np.int64) if weighed is None else weighed,
                 "records": _bytes(b"".join(self.records)).reshape(-1, DIGEST_BYTES),
                 "names": _bytes(names),
             },
@@ -64,6 +64,7 @@ class SavedPeople(NamedTuple):
             "since": np.zeros(0, dtype=np.int64),
             "cell": np.zeros(0, dtype=np.int32),
             "account": np.zeros(0, dtype=np.int64),
+            "stands_for": np.zeros(0, dtype=np.int64),
             "records": np.zeros((0, DIGEST_BYTES), dtype=np.uint8),
             "names": _bytes(b""),
         }
@@ -83,8 +84,9 @@ class SavedPeople(NamedTuple):
             moved()
         population = Population.concatenate(parts)
         records = [row.tobytes() for row in stored["records"]]
-        since, cell, account = stored["since"], stored["cell"], stored["account"]
-        return cls(population, since, tuple(names), cell, account, assumed, records)
+        stands_for = stored["stands_for"] if stored["stands_for"].size else None
+        cells = Cells(stored["cell"], stored["account"], stands_for)
+        return cls(population, stored["since"], tuple(names), cells, assumed, records)
 
 
 class SavedAccounts(NamedTuple):

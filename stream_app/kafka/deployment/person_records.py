@@ -61,17 +61,23 @@ def person_records(
     for number, pseudonym in enumerate(pseudonyms):
         record = chain_to_record(pseudonym, population.chain(number), population.initial(number))
         head = {"v": 1, "type": "person", "deployment": deployment, "effective_from": effective_from}
-        fields = {**head, **label, **record}
+        weight = {} if population.weights is None else {"weight": float(population.weights[number])}
+        fields = {**head, **label, **weight, **record}
         yield pseudonym, json.dumps(fields, separators=(",", ":")).encode()
 
 
-def parse_person(key: bytes, value: bytes, deployment: str) -> PersonEntry:
-    """The entry in a record of this deployment; :class:`NoPersonError` says what is wrong with it."""
+def parse_person(key: bytes, value: bytes, deployment: str, in_crowd: bool = False) -> PersonEntry:
+    """The entry in a record of this deployment; :class:`NoPersonError` says what is wrong with it.
+
+    Nobody stands for others ``in_crowd``.
+    """
     person = Person.model_validate_json(value)
     if person.deployment not in (None, deployment):  # None: loaded before people carried it
         raise NoPersonError(
             "a person must belong to this deployment; load it with this deployment's settings"
         )
+    if in_crowd and person.weight is not None:
+        raise NoPersonError("a crowd must be made of people with priors of their own, not of personas")
     if key.decode("utf-8", "replace") != person.person:
         raise NoPersonError("the record's key must be the person's pseudonym")
     builder = PopulationBuilder()

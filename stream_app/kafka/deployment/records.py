@@ -140,6 +140,7 @@ TOLD_STEP: RecordKind[ToldStep] = of_model("a summary of risks", ToldStep, MEDIU
 DEAD_LETTER: RecordKind[Rejected] = of_model("a dead letter", Rejected, MEDIUM_BYTES)
 
 
-def person_kind(deployment: str) -> RecordKind[PersonEntry]:
-    """The people of the deployment with this digest."""
-    return RecordKind("a person", LARGE_BYTES, partial(parse_person, deployment=deployment), secret=True)
+def person_kind(deployment: str, in_crowd: bool = False) -> RecordKind[PersonEntry]:
+    """The people of the deployment with this digest, each for themselves where they hide ``in_crowd``."""
+    parse = partial(parse_person, deployment=deployment, in_crowd=in_crowd)
+    return RecordKind("a person", LARGE_BYTES, parse, secret=True)

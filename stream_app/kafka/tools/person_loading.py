@@ -37,6 +37,12 @@ def load_people(
     """
     if settings.priors_check is not None:
         settings.priors_check.require(population)
+    if settings.has_crowd and population.weights is not None:
+        raise SettingsError(
+            "a crowd must be made of people with priors of their own",
+            "personas that stand for many",
+            "leave out adversary and [crowd]",
+        )
     deployment = Deployment.of(settings, population.location_names)
     connection, topics = deployment.connection, deployment.topics
     key = load_pseudonym_key(settings)

@@ -89,7 +89,7 @@ def compare(deployment: Deployment) -> Comparison:
 def _people(consumer: object, deployment: Deployment) -> dict[int, Changes]:
     """The last record of everybody, by partition."""
     people: dict[int, Changes] = {each: {} for each in range(deployment.topics.partitions)}
-    kind = person_kind(deployment.digest)
+    kind = person_kind(deployment.digest, deployment.settings.has_crowd)
     for record in records(consumer, deployment.topics.persons):
         name = (record.key or b"").decode("utf-8", "replace")
         entry = kind.read(record) if record.value else None

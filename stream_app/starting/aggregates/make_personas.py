@@ -344,7 +344,7 @@ def _finished(
     people = float(made.weights.sum()) if made.weights is not None else 0.0
     if asked.reach != 1.0:
         basis += f", going {asked.reach:g} times as far as assumed"
-    label = f"{len(made):,} personas for {people:,.0f} people from {basis}; each counted once"
+    label = f"{len(made):,} personas for {people:,.0f} people from {basis}"
     return MadePersonas(replace(made, assumed=label), calibration, tuple(remarks))
 
 

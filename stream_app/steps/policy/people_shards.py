@@ -54,7 +54,7 @@ def new_shadow(settings: Settings, accountant: ContinuousAccountant) -> Shadow |
     """The attack beside the ceiling that settings ask for: on the same people in a plan, a run, a worker."""
     if settings.attack_draws == 0:
         return None
-    drawn = drawn_parts(accountant.people_shares, settings.attack_draws)
+    drawn = drawn_parts(accountant.people_shares, settings.attack_draws, accountant.holders.stands_for)
     return Shadow(accountant, drawn, settings.confidence)
 
 

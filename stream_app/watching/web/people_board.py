@@ -88,7 +88,7 @@ class PeopleBoard(Observer):
         if standing is None:
             return {"step": None, "threshold": threshold, "reached": 0, "people": []}
         rows = [_row(standing, person) for person in standing.most_exposed(threshold, AT_MOST)]
-        reached = int((standing.risk >= threshold).sum())
+        reached = standing.count(standing.risk >= threshold)
         return {"step": standing.step, "threshold": threshold, "reached": reached, "people": rows}
 
     def why(self, pseudonym: str) -> dict[str, Any] | None:

@@ -228,7 +228,8 @@ def _line(event: StepClosed, summary: RiskSummary) -> StepLine:
 
 def _distribution(standing: Standing) -> Distribution:
     counted = (
-        np.histogram(values, BINS, (0.0, 1.0))[0].tolist() for values in (standing.risk, standing.baseline)
+        np.histogram(values, BINS, (0.0, 1.0), weights=standing.people_each)[0].tolist()
+        for values in (standing.risk, standing.baseline)
     )
     return Distribution(*map(tuple, counted))
 

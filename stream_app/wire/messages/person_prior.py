@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from stream_app.wire.messages.message_fields import FIRST_FAULT, BaseMessage, Indices, Name, Numbers, Step
 
@@ -26,7 +26,7 @@ class Person(BaseMessage):
     """A person's movement prior, in force from a step on.
 
     ``deployment`` is the digest of what accounts it, ``assumed`` what the prior rests on where nobody was
-    measured.
+    measured, ``weight`` how many people are behind a persona.
     """
 
     type: Literal["person"] = "person"
@@ -34,6 +34,7 @@ class Person(BaseMessage):
     effective_from: Step = 0
     deployment: Name | None = None
     assumed: Name | None = None
+    weight: Annotated[float, Field(gt=0.0, allow_inf_nan=False)] | None = None
     places: Indices | None = None
     initial: Numbers | None = None
     transition: Matrix | None = None
@@ -42,6 +43,8 @@ class Person(BaseMessage):
     def record(self) -> dict[str, Any]:
         """The prior as an element of a priors file's ``people``."""
         record: dict[str, Any] = {"person": self.person, "places": self.places, "initial": self.initial}
+        if self.weight is not None:
+            record["weight"] = self.weight
         if self.places is not None:
             record["places"] = list(self.places)
         if self.transition is not None:

@@ -54,7 +54,7 @@ def test_each_figure_is_the_mean_over_the_chains_of_a_person() -> None:
         highest = np.maximum(highest, means.risk())
         summary = means.summary()
         assert summary.people == len(people)
-        assert summary.mean_risk == means.risk().mean()
+        assert summary.mean_risk == pytest.approx(means.risk().mean(), rel=0.0, abs=1e-15)
         assert summary.at_risk[0.5] == int((means.risk() >= 0.5).sum())
     np.testing.assert_allclose(means.worst().highest_risk, highest, rtol=1e-12)
     guesses = [means.of_people(np.array([k])).median_guess() for k in range(len(people))]

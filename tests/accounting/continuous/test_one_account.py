@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -212,6 +213,25 @@ def test_a_snapshot_of_people_with_other_accounts_is_refused() -> None:
     other = Both(both.each.population.subset(turned), both.one.settings, np.zeros(90, dtype=np.int64))
     with pytest.raises(SnapshotError, match="other people"):
         both.one.restore(other.one.snapshot())
+
+
+@given(
+    values=st.lists(st.floats(0.0, 1.0), min_size=1, max_size=30),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_a_mean_is_the_same_whoever_has_figures_in_common(values: list[float], seed: int) -> None:
+    """Exact of values in parts of 2^-52, so in any order and grouping the same bits."""
+    rng = np.random.default_rng(seed)
+    people = rng.integers(1, 10**6, len(values))
+    found = Ranked(np.array(values), people).mean()
+    parts = [round(Fraction(value) * 2**52) for value in values]
+    total = sum(part * count for part, count in zip(parts, people.tolist(), strict=True))
+    assert found == float(Fraction(total, 2**52 * int(people.sum())))
+    few = people % 7 + 1
+    written_out = rng.permutation(np.repeat(np.array(values), few))
+    alone = Ranked(written_out, np.ones(written_out.size, dtype=np.int64)).mean()
+    assert Ranked(np.array(values), few).mean() == alone
+    assert alone == pytest.approx(written_out.mean(), rel=0.0, abs=1e-15)
 
 
 @given(

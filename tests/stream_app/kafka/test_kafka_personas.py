@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from accounting.continuous import ContinuousAccountant
 from models.mechanisms import Gaussian, Raw
+from models.priors import Population
 from models.releases import SensorRelease, StepSchedule
+from stream_app.kafka.account.account_watch import PartitionsView
 from stream_app.kafka.account.partition_accounts import PartitionAccounts
+from stream_app.kafka.account.saved_accounts import SavedPeople
 from stream_app.kafka.deployment.deployment import Deployment
-from stream_app.kafka.deployment.person_records import PersonEntry, parse_person, person_records
+from stream_app.kafka.deployment.person_records import (
+    NoPersonError,
+    PersonEntry,
+    parse_person,
+    person_records,
+)
 from stream_app.setup.settings import Settings
 from stream_app.steps import Accounts
 from stream_app.steps.policy import Decided
@@ -107,3 +118,45 @@ def run(accounts: PartitionAccounts, log: list[StepSchedule], found: list[tuple[
             change(accounts, {**entries(list(range(5, 12)), 2, 5), f"{25:032x}": None}, log)
         if step.step == 8:
             change(accounts, entries([4, 40], 0, 0), log)
+
+
+def weighed(some: Population, weights: list[float], since: int = 0) -> dict[str, PersonEntry | None]:
+    """Records of personas, as they come from ``persons``."""
+    heavy = replace(some, weights=np.array(weights))
+    names = [f"{each:032x}" for each in range(len(some))]
+    records = dict(person_records(heavy, names, since, "d"))
+    assert [json.loads(value)["weight"] for value in records.values()] == weights
+    return {name: parse_person(name.encode(), value, "d") for name, value in records.items()}
+
+
+def test_a_persona_counts_for_the_people_behind_it(tmp_path: Path) -> None:
+    """In summaries and on the page, before and after a snapshot; a crowd knows no personas."""
+    given, kinds = deployment(tmp_path, 10**10), population(3)
+    accounts = PartitionAccounts(0, given)
+    change(accounts, weighed(kinds, [2.0, 5.0, 1.0]), [])
+    each = PartitionAccounts(0, given)
+    listed = kinds.subset([0, 0, 1, 1, 1, 1, 1, 2])
+    names = [f"{number:032x}" for number in range(8)]
+    records = person_records(listed, names, 0, "d")
+    change(each, {name: parse_person(name.encode(), value, "d") for name, value in records}, [])
+    step = StepSchedule(0, (SensorRelease(given.registry.sensors[0], Raw()),))
+    for some in (accounts, each):
+        some.apply(step)
+    assert accounts.accountant.everybody == PartitionsView([accounts]).people == 8
+    without = {"attack", "worst"}
+    found = accounts.summary().model_dump(exclude=without)
+    assert found == each.summary().model_dump(exclude=without)
+    again = PartitionAccounts(0, given)
+    saved = accounts.save()
+    people = SavedPeople.unpacked(
+        saved.people._replace(records=[bytes(16)] * 3).packed(), given.location_names
+    )
+    again.take_over(saved._replace(people=people))
+    again.remember([Decided(step)])
+    assert again.summary().model_dump(exclude=without) == found
+    view, standing = PartitionsView([again]), PartitionsView([each]).standing()
+    assert view.standing().people == 8
+    assert view.standing().count(view.standing().risk >= 0.5) == standing.count(standing.risk >= 0.5)
+    name, value = next(iter(person_records(replace(kinds, weights=np.ones(3)), names[:3], 0, "d")))
+    with pytest.raises(NoPersonError, match="not of personas"):
+        parse_person(name.encode(), value, "d", in_crowd=True)

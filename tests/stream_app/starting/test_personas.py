@@ -174,7 +174,7 @@ def test_two_commands_lead_to_a_running_engine(tmp_path: Path, shape: Callable[[
     population = load_population(priors)
     assert population.weights is not None
     assert population.assumed is not None
-    assert "each counted once" in population.assumed
+    assert f"{len(population):,} personas for " in population.assumed
     assert population.assumed in said
     sensor = population.location_names[0]
     lines = [
@@ -265,8 +265,7 @@ def test_surveyed_days_flows_and_counts_are_used(tmp_path: Path) -> None:
     assert status == 0, said
     document = json.loads(said)
     assert document["assumed"] == (
-        "4 personas for 103 people from a home-work table and surveyed days, hourly flows, mean counts; "
-        "each counted once"
+        "4 personas for 103 people from a home-work table and surveyed days, hourly flows, mean counts"
     )
     found = load_population(tmp_path / "p.parquet")
     made_flows = expected_flows(found, 4)

@@ -31,7 +31,7 @@ RISK = np.array([0.1, 0.2, 0.55, 0.62, 0.9])
 def standing() -> Standing:
     """Little added to the first, a second and a fourth; a good deal to the third and the last."""
     names, added = [str(k) for k in range(5)], RISK - BASELINE
-    return Standing(0, names, RISK, BASELINE, added, BASELINE, no_moments(5))
+    return Standing(0, names, np.ones(5, dtype=np.int64), RISK, BASELINE, added, BASELINE, no_moments(5))
 
 
 VIEW = cast(
