@@ -1,4 +1,7 @@
-"""Telling whoever waits that kernels are being compiled: it takes minutes, once a machine, and was silent."""
+"""Compiling, for whoever waits: it takes minutes, once a machine, which is told and kept short.
+
+A change of this module has nothing compiled again, unlike one of ``jit.py``.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,8 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 from numba.core import event
+
+from models.numerics.front_end import shorten_front_end
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
@@ -24,8 +29,9 @@ _WHAT: Final = "compiling for this machine, once"
 def tell_when_compiling() -> None:
     """Tell when kernels are compiled: a bar on a terminal, else lines, in the log where there is one.
 
-    Kernels that are found in the cache are loaded without a word.
+    They are compiled without needless work. Kernels that are found in the cache are loaded without a word.
     """
+    shorten_front_end()
     event.register("numba:compile", _Notice())  # type: ignore[no-untyped-call]
 
 

@@ -1,0 +1,96 @@
+"""numba's front end, from Python code to LLVM's, without work that changes nothing.
+
+Most of the time of compiling is Python's own: inferring types, copying code into callers, writing LLVM's
+code down. What is compiled stays the same, instruction by instruction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import llvmlite.binding as llvm  # type: ignore[import-untyped]
+from numba.core import errors, ir
+from numba.core.targetconfig import TargetConfig
+from numba.core.types.functions import BaseFunction
+
+_NAMING = (ir.Var, ir.Inst, list, tuple, dict)
+_resolve: Any = BaseFunction.get_call_type
+_resolved: WeakKeyDictionary[Any, dict[Any, Any]] = WeakKeyDictionary()
+
+
+def shorten_front_end() -> None:
+    """For the whole process, before anything is compiled."""
+    flags, function, errors_of_numba, code = map(_open, (TargetConfig, BaseFunction, errors, ir))
+    flags.__hash__, flags.__eq__ = _hash_of_flags, _equal_flags
+    function.get_call_type = _resolve_once
+    errors_of_numba._termcolor_inst = _Plain()
+    code.Inst._rec_list_vars = _variables
+    code.Loc.__deepcopy__ = _itself
+    llvm.ffi.lib._lock._cblist.clear()  # an event at each call of LLVM, which nobody listens to
+
+
+def _open(of_numba: Any) -> Any:
+    """Without types, as numba comes without those of its inner parts."""
+    return of_numba
+
+
+def _hash_of_flags(flags: Any) -> int:
+    """Of the few that are not as by default: numba reads and sorts dozens at each look-up."""
+    options = flags.options
+    return hash(
+        frozenset((name, value) for name, value in flags._values.items() if value != options[name].default)
+    )
+
+
+def _equal_flags(flags: Any, other: Any) -> Any:
+    if not isinstance(other, TargetConfig):
+        return NotImplemented
+    return flags._values == _open(other)._values or flags.values() == _open(other).values()
+
+
+def _resolve_once(function: Any, context: Any, args: Any, kws: Mapping[str, Any]) -> Any:
+    """The signature of an operator or a built-in function for some arguments, remembered.
+
+    numba asks for it at each place and in each round of its inference; each time it tries, and words the
+    failure of, all forms before the one that fits. Functions that are compiled for their arguments are asked
+    for again: there the last answer counts, which depends on the flags of who asks.
+    """
+    known = _resolved.setdefault(function, {})
+    asked = context, tuple(args), tuple(kws.items())
+    if asked not in known:
+        signature = _resolve(function, context, args, kws)
+        if function._impl_keys[signature.args] is not function.typing_key:
+            return signature
+        known[asked] = signature
+    signature = known[asked]
+    function._impl_keys[signature.args] = function.typing_key
+    return signature
+
+
+def _variables(instruction: Any, value: Any) -> list[Any]:
+    """Those that a part of an instruction names, in order."""
+    kind = type(value)
+    if kind is ir.Var:
+        return [value]
+    if not issubclass(kind, _NAMING):
+        return []
+    if isinstance(value, ir.Inst):
+        return list(value.list_vars())  # type: ignore[no-untyped-call]
+    parts = value.values() if isinstance(value, dict) else value
+    return [each for part in parts for each in _variables(instruction, part)]
+
+
+def _itself(place: Any, _: object) -> Any:
+    """A line of the source stays what it is in every copy of the code that came of it."""
+    return place
+
+
+class _Plain:
+    """Errors without colours: most of them are of forms that do not fit, and nobody sees them."""
+
+    def _as_it_is(self, text: str) -> str:
+        return text
+
+    code = errmsg = filename = indicate = highlight = reset = _as_it_is
