@@ -37,11 +37,9 @@ def _open(of_numba: Any) -> Any:
 
 
 def _hash_of_flags(flags: Any) -> int:
-    """Of the few that are not as by default: numba reads and sorts dozens at each look-up."""
+    """Of the names of those that are not as by default: numba reads and sorts dozens at each look-up."""
     options = flags.options
-    return hash(
-        frozenset((name, value) for name, value in flags._values.items() if value != options[name].default)
-    )
+    return hash(frozenset(name for name, value in flags._values.items() if value != options[name].default))
 
 
 def _equal_flags(flags: Any, other: Any) -> Any:

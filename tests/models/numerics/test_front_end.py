@@ -49,12 +49,13 @@ from models.numerics import front_end
 shorten, counted = front_end.shorten_front_end, []
 front_end.shorten_front_end = lambda: counted.append(1) or (shorten() if sys.argv[1] == "shortened" else None)
 import numpy as np
-from kernels import of_all
+from kernels import larger, of_all
 
+larger(np.ones((3, 2)), 0, 1)
 of_all(np.ones((3, 2)), np.arange(3))
 assert counted == [1]
-for each in of_all.inspect_asm().values():
-    print(each)
+for kernel in (larger, of_all):
+    print("".join(kernel.inspect_asm().values()))
 """
 
 
