@@ -64,7 +64,7 @@ services: ## Prometheus, Chromium, Mosquitto, Pango, Java, Maven and faketime fr
 thorough: install-dev ## the longest property tests with all their random cases; `make test` tries a quarter
 	@THOROUGH=1 $(BIN)/python -m pytest $(SHARED_OUT) -m thorough
 
-test-fast: install-dev ## the tests that take less than three minutes together
+test-fast: install-dev ## the tests that take less than two minutes together
 	@$(BIN)/python -m pytest $(SHARED_OUT) -m "not slow"
 
 lint: install-dev docs ## ruff, mypy --strict on the packages, and the documentation's links

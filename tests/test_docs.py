@@ -40,6 +40,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_the_site_is_built_with_every_link_and_anchor_checked(site: Path) -> None:
     """Each page of the repository is a page of the site, and reading it loads nothing from elsewhere."""
     for page in PAGES:
@@ -49,6 +50,7 @@ def test_the_site_is_built_with_every_link_and_anchor_checked(site: Path) -> Non
         assert loaded == [], page
 
 
+@pytest.mark.slow
 def test_lists_and_blocks_of_code_come_out_as_such(site: Path) -> None:
     """The site wants an empty line before a list and four spaces below an item; GitHub does not."""
     for page in site.rglob("*.html"):
@@ -56,6 +58,7 @@ def test_lists_and_blocks_of_code_come_out_as_such(site: Path) -> None:
             assert not re.search(r"\n\s*(?:[-*]|\d+\.) |```|\| ?---", paragraph), (page.name, paragraph[:200])
 
 
+@pytest.mark.slow
 def test_docstrings_are_shown_as_readers_want_them(site: Path) -> None:
     """Without the roles that are for tools; what is documented is there."""
     text = (site / "reference" / "python-api.html").read_text()

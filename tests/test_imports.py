@@ -51,6 +51,7 @@ def test_an_arrow_the_other_way_would_be_noticed() -> None:
     assert list(imports(source, {"stream_app.steps.engine"})) == ["numpy", "stream_app.steps.engine"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("package", MAY_IMPORT)
 def test_a_package_can_be_taken_in_at_a_glance(package: str) -> None:
     """At most a dozen modules and folders at its root, in at most six layers of imports."""
@@ -161,6 +162,7 @@ for words in commands(get_command(app)):
 """
 
 
+@pytest.mark.slow
 def test_help_loads_nothing_heavy() -> None:
     """Every `--help` answers at once because the command line imports a library where it uses it."""
     ours = HEAVY - {"pydantic"}  # which typer reads a command's options with

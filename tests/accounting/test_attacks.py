@@ -208,6 +208,8 @@ def big_exposure(mechanism: Mechanism, places: int = 30, steps: int = 8) -> Expo
     return Exposure(case.view, case.start, 0, tuple(observations))
 
 
+@pytest.mark.slow
+@pytest.mark.indices
 def test_sampling_agrees_with_the_exact_law_however_a_draw_is_decoded() -> None:
     exposure, draws = big_exposure(Raw()), 40_000
     exact = exact_attacks(exposure, 3)
@@ -226,6 +228,8 @@ def test_graph_and_stepwise_decoding_of_the_same_noised_draws_count_the_same_suc
     assert 50 < on_graph[0] < 4_950
 
 
+@pytest.mark.slow
+@pytest.mark.indices
 def test_noise_between_raw_and_nothing_gives_an_attack_between_raw_and_prior() -> None:
     """Noise of 0.05 shows all, of 1000 nothing; each sampled within its interval."""
     raw = attack_person(big_exposure(Raw()), 3)["map"]
@@ -278,6 +282,8 @@ def test_sensors_that_cover_several_places_reveal_a_set_and_not_the_place() -> N
     assert found.high - found.low < 0.02
 
 
+@pytest.mark.slow
+@pytest.mark.indices
 def test_same_seed_same_result_on_any_number_of_threads_and_another_seed_another() -> None:
     arguments = (big_exposure(Gaussian(1.0)), 3, 20_000)
     before = numba.get_num_threads()
@@ -343,6 +349,8 @@ def test_recorded_trace_is_replayed_and_impossible_observations_fall_back_to_the
     assert (unseen["marginal"].impossible, unseen["marginal"].success) == (1, 1.0)
 
 
+@pytest.mark.slow
+@pytest.mark.indices
 def test_recorded_traces_drawn_from_the_prior_are_guessed_as_often_as_the_law_says() -> None:
     exposure = big_exposure(Raw())
     exact = exact_attacks(exposure, 3)
@@ -395,6 +403,8 @@ def test_a_person_with_one_place_is_always_found() -> None:
         assert all(result.success == 1.0 for result in results.values())
 
 
+@pytest.mark.slow
+@pytest.mark.indices
 def test_long_horizon_in_a_large_sparse_chain_stays_finite() -> None:
     """300 steps round a ring of 500 places, all but surely one place a step, a raw sensor on the way.
 

@@ -27,6 +27,8 @@ def evidence(*rows: float) -> Evidence:
     return Evidence(("ada",), Lists(np.array([0, 2]), np.array(rows)))
 
 
+@pytest.mark.slow
+@pytest.mark.indices
 def test_the_mean_ceiling_is_that_over_all_chains_the_data_could_give() -> None:
     """Two rows, so two numbers to integrate over; every trajectory of each chain is written down.
 
@@ -69,6 +71,8 @@ def test_less_evidence_means_less_sure() -> None:
     assert spread[0] > spread[1] > spread[2] > 0.0
 
 
+@pytest.mark.slow
+@pytest.mark.indices
 def test_quantiles_hold_for_the_draws_to_come() -> None:
     """In nine of ten worlds the next draw is not above the credible ceiling; the upper end errs in 5 %."""
     rng = np.random.default_rng(0)

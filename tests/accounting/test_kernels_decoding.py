@@ -70,6 +70,8 @@ def random_population(rng: np.random.Generator, people: int, places: int, densit
     return Population.pack(priors, [str(m) for m in range(50)])
 
 
+@pytest.mark.slow
+@pytest.mark.indices
 @given(seeds)
 @settings(max_examples=150)
 def test_likelihood_and_best_path_equal_enumeration_scaled_and_in_logarithms(seed: int) -> None:
@@ -258,6 +260,8 @@ def test_underflow_under_a_shared_matrix_is_reported_for_whom_it_may_matter() ->
     assert np.isfinite(shared.log_likelihood[exact]).all()
 
 
+@pytest.mark.slow
+@pytest.mark.indices
 @pytest.mark.parametrize("density", [0.3, 1.0])
 def test_likelihoods_and_paths_equal_hmmlearn(density: float) -> None:
     hmm = pytest.importorskip("hmmlearn.hmm")
@@ -309,6 +313,8 @@ def test_two_rare_moves_hidden_from_scaled_arithmetic_are_found_in_logarithms() 
     assert decoded.path[0].tolist() == [0, 1, 2, 3]
 
 
+@pytest.mark.slow
+@pytest.mark.indices
 def test_near_deterministic_chain_over_1000_steps_and_5000_places_stays_finite() -> None:
     """A ring of 5000 places: the person stays, or moves on with 1e-6; seen at both ends."""
     places, steps = 5000, 1000

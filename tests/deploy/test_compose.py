@@ -40,11 +40,13 @@ def loaded(service: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> Any:
     return load_settings()
 
 
+@pytest.mark.slow
 def test_the_compose_file_follows_the_specification() -> None:
     checked = check_schema(ROOT / "docker-compose.yml")
     assert checked.returncode == 0, checked.stdout
 
 
+@pytest.mark.slow
 def test_the_check_against_the_schema_can_fail(tmp_path: Path) -> None:
     broken = compose()
     broken["services"]["release"]["depends_on"] = {"topics": {"condition": "service_done"}}

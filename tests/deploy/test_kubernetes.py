@@ -80,6 +80,7 @@ def settings_of(document: Document, monkeypatch: pytest.MonkeyPatch) -> Settings
     return load_settings()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("folder", FOLDERS)
 def test_manifests_follow_the_schemas(folder: str, version: str) -> None:

@@ -40,6 +40,7 @@ def test_without_others_every_counted_place_is_found() -> None:
         assert attacker.guess(np.eye(3)[walked].reshape(-1)).tolist() == walked
 
 
+@pytest.mark.slow
 def test_who_follows_the_crowd_stays_below_its_ceiling() -> None:
     """A dozen people, whom an attack finds more often than habits do; many, whom it hardly finds."""
     few = measure(city_setting(12, 32, days=25, steps=6), targets=8)

@@ -127,6 +127,7 @@ def check_crowds(first: int, count: int) -> dict[str, int]:
     return won
 
 
+@pytest.mark.slow
 def test_no_attacker_is_above_the_optimum_nor_that_above_the_ceiling() -> None:
     """By enumeration of everybody's movements; each attack wins something somewhere."""
     assert min(check_crowds(0, 40).values()) > 3
@@ -138,6 +139,7 @@ def test_no_attacker_is_above_the_ceiling_in_many_more_crowds() -> None:
     assert min(check_crowds(1_000, 120).values()) > 10
 
 
+@pytest.mark.slow
 def test_no_attacker_is_above_anybodys_ceiling_in_the_city() -> None:
     """Person by person on many days, with exact intervals that all hold with a probability of 0.999."""
     setting, targets = city_setting(150, 16, days=60, steps=5), list(range(15))

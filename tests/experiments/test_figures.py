@@ -60,6 +60,7 @@ def assert_ordered(values: dict[str, float]) -> None:
     assert values["tight"] <= 1.0
 
 
+@pytest.mark.slow
 def test_figure_5_is_drawn_from_ordered_bounds_and_attacks(tmp_path: Path) -> None:
     """Every point of every panel, as read back from the CSV; and the picture is small and is one."""
     draw_figure_5(TINY, tmp_path)
@@ -89,6 +90,7 @@ def test_figure_5_is_drawn_from_ordered_bounds_and_attacks(tmp_path: Path) -> No
     assert 5_000 < len(picture) < MOST_BYTES
 
 
+@pytest.mark.slow
 def test_figure_7_compares_noise_with_the_same_sensors_raw() -> None:
     """What noise hides cannot be told better: no noised bound is above the raw one."""
     points = figure_7(TINY)
@@ -111,6 +113,7 @@ def test_real_figures_show_the_same_bounds_beside_both_kinds_of_attack(fit: FitR
     assert at(points, "made up, prior", 4.0)["certified"] < at(points, "made up, prior", 1.0)["certified"]
 
 
+@pytest.mark.slow
 def test_real_figures_name_nobody(fit: FitResult, tmp_path: Path) -> None:
     """One line a person and no id among them; noised counts are drawn against raw ones."""
     draw_figure_3({"made up": fit}, tmp_path)

@@ -52,6 +52,7 @@ def test_readings_are_the_real_held_out_counts(fit: FitResult) -> None:
     assert run_engine(fit, schedule).step == 3
 
 
+@pytest.mark.slow
 def test_a_summary_has_ordered_bounds_and_every_attack(fit: FitResult) -> None:
     """Guess <= certified <= tight on average; noise never makes the certified bound larger here."""
     raw, noised = summarise("made up", fit, schedules=2)

@@ -15,6 +15,7 @@ def agents() -> persona_city.Agents:
     return persona_city.agents_of(build_city(CityOptions(people=60)), 1)
 
 
+@pytest.mark.slow
 def test_agents_are_at_home_and_at_work_where_they_are_said_to(agents: persona_city.Agents) -> None:
     """Activities follow from places: home is the own home's, work the own office's, of nobody else."""
     at_home = agents.activity == agents.activities.index("home")
@@ -25,6 +26,7 @@ def test_agents_are_at_home_and_at_work_where_they_are_said_to(agents: persona_c
     assert (agents.work >= 0).mean() > 0.5
 
 
+@pytest.mark.slow
 def test_every_agent_has_a_persona_of_its_home_and_work(agents: persona_city.Agents) -> None:
     """No way leaves an agent without a persona; calibration keeps classes, and flows alone are one."""
     ways = persona_city.ways(agents)

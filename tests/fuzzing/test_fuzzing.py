@@ -26,6 +26,7 @@ def _clean() -> Iterator[None]:
     clean_up()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("door", DOORS)
 def test_whatever_comes_becomes_a_value_or_a_sentence(door: str) -> None:
     """No crash, no hang, no endless message, no count and no id in an error; a seed has no finding either."""
@@ -50,6 +51,7 @@ def test_a_refused_folder_leaves_no_file_open() -> None:
     assert len(list(Path("/proc/self/fd").iterdir())) == before
 
 
+@pytest.mark.slow
 def test_a_hang_inside_a_library_is_a_finding_too() -> None:
     """The interpreter hears of the time that is over only when the library comes back."""
     busy = door(lambda data: pbkdf2_hmac("sha256", data, data, 3_000_000), b"seed", seconds=0.1)("busy")

@@ -84,6 +84,7 @@ def test_the_rule_of_the_prometheus_operator_is_the_same() -> None:
     assert document["spec"] == yaml.safe_load((FOLDER / "alerts.yml").read_text())
 
 
+@pytest.mark.slow
 def test_every_alert_fires_and_does_not_fire_as_promised() -> None:
     """``promtool test rules`` on series that cross each limit and series that stay below."""
     done = promtool("test", "rules", "alerts_test.yml")

@@ -64,6 +64,7 @@ def test_without_a_rule_it_says_neither_yes_nor_no_and_how_to_choose_one(tmp_pat
     assert "Yes" not in words
 
 
+@pytest.mark.slow
 def test_a_run_under_a_budget_may_be_published_with_the_figures_it_rests_on(tmp_path: Path) -> None:
     folder = released(tmp_path / "run", mechanism="budget", budget={"added": 0.2, "share": 0.2})
     log, limit = read_run(folder), RiskBudget(share=0.2, added=0.2)
@@ -95,6 +96,7 @@ def test_raw_counts_held_against_a_rule_are_not_to_be_published(
     assert "and the run is only compared with the rule" in words
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("added", [0.0, 0.03, 0.05, 0.1, 0.3, 1.0])
 def test_what_the_records_tell_holds_the_true_number_of_people(tmp_path: Path, added: float) -> None:
     """Between ``least`` and ``most``, at every step; exact where nobody is over, or the limit is 0."""
@@ -136,6 +138,7 @@ def test_what_is_not_known_counts_against_publishing(
     assert verdict_on((summary(0),), reasons, limit).answer is answer
 
 
+@pytest.mark.slow
 def test_the_pdf_holds_the_verdict_the_worst_figure_and_the_pictures(tmp_path: Path) -> None:
     """On its first page, in figures equal to the report's."""
     pytest.importorskip("weasyprint", reason="WeasyPrint or Pango is missing", exc_type=Exception)
@@ -175,6 +178,7 @@ def command(arguments: Sequence[str], monkeypatch: pytest.MonkeyPatch) -> None:
         raise SystemExit(ended.value.code)
 
 
+@pytest.mark.slow
 def test_the_command_writes_html_and_pdf(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

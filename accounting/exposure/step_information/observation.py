@@ -43,9 +43,14 @@ class StepObservation:
         return not self.mechanisms
 
     @cached_property
+    def _different(self) -> tuple[Mechanism, ...]:
+        """Each mechanism once: sensors share few, and asking what one can do takes longer than comparing."""
+        return tuple(dict.fromkeys(self.mechanisms))
+
+    @cached_property
     def is_raw(self) -> bool:
         """Whether everything that is released is released exactly; true for an empty step."""
-        return all(mechanism.is_exact for mechanism in self.mechanisms)
+        return all(mechanism.is_exact for mechanism in self._different)
 
     @cached_property
     def has_independent_noise(self) -> bool:
@@ -54,7 +59,7 @@ class StepObservation:
         Divergence, information and reveal probability of a mechanism hold either way; its noise law is the
         law of one step alone.
         """
-        return not any(isinstance(own, DrawnPerWindow) and not own.is_exact for own in self.mechanisms)
+        return not any(isinstance(own, DrawnPerWindow) and not own.is_exact for own in self._different)
 
     @cached_property
     def can_be_drawn(self) -> bool:
@@ -63,7 +68,7 @@ class StepObservation:
         Not where steps share noise, where nobody knows how often somebody is counted, nor where several
         values are published of one count.
         """
-        is_composite = any(isinstance(own, Composite) for own in self.mechanisms)
+        is_composite = any(isinstance(own, Composite) for own in self._different)
         return self.has_independent_noise and not is_composite
 
     @cached_property
@@ -71,12 +76,12 @@ class StepObservation:
         """The step in the form kernels read. A mechanism without a table counts as exact: errs upwards."""
         counts = [len(sensors) for sensors in self.outcomes]
         divergence = [mechanism.divergence() for mechanism in self.mechanisms]
-        truncation = {mechanism: _truncation_nats(mechanism) for mechanism in set(self.mechanisms)}
+        truncation = {mechanism: _truncation_nats(mechanism) for mechanism in self._different}
         members = list(chain.from_iterable(self.outcomes))
         rows: dict[Mechanism, int] = {}
         tables: list[InformationTable] = []
-        for mechanism in self.mechanisms:
-            if mechanism not in rows and isinstance(mechanism, Tabulated):
+        for mechanism in self._different:
+            if isinstance(mechanism, Tabulated):
                 rows[mechanism] = len(tables)
                 tables.append(mechanism.information_table())
         return StepView(

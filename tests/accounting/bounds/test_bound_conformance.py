@@ -97,6 +97,8 @@ def for_everybody(bound: Bound, exposure: Exposure, outside: Outside, mistakes: 
     return bound.kernel(seen, RawQuestion(mistakes, order, 1e-9, 4, True))
 
 
+@pytest.mark.slow
+@pytest.mark.indices
 @each_kernel
 @given(seeds)
 @settings(max_examples=20)
@@ -161,6 +163,8 @@ def test_it_is_not_below_the_optimum_of_noised_counts(
         assert found is None or optimum(everything, channels, mistakes) <= found + ROUNDING
 
 
+@pytest.mark.slow
+@pytest.mark.indices
 @each_bound
 @pytest.mark.parametrize("sigma", [None, 1.0])
 def test_it_does_not_fall_with_the_mistakes_allowed(bound: Bound, sigma: float | None) -> None:

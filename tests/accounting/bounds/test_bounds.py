@@ -73,6 +73,8 @@ def assert_sandwich(case: Case) -> list[float]:
     return certified
 
 
+@pytest.mark.slow
+@pytest.mark.indices
 @settings(max_examples=60)
 @given(seeds)
 def test_no_bound_is_below_the_optimum(seed: int) -> None:

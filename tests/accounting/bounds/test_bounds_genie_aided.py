@@ -45,6 +45,8 @@ def genie_aided(
     return sum(wrong) + max(r - w for r, w in zip(right, wrong, strict=True))
 
 
+@pytest.mark.slow
+@pytest.mark.indices
 @given(seeds, st.integers(0, 3))
 @settings(max_examples=60)
 def test_the_genie_aided_adversary_wins_what_the_definition_says(seed: int, mistakes: int) -> None:
@@ -110,6 +112,8 @@ def test_horizons_with_a_million_patterns_are_bounded_by_the_ones_that_matter() 
     assert bounds[-1] < 0.1 * bounds[0]
 
 
+@pytest.mark.slow
+@pytest.mark.indices
 def test_hundred_places_and_two_mistakes_are_bounded_near_the_best_attack() -> None:
     """Where the moment bound looks at too few steps jointly: it is more than 50 times larger here."""
     start, matrix = koga_chain(100, 0.1)

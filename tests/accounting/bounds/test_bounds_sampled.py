@@ -122,6 +122,8 @@ def noised(rng: np.random.Generator) -> tuple[Case, Exposure, list[NDArray[np.fl
     return case, exposure, channels
 
 
+@pytest.mark.slow
+@pytest.mark.indices
 def test_draws_have_the_means_that_enumeration_says() -> None:
     """Trajectories, outputs and their likelihoods: both parts of the bound within five standard errors."""
     rng = np.random.default_rng(5)
@@ -162,6 +164,8 @@ def test_it_is_not_below_the_optimum_oftener_than_stated() -> None:
     assert failures <= 0.3 * tries
 
 
+@pytest.mark.slow
+@pytest.mark.indices
 def test_a_window_of_a_log_takes_the_sampled_bound_where_it_is_least() -> None:
     """At the moment and in hindsight; with its confidence, and only with draws."""
     start, matrix = koga_chain(6, 0.1)

@@ -157,6 +157,8 @@ def check(rng: np.random.Generator) -> float:
     return found / best if effort == Hard(16, 8, 100) and not is_hindsight else 1.0
 
 
+@pytest.mark.slow
+@pytest.mark.indices
 @pytest.mark.parametrize("seed", range(3))
 def test_no_adversary_beats_the_bound(seed: int) -> None:
     """Raw and noised sensors, of several places, overlapping; history and future; every ``s``."""

@@ -145,6 +145,8 @@ def test_five_thousand_sparse_places_are_bounded() -> None:
     assert audit.prior_guess.koga is None
 
 
+@pytest.mark.slow
+@pytest.mark.indices
 def test_noised_population_audit_stays_between_baseline_and_raw() -> None:
     population, raw = town(12), raw_schedule(5, 3)
     noise = [gaussian(1.0)] * 3

@@ -37,6 +37,8 @@ def channel(mechanism: Mechanism, counted: np.ndarray, read: np.ndarray) -> np.n
     return np.where(counted[:, None], np.convolve(law.probabilities, read), absent)
 
 
+@pytest.mark.slow
+@pytest.mark.indices
 @pytest.mark.parametrize("seed", range(40))
 def test_no_adversary_is_above_the_ceiling_however_often_people_are_read(seed: int) -> None:
     """Audit, horizons now and in hindsight, running account: none is below the optimum by enumeration."""
@@ -82,6 +84,8 @@ def _information(paths: np.ndarray, probability: np.ndarray, channels: list[np.n
     return entropy_of(joint.sum(1)) + entropy_of(joint.sum(0)) - entropy_of(joint.ravel())
 
 
+@pytest.mark.slow
+@pytest.mark.indices
 def test_accounting_them_as_presence_would_promise_too_much() -> None:
     """The same releases with most_counts left out: the best adversary is above the ceiling of some."""
     broken = 0

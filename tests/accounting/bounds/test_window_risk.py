@@ -156,6 +156,8 @@ def logs(draw: st.DrawFn) -> tuple[Log, list[Counted], list[Mechanism]]:
     return log, counted, mechanisms
 
 
+@pytest.mark.slow
+@pytest.mark.indices
 @given(logs(), st.booleans())
 @settings(max_examples=60, deadline=None)
 def test_every_bound_holds_against_enumeration(

@@ -44,6 +44,8 @@ def test_right_priors_are_refuted_at_most_at_the_level(missing: float) -> None:
     assert max(growth) > 1.5
 
 
+@pytest.mark.slow
+@pytest.mark.indices
 def test_people_with_sharper_rows_than_their_priors_are_found() -> None:
     """Rows to the power 3: nearly every panel of a dozen is, within twenty horizons each."""
     random = np.random.default_rng(43)

@@ -80,6 +80,8 @@ def checked(power: float, **changes: int) -> PriorsCheck:
     return check_priors(population(people), recorded, 4, replace(CheckSettings(), **changes))
 
 
+@pytest.mark.slow
+@pytest.mark.indices
 def test_people_with_sharper_rows_than_their_priors_are_found() -> None:
     """Ceilings too low: by the guess, by the attack, in most groups, and by less surprise."""
     found = checked(2.0)
@@ -92,6 +94,8 @@ def test_people_with_sharper_rows_than_their_priors_are_found() -> None:
     assert found.kappa_min > 0
 
 
+@pytest.mark.slow
+@pytest.mark.indices
 def test_people_with_flatter_rows_than_their_priors_are_found() -> None:
     """Too high: only the guess can say so, an attack may stay below its ceiling."""
     found = checked(0.3)
@@ -132,6 +136,8 @@ def path_divergence(true: list[Floats], believed: list[Floats], steps: int) -> f
     return float(np.mean(found))
 
 
+@pytest.mark.slow
+@pytest.mark.indices
 def test_the_radius_refuted_is_below_the_true_one() -> None:
     """``kappa_min`` is a lower bound: above the true mean divergence in hardly any of thirty data sets."""
     random = np.random.default_rng(31)
@@ -218,6 +224,8 @@ def test_an_attack_that_sees_raw_counts_is_held_against_the_ceiling_of_the_sched
     assert found.refuted is Verdict.NOT_REFUTED
 
 
+@pytest.mark.slow
+@pytest.mark.indices
 def test_the_groups_p_values_are_times_their_number() -> None:
     """Each is the exact tail of its own people; together they are everybody."""
     found = checked(1.0, groups=5)

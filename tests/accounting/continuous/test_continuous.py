@@ -128,6 +128,8 @@ def check_against_truth(
     return checked, informative
 
 
+@pytest.mark.slow
+@pytest.mark.indices
 @pytest.mark.parametrize("seed", range(3))
 def test_risk_is_never_below_the_optimum_given_everything_released_raw(seed):
     rng = np.random.default_rng(seed)
@@ -137,6 +139,8 @@ def test_risk_is_never_below_the_optimum_given_everything_released_raw(seed):
     assert informative > 10
 
 
+@pytest.mark.slow
+@pytest.mark.indices
 def test_risk_is_never_below_the_optimum_given_everything_released_with_noise_and_sets_of_places():
     rng = np.random.default_rng(99)
     counts = [check_against_truth(rng, MECHANISMS, longest=4) for _ in range(60)]
@@ -242,6 +246,8 @@ def test_a_persons_risk_does_not_depend_on_the_partition_they_are_in():
     assert np.array_equal(whole.risk(), np.concatenate([part.risk() for part in parts]))
 
 
+@pytest.mark.slow
+@pytest.mark.indices
 def test_threads_do_not_change_a_bit():
     import numba
 
@@ -368,6 +374,8 @@ def harmed(snapshot: bytes, name: str, value: object) -> bytes:
     return out.getvalue()
 
 
+@pytest.mark.slow
+@pytest.mark.indices
 def test_a_snapshot_that_is_refused_leaves_no_trace():
     """Whichever array is the wrong one: nothing is written before everything is checked."""
     rng = np.random.default_rng(15)

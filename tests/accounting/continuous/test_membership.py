@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -42,6 +43,8 @@ def steps(count: int, seed: int) -> list[StepSchedule]:
     ]
 
 
+@pytest.mark.slow
+@pytest.mark.indices
 @settings(max_examples=15)
 @given(seed=st.integers(0, 2**32 - 1), came=st.integers(0, 9))
 def test_people_who_join_late_are_accounted_as_if_they_had_always_been_known(seed: int, came: int) -> None:
@@ -62,6 +65,8 @@ def test_people_who_join_late_are_accounted_as_if_they_had_always_been_known(see
     assert joined.snapshot() == whole.snapshot()
 
 
+@pytest.mark.slow
+@pytest.mark.indices
 @settings(max_examples=15)
 @given(seed=st.integers(0, 2**32 - 1), stay=st.sets(st.integers(0, 5)))
 def test_people_who_leave_change_nothing_for_those_who_stay(seed: int, stay: set[int]) -> None:

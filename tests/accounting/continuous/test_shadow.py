@@ -87,6 +87,8 @@ def attacked(
     return accountant, mean
 
 
+@pytest.mark.slow
+@pytest.mark.indices
 @pytest.mark.parametrize("vectors", [1, 16])
 @pytest.mark.parametrize("has_start", [False, True])
 @pytest.mark.parametrize(("since", "mistakes"), [(0, 0), (0, 1), (2, 1), (3, 0)])

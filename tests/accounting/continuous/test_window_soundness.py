@@ -68,6 +68,8 @@ def check_running(log: Log, counted: list[Counted], releases: list[WindowRelease
     return min(slack)
 
 
+@pytest.mark.slow
+@pytest.mark.indices
 @given(logs(), st.booleans(), st.sampled_from([0, 1, 16]))
 @settings(max_examples=cases(200), deadline=None)
 def test_the_running_ceiling_is_above_every_adversary(
@@ -156,6 +158,8 @@ def is_enumerable(channels: list[NDArray[np.float64]]) -> bool:
     )
 
 
+@pytest.mark.slow
+@pytest.mark.indices
 @given(logs(), st.booleans())
 @settings(max_examples=cases(400), deadline=None)
 def test_single_steps_reveal_at_least_as_much_themselves(

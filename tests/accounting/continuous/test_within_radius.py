@@ -93,6 +93,8 @@ def test_every_figure_of_an_accountant_is_raised_but_what_releases_added() -> No
         assert raised.crossings().tolist() == np.flatnonzero(now != before).tolist()
 
 
+@pytest.mark.slow
+@pytest.mark.indices
 @pytest.mark.parametrize("sharpen", [False, True])
 def test_a_budget_is_kept_by_the_raised_risks(sharpen: bool) -> None:
     """After every step no more people are over the limit within the radius than may be, beside the natural.
@@ -114,6 +116,8 @@ def test_a_budget_is_kept_by_the_raised_risks(sharpen: bool) -> None:
     assert released > 20
 
 
+@pytest.mark.slow
+@pytest.mark.indices
 @pytest.mark.parametrize("sharpen", [False, True])
 def test_who_is_over_by_the_raised_guess_alone_is_not_spared_by_habits_apart(sharpen: bool) -> None:
     """Whose guess under the prior keeps a limit of risk must keep it raised, or nothing is released.

@@ -53,6 +53,8 @@ def check_many(seeds: range) -> dict[str, int]:
     return {name: len(list(same)) for name, same in groupby(sorted(found))}
 
 
+@pytest.mark.slow
+@pytest.mark.indices
 def test_no_adversary_beats_the_running_ceiling_whatever_came_before() -> None:
     """Horizons with a history, raw and noised; both ways of the crowd lower some of the ceilings."""
     lowered = check_many(range(24))
@@ -95,6 +97,8 @@ def test_who_knows_everybody_has_the_informed_risk_to_the_bit() -> None:
         assert (fewer.information_nats() <= alone.information_nats()).all()
 
 
+@pytest.mark.slow
+@pytest.mark.indices
 def test_levels_are_shared_among_all_counts_that_a_refined_bound_looks_at() -> None:
     """Two sensors in each of the 48 + 3 steps: a 102nd of each level for a count."""
     moves = np.full((3, 3), 1 / 3)
@@ -107,6 +111,8 @@ def test_levels_are_shared_among_all_counts_that_a_refined_bound_looks_at() -> N
         assert min(shown) < 0.3
 
 
+@pytest.mark.slow
+@pytest.mark.indices
 def test_risk_falls_with_the_crowd_and_rises_with_who_is_known() -> None:
     """More others, fewer known, more who move alone: never a higher risk."""
     steps = steps_of([RAW] * 4)
@@ -242,6 +248,8 @@ def test_a_snapshot_brings_an_account_on_to_the_bit(companions: int) -> None:
         again.restore(whole.informed.snapshot())
 
 
+@pytest.mark.slow
+@pytest.mark.indices
 def test_partitions_and_newcomers_account_as_one_to_the_bit() -> None:
     """Sums of partitions add up; people who join later are as if they had been there; who leaves is gone."""
     everybody, adversary = city(2, 30), CrowdAdversary(known=2)

@@ -227,6 +227,8 @@ def test_whoever_joins_counts_from_then_on_once_they_are_told() -> None:
         assert added == found
 
 
+@pytest.mark.slow
+@pytest.mark.indices
 def test_half_of_the_people_start_one_seen_step_later() -> None:
     """The coin is the first bit of a public hash: half of many, and the same for the same name."""
     population = Population.pack(

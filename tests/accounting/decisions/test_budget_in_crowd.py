@@ -133,6 +133,8 @@ def test_partitions_answer_together_what_one_process_does() -> None:
     assert cleared > 0
 
 
+@pytest.mark.slow
+@pytest.mark.indices
 def test_among_few_a_budget_goes_on_as_against_who_knows_all() -> None:
     """Where there is next to no crowd, no step leaves nothing but silence to those after it."""
     rng = np.random.default_rng(4)

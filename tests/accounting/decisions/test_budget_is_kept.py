@@ -44,6 +44,8 @@ def check_run(seed: int, *, in_hindsight: bool, steps: int, look_ahead: int = 0)
     return settled
 
 
+@pytest.mark.slow
+@pytest.mark.indices
 @settings(max_examples=8)
 @given(SEEDS, st.booleans(), st.integers(0, 4))
 def test_no_run_exceeds_its_budget_nor_does_the_silence_after_it(seed, in_hindsight, look_ahead):
@@ -60,6 +62,8 @@ def test_no_run_exceeds_its_budget_in_many_runs_of_every_kind():
     assert settled["cleared"] > 100
 
 
+@pytest.mark.slow
+@pytest.mark.indices
 def test_what_is_said_of_a_candidate_holds_once_it_is_accounted():
     """Whoever is not over by the answer is not over by the certified risk, now or in the silence after."""
     rng = np.random.default_rng(5)

@@ -72,6 +72,8 @@ def check(seed: int) -> tuple[int, int]:
     return sum(how.is_released for how in mechanisms), sum(how.is_exact for how in mechanisms)
 
 
+@pytest.mark.slow
+@pytest.mark.indices
 def test_no_adversary_beats_a_limit_in_hindsight():
     counts = np.sum([check(seed) for seed in range(60)], axis=0)
     assert counts[0] > 30
@@ -83,6 +85,8 @@ def test_no_adversary_beats_a_limit_in_hindsight_in_many_runs():
     assert np.sum([check(seed) for seed in range(1000, 2000)], axis=0)[0] > 500
 
 
+@pytest.mark.slow
+@pytest.mark.indices
 def test_what_later_releases_tell_stays_within_the_reserve():
     """The exact information in hindsight of raw logs is never above the cap without the reserve."""
     rng = np.random.default_rng(11)

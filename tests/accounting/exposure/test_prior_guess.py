@@ -62,12 +62,16 @@ def test_a_thousand_steps_do_not_underflow(places: int) -> None:
     assert abs(log_subset_maximum(table, start, 1000, 2) + 998 * np.log(places)) < 1e-8
 
 
+@pytest.mark.slow
+@pytest.mark.indices
 def test_prior_guess_of_a_long_horizon_is_a_probability() -> None:
     start, matrix = koga_chain(10, 0.05)
     guess = prior_guess(raw_exposure(start, matrix, [[0]] * 1000), 100)
     assert 0.0 < guess.best <= 1.0
 
 
+@pytest.mark.slow
+@pytest.mark.indices
 def test_thousands_of_places_do_without_subset_maxima() -> None:
     places = 5000
     assert not gaps_affordable(places, 1, 10, 5)

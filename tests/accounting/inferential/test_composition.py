@@ -147,6 +147,8 @@ def test_the_misspecification_formula_is_the_theorems() -> None:
     assert found == pytest.approx(1.5 * 0.04 + 0.05 + 1.25 * 6.0)
 
 
+@pytest.mark.slow
+@pytest.mark.indices
 @given(
     st.floats(1.0, 2.0),
     st.floats(0.97, 1.03),

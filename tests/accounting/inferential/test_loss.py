@@ -38,6 +38,8 @@ def drawn_noise(seed: int) -> np.ndarray:
     return root @ root.T + 0.05 * np.eye(POINTS)
 
 
+@pytest.mark.slow
+@pytest.mark.indices
 @given(priors, seeds, secrets, orders, seeds)
 @settings(max_examples=100)
 def test_no_two_secrets_are_told_apart_better_than_the_loss(
@@ -52,6 +54,8 @@ def test_no_two_secrets_are_told_apart_better_than_the_loss(
     assert exact <= release_loss(prior, noise, secret, order, 0.7).epsilon * (1.0 + 1e-9)
 
 
+@pytest.mark.slow
+@pytest.mark.indices
 @given(priors, seeds, secrets, orders)
 @settings(max_examples=50)
 def test_the_loss_is_reached(prior: np.ndarray, seed: int, secret: list[int], order: float) -> None:

@@ -72,6 +72,8 @@ def test_words_are_the_first_half_of_hmac_sha256() -> None:
     assert int(words[0, 0]) << 64 | int(words[0, 1]) == int.from_bytes(digest[:16], "big")
 
 
+@pytest.mark.slow
+@pytest.mark.indices
 @given(
     st.tuples(st.text(max_size=4), st.text(max_size=4), st.text(max_size=4)),
     st.tuples(st.text(max_size=4), st.text(max_size=4), st.text(max_size=4)),

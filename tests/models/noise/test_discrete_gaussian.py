@@ -123,6 +123,8 @@ def test_the_goodness_of_fit_would_notice_one_percent_in_sigma() -> None:
     assert goodness_of_fit(noise, 1.0) < 1e-6
 
 
+@pytest.mark.slow
+@pytest.mark.indices
 @pytest.mark.parametrize("sigma", [0.4, 1.0, 6.0])
 def test_noise_is_distributed_like_the_one_of_opendp(sigma: float) -> None:
     """Two-sample chi-square against OpenDP's exact sampler, which draws from the ideal law."""

@@ -51,6 +51,8 @@ def test_the_exact_sum_is_the_enumeration_of_all_outputs(sigma: float, probabili
     assert found == pytest.approx(float(enumerated_information(sigma, probability)), rel=1e-11)
 
 
+@pytest.mark.slow
+@pytest.mark.indices
 @given(st.sampled_from([0.05, 0.3, 0.62, 1.0, 5.0, 50.0, 64.5, 900.0]), PROBABILITIES)
 @example(0.05, 0.7411107870275885)  # its entropy rounds otherwise than that of the complement
 @settings(max_examples=400)
@@ -75,6 +77,8 @@ def test_nothing_is_learnt_about_what_was_certain(sigma: float) -> None:
     assert table_information(mechanism.information_table(), 1.0) == 0.0
 
 
+@pytest.mark.slow
+@pytest.mark.indices
 @given(st.sampled_from([0.1, 0.7, 4.0]), PROBABILITIES)
 @settings(max_examples=100)
 def test_information_stays_below_what_erasure_and_the_papers_bound_allow(sigma: float, p: float) -> None:

@@ -71,6 +71,8 @@ def test_a_design_does_not_depend_on_the_unit(method: str, case: DesignProblem, 
         assert theirs == pytest.approx(ours, rel=1e-4)
 
 
+@pytest.mark.slow
+@pytest.mark.indices
 @given(case=problems(), seed=st.integers(0, 2**32 - 1))
 @settings(max_examples=100)
 def test_no_covariance_of_the_same_trace_beats_the_unrestricted_design(
@@ -84,6 +86,8 @@ def test_no_covariance_of_the_same_trace_beats_the_unrestricted_design(
         assert worst_information(case, share * other + (1.0 - share) * best) >= least * (1.0 - 1e-6)
 
 
+@pytest.mark.slow
+@pytest.mark.indices
 @given(case=problems(), seed=st.integers(0, 2**32 - 1), at_secret=st.floats(0.01, 0.99))
 @settings(max_examples=100)
 def test_no_noise_independent_at_the_secret_beats_the_exact_design(
@@ -99,6 +103,8 @@ def test_no_noise_independent_at_the_secret_beats_the_exact_design(
         assert worst_information(case, share * other + (1.0 - share) * best) >= least * (1.0 - 1e-6)
 
 
+@pytest.mark.slow
+@pytest.mark.indices
 @given(case=problems())
 @settings(max_examples=60)
 def test_designs_are_ordered_by_what_they_may_choose(case: DesignProblem) -> None:

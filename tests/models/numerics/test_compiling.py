@@ -26,6 +26,7 @@ A_LOG = "import logging; logging.basicConfig(format='log: %(message)s', level='I
 A_TERMINAL = "sys.stderr.isatty = lambda: True"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("before", "told"),
     [("", f"{TOLD} (up to some minutes)\n"), (A_LOG, f"log: {TOLD} (up to some minutes)\n")],
@@ -38,6 +39,7 @@ def test_a_line_says_that_kernels_are_compiled_and_none_when_they_are_there(
     assert stderr_of(before, tmp_path) == ""
 
 
+@pytest.mark.slow
 def test_a_terminal_shows_a_bar(tmp_path: Path) -> None:
     shown = stderr_of(A_TERMINAL, tmp_path, FORCE_COLOR="1", COLUMNS="100")
     assert TOLD in shown
@@ -52,6 +54,7 @@ def stderr_of(before: str, cache: Path, **more: str) -> str:
     return run.stderr
 
 
+@pytest.mark.slow
 def test_what_another_process_compiles_is_waited_for_and_loaded(tmp_path: Path) -> None:
     """The file of the lock is open in this process, as if it compiled: what is kept is not there yet."""
     stderr_of("", tmp_path)
@@ -71,6 +74,7 @@ def test_what_another_process_compiles_is_waited_for_and_loaded(tmp_path: Path) 
     assert waiting.returncode == 0
 
 
+@pytest.mark.slow
 def test_who_was_stopped_while_it_loaded_holds_up_nobody(tmp_path: Path) -> None:
     """What is kept is loaded, whoever holds the lock."""
     stderr_of("", tmp_path)

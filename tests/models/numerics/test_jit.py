@@ -97,6 +97,7 @@ def test_only_caches_that_nobody_used_for_weeks_are_removed(tmp_path: Path) -> N
     assert foreign.exists()
 
 
+@pytest.mark.slow
 def test_every_process_compiles_for_the_same_cpu_whatever_the_environment_says() -> None:
     asked = {"NUMBA_CPU_NAME": "haswell", "NUMBA_CPU_FEATURES": "+avx512f"}
     code = (

@@ -33,6 +33,8 @@ def ring(people: int, size: int, entries: int) -> dict[str, Any]:
     }
 
 
+@pytest.mark.slow
+@pytest.mark.indices
 @settings(max_examples=60)
 @given(st.tuples(priors("a"), priors("b")))
 def test_a_packed_person_is_the_prior_it_came_from(pair):
@@ -51,6 +53,8 @@ def test_a_packed_person_is_the_prior_it_came_from(pair):
             np.testing.assert_array_equal(back.initial, prior.initial)
 
 
+@pytest.mark.slow
+@pytest.mark.indices
 @settings(max_examples=60)
 @given(populations())
 def test_moves_and_partitions_give_the_same_population_back(population):

@@ -19,6 +19,8 @@ def dense_of(prior: MovementPrior) -> np.ndarray:
     return np.stack([matrix.toarray() for matrix in prior.transitions])
 
 
+@pytest.mark.slow
+@pytest.mark.indices
 @settings(max_examples=100)
 @given(cycles())
 def test_dense_sparse_and_triplets_give_the_same_prior(transitions):
@@ -37,6 +39,8 @@ def test_dense_sparse_and_triplets_give_the_same_prior(transitions):
         assert (prior.slots, prior.size) == transitions.shape[:2]
 
 
+@pytest.mark.slow
+@pytest.mark.indices
 @settings(max_examples=100)
 @given(cycles())
 def test_the_chain_holds_every_slot_by_columns_with_increasing_rows(transitions):

@@ -49,6 +49,8 @@ def test_a_wrong_number_of_a_location_does_not_fill_the_memory(tmp_path, format_
         load_population(path)
 
 
+@pytest.mark.slow
+@pytest.mark.indices
 @pytest.mark.parametrize("format_", ["json", "parquet"])
 @settings(max_examples=25)
 @given(population=populations())
@@ -359,6 +361,8 @@ def test_a_bad_parquet_file_is_refused_with_column_and_person(tmp_path, case):
     assert "priors.parquet" in str(caught.value)
 
 
+@pytest.mark.slow
+@pytest.mark.indices
 def test_files_that_are_no_priors_are_refused(tmp_path):
     with pytest.raises(PriorFileError, match="must exist"):
         load_population(tmp_path / "none.json")

@@ -45,6 +45,8 @@ def exact_stationary(matrix: list[list[Fraction]]) -> list[Fraction]:
     return [row[-1] for row in rows]
 
 
+@pytest.mark.slow
+@pytest.mark.indices
 @settings(max_examples=200)
 @given(cycles())
 def test_the_distribution_is_carried_from_slot_to_slot_and_back_to_itself(transitions):
@@ -56,12 +58,16 @@ def test_the_distribution_is_carried_from_slot_to_slot_and_back_to_itself(transi
     assert (start >= 0).all()
 
 
+@pytest.mark.slow
+@pytest.mark.indices
 @settings(max_examples=200)
 @given(cycles())
 def test_it_is_the_cesaro_limit_from_the_uniform_start_for_chains_of_every_kind(transitions):
     np.testing.assert_allclose(settled(transitions)[0], cesaro_limit(cycle_matrix(transitions)), atol=1e-9)
 
 
+@pytest.mark.slow
+@pytest.mark.indices
 @settings(max_examples=200)
 @given(cycles())
 def test_classes_are_closed_connected_weighted_and_what_is_outside_has_probability_zero(transitions):
@@ -138,6 +144,8 @@ def test_large_matrices_worked_on_in_panels_agree_with_a_direct_solution():
     np.testing.assert_allclose(gth(dense.copy()), direct, rtol=1e-11)
 
 
+@pytest.mark.slow
+@pytest.mark.indices
 def test_a_sparse_chain_of_2000_places_is_stationary_to_rounding():
     rng = np.random.default_rng(7)
     size = 2000
@@ -169,6 +177,8 @@ def test_distributions_are_the_same_bit_for_bit_for_any_number_of_threads():
     assert found[0] == found[1]
 
 
+@pytest.mark.slow
+@pytest.mark.indices
 @settings(max_examples=100)
 @given(cycles())
 def test_the_spectral_gap_is_one_less_the_second_modulus(transitions):
@@ -188,6 +198,8 @@ def test_the_spectral_gap_of_two_places_in_closed_form_and_of_chains_that_never_
     assert gap(np.eye(3)) == 0
 
 
+@pytest.mark.slow
+@pytest.mark.indices
 def test_the_spectral_gap_of_a_large_chain_agrees_with_all_its_eigenvalues():
     size = 450
     ring = np.roll(np.eye(size), 1, axis=1)

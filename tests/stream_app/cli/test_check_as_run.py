@@ -60,6 +60,7 @@ def test_check_and_run_say_the_same_of_each_file(
     assert said in " ".join(text.split())
 
 
+@pytest.mark.slow
 def test_sensors_whose_activation_no_line_would_hold_are_refused_by_both(
     tallyguard: Tallyguard, folder: Path
 ) -> None:
@@ -76,6 +77,7 @@ def test_sensors_whose_activation_no_line_would_hold_are_refused_by_both(
     assert both(tallyguard, "--schedule", "s.csv")[:2] == (0, 0)
 
 
+@pytest.mark.slow
 def test_a_misspelt_mechanism_is_refused_wherever_settings_are_read(
     tallyguard: Tallyguard, folder: Path
 ) -> None:

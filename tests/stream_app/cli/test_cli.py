@@ -164,6 +164,7 @@ def test_audit_says_which_release_did_it(tallyguard: Tallyguard, files: Path) ->
     assert "bob: no release concerns this person." in table
 
 
+@pytest.mark.slow
 def test_audit_says_the_ceiling_within_a_radius_wherever_it_says_a_ceiling(
     tallyguard: Tallyguard, files: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -197,6 +198,7 @@ def test_audit_says_the_ceiling_within_a_radius_wherever_it_says_a_ceiling(
     assert all(tallyguard(*asked, f"--radius={wrong}").code == 2 for wrong in ("-0.1", "inf", "nan"))
 
 
+@pytest.mark.slow
 def test_audit_says_how_sure_a_ceiling_of_fitted_priors_is(
     tallyguard: Tallyguard, files: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -305,6 +307,7 @@ def test_what_a_person_can_mend_is_one_sentence_and_exit_1(
     assert result.out == ""
 
 
+@pytest.mark.slow
 def test_run_publishes_and_continues_without_publishing_twice(tallyguard: Tallyguard, files: Path) -> None:
     """Two runs on one output: the second has nothing left to do, and the releases stand."""
     lines = []

@@ -35,6 +35,7 @@ def test_commands_stand_in_groups_from_the_first_to_the_rarest(tallyguard: Tally
     assert sorted(listed) == sorted(get_command(app).commands)  # type: ignore[attr-defined]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", LEAVES, ids=" ".join)
 def test_every_command_has_examples_and_shows_defaults_as_they_are_typed(
     tallyguard: Tallyguard, words: tuple[str, ...]

@@ -47,6 +47,7 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
     return run
 
 
+@pytest.mark.slow
 def test_audit_in_a_crowd_shows_both_ceilings_with_the_condition(
     tmp_path: Path, run: Callable[..., Answer]
 ) -> None:
@@ -87,6 +88,7 @@ def test_audit_in_a_crowd_shows_both_ceilings_with_the_condition(
     assert run(*asked, "--known", "3").code == 2
 
 
+@pytest.mark.slow
 def test_past_steps_in_a_crowd_are_shown_beside_those_of_who_knows_all(
     tmp_path: Path, run: Callable[..., Answer]
 ) -> None:

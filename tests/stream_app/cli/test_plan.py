@@ -62,6 +62,7 @@ def plan(
     return document
 
 
+@pytest.mark.slow
 def test_a_plan_is_what_the_run_decides(
     files: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -86,6 +87,7 @@ def test_a_plan_is_what_the_run_decides(
     assert {step["why"]["because"] for step in planned["steps"]} >= {"budget"}
 
 
+@pytest.mark.slow
 def test_limits_on_the_command_line_ask_for_a_budget(
     files: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -106,6 +108,7 @@ def test_without_a_budget_the_schedules_own_mechanisms_are_planned(
     assert {sensor["mean_error"] for sensor in planned["sensors"]} == {0.0}
 
 
+@pytest.mark.slow
 def test_the_table_and_the_picture_are_for_people(
     files: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -117,6 +120,7 @@ def test_the_table_and_the_picture_are_for_people(
     assert (files / "plan.png").read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.slow
 def test_a_picture_that_cannot_be_written_is_an_error(
     files: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -125,6 +129,7 @@ def test_a_picture_that_cannot_be_written_is_an_error(
     assert "must be written" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("servers", "work"), [((), 2_400_000_000), (("nowhere:9092",), 3_000_000)])
 def test_a_plan_has_the_risks_of_the_run_bit_for_bit_where_work_is_scarce(
     tmp_path: Path, servers: tuple[str, ...], work: int
@@ -168,6 +173,7 @@ def vary(files: Path) -> tuple[str, ...]:
     return tuple(f for name in (*named, "none=0", "radius=0.1") for f in ("--vary", name))
 
 
+@pytest.mark.slow
 def test_alternatives_account_the_same_releases(
     files: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -196,6 +202,7 @@ def test_alternatives_account_the_same_releases(
     assert "within 0.1 nats of these priors" in radius["rests_on"]
 
 
+@pytest.mark.slow
 def test_a_rule_on_the_ceiling_is_answered_for_each_alternative(
     files: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -267,6 +274,7 @@ def test_personas_count_as_many_people_as_they_stand_for(files: Path) -> None:
     assert weighted.highest_ceiling == plain.highest_ceiling
 
 
+@pytest.mark.slow
 def test_a_report_has_the_table_to_sign(
     files: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -296,6 +304,7 @@ def test_a_report_has_the_table_to_sign(
     assert f"<td>{mean}</td><td>{in_a_hundred(log.most_risk)}</td>" in cells
 
 
+@pytest.mark.slow
 def test_a_plan_in_a_crowd_shows_both_ceilings_and_where_raw_is_safe(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -334,6 +343,7 @@ def test_a_plan_in_a_crowd_shows_both_ceilings_and_where_raw_is_safe(
     assert (tmp_path / "plan.png").read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.slow
 def test_settings_with_a_crowd_show_both_ceilings_of_a_plan(
     files: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -373,6 +383,7 @@ def test_settings_with_a_crowd_show_both_ceilings_of_a_plan(
     assert "Alternatives are against whoever knows" in printed
 
 
+@pytest.mark.slow
 def test_a_report_says_how_a_run_stands_among_the_others(
     files: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -38,6 +38,7 @@ def fitted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tallyguard: Tallygua
     return tmp_path
 
 
+@pytest.mark.slow
 def test_habits_that_are_kept_do_not_refute_the_priors(tallyguard: Tallyguard, fitted: Path) -> None:
     """Exit status 0, the documented fields, and a verdict that claims no more than it may."""
     result = tallyguard(*CHECK, "--json")
@@ -54,6 +55,7 @@ def test_habits_that_are_kept_do_not_refute_the_priors(tallyguard: Tallyguard, f
     assert max(map(len, shown.out.split("Surprise")[0].splitlines())) <= 80
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["priors.json", "priors.parquet"])
 def test_priors_know_which_windows_they_were_fitted_to(
     tallyguard: Tallyguard, fitted: Path, name: str
@@ -77,6 +79,7 @@ def test_priors_know_which_windows_they_were_fitted_to(
         assert tallyguard(*check, "checkins.csv", *own).document == found
 
 
+@pytest.mark.slow
 def test_people_who_have_become_regular_refute_them(tallyguard: Tallyguard, fitted: Path) -> None:
     """Ceilings too low is a problem that was found: exit status 1, worst group and radius in words."""
     write_checkins(fitted, 1.0)
@@ -99,6 +102,7 @@ def test_people_who_have_become_erratic_are_no_danger(tallyguard: Tallyguard, fi
     assert "Ceilings too high: people are harder to guess" in result.out
 
 
+@pytest.mark.slow
 def test_the_attack_may_see_a_schedule(tallyguard: Tallyguard, fitted: Path) -> None:
     """Its length is the horizon, its ceilings are higher, and the output says what was released."""
     schedule = {"first_slot": 0, "steps": [{"sensors": ["home"], "mechanism": "raw"}] * 3}
@@ -112,6 +116,7 @@ def test_the_attack_may_see_a_schedule(tallyguard: Tallyguard, fitted: Path) -> 
     assert "the horizon must be the schedule's length, got 2 and 3" in tallyguard(*own, "--horizon", "2").err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -153,6 +158,7 @@ def test_errors_say_what_must_hold_what_was_found_and_what_to_do(
     assert "Traceback" not in result.err
 
 
+@pytest.mark.slow
 def test_an_audit_of_refuted_priors_shows_the_radius_and_the_mean_ceiling(
     tallyguard: Tallyguard, fitted: Path
 ) -> None:

@@ -71,6 +71,7 @@ def backfill(folder: Path, archive: str = "archive.jsonl", output: str = "out") 
     return done.output
 
 
+@pytest.mark.slow
 def test_an_archive_is_published_as_a_run_publishes_it(deployment: Path) -> None:
     assert f"{STEPS} steps" in backfill(deployment)
     (deployment / "tallyguard.toml").write_text(
@@ -81,6 +82,7 @@ def test_an_archive_is_published_as_a_run_publishes_it(deployment: Path) -> None
     assert outputs_of(deployment / "out") == outputs_of(deployment / "run")
 
 
+@pytest.mark.slow
 def test_killed_at_any_moment_it_ends_in_the_same_files(deployment: Path) -> None:
     """`kill -9` at random steps; each restart goes on where the last one was."""
     backfill(deployment, output="whole")
@@ -97,6 +99,7 @@ def test_killed_at_any_moment_it_ends_in_the_same_files(deployment: Path) -> Non
     assert outputs_of(output) == outputs_of(deployment / "whole")
 
 
+@pytest.mark.slow
 def test_what_another_input_has_released_is_refused_and_what_follows_is_not(deployment: Path) -> None:
     """A step is released once: neither output nor place in the input changes by the refusal."""
     backfill(deployment)

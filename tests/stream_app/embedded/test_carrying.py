@@ -63,6 +63,7 @@ def change(folder: Path, **changed: Any) -> None:
     path.write_bytes(seal({**load_sealed(path), **changed}))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("steps", [20, 90])
 def test_a_start_with_a_snapshot_reads_what_is_looked_back_at_however_long_the_run_was(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, steps: int
@@ -73,6 +74,7 @@ def test_a_start_with_a_snapshot_reads_what_is_looked_back_at_however_long_the_r
     assert account.save() == of_log(tmp_path).save()
 
 
+@pytest.mark.slow
 def test_a_folder_of_an_earlier_version_is_read_once_and_never_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -87,6 +89,7 @@ def test_a_folder_of_an_earlier_version_is_read_once_and_never_again(
     assert account.save() == of_log(tmp_path).save()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "changed",
     [{"account": {"steps": 3, "spends": {}}}, {"account": {"steps": 3}}, {"decided": "0" * 16}],

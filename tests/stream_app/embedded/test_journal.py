@@ -133,6 +133,7 @@ class Disk:
             raise Crash
 
 
+@pytest.mark.slow
 def test_a_crash_at_any_write_leads_to_the_same_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -194,6 +194,7 @@ def test_on_kafka_a_panel_is_refused() -> None:
         run_release_worker(given, None, accept_changes=False, announce=print)
 
 
+@pytest.mark.slow
 def test_on_kafka_a_process_of_its_own_watches_the_panel(tmp_path: Path) -> None:
     """The figures of a run; its metrics follow what is appended, and it ends in order."""
     lines = reports(population(), 1.0, HORIZON * 40)

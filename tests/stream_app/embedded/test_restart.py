@@ -103,6 +103,7 @@ def test_a_run_killed_at_many_random_moments_ends_with_the_same_files(
     assert kill_and_restart(tmp_path, source, kills=20, seed=seed) >= 10
 
 
+@pytest.mark.slow
 def test_sigterm_finishes_the_step_and_loses_nothing(tmp_path: Path, source: Path) -> None:
     """Exit status 0, a commit at the line that was reached, and the same files in the end."""
     run_on(tmp_path / "whole", [source.read_bytes()], input=source, settings=LITTLE_WORK)
@@ -124,6 +125,7 @@ def start_piped(output: Path) -> subprocess.Popen[bytes]:
     return subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, env=environment)
 
 
+@pytest.mark.slow
 def test_sigint_ends_a_run_that_waits_for_input(tmp_path: Path) -> None:
     """What came before is released; nothing that is still open is given up."""
     output = tmp_path / "piped"
@@ -147,6 +149,7 @@ def test_sigint_ends_a_run_that_waits_for_input(tmp_path: Path) -> None:
     assert values == [[{"sensor": "B", "mechanism": "raw", "value": count}] for count in (4, 9)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ends_by", ["stop", "kill"])
 def test_the_privacy_spend_in_the_metrics_goes_on_after_a_restart(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ends_by: str

@@ -78,6 +78,7 @@ def test_risk_records_are_the_accountants_numbers_exactly(tmp_path: Path) -> Non
         assert [record[key] for record in records] == expected.tolist()
 
 
+@pytest.mark.slow
 def test_csv_and_jsonl_of_the_same_readings_give_the_same_releases(tmp_path: Path) -> None:
     """Activations as a CSV known beforehand, readings as a CSV with its columns in another order."""
     day = messages_of_a_day(12, 6)
@@ -184,6 +185,7 @@ def malformed(random: np.random.Generator) -> bytes:
     return text
 
 
+@pytest.mark.slow
 def test_of_a_thousand_malformed_lines_none_is_lost_and_none_does_harm(tmp_path: Path) -> None:
     """Each is in the dead letters with a reason; the good messages between them are released as without."""
     random = np.random.default_rng(2026)
@@ -217,6 +219,7 @@ def test_a_second_run_on_the_same_input_changes_nothing(tmp_path: Path) -> None:
     assert outputs_of(tmp_path) == before
 
 
+@pytest.mark.slow
 def test_kept_open_steps_go_on_with_the_next_input(tmp_path: Path) -> None:
     """Two halves, cut anywhere between lines, are the same as the whole."""
     lines = [message.line() for message in DAY]
@@ -230,6 +233,7 @@ def test_kept_open_steps_go_on_with_the_next_input(tmp_path: Path) -> None:
             assert found[name] == expected[name], (cut, name)
 
 
+@pytest.mark.slow
 def test_a_parquet_run_has_the_same_records_and_continues_too(tmp_path: Path) -> None:
     lines = [message.line() for message in DAY]
     run_on(tmp_path / "jsonl", [b"".join(lines)])
@@ -298,6 +302,7 @@ def test_the_clock_knows_which_steps_are_over() -> None:
     assert StepClock(1000, 60, None, 5).due_step(1e12) == -1
 
 
+@pytest.mark.slow
 def test_with_a_grace_in_seconds_silent_steps_close_by_the_clock(tmp_path: Path) -> None:
     """An empty chunk is a moment without input; the clock stands at ten seconds a look."""
     messages = [activation(0, "A", "B"), reading(0, "A", 3)]

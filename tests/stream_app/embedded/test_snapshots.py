@@ -39,6 +39,7 @@ def steps_applied(folder: Path, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return applied
 
 
+@pytest.mark.slow
 def test_a_restart_from_a_snapshot_applies_only_later_steps_and_gives_the_same_files(
     interrupted: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -49,6 +50,7 @@ def test_a_restart_from_a_snapshot_applies_only_later_steps_and_gives_the_same_f
     assert outputs_of(interrupted) == outputs_of(tmp_path / "whole")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("harm", ["damaged", "cut", "empty", "other settings", "missing"])
 def test_a_snapshot_that_does_not_fit_is_not_used(
     harm: str, interrupted: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -105,6 +105,7 @@ def test_a_run_publishes_each_window_once_with_the_noise_of_its_interval(tmp_pat
             assert entry["value"] == drawn[0]
 
 
+@pytest.mark.slow
 def test_the_account_is_that_of_the_windows_in_single_steps(tmp_path: Path) -> None:
     """In every step, those before a window's end too, it is what the library says of the same windows."""
     rows = [row for row in ROWS if row["name"] in ("bridge", "door")]

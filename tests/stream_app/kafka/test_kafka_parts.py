@@ -132,6 +132,7 @@ def progress_of(records: Iterable[LogRecord]) -> Progress:
     return restore(latest(records), "progress").progress
 
 
+@pytest.mark.slow
 @settings(max_examples=20)
 @given(seed=st.integers(0, 1000), cuts=st.lists(st.integers(0, 80), max_size=6))
 def test_what_comes_of_records_does_not_depend_on_batches_nor_on_repetition(
@@ -399,6 +400,7 @@ def test_a_pulse_is_stalled_by_work_that_does_not_move_and_by_a_loop_that_does_n
     assert pulse.stalled_seconds() == 0.0
 
 
+@pytest.mark.slow
 def test_the_watchdog_ends_a_process_in_which_nothing_moves() -> None:
     """However slow the machine is: the limit counts in the process, and only failing takes long."""
     program = (
@@ -473,6 +475,7 @@ def test_of_the_cluster_only_the_release_worker_sees_the_settings() -> None:
     ]
 
 
+@pytest.mark.slow
 def test_the_embedded_run_of_the_same_messages_releases_the_same(tmp_path: Path) -> None:
     """The worker's core and the embedded runner are two adapters of one engine."""
     messages = messages_of_a_day(12, 5)
@@ -513,6 +516,7 @@ for _ in range(4):
 """
 
 
+@pytest.mark.slow
 def test_an_absent_broker_leaves_no_thread_and_no_file_behind() -> None:
     """A worker looks at its topics again and again while the broker is away."""
     command = [sys.executable, "-c", _LOOK_FOUR_TIMES]

@@ -68,6 +68,7 @@ def told(accounts: PartitionAccounts) -> tuple[object, ...]:
     return accounts.summary(), named, figures, records.by, accounts.attack()
 
 
+@pytest.mark.slow
 def test_what_a_partition_writes_is_what_people_accounted_apart_would(tmp_path: Path, monkeypatch) -> None:
     """Summaries, records by pseudonym and the attack, with all the work there is and with little."""
     log = []

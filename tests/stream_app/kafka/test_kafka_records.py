@@ -110,6 +110,7 @@ def test_no_poison_raises_and_what_is_said_of_it_is_short(topic: str) -> None:
             people_of([found], ("A",))  # refuses, or takes what is a prior
 
 
+@pytest.mark.slow
 @settings(max_examples=300)
 @given(
     topic=st.sampled_from(sorted(KINDS)),
@@ -135,6 +136,7 @@ def test_the_size_is_looked_at_before_the_contents(topic: str) -> None:
     assert found.reason is Reason.TOO_LONG
 
 
+@pytest.mark.slow
 def test_a_million_wrong_numbers_cost_one_fault() -> None:
     for kind, value in (
         (PERSON, b'{"v":1,"type":"person","person":"a","initial":['),
@@ -176,6 +178,7 @@ def test_a_person_whose_lists_do_not_fit_is_refused_when_it_is_read(fault: dict[
     assert len(found.letter().hint) < 1_000
 
 
+@pytest.mark.slow
 def test_a_person_read_from_a_record_takes_little_more_than_its_numbers() -> None:
     matrix = {"row": list(range(10)) * 3, "col": list(range(30)), "probability": [1 / 3] * 30}
     value = {**GOOD["persons"], "places": list(range(30)), "transitions": [matrix] * 24}

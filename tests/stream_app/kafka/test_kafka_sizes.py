@@ -33,6 +33,7 @@ def registry(count: int, name: str = "sensor at the corner {}") -> SensorRegistr
     return SensorRegistry.one_per_location([name.format(number) for number in range(count)])
 
 
+@pytest.mark.slow
 def test_ten_thousand_sensors_in_one_step_fit_in_every_record() -> None:
     sizes = largest_bytes(registry(10_000), TOPICS)
     assert max(sizes.values()) <= LARGE_BYTES
@@ -63,6 +64,7 @@ def budget_settings(look_ahead: int) -> Settings:
     return Settings.model_validate({"release": {"mechanism": "budget", "budget": budget}})
 
 
+@pytest.mark.slow
 def test_a_question_about_ten_thousand_sensors_fits_and_is_never_larger_than_reckoned() -> None:
     sensors, settings = registry(10_000), budget_settings(0)
     policy = policy_from(settings.release, sensors)
@@ -98,11 +100,13 @@ def test_sums_of_a_crowd_are_reckoned_with_and_too_many_are_refused_before_the_s
         require_room(registry(10_000), TOPICS, settings)
 
 
+@pytest.mark.slow
 def test_a_question_that_would_outgrow_a_record_is_refused_before_the_start() -> None:
     with pytest.raises(SettingsError, match=r"at most 16777216 bytes .*; lower release\.budget\.look_ahead"):
         require_room(registry(10_000), TOPICS, budget_settings(100))
 
 
+@pytest.mark.slow
 def test_more_sensors_than_a_record_holds_are_refused_with_the_limit_and_what_to_do() -> None:
     with pytest.raises(
         SettingsError, match=r"at most 16777216 bytes \(max\.message\.bytes\).*shorten the names"
@@ -120,11 +124,13 @@ def test_a_request_does_not_grow_with_the_partitions_of_people() -> None:
     assert few == many > sizes[TOPICS.decisions] + 3 * sizes[TOPICS.releases]
 
 
+@pytest.mark.slow
 def test_a_question_to_every_partition_counts_where_it_is_larger() -> None:
     topics, settings = Topics(partitions=8), budget_settings(24)
     asked = 8 * largest_proposal_bytes(registry(10_000), settings)
     assert largest_request_bytes(registry(10_000), topics, settings) == asked
 
 
+@pytest.mark.slow
 def test_fifty_thousand_sensors_with_names_of_twenty_characters_fit_without_splitting() -> None:
     require_room(registry(50_000, "corner of str. {:05d}"), Topics(tiers=("partner", "public")))

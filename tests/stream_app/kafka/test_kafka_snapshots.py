@@ -207,6 +207,7 @@ def test_people_come_back_bit_for_bit(stands_for: np.ndarray | None) -> None:
     assert (again.names, again.assumed, again.records) == (names, saved.assumed, saved.records)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("more", [{}, CROWD], ids=["informed", "crowd"])
 def test_accounts_go_on_from_a_snapshot_as_if_nothing_had_happened(
     tmp_path: Path, more: dict[str, Any]

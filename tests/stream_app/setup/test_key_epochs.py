@@ -55,6 +55,7 @@ class Deployment:
         return advance_noise_key(self.settings, self.output)
 
 
+@pytest.mark.slow
 def test_released_values_stand_and_later_ones_are_drawn_with_the_next_key(tmp_path: Path) -> None:
     """The run goes on as before, without --accept-changes; the key of the steps before is nowhere."""
     before = Deployment(tmp_path / "before").run(DAY)
@@ -74,6 +75,7 @@ def test_released_values_stand_and_later_ones_are_drawn_with_the_next_key(tmp_pa
     assert earlier == {"fingerprint": NoiseKey.parse(NOISE_SECRET).fingerprint(), "until_step": first}
 
 
+@pytest.mark.slow
 def test_a_step_that_was_begun_is_finished_with_its_own_key(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -100,6 +102,7 @@ def test_a_step_that_was_begun_is_finished_with_its_own_key(
     assert 0 < refused < len(crashes)
 
 
+@pytest.mark.slow
 def test_an_interrupted_call_is_completed_by_the_next(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -119,6 +119,7 @@ def test_every_command_takes_its_settings_where_logging_is_set_up() -> None:
     assert looked_at > 20
 
 
+@pytest.mark.slow
 def test_a_run_never_logs_a_person_a_pseudonym_or_a_count(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -84,6 +84,7 @@ def rehearsed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> tup
         return everything_in(whole.folder), whole.disk.operations
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "luck"), [("plain", False), ("tiers", True)])
 def test_a_loss_of_power_leads_to_the_same_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, luck: bool
@@ -135,6 +136,7 @@ def killed_then_dark(
     return both
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", SETTINGS)
 def test_a_loss_of_power_after_a_kill_loses_nothing_that_the_restart_built_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
@@ -203,6 +205,7 @@ class FullDisk:
         return taken
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", SETTINGS)
 def test_a_full_disk_is_said_in_a_sentence_and_with_room_the_same_files_come(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str

@@ -97,6 +97,7 @@ def test_what_cannot_be_is_said(file: Path, old: str, new: str, message: str | N
         load_recipients(file)
 
 
+@pytest.mark.slow
 def test_tiers_come_from_one_place(file: Path, tmp_path: Path) -> None:
     config = tmp_path / "tallyguard.toml"
     config.write_text('[release]\nrecipients = "recipients.toml"\ntiers = { other = 0.7 }\n')

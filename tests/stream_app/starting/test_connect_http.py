@@ -151,6 +151,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         yield running
 
 
+@pytest.mark.slow
 def test_a_payload_is_taken_once_and_a_contradiction_not_at_all(server: Server) -> None:
     assert server.send([record(1, 5), record(1, 0, "mill")]) == (200, {"taken": 2, "known": 0})
     assert server.send([record(1, 5), record(2, 6)]) == (200, {"taken": 1, "known": 1})
@@ -204,6 +205,7 @@ def test_only_who_has_the_token_may_send(server: Server) -> None:
     connection.close()
 
 
+@pytest.mark.slow
 def test_a_body_that_does_not_come_or_is_endless_is_given_up(tmp_path: Path) -> None:
     head = f"POST / HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {TOKEN}\r\n"
     with serving(deployment(tmp_path, body_seconds=1.0)) as server:
@@ -216,6 +218,7 @@ def test_a_body_that_does_not_come_or_is_endless_is_given_up(tmp_path: Path) -> 
                 assert client.recv(4096).split()[1] == status
 
 
+@pytest.mark.slow
 def test_without_token_or_certificates_nothing_is_received(tmp_path: Path) -> None:
     settings = deployment(tmp_path, senders="")
     words = ["connect", "http", "--config", str(settings), "--output", str(tmp_path / "o")]
@@ -226,6 +229,7 @@ def test_without_token_or_certificates_nothing_is_received(tmp_path: Path) -> No
     assert "must know who sends" in done.stderr
 
 
+@pytest.mark.slow
 def test_senders_may_be_known_by_their_certificates(tmp_path: Path) -> None:
     """Mutual TLS: whoever shows no certificate of the authority gets no answer."""
 

@@ -74,6 +74,7 @@ def test_an_hour_takes_the_time_asked_for_with_its_own_work_included() -> None:
     assert slept == [0.75, 0.0, 0.75]
 
 
+@pytest.mark.slow
 def test_the_page_and_metrics_are_up_while_it_runs_and_gone_after(visit: Visit) -> None:
     """The address is printed before the first step; afterwards nothing listens there."""
     report, visitor, pauses = visit
@@ -95,6 +96,7 @@ def test_its_access_token_is_told_opens_the_people_and_is_kept_nowhere(visit: Vi
     assert not any(visitor.token.encode() in path.read_bytes() for path in kept)
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_demo(visit: Visit, tmp_path: Path) -> None:
     """Releases, risks and tables repeat, noise and pseudonyms included."""
     report, _, _ = visit
@@ -201,6 +203,7 @@ def test_the_commands_it_ends_with_can_be_copied(
     assert commands == {"tallyguard" if is_found else ".venv/bin/tallyguard"}
 
 
+@pytest.mark.slow
 def test_an_own_folder_is_replaced_and_any_other_left_alone(visit: Visit, tmp_path: Path) -> None:
     """Somebody's files are never removed."""
     (tmp_path / "thesis.txt").write_text("three years of work")
@@ -213,6 +216,7 @@ def test_an_own_folder_is_replaced_and_any_other_left_alone(visit: Visit, tmp_pa
     assert first.steps == second.steps == 2
 
 
+@pytest.mark.slow
 def test_warming_up_runs_the_whole_demo_and_leaves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

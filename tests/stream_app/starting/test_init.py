@@ -68,6 +68,7 @@ def test_a_file_of_either_shape_checks_and_runs(tmp_path: Path, shape: str) -> N
     assert sum(value is not None for value in values) == (11 if shape == "wide" else 10)
 
 
+@pytest.mark.slow
 def test_assumed_habits_are_called_so_and_shown_beside_others(tmp_path: Path) -> None:
     counts = written(tmp_path, WIDE)
     city = tmp_path / "city"

@@ -49,6 +49,7 @@ def answer(folder: Path) -> tuple[RunLog, Priors, Lowering]:
     return log, priors, found
 
 
+@pytest.mark.slow
 def test_shares_add_up_and_the_raw_sensor_is_named_first(run: Path) -> None:
     """By sensor and by release alike."""
     _, _, found = answer(run)
@@ -110,6 +111,7 @@ def test_less_noise_than_there_was_is_never_proposed(tmp_path: Path) -> None:
     assert ceilings["all with sigma 10"] < ceilings["as it was"]
 
 
+@pytest.mark.slow
 def test_no_count_plays_a_part(run: Path, tmp_path: Path) -> None:
     """Other counts of the same schedule give the same answer."""
     others = [
@@ -121,6 +123,7 @@ def test_no_count_plays_a_part(run: Path, tmp_path: Path) -> None:
     assert answer(tmp_path)[2] == answer(run)[2]
 
 
+@pytest.mark.slow
 def test_the_report_names_sensors_releases_and_what_less_would_do(run: Path, tmp_path: Path) -> None:
     log, priors, found = answer(run)
     write_report(run, tmp_path / "with.html", PEOPLE, priors=priors)

@@ -165,6 +165,7 @@ def sensors_only(folder: Path) -> list[object]:
 SHAPES = [lodes, od, mobpro, eqasim_gpkg, eqasim_parquet, uva, uva_beside, sensors_only]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.__name__)
 def test_two_commands_lead_to_a_running_engine(tmp_path: Path, shape: Callable[[Path], list[object]]) -> None:
     """Personas, then a run: every output says that habits are assumed and of how many personas."""
@@ -420,6 +421,7 @@ def test_nothing_but_sensors_needs_a_number_of_people(tmp_path: Path) -> None:
         make_personas(None, PersonaQuestions(sensors=written(tmp_path, ZONES, "sensors.csv")))
 
 
+@pytest.mark.slow
 def test_mean_counts_calibrate_the_invented_people(tmp_path: Path) -> None:
     """The people of init --habits assumed, as personas: what a sensor counts on average is met."""
     sensors = written(tmp_path, ZONES, "sensors.csv")
@@ -455,6 +457,7 @@ def test_check_ins_are_fitted_at_the_nearest_sensor(tmp_path: Path) -> None:
     assert "must be within 1 km of a sensor" in invoked(*command, "--sensors", apart)[1]
 
 
+@pytest.mark.slow
 def test_a_plan_says_for_how_many_people_personas_of_high_risk_stand(tmp_path: Path) -> None:
     """Shares are by weight, in JSON and in words; people who stand for themselves have none."""
     source, _, zones = od(tmp_path)

@@ -19,6 +19,8 @@ from stream_app.watching.wording import in_a_hundred
 
 STEPS, PEOPLE = 30, 120
 
+pytestmark = pytest.mark.slow
+
 
 class Places(Observer):
     """Page and metrics of a run, as they stood at its end."""
@@ -56,7 +58,6 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> tuple[DemoReport, RunLog, 
 Seen = tuple[DemoReport, RunLog, Places]
 
 
-@pytest.mark.slow
 def test_the_maximum_is_the_same_in_the_chart_the_table_the_terminal_the_page_and_the_metric(
     seen: Seen,
 ) -> None:

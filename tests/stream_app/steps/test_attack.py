@@ -87,6 +87,7 @@ def workers_of(folder: Path, partitions: int, shares: Sequence[Sequence[int]]) -
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("partitions", [1, 2, 4])
 def test_account_workers_show_the_attack_of_one_process(tmp_path: Path, partitions: int) -> None:
     """Bit for bit with all partitions on one worker; on several, the draws are those of the whole.
@@ -117,6 +118,7 @@ def test_no_count_reaches_the_attack(tmp_path: Path) -> None:
     assert all(each.attack.low <= each.mean_risk for each in found if each.attack)
 
 
+@pytest.mark.slow
 def test_a_run_that_goes_on_attacks_as_if_it_had_not_stopped(tmp_path: Path) -> None:
     """Whether from a snapshot or from the log alone."""
     lines = [line + b"\n" for line in lines_of(messages_of_a_day(80, 3)).splitlines()]

@@ -65,6 +65,7 @@ def batched(messages: Sequence[Activation | Reading], seed: int) -> list[InputMe
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(8))
 def test_releases_and_risks_are_those_of_single_readings_bit_for_bit(tmp_path: Path, seed: int) -> None:
     """With readings missing, unannounced, and before their activation; every output, dead letters too."""
@@ -180,6 +181,7 @@ def test_on_the_topic_of_readings_a_batch_is_one_record(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 def test_lines_gathered_into_batches_publish_the_same(tmp_path: Path, seed: int) -> None:
     """Whatever stands between readings stays where it is; a reading that comes again comes again."""

@@ -41,6 +41,7 @@ def options_of(policy: BudgetPolicy, *sensors: str) -> list[list[str]]:
     ]
 
 
+@pytest.mark.slow
 def test_every_decision_of_a_run_says_why(tmp_path: Path) -> None:
     data = lines_of(messages_of_a_day(30, seed=1))
     run_on(tmp_path, [data], settings={"release": BUDGET})
@@ -54,6 +55,7 @@ def test_every_decision_of_a_run_says_why(tmp_path: Path) -> None:
     assert all(entry.keys() <= allowed for step in public for entry in step["releases"])  # type: ignore[attr-defined]
 
 
+@pytest.mark.slow
 def test_the_same_schedule_with_other_counts_gives_the_same_decisions(tmp_path: Path) -> None:
     messages = messages_of_a_day(30, seed=2)
     random = np.random.default_rng(0)
@@ -70,6 +72,7 @@ def test_the_same_schedule_with_other_counts_gives_the_same_decisions(tmp_path: 
     assert one["releases.jsonl"] != other["releases.jsonl"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("hindsight", [False, True])
 def test_a_run_in_pieces_decides_as_one_in_a_piece(tmp_path: Path, hindsight: bool) -> None:
     release = {"mechanism": "budget", "budget": {"share": 0.5, "added": 0.6, "hindsight": hindsight}}

@@ -44,6 +44,7 @@ def announced(step: int, names: tuple[str, ...]) -> StepSchedule:
     return StepSchedule(step, tuple(SensorRelease(REGISTRY.get(name), Raw()) for name in names))
 
 
+@pytest.mark.slow
 def test_partitions_decide_and_account_in_the_crowd_as_one_process() -> None:
     """Sums, decisions, cleared people and risks, bit for bit, by their messages."""
     rng = np.random.default_rng(3)
@@ -147,6 +148,7 @@ def test_a_proposal_names_as_many_crowds_as_sensors() -> None:
     assert Proposal.model_validate_json(negotiation.proposal.line()).crowds == (SensorCrowd(),)
 
 
+@pytest.mark.slow
 def test_an_account_worker_shows_the_ceilings_of_all_its_partitions(tmp_path: Path) -> None:
     """Those that one process writes, from the sums in its decisions; what it owns is everybody."""
     changed = {"crowd": {"on": True}, "release": {"mechanism": "raw"}, "attack_draws": 0}

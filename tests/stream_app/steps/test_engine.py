@@ -85,6 +85,7 @@ def test_a_schedule_known_beforehand_announces_its_steps() -> None:
     assert [step.release.step for step in closed] == [0, 1, 2]
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(st.integers(0, 1000), st.integers(0, 4), st.randoms(use_true_random=False))
 def test_any_order_within_the_grace_and_any_repetition_give_the_same_releases(

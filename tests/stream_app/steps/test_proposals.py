@@ -54,6 +54,7 @@ def accounted(population: Population, horizon: HorizonSettings) -> ContinuousAcc
     return ContinuousAccountant(population, horizon, shares=people_shares(population.people, 3))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("look_ahead", "work"), [(0, 0), (3, 0), (0, 10**11), (0, None)])
 def test_distributed_decisions_are_those_of_one_process(look_ahead, work):
     """Refined bounds included, as far as the work goes: for all, for some, for nobody."""

@@ -150,6 +150,7 @@ def test_a_clock_that_jumps_and_comes_back_loses_nothing(
     assert sum("jumped" in record.message for record in caplog.records) == 1
 
 
+@pytest.mark.slow
 def test_a_clock_that_was_set_right_is_believed_once_the_sensors_agree(tmp_path: Path) -> None:
     """A machine that starts in 1970 must not wait for fifty years."""
     clock = Clock(at(0))

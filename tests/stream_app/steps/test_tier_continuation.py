@@ -104,6 +104,7 @@ def test_a_level_above_the_best_one_is_refused() -> None:
         continued_value({0.3: 4, 1.5: 3}, 2.0, 7)
 
 
+@pytest.mark.slow
 def test_a_tier_added_later_gets_past_values_of_its_own_level(tmp_path: Path) -> None:
     """Sampled through the whole engine: the noise between the tiers has the law of the chain."""
     steps = 500
@@ -146,6 +147,7 @@ def test_the_same_addition_gives_the_same_values_and_a_lost_file_comes_back(tmp_
     assert {path.name: path.read_bytes() for path in (tmp_path / "one").glob("*-*.jsonl")} == whole
 
 
+@pytest.mark.slow
 def test_a_crash_while_a_tier_is_added_leads_to_the_same_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -196,6 +198,7 @@ def test_past_values_need_the_key_of_their_steps(tmp_path: Path) -> None:
     assert {step for (step, _), value in found.items() if value is not None} == {6}
 
 
+@pytest.mark.slow
 def test_clamped_values_are_continued_from_what_was_drawn(tmp_path: Path) -> None:
     """A 0 that was told hides where the chain is; the owner's log keeps it, a tier's file does not."""
     day = lines_of(

@@ -78,6 +78,7 @@ def test_what_tells_more_than_the_public_tier_is_for_the_owner_to_hand_out(tmp_p
         assert (tmp_path / "out" / name).stat().st_mode & 0o077 == 0
 
 
+@pytest.mark.slow
 def test_a_crash_at_any_write_leads_to_the_same_files_of_every_tier(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -247,6 +248,7 @@ def test_mechanisms_with_different_tiers_do_not_run_together() -> None:
         tier_names([Tiered((("a", 0.5),)), Tiered((("a", 0.5), ("b", 1.0)))])
 
 
+@pytest.mark.slow
 def test_a_report_of_tiers_and_correlated_noise_is_made_by_another_process(tmp_path: Path) -> None:
     """The log names the design by a number; the report finds its covariance where the run had it."""
     np.save(tmp_path / "noise.npy", np.eye(3) * 9.0)

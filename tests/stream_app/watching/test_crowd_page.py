@@ -10,7 +10,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from accounting.exposure.crowd import equivalent_sigma
-from accounting.settings import RiskBudget
+from accounting.settings import OPERATIONS, RiskBudget
 from stream_app.analysis.report.verdict_section import may_i_publish
 from stream_app.analysis.run_log import read_run
 from stream_app.analysis.verdict import Answer, Asked, verdict_on
@@ -136,6 +136,7 @@ def test_hours_keep_the_least_that_was_hidden() -> None:
     assert hour_of(2, settings(step_seconds=1800, origin="1970-01-01T22:30:00Z")) == 23
 
 
+@pytest.mark.slow
 def test_a_decision_in_the_crowd_says_so(tmp_path: Path) -> None:
     """On the page, in the log, and in a watched limit's counts."""
     decided = Shown(tmp_path / "decided", 6, **BUDGET)
@@ -150,9 +151,10 @@ def test_a_decision_in_the_crowd_says_so(tmp_path: Path) -> None:
     assert over["crowd"] < over["informed"]
 
 
+@pytest.mark.slow
 def test_a_report_judges_by_the_adversary_that_the_rule_is_kept_against(tmp_path: Path) -> None:
     """Yes in the crowd with its condition, by its ceilings, and the informed ones beside."""
-    Shown(tmp_path / "out", 8, **BUDGET)
+    Shown(tmp_path / "out", 8, **{**BUDGET, "sharpen_operations": OPERATIONS})
     log = read_run(tmp_path / "out")
     text = "".join(may_i_publish(log))
     assert "Yes, if habits are as assumed, and if the 29 others move independently" in text

@@ -71,6 +71,7 @@ def day(folder: Path, given: Settings, **options: Any) -> tuple[StatusBoard, Peo
     return status, people
 
 
+@pytest.mark.slow
 def test_log_page_and_explanations_are_means_over_the_chains(tmp_path: Path) -> None:
     """As runs over the first, second, .. chain of everybody say, put together; raised after that."""
     given = few(tmp_path, check=verdict(), attack_draws=0)
@@ -124,6 +125,7 @@ def test_past_steps_have_the_mean_over_the_chains_too(tmp_path: Path) -> None:
     assert found.baseline <= found.then <= found.now
 
 
+@pytest.mark.slow
 def test_every_place_says_what_the_means_are_and_when_they_hold(tmp_path: Path) -> None:
     for check, short in (
         (None, "on average over what the data leave open"),
@@ -149,6 +151,7 @@ def test_every_place_says_what_the_means_are_and_when_they_hold(tmp_path: Path) 
         assert said in (plan_releases(given, tmp_path / "day.json", accounted(given)).note or "")
 
 
+@pytest.mark.slow
 def test_readers_of_a_run_must_have_its_evidence(tmp_path: Path) -> None:
     """Else a report would account other chains beside the run's figures."""
     given, out = few(tmp_path), tmp_path / "out"
@@ -165,6 +168,7 @@ def test_readers_of_a_run_must_have_its_evidence(tmp_path: Path) -> None:
         load_priors(tmp_path / "plain", given, accounted(given))
 
 
+@pytest.mark.slow
 def test_a_run_takes_evidence_up_when_told_to_and_answers_for_no_step_before(tmp_path: Path) -> None:
     """Accounts are those of the whole log; what was recorded of other chains proves nothing of these."""
     out, given = tmp_path / "out", few(tmp_path)
@@ -218,6 +222,7 @@ def test_alternatives_say_what_they_leave_out(tmp_path: Path) -> None:
     assert "as if few data left nothing open" in row.varied(f"o={tmp_path / 'others.json'}").rests_on
 
 
+@pytest.mark.slow
 def test_a_budget_is_decided_on_the_means(tmp_path: Path) -> None:
     """Nobody's mean is over it after any step, some chains' ceilings are, and something is released."""
     budget = checked(None).release.budget.model_copy(update={"risk": 0.8, "share": 0.0})

@@ -156,6 +156,7 @@ def test_the_page_the_report_and_the_audit_say_the_same(
     assert any(found.now > found.then + 0.01 for found in report if found is not None)
 
 
+@pytest.mark.slow
 def test_the_terminal_says_both_ceilings_and_their_condition(
     watched: tuple[Path, PeopleBoard],
     tmp_path: Path,
@@ -190,6 +191,7 @@ def test_without_priors_the_report_says_that_it_was_not_computed(
     assert escape(NEEDS_PRIORS) in (tmp_path / "report.html").read_text()
 
 
+@pytest.mark.slow
 def test_the_page_says_why_it_has_no_figure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Once the steps are out of memory: never zero, never silence."""
     monkeypatch.setattr(people_board, "_MOST_RELEASES", 0)

@@ -92,6 +92,7 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> tuple[Seen, Seen]:
     return seen(folder / "plain", checked(None)), seen(folder / "raised", checked(verdict()))
 
 
+@pytest.mark.slow
 def test_every_place_shows_the_same_raised_ceilings(both: tuple[Seen, Seen]) -> None:
     """Log, page, metrics, people by pseudonym; guess, attack and added are the prior's."""
     plain, raised = (read_run(each.folder) for each in both)
@@ -147,6 +148,7 @@ def test_every_place_says_that_the_priors_were_refuted_and_on_how_many(
     assert highest[0] == ceiling_within(KAPPA, highest[1]) > highest[1]
 
 
+@pytest.mark.slow
 def test_a_rule_on_the_ceiling_holds_for_the_raised_ones_and_one_on_added_cannot_be_answered(
     both: tuple[Seen, Seen], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -198,6 +200,7 @@ def test_a_run_goes_on_when_its_priors_are_refuted_and_the_report_says_from_when
     assert f"Ceilings before {log.when(log.raised_from)} were computed before that was known" in text
 
 
+@pytest.mark.slow
 def test_steps_from_before_the_check_are_held_to_the_rule_as_raised(
     both: tuple[Seen, Seen], tmp_path: Path
 ) -> None:
@@ -286,6 +289,7 @@ def test_a_check_of_other_priors_or_another_file_is_refused(tmp_path: Path) -> N
             load_settings(tmp_path / "t.toml")
 
 
+@pytest.mark.slow
 def test_a_limit_with_habits_apart_is_kept_by_more_people_only_within_smaller_radii(tmp_path: Path) -> None:
     """Under a check it lets nothing through that it did not without; ``--vary`` says so of each radius."""
     limit = {"risk": 0.3, "share": 0.0, "habits": "apart"}
@@ -349,6 +353,7 @@ def test_the_ledger_says_what_releases_added_under_the_prior(tmp_path: Path) -> 
     assert raised.added.max() < 1e-9
 
 
+@pytest.mark.slow
 def test_a_budget_within_the_radius_publishes_less(tmp_path: Path) -> None:
     """The same limit of the ceiling: decided for the raised ceilings, and kept by them."""
     limit = {"risk": 0.93, "share": 0.2, "sigmas": (1.0, 4.0)}

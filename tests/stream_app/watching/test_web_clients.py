@@ -201,6 +201,7 @@ def is_reset(client: socket.socket) -> bool:
     return client.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR) != 0
 
 
+@pytest.mark.slow
 def test_thousands_of_silent_connections_keep_no_health_check_out(
     web: WebServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -303,6 +304,7 @@ def test_who_has_the_picture_already_is_not_sent_it_again(web: WebServer, board:
     assert ask(b"/state.json", tag)[0] == 200
 
 
+@pytest.mark.slow
 def test_what_is_said_of_single_people_is_kept_nowhere(web: WebServer) -> None:
     """Not in a browser's cache, whose files outlive the token."""
     asked = b"GET /people.json HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\nConnection: close\r\n\r\n"

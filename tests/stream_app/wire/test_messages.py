@@ -99,6 +99,7 @@ VALUES = [1, 2, -1, "reading", "activation", "readings", "A", ["A"], {"A": 1, "B
 NEARLY = st.dictionaries(KEYS, st.sampled_from(VALUES) | JSON)
 
 
+@pytest.mark.slow
 @settings(max_examples=300)
 @given(st.binary(max_size=60) | st.builds(line, JSON) | st.builds(line, NEARLY))
 def test_whatever_comes_is_a_message_or_a_dead_letter_that_can_be_written(payload: bytes) -> None:

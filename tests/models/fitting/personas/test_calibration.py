@@ -97,6 +97,8 @@ def test_tables_that_contradict_each_other_are_met_as_well_as_the_penalty_asks(s
     )
 
 
+@pytest.mark.slow
+@pytest.mark.indices
 @settings(max_examples=25, deadline=None)
 @given(st.integers(0, 10_000), st.integers(1, 5), st.integers(2, 4), st.integers(1, 4), st.booleans())
 def test_what_the_personas_themselves_make_is_met_and_closed(
@@ -225,6 +227,8 @@ def test_people_without_weights_are_no_personas() -> None:
         calibrate(replace(two_who_stay(), weights=None), [])
 
 
+@pytest.mark.slow
+@pytest.mark.indices
 def test_threads_and_order_of_work_change_no_bit() -> None:
     """Blocks are fixed: the same calibration with one thread has the same bits."""
     import numba

@@ -82,6 +82,8 @@ def test_merged_personas_make_the_flows_of_activity_chains(seed: int, location: 
     assert made.people == ("z0 to z1, day", "z0 to z0, day", "z3 to z5, day")
 
 
+@pytest.mark.slow
+@pytest.mark.indices
 @settings(max_examples=30, deadline=None)
 @given(st.integers(0, 10_000), st.integers(1, 3))
 def test_every_persona_is_a_chain_that_closes(seed: int, most: int) -> None:

@@ -120,6 +120,7 @@ def test_a_connection_comes_back_when_the_broker_does(tmp_path: Path) -> None:
         made.close()
 
 
+@pytest.mark.slow
 def test_tls_is_checked(tmp_path: Path) -> None:
     """The broker's certificate must be of the named authority and host; others are refused."""
     authority, certificate, key = certificates(tmp_path)

@@ -89,6 +89,7 @@ def test_counts_come_and_releases_go_once(
     assert [each["result"] for each in service.observations["9"]] == [10, 20]
 
 
+@pytest.mark.slow
 def test_killed_between_the_journal_and_its_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every page is durable before the place behind it: an end in between takes nothing twice."""
     service, taken = service_with_counts(), tmp_path / "in"
