@@ -10,7 +10,6 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cho_solve, cholesky
-from scipy.optimize import minimize
 
 from models.exceptions import GaussianProcessError
 from models.gaussian_process.covariances import Kernel
@@ -41,6 +40,8 @@ def fit_kernel(kernel: Kernel, times: Floats, values: Floats, free: Sequence[str
     (appendix 7.4): ``free=["length_scale"]``. O(n^3) per evaluation.
     :class:`GaussianProcessError` for unknown names, wrong shapes, or where no start has a finite likelihood.
     """
+    from scipy.optimize import minimize  # takes long to import, and workers fit nothing
+
     observed = _centred(times, values)
     start = _starting_logs(kernel, free)
     names = list(free)
