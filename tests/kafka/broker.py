@@ -63,7 +63,9 @@ class Broker:
     def __init__(self, folder: Path, version: str = VERSION, extra: Mapping[str, str] | None = None) -> None:
         self.folder = folder
         self.port = free_port()
-        self._controller = free_port()
+        self.controller_port = free_port()
+        self.java_options = ["-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
+        self.environment: Mapping[str, str] = {}
         self._jars = jars(version)
         self._properties = {**self._basic(), **(extra or {})}
         self._process: subprocess.Popen[bytes] | None = None
@@ -78,17 +80,18 @@ class Broker:
     @property
     def controller_listener(self) -> str:
         """The listener of the controller, as in the property ``listeners``."""
-        return f"CONTROLLER://127.0.0.1:{self._controller}"
+        return f"CONTROLLER://127.0.0.1:{self.controller_port}"
 
     def set(self, key: str, value: str) -> None:
-        """Another property; before :meth:`format`."""
+        """Another property, from the next start on."""
         self._properties[key] = value
 
     def format(self, *arguments: str) -> None:
         """Prepare the storage, once."""
-        lines = (f"{key}={value}\n" for key, value in self._properties.items())
-        (self.folder / "server.properties").write_text("".join(lines))
-        command = ["format", "--standalone", "-t", _CLUSTER, "-c", str(self.folder / "server.properties")]
+        self._write_properties()
+        command = ["format", "-t", _CLUSTER, "-c", str(self.folder / "server.properties")]
+        if "controller.quorum.voters" not in self._properties:
+            command.append("--standalone")
         subprocess.run(
             [*self._java("kafka.tools.StorageTool"), *command, *arguments],
             check=True,
@@ -98,20 +101,37 @@ class Broker:
 
     def start(self) -> None:
         """Start and wait until it serves."""
-        log = self.folder / "broker.log"
-        with log.open("wb") as output:
+        self.launch()
+        self.wait_until_started()
+
+    def launch(self) -> None:
+        """Start, with the properties it has now."""
+        self._write_properties()
+        environment = {**os.environ, **self.environment}
+        with self._log.open("wb") as output:
             command = [*self._java("kafka.Kafka"), str(self.folder / "server.properties")]
-            self._process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT)
+            self._process = subprocess.Popen(
+                command, stdout=output, stderr=subprocess.STDOUT, env=environment
+            )
+
+    def wait_until_started(self) -> None:
+        """Wait until it serves."""
         deadline = time.monotonic() + _START_SECONDS
-        while b"Kafka Server started" not in log.read_bytes():
-            if self._process.poll() is not None or time.monotonic() > deadline:
-                pytest.fail(f"the broker did not start: {log.read_text()[-2000:]}")
+        while b"Kafka Server started" not in self._log.read_bytes():
+            is_running = self._process is not None and self._process.poll() is None
+            if not is_running or time.monotonic() > deadline:
+                pytest.fail(f"the broker did not start: {self._log.read_text()[-2000:]}")
             time.sleep(0.1)
+
+    def terminate(self) -> None:
+        """Begin to shut down in order."""
+        if self._process is not None:
+            self._process.terminate()
 
     def stop(self) -> None:
         """Shut down in order."""
+        self.terminate()
         if self._process is not None:
-            self._process.terminate()
             try:
                 self._process.wait(30)
             except subprocess.TimeoutExpired:
@@ -125,17 +145,24 @@ class Broker:
             self._process.wait()
             self._process = None
 
+    @property
+    def _log(self) -> Path:
+        return self.folder / "broker.log"
+
+    def _write_properties(self) -> None:
+        lines = (f"{key}={value}\n" for key, value in self._properties.items())
+        (self.folder / "server.properties").write_text("".join(lines))
+
     def _java(self, main: str) -> list[str]:
         logging = f"-Djava.util.logging.config.file={self.folder / 'logging.properties'}"
-        memory = ["-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
-        return [program("java"), *memory, logging, "-cp", f"{self._jars}/*", main]
+        return [program("java"), *self.java_options, logging, "-cp", f"{self._jars}/*", main]
 
     def _basic(self) -> dict[str, str]:
         return {
             "process.roles": "broker,controller",
             "node.id": "1",
-            "controller.quorum.bootstrap.servers": f"127.0.0.1:{self._controller}",
-            "listeners": f"PLAINTEXT://127.0.0.1:{self.port},CONTROLLER://127.0.0.1:{self._controller}",
+            "controller.quorum.bootstrap.servers": f"127.0.0.1:{self.controller_port}",
+            "listeners": f"PLAINTEXT://127.0.0.1:{self.port},CONTROLLER://127.0.0.1:{self.controller_port}",
             "advertised.listeners": f"PLAINTEXT://127.0.0.1:{self.port}",
             "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SASL_SSL:SASL_SSL",
             "controller.listener.names": "CONTROLLER",

@@ -1,4 +1,4 @@
-"""Two brokers for all tests of this folder: tests of faults run in one process, the others in another."""
+"""Brokers for the tests of this folder: one for faults, three for a cluster, one for all others."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from tests.kafka.support import Process
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Give every test here to one of two processes, each with a broker; both wait most of the time."""
+    """Give every test here to one of three processes, each with its brokers; they wait most of the time."""
     here = Path(__file__).parent
     for item in items:
         if here in item.path.parents:
-            is_fault = here / "faults" in item.path.parents
-            item.add_marker(pytest.mark.xdist_group("kafka-faults" if is_fault else "kafka"))
+            folder = item.path.relative_to(here).parts[0]
+            group = f"kafka-{folder}" if folder in ("faults", "cluster") else "kafka"
+            item.add_marker(pytest.mark.xdist_group(group))
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -6,12 +6,11 @@ from typing import Any
 
 from stream_app.kafka.broker.connection import Connection
 from stream_app.kafka.broker.topics import Topics
+from stream_app.kafka.broker.waiting import said_while_waiting
 from stream_app.steps import JsonlRisks, RiskRecords
 from stream_app.steps.policy.crowd_sums import CrowdAnswer
 from stream_app.steps.policy.proposals import Answer
 from stream_app.wire import Rejected, RiskSummary
-
-_REQUEST_MILLISECONDS = 40_000
 
 
 class RiskTopic:
@@ -34,7 +33,6 @@ class RiskTopic:
             enable_idempotence=True,
             linger_ms=2,
             max_batch_size=256 * 1024,
-            request_timeout_ms=_REQUEST_MILLISECONDS,
         )
         await self._producer.start()
 
@@ -54,8 +52,9 @@ class RiskTopic:
                 sent.append(await self._producer.send(self._topics.risks, line, key, partition))
         step = str(summary.step).encode()
         sent.append(await self._producer.send(self._topics.risks, summary.line().rstrip(), step, partition))
-        for future in sent:
-            await future
+        async with said_while_waiting(f"risks of step {summary.step}", "no further step is accounted"):
+            for future in sent:
+                await future
 
     async def answer(self, answer: Answer | CrowdAnswer) -> None:
         """One partition's answer to a proposal or to a question about the crowd."""

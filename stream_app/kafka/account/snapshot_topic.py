@@ -27,7 +27,6 @@ from stream_app.wire import BaseMessage, Step
 HEAD = b"snapshot"
 PIECE_BYTES = 4 * MEDIUM_BYTES
 _AT_ONCE = 4  # pieces on their way
-_REQUEST_MILLISECONDS = 40_000
 
 
 class Text(BaseMessage):
@@ -87,7 +86,6 @@ class SnapshotTopic:
             **self._connection.aiokafka(),
             enable_idempotence=True,
             max_request_size=LARGE_BYTES,
-            request_timeout_ms=_REQUEST_MILLISECONDS,
         )
         await self._producer.start()
 

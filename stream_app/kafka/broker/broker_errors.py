@@ -60,7 +60,7 @@ async def find_refusal(connection: Connection) -> BaseException | None:
     from aiokafka.conn import create_conn
 
     login = connection.aiokafka()
-    login.pop("bootstrap_servers")
+    del login["bootstrap_servers"], login["request_timeout_ms"]
     for server in connection.servers:
         host, _, port = server.rpartition(":")
         try:

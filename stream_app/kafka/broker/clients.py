@@ -3,17 +3,38 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 from stream_app.kafka.broker.broker_errors import broker_errors
 from stream_app.kafka.broker.connection import Connection
 from stream_app.kafka.broker.kafka_exceptions import TopicError
 from stream_app.kafka.broker.topics import LARGE_BYTES
 
+Client = TypeVar("Client")
+
 _BOOTSTRAP_MILLISECONDS = 10_000
 _MARKS = 3  # offsets looked at for each record wanted: marks of transactions take some
+
+
+def connected(make: Callable[..., Client], connection: Connection, **settings: Any) -> Client:
+    """A client of kafka-python that one of the servers has answered.
+
+    It begins with any of them, and would wait for that one only, however silent: then each is tried alone.
+    """
+    from kafka.errors import KafkaTimeoutError
+
+    servers = connection.servers
+    alone = [[server] for server in servers] if len(servers) > 1 else []
+    arguments = {**connection.kafka_python(), **settings, "bootstrap_timeout_ms": _BOOTSTRAP_MILLISECONDS}
+    for number, chosen in enumerate([servers, *alone]):
+        try:
+            return make(**{**arguments, "bootstrap_servers": chosen})
+        except KafkaTimeoutError:
+            if number == len(alone):
+                raise
+    raise AssertionError
 
 
 @contextmanager
@@ -22,13 +43,13 @@ def writing(connection: Connection) -> Iterator[Any]:
     from kafka import KafkaProducer
 
     with broker_errors(connection):
-        producer = KafkaProducer(
-            **connection.kafka_python(),
+        producer = connected(
+            KafkaProducer,
+            connection,
             acks="all",
             enable_idempotence=True,
             linger_ms=5,
             max_request_size=LARGE_BYTES,
-            bootstrap_timeout_ms=_BOOTSTRAP_MILLISECONDS,
         )
         try:
             yield producer
@@ -43,12 +64,12 @@ def consuming(connection: Connection) -> Iterator[Any]:
     from kafka import KafkaConsumer
 
     with broker_errors(connection):
-        consumer = KafkaConsumer(
-            **connection.kafka_python(),
+        consumer = connected(
+            KafkaConsumer,
+            connection,
             isolation_level="read_committed",
             enable_auto_commit=False,
             auto_offset_reset="earliest",
-            bootstrap_timeout_ms=_BOOTSTRAP_MILLISECONDS,
         )
         try:
             yield consumer

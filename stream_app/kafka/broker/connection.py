@@ -9,6 +9,9 @@ from typing import Any
 from stream_app.exceptions import SettingsError
 from stream_app.setup.settings import KafkaSettings
 
+REQUEST_MILLISECONDS = 10_000
+"""How long a server may be silent before a worker asks another one: well below the end of a transaction."""
+
 
 @dataclass(frozen=True)
 class Connection:
@@ -63,7 +66,11 @@ class Connection:
 
     def aiokafka(self) -> dict[str, Any]:
         """Arguments of aiokafka's clients."""
-        return {"bootstrap_servers": self.servers, **self._login()}
+        return {
+            "bootstrap_servers": self.servers,
+            "request_timeout_ms": REQUEST_MILLISECONDS,
+            **self._login(),
+        }
 
     def faust(self) -> dict[str, Any]:
         """Settings of a Faust app."""

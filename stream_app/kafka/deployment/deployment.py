@@ -126,6 +126,7 @@ def administration(connection: Connection) -> Iterator[Any]:
     from kafka import KafkaAdminClient
 
     from stream_app.kafka.broker.broker_errors import broker_errors
+    from stream_app.kafka.broker.clients import connected
 
     class Admin(KafkaAdminClient):  # type: ignore[misc]
         def __init__(self, **arguments: Any) -> None:
@@ -138,7 +139,7 @@ def administration(connection: Connection) -> Iterator[Any]:
                 raise
 
     with broker_errors(connection):
-        admin = Admin(**connection.kafka_python(), bootstrap_timeout_ms=10_000)
+        admin = connected(Admin, connection)
         try:
             yield admin
         finally:

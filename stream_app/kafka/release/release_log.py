@@ -8,12 +8,12 @@ from typing import Any
 from stream_app.kafka.broker.connection import Connection
 from stream_app.kafka.broker.kafka_exceptions import BrokerError, FencedError
 from stream_app.kafka.broker.topics import LARGE_BYTES, Topics
+from stream_app.kafka.broker.waiting import said_while_waiting
 from stream_app.kafka.release.core import LogRecord
 from stream_app.steps import ClosedStep, public_release, release_for_tier
 from stream_app.wire import Rejected, StepRelease, decision_of
 
-_TRANSACTION_MILLISECONDS = 30_000
-_REQUEST_MILLISECONDS = 40_000
+_TRANSACTION_MILLISECONDS = 60_000  # a leader and a coordinator that are silent take up to 20 s each
 
 
 class TransactionLog:
@@ -37,7 +37,6 @@ class TransactionLog:
             **self._connection.aiokafka(),
             transactional_id=self._transactional_id,
             transaction_timeout_ms=_TRANSACTION_MILLISECONDS,
-            request_timeout_ms=_REQUEST_MILLISECONDS,
             max_request_size=LARGE_BYTES,
         )
         await self._producer.start()
@@ -66,7 +65,10 @@ class TransactionLog:
 
         written = tuple(records)
         try:
-            async with self._producer.transaction():
+            async with (
+                said_while_waiting("a transaction", "nothing is published"),
+                self._producer.transaction(),
+            ):
                 stamped = None
                 for topic, key, value, partition in written:
                     sent = await self._producer.send(topic, value, key, partition)
