@@ -79,6 +79,43 @@ def load(
             stdout().print(f"Note: {note}.", soft_wrap=True)
 
 
+@persons.command()
+def remove(
+    people: Annotated[
+        list[str] | None, typer.Argument(help="Ids, as in the priors file.", show_default=False)
+    ] = None,
+    config: ConfigOption = None,
+    people_file: Annotated[
+        Path | None,
+        typer.Option(help="Ids, one a line: a command line can be seen by others.", show_default=False),
+    ] = None,
+    json: JsonOption = False,
+) -> None:
+    """Delete people: their priors, and their accounts with the next snapshots.
+
+    Nobody is removed if one of them is not there. Needs the pseudonym key. When a person has left the
+    brokers' disks says docs/how-to/run-a-cluster.md.
+
+    \b
+    Examples:
+      tallyguard persons remove p17 --config tallyguard.toml
+      tallyguard persons remove --people-file who-objected.txt --config tallyguard.toml
+    """
+    from stream_app.cli.shared.command_settings import settings_of
+    from stream_app.kafka.tools.person_loading import remove_people
+    from stream_app.kafka.tools.producing import file_lines
+
+    if (not people) == (people_file is None):
+        raise typer.BadParameter("give ids or --people-file")
+    if people_file is not None:
+        people = [line.decode("utf-8", "replace") for line in file_lines(people_file)]
+    report = remove_people(settings_of(config), people or ())
+    if json:
+        print_json(report._asdict())
+    else:
+        stdout().print(f"{report.removed:,} people removed from {report.topic}.")
+
+
 def _population(priors: Path | None, city_people: int | None, seed: int) -> Population:
     """The people of a file, or of the simulated city."""
     if priors is not None:

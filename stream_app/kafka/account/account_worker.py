@@ -22,6 +22,7 @@ from stream_app.kafka.account.partition_accounts import Arrival, PartitionAccoun
 from stream_app.kafka.account.partition_loader import PartitionLoader
 from stream_app.kafka.account.proposal_source import ProposalSource
 from stream_app.kafka.account.risk_topic import RiskTopic
+from stream_app.kafka.account.segment_marks import SegmentMarks
 from stream_app.kafka.account.snapshot_keeper import SnapshotKeeper
 from stream_app.kafka.account.work_thread import WorkThread
 from stream_app.kafka.broker.log_ends import LogEnds
@@ -81,6 +82,7 @@ class AccountWorker(Job):
         self._answers_proposals = deployment.limit() is not None or deployment.settings.has_crowd
         self._proposals = ProposalSource(deployment.connection, deployment.topics.proposals, self._hear)
         self._decisions = DecisionSource(deployment.connection, deployment.topics.decisions, self._keep)
+        self._marks = SegmentMarks(deployment)
         self._taken = -1  # the last step that was taken, by the partitions owned then
         self._proposed: dict[int, Proposal | CrowdQuestion] = {}
         self._partitions: dict[int, PartitionAccounts] = {}
@@ -144,6 +146,7 @@ class AccountWorker(Job):
         await self._loader.persons.stop()
         await self._proposals.stop()
         await self._decisions.stop()
+        await self._marks.stop()
         await self._save_last()
         await self._snapshots.stop()
         await self._risks.stop()
@@ -216,6 +219,7 @@ class AccountWorker(Job):
         await self._proposals.follow(self._partitions if self._answers_proposals else ())
         first = min((accounts.next_step for accounts in self._partitions.values()), default=None)
         await self._decisions.follow(first)
+        await self._marks.follow(self._partitions)
         self._watch.owns(self._partitions.values())
 
     async def _open(self, partition: int) -> PartitionAccounts:
@@ -275,6 +279,7 @@ class AccountWorker(Job):
         self._loader.persons.check()
         self._proposals.check()
         self._decisions.check()
+        self._marks.check()
         for partition in self._loader.persons.waiting():
             accounts, changes = self._partitions.get(partition), self._loader.persons.take(partition)
             if accounts is not None:

@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
+from stream_app.kafka.account.segment_marks import MARK
 from stream_app.kafka.deployment.background_listener import BackgroundListener
 from stream_app.kafka.deployment.deployment import Deployment
 from stream_app.kafka.deployment.log_reader import read_partition, reading
@@ -54,6 +55,8 @@ class PersonSource(BackgroundListener):
         last = -1
         async for record in read_partition(self._connection, self._topic, partition):
             last = record.offset
+            if record.key == MARK:
+                continue
             name = _name(record)
             if record.value and known.get(name) == digest_of(record.value):
                 unchanged.add(name)
@@ -90,6 +93,8 @@ class PersonSource(BackgroundListener):
                 consumer.seek(each, offset)
             async for record in consumer:
                 self._next[record.partition] = record.offset + 1
+                if record.key == MARK:
+                    continue
                 await self._enter(self._changes.setdefault(record.partition, {}), record)
 
     async def _enter(self, people: Changes, record: Any) -> None:

@@ -47,7 +47,10 @@ def roles(topics: Topics) -> tuple[Role, ...]:
                 *(topics.deployment, topics.steps, topics.persons, topics.decisions, topics.proposals),
                 *(topics.accounts, topics.risks),  # the latter to see how far they were told
             ),
-            (topics.risks, topics.rejected, topics.answers, topics.accounts),
+            (
+                *(topics.risks, topics.rejected, topics.answers, topics.accounts),
+                topics.persons,  # marks, by which the deleted leave the disk also where nothing is written
+            ),
             f"{prefix}tallyguard-account",
         ),
         Role("producer", "whatever sends activations and readings", (), inputs),

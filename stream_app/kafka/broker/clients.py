@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from stream_app.kafka.broker.broker_errors import broker_errors
 from stream_app.kafka.broker.connection import Connection
-from stream_app.kafka.broker.kafka_exceptions import TopicError
+from stream_app.kafka.broker.kafka_exceptions import BrokerError, TopicError
 from stream_app.kafka.broker.topics import LARGE_BYTES
 
 Client = TypeVar("Client")
@@ -37,9 +37,37 @@ def connected(make: Callable[..., Client], connection: Connection, **settings: A
     raise AssertionError
 
 
+class CheckedProducer:
+    """Sends what it is given; once a record was not taken, with all its trying again, it says so."""
+
+    def __init__(self, producer: Any) -> None:
+        self._producer = producer
+        self._failures: list[BaseException] = []
+
+    def send(self, topic: str, value: bytes | None, **more: Any) -> Any:
+        """Begin to send a record."""
+        self._check()
+        sent = self._producer.send(topic, value, **more)
+        sent.add_errback(self._failures.append)
+        return sent
+
+    def flush(self) -> None:
+        """Return once the brokers have everything; :class:`BrokerError` if they do not take it."""
+        self._producer.flush()
+        self._check()
+
+    def _check(self) -> None:
+        if self._failures:
+            raise BrokerError(
+                "the brokers must take every record",
+                f"some were not taken: {self._failures[0]}",
+                "give the same command again once they do; what has come already does no harm twice",
+            )
+
+
 @contextmanager
-def writing(connection: Connection) -> Iterator[Any]:
-    """A producer that has delivered everything when the block is left."""
+def writing(connection: Connection) -> Iterator[CheckedProducer]:
+    """A producer that has delivered everything when the block is left, or raises :class:`BrokerError`."""
     from kafka import KafkaProducer
 
     with broker_errors(connection):
@@ -51,9 +79,10 @@ def writing(connection: Connection) -> Iterator[Any]:
             linger_ms=5,
             max_request_size=LARGE_BYTES,
         )
+        checked = CheckedProducer(producer)
         try:
-            yield producer
-            producer.flush()
+            yield checked
+            checked.flush()
         finally:
             producer.close()
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from models.priors import Population
-from stream_app.exceptions import SettingsError
+from stream_app.exceptions import InputError, SettingsError
 from stream_app.kafka.broker.clients import consuming, records, writing
 from stream_app.kafka.broker.connection import Connection
 from stream_app.kafka.broker.topics import Topics
@@ -57,6 +57,27 @@ def load_people(
         for pseudonym in gone:
             producer.send(topics.persons, None, key=pseudonym.encode())
     return LoadedCount(topics.persons, len(names), len(gone))
+
+
+def remove_people(settings: Settings, people: Sequence[str]) -> LoadedCount:
+    """Delete these people, by the ids that the priors had; nobody, if one of them is not there."""
+    deployment = Deployment.of(settings)
+    connection, topics = deployment.connection, deployment.topics
+    key = load_pseudonym_key(settings)
+    check_topics_of(deployment)
+    deployment.record.begin_people(key.fingerprint())
+    names = dict.fromkeys(key.pseudonyms(people))
+    unknown = len(names.keys() - _known(connection, topics))
+    if unknown:
+        raise InputError(
+            f"everybody named must be on {topics.persons}",
+            f"{unknown} of {len(names)} are not",
+            "check how the ids were written in the priors file; whoever was removed before is gone already",
+        )
+    with writing(connection) as producer:
+        for pseudonym in names:
+            producer.send(topics.persons, None, key=pseudonym.encode())
+    return LoadedCount(topics.persons, 0, len(names))
 
 
 def write_locations(path: Path, names: Sequence[str]) -> None:

@@ -16,13 +16,16 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kafka.errors import KafkaTimeoutError
+from kafka.future import Future
 
 from models.priors import Population
 from stream_app.kafka.account.partition_accounts import PartitionAccounts
 from stream_app.kafka.account.person_source import Changes, PersonSource
 from stream_app.kafka.broker.access import access_rules, commands, roles
+from stream_app.kafka.broker.clients import CheckedProducer
 from stream_app.kafka.broker.connection import Connection
-from stream_app.kafka.broker.kafka_exceptions import LogError
+from stream_app.kafka.broker.kafka_exceptions import BrokerError, LogError
 from stream_app.kafka.broker.topics import Topics
 from stream_app.kafka.deployment.deployment import Deployment
 from stream_app.kafka.deployment.person_records import RefusedPerson, parse_person, people_of, person_records
@@ -523,3 +526,19 @@ def test_an_absent_broker_leaves_no_thread_and_no_file_behind() -> None:
     used = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
     assert len(used) == 4
     assert len(set(used)) == 1
+
+
+def test_a_record_that_the_brokers_do_not_take_is_an_error_and_not_lost_in_silence() -> None:
+    """Above all a deletion: whoever was told that a person is removed must be able to rely on it."""
+    taken, refused = Future(), Future()
+    sent = iter((taken, refused))
+    producer = CheckedProducer(SimpleNamespace(send=lambda *_, **__: next(sent), flush=lambda: None))
+    producer.send("persons", b"prior", key=b"one")
+    taken.success(None)
+    producer.flush()
+    producer.send("persons", None, key=b"two")
+    refused.failure(KafkaTimeoutError("two minutes"))
+    with pytest.raises(BrokerError, match="must take every record"):
+        producer.flush()
+    with pytest.raises(BrokerError, match="two minutes"):
+        producer.send("persons", None, key=b"three")
