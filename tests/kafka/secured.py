@@ -38,7 +38,7 @@ def make_certificates(folder: Path) -> tuple[Path, Path]:
 def secured_broker(folder: Path, users: Sequence[str]) -> Iterator[tuple[Broker, Path]]:
     """The broker and its authority's certificate; every user has the same password, ``admin`` may do all."""
     authority, pem = make_certificates(folder / "certificates")
-    broker = Broker(folder / "broker", extra=_properties(pem))
+    broker = Broker(folder / "broker", extra=secured_properties(pem))
     broker.set("listeners", f"SASL_SSL://127.0.0.1:{broker.port},{broker.controller_listener}")
     broker.set("advertised.listeners", f"SASL_SSL://127.0.0.1:{broker.port}")
     scram = [f"{_MECHANISM}=[name={user},password={PASSWORD}]" for user in ("admin", *users)]
@@ -50,7 +50,8 @@ def secured_broker(folder: Path, users: Sequence[str]) -> Iterator[tuple[Broker,
         broker.stop()
 
 
-def _properties(pem: Path) -> dict[str, str]:
+def secured_properties(pem: Path) -> dict[str, str]:
+    """What makes a broker speak TLS and ask for logins and rights, with this key and certificate."""
     module = "org.apache.kafka.common.security.scram.ScramLoginModule"
     login = f'{module} required username="admin" password="{PASSWORD}";'
     return {

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from stream_app.kafka.broker.connection import Connection
+from stream_app.kafka.broker.reachable import reachable
 from stream_app.kafka.broker.topics import Topics
 from stream_app.kafka.broker.waiting import said_while_waiting
 from stream_app.steps import JsonlRisks, RiskRecords
@@ -29,7 +30,7 @@ class RiskTopic:
         from aiokafka import AIOKafkaProducer
 
         self._producer = AIOKafkaProducer(
-            **self._connection.aiokafka(),
+            **await reachable(self._connection),
             enable_idempotence=True,
             linger_ms=2,
             max_batch_size=256 * 1024,

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from stream_app.kafka.broker.broker_errors import is_passing
+from stream_app.kafka.broker.reachable import reachable
 from stream_app.kafka.deployment.background_listener import BackgroundListener
 from stream_app.kafka.deployment.deployment import Deployment
 from stream_app.kafka.deployment.log_reader import last_record
@@ -64,7 +65,7 @@ class SegmentMarks(BackgroundListener):
     async def _write(self, topic: str, partition: int) -> None:
         from aiokafka import AIOKafkaProducer
 
-        producer = AIOKafkaProducer(**self._connection.aiokafka(), acks="all")
+        producer = AIOKafkaProducer(**await reachable(self._connection), acks="all")
         try:
             await producer.start()
             await producer.send_and_wait(topic, None, MARK, partition)

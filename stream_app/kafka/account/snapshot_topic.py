@@ -19,6 +19,7 @@ from pydantic import Field
 
 from models.keys import SnapshotKey
 from stream_app.kafka.broker.connection import Connection
+from stream_app.kafka.broker.reachable import reachable
 from stream_app.kafka.broker.topics import LARGE_BYTES, MEDIUM_BYTES
 from stream_app.kafka.deployment.log_place import LogPlace
 from stream_app.kafka.deployment.log_reader import read_partition
@@ -83,7 +84,7 @@ class SnapshotTopic:
         from aiokafka import AIOKafkaProducer
 
         self._producer = AIOKafkaProducer(
-            **self._connection.aiokafka(),
+            **await reachable(self._connection),
             enable_idempotence=True,
             max_request_size=LARGE_BYTES,
         )

@@ -15,6 +15,7 @@ from stream_app.kafka.broker.topics import LARGE_BYTES
 Client = TypeVar("Client")
 
 _BOOTSTRAP_MILLISECONDS = 10_000
+_FIRST_MILLISECONDS = 5_000  # where other servers can be asked
 _MARKS = 3  # offsets looked at for each record wanted: marks of transactions take some
 
 
@@ -27,10 +28,11 @@ def connected(make: Callable[..., Client], connection: Connection, **settings: A
 
     servers = connection.servers
     alone = [[server] for server in servers] if len(servers) > 1 else []
-    arguments = {**connection.kafka_python(), **settings, "bootstrap_timeout_ms": _BOOTSTRAP_MILLISECONDS}
+    arguments = {**connection.kafka_python(), **settings}
     for number, chosen in enumerate([servers, *alone]):
+        milliseconds = _FIRST_MILLISECONDS if number < len(alone) else _BOOTSTRAP_MILLISECONDS
         try:
-            return make(**{**arguments, "bootstrap_servers": chosen})
+            return make(**{**arguments, "bootstrap_servers": chosen, "bootstrap_timeout_ms": milliseconds})
         except KafkaTimeoutError:
             if number == len(alone):
                 raise

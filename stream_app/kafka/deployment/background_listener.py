@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any
 
+_AGAIN_SECONDS = 1.0  # a client that is connecting or closing may swallow a cancellation
+
 
 class BackgroundListener:
     """At most one such task; what ended it by itself comes out of :meth:`check`."""
@@ -20,10 +22,12 @@ class BackgroundListener:
 
     async def stop(self) -> None:
         """Hear of nothing any more."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
-            self._task = None
+        task, self._task = self._task, None
+        while task is not None and not task.done():
+            task.cancel()
+            await asyncio.wait({task}, timeout=_AGAIN_SECONDS)
+        if task is not None and not task.cancelled():
+            task.exception()  # of no use any more
 
     def check(self) -> None:
         """Raise what ended the task, if anything did."""

@@ -13,6 +13,7 @@ from typing import Any
 
 from stream_app.kafka.broker.broker_errors import patiently
 from stream_app.kafka.broker.connection import Connection
+from stream_app.kafka.broker.reachable import reachable
 from stream_app.kafka.deployment.records import DECISION, IS_SUMMARY, TOLD_STEP
 from stream_app.wire import StepDecision
 
@@ -181,7 +182,7 @@ async def _start(connection: Connection) -> Any:
     from aiokafka import AIOKafkaConsumer
 
     consumer = AIOKafkaConsumer(
-        **connection.aiokafka(),
+        **await reachable(connection),
         isolation_level="read_committed",
         enable_auto_commit=False,
         auto_offset_reset="earliest",  # an offset that compaction removed must not lead to the end

@@ -25,6 +25,7 @@ from stream_app.kafka.broker.apps import make_app, share_out
 from stream_app.kafka.broker.broker_errors import explain, wait_for_broker
 from stream_app.kafka.broker.connection import Connection
 from stream_app.kafka.broker.kafka_exceptions import StalledError
+from stream_app.kafka.broker.reachable import reachable
 from stream_app.kafka.deployment.deployment import Deployment, check_topics_of
 
 logger = logging.getLogger(__name__)
@@ -138,7 +139,9 @@ class _Process:
         """Wait for the broker, recover, join the group, work."""
         await wait_for_broker(connection)
         await asyncio.to_thread(check_topics_of, self._deployment)
-        app = make_app(self._group, self._deployment.settings.kafka, self._folder)
+        servers = tuple((await reachable(connection))["bootstrap_servers"])
+        kafka = self._deployment.settings.kafka.model_copy(update={"servers": servers})
+        app = make_app(self._group, kafka, self._folder)
         self._app = app
         await self._job.prepare(app)
         gc.freeze()  # kernels and classes stay: looking through them again and again is what collecting costs

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from accounting.exposure.crowd import StepCrowd
 from models.releases import StepSchedule
 from stream_app.kafka.broker.connection import Connection
+from stream_app.kafka.broker.reachable import reachable
 from stream_app.kafka.broker.topics import LARGE_BYTES, Topics
 from stream_app.kafka.deployment.background_listener import BackgroundListener
 from stream_app.kafka.deployment.deployment import Deployment
@@ -50,7 +51,7 @@ class Proposer:
         from aiokafka import AIOKafkaProducer
 
         self._producer = AIOKafkaProducer(
-            **self._connection.aiokafka(), enable_idempotence=True, max_request_size=LARGE_BYTES
+            **await reachable(self._connection), enable_idempotence=True, max_request_size=LARGE_BYTES
         )
         await self._producer.start()
         await self._hearing.begin(self._hear())

@@ -7,6 +7,7 @@ from typing import Any
 
 from stream_app.kafka.broker.connection import Connection
 from stream_app.kafka.broker.kafka_exceptions import BrokerError, FencedError
+from stream_app.kafka.broker.reachable import reachable
 from stream_app.kafka.broker.topics import LARGE_BYTES, Topics
 from stream_app.kafka.broker.waiting import said_while_waiting
 from stream_app.kafka.release.core import LogRecord
@@ -34,7 +35,7 @@ class TransactionLog:
         from aiokafka import AIOKafkaProducer
 
         self._producer = AIOKafkaProducer(
-            **self._connection.aiokafka(),
+            **await reachable(self._connection),
             transactional_id=self._transactional_id,
             transaction_timeout_ms=_TRANSACTION_MILLISECONDS,
             max_request_size=LARGE_BYTES,

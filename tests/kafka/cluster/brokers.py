@@ -56,7 +56,11 @@ class Cluster:
     @property
     def address(self) -> str:
         """What clients are told."""
-        return ",".join(f"{_HERE}:{port}" for port in self._doors.values())
+        return ",".join(map(self.address_of, NUMBERS))
+
+    def address_of(self, number: int) -> str:
+        """What clients are told of one broker."""
+        return f"{_HERE}:{self._doors[number]}"
 
     def format(self, *arguments: str) -> None:
         """Prepare every broker's storage, once."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import threading
 import time
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from stream_app.kafka.broker.reachable import reachable
 from stream_app.kafka.deployment.deployment import administration
 from tests.kafka.cluster.brokers import NUMBERS, QUICK, cluster, wait_for_copies
 from tests.kafka.cluster.public_reader import PublicReader
@@ -42,6 +44,8 @@ def test_lost_brokers_cost_no_step_and_publish_nothing_twice(tmp_path: Path) -> 
 
         silent = leader(deployment)
         three.cut_off(silent)
+        answering = asyncio.run(reachable(deployment.connection))["bootstrap_servers"]
+        assert answering == [three.address_of(number) for number in NUMBERS if number != silent]
         go_on(deployment, public, lines, 30)
         three.bring_back(silent)
         wait_until_whole(deployment)
