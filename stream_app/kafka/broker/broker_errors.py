@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import ssl
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from typing import TypeVar
@@ -24,9 +25,14 @@ Answered = TypeVar("Answered")
 
 
 def is_refusal(error: BaseException) -> bool:
-    """Whether the broker is there and does not want us: waiting does not help then."""
+    """Whether the broker is there and does not want us: waiting does not help then.
+
+    A TLS handshake that just ends is none: a broker dies like that behind a proxy, or while it starts.
+    """
     chain: BaseException | None = error
     while chain is not None:
+        if isinstance(chain, ssl.SSLEOFError | ssl.SSLZeroReturnError) or "EOF occurred" in str(chain):
+            return False
         if any(word in type(chain).__name__ for word in _REFUSALS) or "certificate" in str(chain).lower():
             return True
         chain = chain.__cause__ or chain.__context__

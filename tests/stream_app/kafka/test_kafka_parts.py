@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import ssl
 import subprocess
 import sys
 from collections.abc import Iterable
@@ -16,13 +17,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kafka.errors import KafkaTimeoutError
+from kafka.errors import KafkaConnectionError, KafkaTimeoutError
 from kafka.future import Future
 
 from models.priors import Population
 from stream_app.kafka.account.partition_accounts import PartitionAccounts
 from stream_app.kafka.account.person_source import Changes, PersonSource
 from stream_app.kafka.broker.access import access_rules, commands, roles
+from stream_app.kafka.broker.broker_errors import is_refusal
 from stream_app.kafka.broker.clients import CheckedProducer
 from stream_app.kafka.broker.connection import Connection
 from stream_app.kafka.broker.kafka_exceptions import BrokerError, LogError
@@ -542,3 +544,15 @@ def test_a_record_that_the_brokers_do_not_take_is_an_error_and_not_lost_in_silen
         producer.flush()
     with pytest.raises(BrokerError, match="two minutes"):
         producer.send("persons", None, key=b"three")
+
+
+def test_a_handshake_that_ends_is_a_broker_that_is_away_and_a_refused_one_is_not() -> None:
+    """A worker waits for the one, and ends at the other."""
+    ended = KafkaConnectionError("Handshake failed: EOF occurred in violation of protocol")
+    ended.__cause__ = ssl.SSLEOFError(8, "EOF occurred in violation of protocol")
+    assert not is_refusal(ended)
+    assert not is_refusal(ssl.SSLZeroReturnError(6, "TLS/SSL connection has been closed (EOF)"))
+    refused = KafkaConnectionError("Handshake failed")
+    refused.__cause__ = ssl.SSLCertVerificationError(1, "certificate verify failed: self-signed certificate")
+    assert is_refusal(refused)
+    assert is_refusal(ssl.SSLError(1, "tlsv1 alert protocol version"))
