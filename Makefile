@@ -26,7 +26,7 @@ test thorough test-fast: export OPENBLAS_NUM_THREADS := 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help demo test services thorough test-fast lint docs format bench fuzz soak held-out figures tightness ceilings crowd prior-check personas real-checkins decisions designs \
-	readme screenshots rehearsal rehearsal-kubernetes lock install install-dev clean
+	readme screenshots rehearsal rehearsal-cluster rehearsal-kubernetes lock install install-dev clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-20s %s\n", $$1, $$2}'
@@ -93,6 +93,9 @@ rehearsal: | $(VENV)/bin/python ## images built and the compose file run by Podm
 
 rehearsal-kubernetes: install-dev ## the manifests before a real API server, built with Go (FOLDER=where programs are kept)
 	@$(BIN)/python -m deploy.rehearsal.manifests $(if $(FOLDER),--folder $(FOLDER))
+
+rehearsal-cluster: install-dev services ## three brokers lose each other, workers are upgraded, secrets replaced, a person erased
+	@$(BIN)/python -m deploy.rehearsal.cluster
 
 held-out: install-dev ## the paper's summary on real check-ins (DATA=folder with the Parquet files)
 	@$(BIN)/python -m experiments.held_out $(if $(DATA),--data $(DATA)) --results docs/results

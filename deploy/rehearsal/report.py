@@ -62,7 +62,7 @@ def _images(found: Findings) -> Iterable[str]:
     rows = [(f"image `{name}`", f"{size / 1e6:,.0f} MB") for name, size in found.sizes.items()]
     rows += [(what, f"{seconds:.1f} s") for what, seconds in found.seconds.items()]
     yield "## Images and starts\n"
-    yield _table(("what", "found"), rows)
+    yield table(("what", "found"), rows)
 
 
 def _deaths(found: Findings) -> Iterable[str]:
@@ -77,7 +77,7 @@ def _deaths(found: Findings) -> Iterable[str]:
         )
         for death in found.deaths
     ]
-    yield _table(("container", "started again by", "ready", "three more steps closed"), rows)
+    yield table(("container", "started again by", "ready", "three more steps closed"), rows)
     yield (
         "The producer begins again at step 0: what it sends at first is refused as late, and\n"
         "nothing is published twice.\n"
@@ -100,7 +100,7 @@ def _published(found: Findings) -> Iterable[str]:
         ("alerts firing", ", ".join(scraped.firing) or "none"),
         ("key metrics there", ", ".join(f"`{metric}`" for metric in scraped.metrics)),
     ]
-    yield _table(("what", "found"), rows)
+    yield table(("what", "found"), rows)
 
 
 def _resources(taken: Mapping[str, Taken]) -> Iterable[str]:
@@ -113,9 +113,10 @@ def _resources(taken: Mapping[str, Taken]) -> Iterable[str]:
         (f"`{service}`", f"{each.memory_mib} MiB", f"{each.with_files_mib} MiB", f"{each.cores:.2f}")
         for service, each in taken.items()
     ]
-    yield _table(("service", "memory", "with files in memory", "cores, on average"), rows)
+    yield table(("service", "memory", "with files in memory", "cores, on average"), rows)
 
 
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table in Markdown."""
     lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
     return "\n".join([*lines, *(f"| {' | '.join(row)} |" for row in rows), ""])

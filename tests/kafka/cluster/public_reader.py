@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import time
+from collections.abc import Callable
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -26,7 +27,8 @@ class Seen(NamedTuple):
 class PublicReader:
     """Reads committed releases as they become visible; a context manager."""
 
-    def __init__(self, connection: Connection, topic: str) -> None:
+    def __init__(self, connection: Callable[[], Connection], topic: str) -> None:
+        """``connection`` is asked for at each beginning, as passwords and authorities may change."""
         self._connection = connection
         self._topic = topic
         self._ends = threading.Event()
@@ -63,7 +65,7 @@ class PublicReader:
         while not self._ends.is_set():
             try:
                 consumer = KafkaConsumer(
-                    **self._connection.kafka_python(),
+                    **self._connection().kafka_python(),
                     isolation_level="read_committed",
                     enable_auto_commit=False,
                     auto_offset_reset="earliest",

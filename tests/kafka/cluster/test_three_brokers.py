@@ -29,7 +29,7 @@ def test_lost_brokers_cost_no_step_and_publish_nothing_twice(tmp_path: Path) -> 
         OnKafka(
             tmp_path / "lost", three.address, population, sensors, kafka={"replication": 3}
         ) as deployment,
-        PublicReader(deployment.connection, deployment.topics.releases) as public,
+        PublicReader(lambda: deployment.connection, deployment.topics.releases) as public,
     ):
         deployment.load_people()
         release, account = deployment.start("release"), deployment.start("account")

@@ -1,0 +1,62 @@
+"""What came out of it all, held against the embedded engine on the same messages."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+from deploy.rehearsal.cluster.erasure import Erased
+from deploy.rehearsal.cluster.stage import Stage
+from deploy.rehearsal.saying import RehearsalError
+from models.keys import NoiseKey
+from tests.kafka.test_keys import with_key
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """How much was compared; there is none if a single byte differs."""
+
+    steps: int
+    risks: int
+    erased_risks: int
+
+
+def compare(stage: Stage, first_with_next_key: int | None, erased: Erased | None) -> Comparison:
+    """Releases of both epochs of the key, risks but those of the person who was erased, later on."""
+    deployment, steps = stage.site.deployment, stage.load.sent
+    lines = [line for step in stage.load.sent_steps for line in step]
+    first, risks = deployment.embedded(lines)
+    expected = first
+    if first_with_next_key is not None:
+        later = with_key(deployment, NoiseKey.load(stage.site.key_file("NOISE")))
+        expected = [*first[:first_with_next_key], *later[first_with_next_key:]]
+    released = deployment.releases()
+    _require(f"{steps} releases, each once and in order", len(released), steps)
+    _require("every release is that of the embedded engine", released == expected, True)
+    _require("the public saw each once", [each.line for each in stage.public.seen] == expected, True)
+    told = deployment.person_risks()
+    missing = sorted(set(risks) - set(told))
+    _require("no other risks than the embedded engine's", set(told) <= set(risks), True)
+    _check_missing(missing, erased)
+    summaries = deployment.summaries()
+    _require("one summary a step and partition", len(summaries), steps * deployment.topics.partitions)
+    _require("all of one opinion", max(map(len, summaries.values())), 1)
+    return Comparison(steps, len(told), len(missing))
+
+
+def _check_missing(missing: list[bytes], erased: Erased | None) -> None:
+    """Risks that only the embedded engine tells: those of the person who was erased, since then."""
+    people = set() if erased is None else {erased.pseudonym}
+    _require("risks that are missing are of whoever was erased", {_whose(line) for line in missing}, people)
+    if erased is not None:
+        earliest = min(json.loads(line)["step"] for line in missing)
+        _require("and of steps since then", earliest >= erased.step, True)
+
+
+def _whose(line: bytes) -> str:
+    return str(json.loads(line)["person"])
+
+
+def _require(what: str, got: object, wanted: object) -> None:
+    if got != wanted:
+        raise RehearsalError(f"{what} must be {wanted}, got {got}")
