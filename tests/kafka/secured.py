@@ -20,8 +20,9 @@ def make_certificates(folder: Path) -> tuple[Path, Path]:
     openssl = program("openssl")
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "san.txt").write_text("subjectAltName=IP:127.0.0.1\n")
-    authority = ["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "30", "-subj", "/CN=test authority"]
-    request = ["req", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=broker"]
+    new_key = ["-newkey", "rsa:2048", "-nodes"]
+    authority = ["req", "-x509", *new_key, "-days", "30", "-subj", "/CN=test authority"]
+    request = ["req", *new_key, "-subj", "/CN=broker"]
     sign = ["x509", "-req", "-days", "30", "-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial"]
     for arguments in (
         [*authority, "-keyout", "ca.key", "-out", "ca.pem"],
