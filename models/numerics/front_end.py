@@ -1,7 +1,8 @@
 """numba's front end, from Python code to LLVM's, without work that changes nothing.
 
 Most of the time of compiling is Python's own: inferring types, copying code into callers, writing LLVM's
-code down. What is compiled stays the same, instruction by instruction.
+code down. What is compiled stays the same, instruction by instruction. These are numba's inner parts, so
+versions of it that this was not tried with compile as they come.
 """
 
 from __future__ import annotations
@@ -11,10 +12,12 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 import llvmlite.binding as llvm  # type: ignore[import-untyped]
+import numba
 from numba.core import errors, ir
 from numba.core.targetconfig import TargetConfig
 from numba.core.types.functions import BaseFunction
 
+_TRIED = ("0.68.",)
 _NAMING = (ir.Var, ir.Inst, list, tuple, dict)
 _resolve: Any = BaseFunction.get_call_type
 _resolved: WeakKeyDictionary[Any, dict[Any, Any]] = WeakKeyDictionary()
@@ -22,6 +25,8 @@ _resolved: WeakKeyDictionary[Any, dict[Any, Any]] = WeakKeyDictionary()
 
 def shorten_front_end() -> None:
     """For the whole process, before anything is compiled."""
+    if not numba.__version__.startswith(_TRIED):
+        return
     flags, function, errors_of_numba, code = map(_open, (TargetConfig, BaseFunction, errors, ir))
     flags.__hash__, flags.__eq__ = _hash_of_flags, _equal_flags
     function.get_call_type = _resolve_once
