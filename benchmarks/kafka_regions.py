@@ -59,6 +59,7 @@ def run(server: Broker, folder: Path, case: Case) -> list[str]:
         deployment.produce(every[WARM_STEPS * size :], None if pace is None else pace * size)
         deployment.wait_for_steps(WARM_STEPS + steps)
         used = {kind: _processor(processes) - before[kind] for kind, processes in started.items()}
+        memory = ", ".join(f"{kind} {_memory(processes)}" for kind, processes in started.items())
         release, risk, _ = latencies(deployment, WARM_STEPS + steps)
         held = _bytes_a_step(deployment, WARM_STEPS + steps)
     total = sum(used.values()) / (steps * sensors) * 1e6
@@ -72,7 +73,7 @@ def run(server: Broker, folder: Path, case: Case) -> list[str]:
         ),
         f"{total:.0f}",
         ", ".join(f"{kind} {seconds:.1f}" for kind, seconds in used.items()),
-        ", ".join(f"{kind} {_memory(processes)}" for kind, processes in started.items()),
+        memory,
         ", ".join(f"{topic} {size:.1f}" for topic, size in held.items() if size >= 0.05),
     ]
 

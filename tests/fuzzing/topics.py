@@ -51,6 +51,11 @@ class _Record(NamedTuple):
     offset: int = 7
     timestamp: float = 0.0
 
+    @property
+    def log(self) -> str:
+        """The name of its log, for who takes inputs in."""
+        return self.topic
+
 
 def _record(topic: str, data: bytes) -> _Record:
     """The first line is the key, what follows the value."""
@@ -211,7 +216,7 @@ def _answer(data: bytes) -> None:
 class _Producer:
     """Takes whatever is sent."""
 
-    def send(self, topic: str, value: bytes) -> None:
+    def send(self, topic: str, value: bytes, partition: int) -> None:
         """Nowhere."""
 
 

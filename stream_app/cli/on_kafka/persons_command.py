@@ -91,10 +91,10 @@ def remove(
     ] = None,
     json: JsonOption = False,
 ) -> None:
-    """Delete people: their priors, and their accounts with the next snapshots.
+    """Delete people: their priors at once, their accounts soon.
 
-    Nobody is removed if one of them is not there. Needs the pseudonym key. When a person has left the
-    brokers' disks says docs/how-to/run-a-cluster.md.
+    Accounts go with the next snapshots. Nobody is removed if one of them is not there. Needs the pseudonym
+    key. When a person has left the brokers' disks says docs/how-to/run-a-cluster.md.
 
     \b
     Examples:

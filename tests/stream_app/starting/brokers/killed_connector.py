@@ -36,11 +36,14 @@ def connector(config: str, folder: str, *, is_exact: bool) -> int:
 
 
 def kill_many(config: str, folder: str, kills: int, seed: int) -> tuple[int, int]:
-    """Random moments and exact ones in turn; those that ended by themselves must have been killed."""
+    """Exact moments, behind which the broker sends everything again, then random and exact ones in turn.
+
+    Those that ended by themselves must have been killed. An exact one may find nothing to acknowledge later.
+    """
     drawn = random.Random(seed)
     random_kills = exact_kills = 0
     for number in range(kills):
-        is_exact = number % 2 == 0
+        is_exact = number < kills // 2 - 1 or number % 2 == 0
         child = connector(config, folder, is_exact=is_exact)
         deadline = time.monotonic() + (10.0 if is_exact else drawn.uniform(0.0, _LONGEST_SECONDS))
         while (done := os.waitpid(child, os.WNOHANG))[0] == 0 and time.monotonic() < deadline:

@@ -140,7 +140,7 @@ def kill(broker: Mosquitto, folder: Path, steps: int, kills: int, seed: int) -> 
 
 @pytest.mark.slow
 def test_killed_between_commit_and_acknowledgement(tmp_path: Path) -> None:
-    """Twelve kills, half of them just when messages are durable and not acknowledged yet."""
+    """Twelve kills, five and more of them just when messages are durable and not acknowledged yet."""
     broker = Mosquitto(tmp_path)
     with broker.running():
         at_random, exactly = kill(broker, tmp_path, 100, 12, 5)
