@@ -42,18 +42,21 @@ def kill_often_in_regions(server: Broker, folder: Path, kills: int) -> ChaosRepo
     budget = {"mechanism": "budget", "budget.share": 0.2, "budget.added": 0.3}
     more = {"release": budget, "kafka": {"answer_seconds": 60}, "sharpen_operations": 600_000}
     Process.copied = True  # or each would be killed before it has started
-    with OnKafka(folder, server.address, population, sensors, regions=region_of, **more) as deployment:
-        return run_chaos(
-            deployment,
-            messages(steps),
-            steps,
-            kills,
-            seed=SEED,
-            workers={"intake": 2, "coordinator": 1, "account": 2},
-            messages_per_second=5 * steps / (kills * 4.0),
-            between_seconds=(2.0, 6.0),
-            seconds=1800.0,
-        )
+    try:
+        with OnKafka(folder, server.address, population, sensors, regions=region_of, **more) as deployment:
+            return run_chaos(
+                deployment,
+                messages(steps),
+                steps,
+                kills,
+                seed=SEED,
+                workers={"intake": 2, "coordinator": 1, "account": 2},
+                messages_per_second=5 * steps / (kills * 4.0),
+                between_seconds=(2.0, 6.0),
+                seconds=1800.0,
+            )
+    finally:
+        Process.copied = False  # memory of the long run is that of processes of their own
 
 
 def write_events(results: Path, report: EventfulReport) -> None:
@@ -96,6 +99,19 @@ Made by `make soak`: one Apache Kafka, {processes}, on two cores.
 """
 
 
+_KILLS = (
+    (
+        *("kills", kill_often, "kills.md"),
+        *("Workers killed at random on a real broker", "a release worker and two account workers"),
+    ),
+    (
+        *("regions", kill_often_in_regions, "kills-regions.md"),
+        "Workers of three regions killed at random under a risk budget",
+        "two intake workers for three regions, a coordinator and two account workers",
+    ),
+)
+
+
 def main() -> int:
     """Run what was asked for; 1 if anything was lost."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -109,20 +125,12 @@ def main() -> int:
     # Once, not each worker for itself.
     subprocess.run([sys.executable, "-m", "stream_app.kafka.process.worker_warm_up"], check=True)
     with tempfile.TemporaryDirectory() as folder, broker(Path(folder) / "broker") as server:
-        if "kills" in chosen.parts:
-            chaos = kill_often(server, Path(folder) / "kills", chosen.kills)
-            print(chaos, flush=True)
-            title = "Workers killed at random on a real broker"
-            who = "a release worker and two account workers"
-            (chosen.results / "kills.md").write_text(kills_page(chaos, title, who))
-            is_sound &= chaos.is_sound
-        if "regions" in chosen.parts:
-            chaos = kill_often_in_regions(server, Path(folder) / "regions", chosen.kills)
-            print(chaos, flush=True)
-            title = "Workers of three regions killed at random under a risk budget"
-            who = "two intake workers for three regions, a coordinator and two account workers"
-            (chosen.results / "kills-regions.md").write_text(kills_page(chaos, title, who))
-            is_sound &= chaos.is_sound
+        for part, kill, file, title, processes in _KILLS:
+            if part in chosen.parts:
+                chaos = kill(server, Path(folder) / part, chosen.kills)
+                print(chaos, flush=True)
+                (chosen.results / file).write_text(kills_page(chaos, title, processes))
+                is_sound &= chaos.is_sound
         if "events" in chosen.parts:
             report = run_eventful(server, Path(folder) / "events", chosen.minutes)
             print(report.events, report.is_sound, flush=True)

@@ -19,7 +19,8 @@ from stream_app.city import CityOptions, build_city
 from stream_app.embedded import RunOptions, run
 from stream_app.kafka.broker.clients import consuming, records, writing
 from stream_app.kafka.broker.connection import Connection
-from stream_app.kafka.broker.topics import Topics, create_topics
+from stream_app.kafka.broker.topic_checks import create_topics
+from stream_app.kafka.broker.topics import Topics
 from stream_app.kafka.deployment.deployment import Deployment, administration
 from stream_app.kafka.tools.person_loading import load_people, write_locations
 from stream_app.kafka.tools.producing import Pace, produce

@@ -34,7 +34,7 @@ def create(config: ConfigOption = None, json: JsonOption = False) -> None:
       tallyguard topics create --config tallyguard.toml
       TALLYGUARD_KAFKA__SERVERS=broker:9092 tallyguard topics create --json
     """
-    from stream_app.kafka.broker.topics import create_topics
+    from stream_app.kafka.broker.topic_checks import create_topics
     from stream_app.kafka.deployment.deployment import administration
 
     wanted, connection = _wanted(config)
@@ -61,7 +61,7 @@ def check(config: ConfigOption = None, json: JsonOption = False) -> None:
       tallyguard topics check --config tallyguard.toml
       tallyguard topics check --json
     """
-    from stream_app.kafka.broker.topics import check_topics
+    from stream_app.kafka.broker.topic_checks import check_topics
     from stream_app.kafka.deployment.deployment import administration
 
     wanted, connection = _wanted(config)

@@ -13,7 +13,8 @@ from models.releases import SensorRegistry, StepSchedule
 from stream_app.exceptions import RunChangedError, keeping
 from stream_app.kafka.broker.connection import Connection
 from stream_app.kafka.broker.kafka_exceptions import LogError
-from stream_app.kafka.broker.topics import Topics, require_topics
+from stream_app.kafka.broker.topic_checks import require_topics
+from stream_app.kafka.broker.topics import Topics
 from stream_app.kafka.deployment.deployment_record import DeploymentTopic, accounts_basis, digest_of
 from stream_app.kafka.deployment.sizes import require_room
 from stream_app.setup.location_names import location_names as read_names

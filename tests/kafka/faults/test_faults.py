@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from stream_app.kafka.broker.topics import check_topics, create_topics
+from stream_app.kafka.broker.topic_checks import check_topics, create_topics
 from stream_app.kafka.deployment.deployment import Deployment, administration
 from stream_app.kafka.deployment.log_reader import last_told_step
 from stream_app.kafka.release.progress import KEY, Progress

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from stream_app.kafka.broker.topics import create_topics
+from stream_app.kafka.broker.topic_checks import create_topics
 from stream_app.kafka.deployment.deployment import administration
 from tests.kafka.broker import Broker
 from tests.kafka.support import OnKafka, small_city

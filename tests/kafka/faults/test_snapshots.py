@@ -13,7 +13,7 @@ import pytest
 from models.keys import Pseudonymiser, SnapshotKey
 from stream_app.kafka.account.snapshot_topic import HEAD, SnapshotHead
 from stream_app.kafka.broker.clients import consuming, records
-from stream_app.kafka.broker.topics import create_topics
+from stream_app.kafka.broker.topic_checks import create_topics
 from stream_app.kafka.deployment.deployment import administration
 from tests.kafka.broker import Broker
 from tests.kafka.support import SECRETS, OnKafka, Process, small_city

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from stream_app.kafka.broker.topics import DAY_MILLISECONDS, FOREVER, Topics, check_topics
+from stream_app.kafka.broker.topic_checks import check_topics
+from stream_app.kafka.broker.topics import DAY_MILLISECONDS, FOREVER, Topics
 
 
 @pytest.mark.parametrize(("copies", "acknowledged"), [(1, "1"), (2, "1"), (3, "2"), (5, "2")])
