@@ -14,7 +14,7 @@ from stream_app.setup.settings import Settings
 class KeyedPublisher:
     """Publishes with keyed noise: the same reading always gives the same value.
 
-    ``by_region`` has the keys of regions; sensors of no region, or of one alone, are noised with ``key``.
+    ``by_region`` has the keys of regions, where there are several: a sensor of any other is not published.
     """
 
     key: NoiseKey
@@ -53,7 +53,7 @@ class KeyedPublisher:
                 for each in positions
             ]
             drawn = publish_step(
-                self.by_region.get(region, self.key),
+                self.by_region[region] if self.by_region else self.key,
                 self.deployment,
                 self.interval(schedule.step, steps),
                 batch,

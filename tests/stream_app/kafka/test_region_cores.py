@@ -290,10 +290,16 @@ def test_each_region_has_noise_of_its_own_and_none_of_the_master_keys(deployment
     counts = [20] * len(NAMES)
     schedule = FixedPolicy(deployment.registry, Gaussian(50.0), {}).decide(0, NAMES).schedule
     whole = KeyedPublisher.of(deployment.settings, KEY, deployment.registry.regions).publish(schedule, counts)
-    north = KeyedPublisher.of(deployment.settings, KEY, ("north",)).publish(schedule, counts)
     plain = KeyedPublisher.of(deployment.settings, KEY).publish(schedule, counts)
-    same = [one == other for one, other in zip(whole, north, strict=True)]
-    assert same == [REGION_OF[name] == "north" for name in NAMES]
+    for region in ("north", "south", "west"):
+        publisher = KeyedPublisher.of(deployment.settings, KEY, (region,))
+        own = tuple(each for each in schedule.releases if each.sensor.region == region)
+        values = publisher.publish(replace(schedule, releases=own), counts[: len(own)])
+        assert values == [
+            value for value, name in zip(whole, NAMES, strict=True) if REGION_OF[name] == region
+        ]
+        with pytest.raises(KeyError):
+            publisher.publish(schedule, counts)
     assert not any(one == other for one, other in zip(whole, plain, strict=True))
     assert KEY.of_region("north").fingerprint() != KEY.of_region("south").fingerprint()
 
