@@ -190,7 +190,7 @@ class IntakeCore(Core):
     def _progress(self) -> RegionProgress:
         """Where to continue: decisions that were not followed yet are read again."""
         undecided = [offset for offset, _ in self._decided.values()]
-        offsets = dict(self._offsets)
+        offsets = self.offsets
         if undecided:
             offsets[self.place.decisions] = min(undecided)
         return RegionProgress(

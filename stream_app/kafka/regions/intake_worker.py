@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from typing import Any, NamedTuple
 
 from models.keys import NoiseKey
@@ -25,10 +26,13 @@ from stream_app.kafka.release.release_worker import restored_window
 from stream_app.setup.run_folder.key_epochs import check_between_windows
 from stream_app.steps import Intake, KeyedPublisher, StepClock
 from stream_app.watching.events import RunStarted, RunStopped
+from stream_app.wire import Rejected
 
 logger = logging.getLogger(__name__)
 
 _LOOK_SECONDS = 0.5
+_MOST_FENCED = 3
+"""So often another worker may take a region that is ours; more is no lateness, it is a second deployment."""
 
 
 class _OpenRegion(NamedTuple):
@@ -36,6 +40,13 @@ class _OpenRegion(NamedTuple):
 
     desk: Desk
     work: asyncio.Task[None]
+
+
+class _Fenced(NamedTuple):
+    """A region that another worker took while the group gave it to us: how often, and until when it rests."""
+
+    times: int
+    until_seconds: float
 
 
 class IntakeWorker(Job):
@@ -51,6 +62,7 @@ class IntakeWorker(Job):
         self._accept_changes = accept_changes
         self._wanted: set[int] = set()
         self._open: dict[int, _OpenRegion] = {}
+        self._fenced: dict[int, _Fenced] = {}
         self._changed = asyncio.Event()
         self._next_step = 0
 
@@ -67,6 +79,7 @@ class IntakeWorker(Job):
     async def assigned(self, partitions: set[int]) -> None:
         """Note what is owned; taking it over is work, and waits for its turn."""
         self._wanted = set(partitions)
+        self._fenced = {each: fenced for each, fenced in self._fenced.items() if each in partitions}
         names = ", ".join(self._deployment.topics.regions[each] for each in sorted(partitions))
         logger.info("regions given: %s", names or "none")
         self._changed.set()
@@ -80,8 +93,8 @@ class IntakeWorker(Job):
             for partition in sorted(self._open.keys() - self._wanted):
                 await self._close(partition)
             for partition in sorted(self._wanted - self._open.keys()):
-                await self._begin(partition)
-                self._observer.started(RunStarted(0, self._next_step, sensors))
+                if await self._take_over(partition):
+                    self._observer.started(RunStarted(0, self._next_step, sensors))
             if isinstance(self._counters, RegionCounters):
                 self._counters.owns(len(self._open))
             if not self._open:
@@ -105,8 +118,8 @@ class IntakeWorker(Job):
         for work in ended - {waiting}:
             await self._heed_end(works[work], work)
 
-    async def _heed_end(self, partition: int, work: asyncio.Task[Any]) -> None:
-        """A desk that was fenced is closed, if the group agrees that the region is not ours."""
+    async def _heed_end(self, partition: int, work: asyncio.Task[None]) -> None:
+        """A desk that was fenced is closed: another worker has the region, or had it a moment ago."""
         failure = work.exception() or FencedError(
             "a desk must work until it is closed", "its end", "start again"
         )
@@ -114,13 +127,31 @@ class IntakeWorker(Job):
         if not isinstance(first, FencedError):
             raise first
         await self._close(partition)
-        seconds = 2 * self._deployment.settings.kafka.session_seconds
-        while partition in self._wanted and seconds > 0:
-            await asyncio.sleep(_LOOK_SECONDS)
-            seconds -= _LOOK_SECONDS
-        if partition in self._wanted:
-            raise first
+        self._was_fenced(partition, first)
+
+    def _was_fenced(self, partition: int, error: FencedError) -> None:
+        """Leave the region alone for a session: whoever did not know yet that it is ours knows it then."""
         logger.info("region %s was taken over", self._deployment.topics.regions[partition])
+        if partition not in self._wanted:
+            return
+        times = self._fenced[partition].times + 1 if partition in self._fenced else 1
+        if times > _MOST_FENCED:
+            raise error
+        rest = self._deployment.settings.kafka.session_seconds
+        self._fenced[partition] = _Fenced(times, time.monotonic() + rest)
+
+    async def _take_over(self, partition: int) -> bool:
+        """Open a region, unless it is another worker's by now; whether it is open."""
+        if partition not in self._wanted:  # opening the one before took a while
+            return False
+        if partition in self._fenced and time.monotonic() < self._fenced[partition].until_seconds:
+            return False
+        try:
+            await self._begin(partition)
+        except FencedError as error:
+            self._was_fenced(partition, error)
+            return False
+        return True
 
     async def _close(self, partition: int) -> None:
         region = self._open.pop(partition)
@@ -130,8 +161,7 @@ class IntakeWorker(Job):
 
     async def _begin(self, partition: int) -> None:
         """Fence whoever had the region, take over the state it left, and work."""
-        deployment, topics = self._deployment, self._deployment.topics
-        place = self._place(partition)
+        deployment, topics, place = self._deployment, self._deployment.topics, self._place(partition)
         log = TransactionLog(
             deployment.connection, f"{topics.prefix}intake-{place.region}", topics.sealed, partition
         )
@@ -145,13 +175,28 @@ class IntakeWorker(Job):
             asides=(place.decisions,),
         )
         desk = Desk(place.region, deployment, inputs, log, self._watch)
-        await log.start()
-        latest = await latest_records(deployment.connection, topics.progress, partition)
-        restored = restore(latest, topics.progress, RegionProgress)
+        try:
+            await log.start()
+            core, lost = await self._restored(place, log, inputs)
+            await desk.begin(core, StepClock.of(deployment.settings), lost)
+        except FencedError:
+            await desk.stop()
+            raise
+        self._next_step = max(self._next_step, core.next_step)
+        logger.info("region %s continues at step %d", place.region, core.next_step)
+        self._open[partition] = _OpenRegion(desk, asyncio.create_task(desk.run()))
+
+    async def _restored(
+        self, place: RegionPlace, log: TransactionLog, inputs: Inputs
+    ) -> tuple[IntakeCore, list[Rejected]]:
+        """The region as its last worker left it, and the records that its inputs lost since."""
+        deployment, topic = self._deployment, self._deployment.topics.progress
+        latest = await latest_records(deployment.connection, topic, place.partition)
+        restored = restore(latest, topic, RegionProgress)
         progress = restored.progress
         assert isinstance(progress, RegionProgress)
         basis = self._check_basis(progress)
-        await self._check_continues(place, progress)
+        await self._check_continues(place, progress, log)
         offsets, lost = await inputs.take_up(
             progress.offsets, progress.basis.get(INPUTS, {}), accept_changes=self._accept_changes
         )
@@ -165,10 +210,7 @@ class IntakeWorker(Job):
             progress.model_copy(update={"offsets": offsets}),
             basis,
         )
-        await desk.begin(core, StepClock.of(settings), offsets, [each.letter() for each in lost])
-        self._next_step = max(self._next_step, core.next_step)
-        logger.info("region %s continues at step %d", place.region, core.next_step)
-        self._open[partition] = _OpenRegion(desk, asyncio.create_task(desk.run()))
+        return core, [each.letter() for each in lost]
 
     def _place(self, partition: int) -> RegionPlace:
         topics = self._deployment.topics
@@ -190,12 +232,15 @@ class IntakeWorker(Job):
             check_between_windows(covariance, progress.next_publish)
         return basis
 
-    async def _check_continues(self, place: RegionPlace, progress: RegionProgress) -> None:
+    async def _check_continues(
+        self, place: RegionPlace, progress: RegionProgress, log: TransactionLog
+    ) -> None:
         """A progress that was lost, or is another log's, would publish steps a second time."""
         topics = self._deployment.topics
         last = await last_record(self._deployment.connection, topics.releases, place.partition)
         published = 0 if last is None else LastPublished.model_validate_json(last.value).step + 1
         if published != progress.next_publish:
+            await log.broker_seconds()  # raises if another worker has the region by now, and wrote meanwhile
             raise LogError(
                 f"{topics.progress} must say of region {place.region!r} to publish step {published} next, "
                 f"where its part of {topics.releases} ends",

@@ -60,6 +60,11 @@ class Core(ABC):
         self._offsets = dict(offsets)
 
     @property
+    def offsets(self) -> dict[str, int]:
+        """The next record of each log."""
+        return dict(self._offsets)
+
+    @property
     @abstractmethod
     def next_step(self) -> int:
         """The step that closes next."""

@@ -155,7 +155,7 @@ class DecidingWorker(Job):
         accountant = ContinuousAccountant(nobody, deployment.horizon().starting_at(progress.next_step))
         restored = restored.model_copy(update={"progress": progress})
         self._core = await self._make_core(restored, basis, accountant, flush)
-        await self._desk.begin(self._core, self._clock, offsets, [each.letter() for each in lost])
+        await self._desk.begin(self._core, self._clock, [each.letter() for each in lost])
         names = tuple(sensor.name for sensor in deployment.registry.sensors)
         self._observer.started(RunStarted(0, progress.next_step, names))
         logger.info("%s continues at step %d", self.title, progress.next_step)

@@ -90,16 +90,14 @@ class Desk:
         self._clock: StepClock
         self._order: ArrivalOrder
 
-    async def begin(
-        self, core: Core, clock: StepClock, offsets: dict[str, int], rejected: list[Rejected]
-    ) -> None:
-        """Work for a core from these positions on; what was found missing is refused first."""
+    async def begin(self, core: Core, clock: StepClock, rejected: list[Rejected]) -> None:
+        """Work for a core from where it is in its logs; what was found missing is refused first."""
         self._core, self._clock = core, clock
         if clock.has_ticks:
             await self._set_clock(core.next_step)
         asides = self._inputs.asides
         merged = tuple(name for name in self._inputs.logs if name not in asides)
-        self._order = ArrivalOrder(merged, self._is_at_end, time.monotonic(), offsets, asides)
+        self._order = ArrivalOrder(merged, self._is_at_end, time.monotonic(), core.offsets, asides)
         await self.commit(Taken(rejected=rejected))
 
     async def run(self) -> None:

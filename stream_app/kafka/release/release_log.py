@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from stream_app.kafka.broker.connection import Connection
@@ -48,13 +49,17 @@ class TransactionLog:
             await self._producer.stop()
 
     async def broker_seconds(self) -> float:
-        """The broker's time, by its stamp on a record that is never committed."""
+        """The broker's time, by its stamp on a record that is never committed.
+
+        Raises :class:`FencedError` when another one has taken over.
+        """
         topic, partition = self._timed
-        await self._producer.begin_transaction()
-        try:
-            sent = await self._producer.send_and_wait(topic, b"", None, partition)
-        finally:
-            await self._producer.abort_transaction()
+        with _errors_told():
+            await self._producer.begin_transaction()
+            try:
+                sent = await self._producer.send_and_wait(topic, b"", None, partition)
+            finally:
+                await self._producer.abort_transaction()
         return float(sent.timestamp) / 1000.0
 
     async def write(self, records: Iterable[LogRecord]) -> float | None:
@@ -62,10 +67,8 @@ class TransactionLog:
 
         Gives the broker's time, where a record was written that tells it.
         """
-        from aiokafka.errors import KafkaError, ProducerFenced
-
         written = tuple(records)
-        try:
+        with _errors_told():
             async with (
                 said_while_waiting("a transaction", "nothing is published"),
                 self._producer.transaction(),
@@ -75,18 +78,27 @@ class TransactionLog:
                     sent = await self._producer.send(topic, value, key, partition)
                     stamped = sent if topic == self._timed[0] else stamped
             return None if stamped is None else float((await stamped).timestamp) / 1000.0
-        except ProducerFenced as error:
-            raise FencedError(
-                "only one release worker may write",
-                "a newer one has taken over",
-                "this one ends and has published nothing since; stop whichever was started by mistake",
-            ) from error
-        except KafkaError as error:
-            raise BrokerError(
-                "a transaction of the release log must be committed",
-                str(error) or type(error).__name__,
-                "all of it is visible or nothing; started again, the worker continues where the log ends",
-            ) from error
+
+
+@contextmanager
+def _errors_told() -> Iterator[None]:
+    """What a broker answers to a transaction, as errors of ours."""
+    from aiokafka.errors import KafkaError, ProducerFenced
+
+    try:
+        yield
+    except ProducerFenced as error:
+        raise FencedError(
+            "only one release worker may write",
+            "a newer one has taken over",
+            "this one ends and has published nothing since; stop whichever was started by mistake",
+        ) from error
+    except KafkaError as error:
+        raise BrokerError(
+            "a transaction of the release log must be committed",
+            str(error) or type(error).__name__,
+            "all of it is visible or nothing; started again, the worker continues where the log ends",
+        ) from error
 
 
 class StepRecords:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import subprocess
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -63,17 +64,23 @@ def settings_for(
 
 
 class Other:
-    """Somebody else at the broker: publishes, and remembers the last retained message of each topic."""
+    """Somebody else at the broker: publishes, and remembers the last message of each topic.
+
+    Once it is made the broker has its subscription: nothing published after that is missed.
+    """
 
     def __init__(self, port: int, topic: str = "") -> None:
         self.seen: dict[str, bytes] = {}
         self.all: list[tuple[str, bytes]] = []
         self._topic = topic
+        self._is_ready = threading.Event()
         self._client = paho.Client(CallbackAPIVersion.VERSION2, protocol=paho.MQTTv5)
         self._client.on_message = self._on_message
         self._client.on_connect = self._on_connect
+        self._client.on_subscribe = lambda *_: self._is_ready.set()
         self._client.connect("127.0.0.1", port)
         self._client.loop_start()
+        assert self._is_ready.wait(30), "the broker did not answer"
 
     def publish(self, topic: str, payload: bytes) -> None:
         """At least once, and not before the broker has it."""
@@ -87,6 +94,8 @@ class Other:
     def _on_connect(self, client: paho.Client, *rest: object) -> None:
         if self._topic:
             client.subscribe(self._topic, 1)
+        else:
+            self._is_ready.set()
 
     def _on_message(self, client: paho.Client, userdata: object, message: paho.MQTTMessage) -> None:
         self.seen[message.topic] = message.payload
