@@ -40,7 +40,7 @@ class Shadow:
         self._accountant = accountant
         whose = accountant.by_account
         self._drawn = tuple(part._replace(person=whose.of(part.person)) for part in drawn)  # their accounts
-        self._sampled = _sampled(self._drawn, accountant.population.draws)
+        self._sampled = _sampled(self._drawn, accountant)
         self._confidence = confidence
         self._last_step = -1
         self._steps: deque[NotedStep] = deque(maxlen=remembered_steps(accountant.settings.horizon))
@@ -100,12 +100,13 @@ class Shadow:
         )
 
 
-def _sampled(parts: Sequence[DrawnPart], chains: int) -> Sampled:
-    """The draws of each part; a person's are spread over the ``chains`` that stand for the person.
+def _sampled(parts: Sequence[DrawnPart], accountant: ContinuousAccountant) -> Sampled:
+    """The draws of each part; a person's are spread over the chains that stand for the person.
 
     With 3 chains and 5 draws of the person whose stream is 7, chains 1, 2 and 0 are drawn 2, 2 and 1 times.
     """
     person, seed, draws = [], [], []
+    chains = accountant.population.draws
     for part in parts:
         drawn = np.arange(min(chains, part.draws))
         chain = (part.seed[:, np.newaxis] + drawn) % chains
@@ -113,9 +114,12 @@ def _sampled(parts: Sequence[DrawnPart], chains: int) -> Sampled:
         seed.append((part.seed[:, np.newaxis] * chains + chain).reshape(-1))
         each = part.draws // drawn.size + (drawn < part.draws % drawn.size)
         draws.append(np.tile(each, part.person.size))
-    none = np.empty(0, np.int64)
+    whose = np.concatenate([np.empty(0, np.int64), *person])
+    slots = int(accountant.population.arrays.slots[whose].max(initial=1))
     return Sampled(
-        np.concatenate([none, *person]),
-        np.concatenate([none, *seed]),
+        whose,
+        np.concatenate([np.empty(0, np.int64), *seed]),
         np.concatenate([[0], *draws]).cumsum().astype(np.int64),
+        np.zeros((whose.size, slots, accountant.settings.horizon), np.int64),
+        np.zeros((whose.size, slots), np.bool_),
     )

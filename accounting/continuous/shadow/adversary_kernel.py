@@ -39,11 +39,13 @@ _ROUNDED = 1e-9  # what rounding can make of the difference between two ways to 
 class Remembered(NamedTuple):
     """The last ``L`` steps as they were decided; row 0 is step ``first_step``.
 
+    Rows of the same ``kind`` are equal: what concerns a person in one of them does so in all.
     Outcome ``k`` of row ``r`` is counted by ``sensor[start[o]:start[o + 1]]`` with ``o = outcome[r] + k``;
     the noise of each of them has the law ``law`` of the same position.
     """
 
     first_step: int
+    kind: NDArray[np.int64]  # (L,) the first row that is equal
     labels: NDArray[np.int32]  # (L, M) outcome of each location
     outcome: NDArray[np.int64]  # (L,)
     start: NDArray[np.int64]
@@ -53,11 +55,16 @@ class Remembered(NamedTuple):
 
 
 class Sampled(NamedTuple):
-    """Who is attacked: ``person[i]`` in the draws ``first[i]..first[i + 1] - 1``."""
+    """Who is attacked: ``person[i]`` in the draws ``first[i]..first[i + 1] - 1``.
+
+    ``guess`` is the one made without any release, by the slot in which the horizon begins, once it is known.
+    """
 
     person: NDArray[np.int64]  # (P,)
     seed: NDArray[np.int64]  # (P,)
     first: NDArray[np.int64]  # (P + 1,)
+    guess: NDArray[np.int64]  # (P, slots, T) own places
+    is_known: NDArray[np.bool_]  # (P, slots)
 
 
 class OwnWindow(NamedTuple):
@@ -144,23 +151,34 @@ def _own_releases(log: Remembered, rows: NDArray[np.int64], places: NDArray[np.i
             most += log.start[outcome + 1] - log.start[outcome]
     law, sensor = np.empty(most, np.int64), np.empty(most, np.int64)
     counted = np.empty((most, places.size), np.bool_)
+    found_at = np.full(log.kind.size, -1)  # where in the window a row of each kind came first
     for t in range(rows.size):
-        end = first[t]
+        begin = end = first[t]
         if rows[t] >= 0:
-            end = _own_step(log, rows[t], places, first[t], law, counted, sensor)
+            kind = log.kind[rows[t]]
+            if found_at[kind] < 0:
+                found_at[kind] = t
+                end = _own_step(log, rows[t], places, begin, law, counted, sensor)
+            else:
+                known, end_known = first[found_at[kind]], first[found_at[kind] + 1]
+                end = begin + end_known - known
+                law[begin:end] = law[known:end_known]
+                counted[begin:end] = counted[known:end_known]
         first[t + 1] = end
     return OwnReleases(first, law[: first[-1]], counted[: first[-1]], log.values)
 
 
 @jit
-def _fill_guess(log: OwnLog, horizon: Horizon, known_success: float, work: DrawWork) -> None:
-    """Fill ``horizon.guess`` with a guess made without any release that is as good as the best one known."""
-    success = fill_prior_guess(log.person, horizon, work.posterior)
+def _fill_guess(inside: LocalChain, horizon: Horizon, known_success: float, work: DrawWork) -> None:
+    """Fill ``horizon.guess`` with a guess made without any release that is as good as the best one known.
+
+    ``inside`` starts with the horizon.
+    """
+    guess, mistakes = horizon.guess, horizon.mistakes
+    alone = Horizon(0, guess.size - 1, mistakes, guess, horizon.vectors, 0)
+    success = fill_prior_guess(inside, alone, work.posterior)
     if success < (1.0 - _ROUNDED) * known_success:
-        chain, start, slot = log.person
-        law = marginals(chain, start, slot, horizon.first + 1)[horizon.first]
-        inside = LocalChain(chain, law, local_slot_of(log.person, horizon.first))
-        horizon.guess[:] = prior_constants(inside, horizon.guess.size, horizon.mistakes, False).baseline.guess
+        guess[:] = prior_constants(inside, guess.size, mistakes, False).baseline.guess
 
 
 @jit
@@ -201,10 +219,18 @@ def attack_people(
         if releases.first[-1] == 0 or expansions == 0:
             continue
         own_log = OwnLog(own, new_walker(own), releases)
-        guess = np.empty(steps, np.int64)
-        horizon = Horizon(window.known, window.known + steps - 1, mistakes, guess, expansions, 0)
+        slot = local_slot_of(own, window.known)
+        horizon = Horizon(
+            window.known, window.known + steps - 1, mistakes, sampled.guess[i, slot], expansions, 0
+        )
         work = new_draw_work(own_log, horizon)
-        _fill_guess(own_log, horizon, accounts.state.baseline[person], work)
+        has_start = has_initial_distribution(accounts.population, person)
+        if has_start or not sampled.is_known[i, slot]:
+            law = own.chain.start[slot]
+            if has_start:
+                law = marginals(own.chain, own.start, own.first_slot, window.known + 1)[window.known]
+            _fill_guess(LocalChain(own.chain, law, slot), horizon, accounts.state.baseline[person], work)
+            sampled.is_known[i, slot] = True
         for j in range(first, last):
             draws = Draws(sampled.seed[i], step * _MOST_DRAWS + j - first, 1)
             added[j] = _added(own_log, horizon, draws, work)

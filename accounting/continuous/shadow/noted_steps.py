@@ -47,14 +47,16 @@ def noted(releases: tuple[SensorRelease, ...], location_count: int) -> NotedStep
 def remembered(first_step: int, steps: Sequence[NotedStep]) -> Remembered:
     """These steps, the first of which is ``first_step``, in the form the kernel reads."""
     laws: dict[Mechanism, int] = {}
-    law = []
-    for step in steps:
+    law, first_of = [], dict[int, int]()
+    for row, step in enumerate(steps):
+        first_of.setdefault(id(step), row)
         number = np.array([laws.setdefault(each, len(laws)) for each in step.mechanisms], dtype=np.int64)
         law.append(number[step.law])
     size = np.concatenate([step.size for step in steps])
     outcomes = np.array([step.size.size for step in steps], dtype=np.int64)
     return Remembered(
         first_step,
+        np.array([first_of[id(step)] for step in steps], dtype=np.int64),
         np.stack([step.labels for step in steps]),
         np.cumsum(outcomes) - outcomes,
         np.concatenate((np.zeros(1, dtype=np.int64), np.cumsum(size))),

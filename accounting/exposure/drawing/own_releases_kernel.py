@@ -84,12 +84,13 @@ def draw_likelihoods(
     likelihood: NDArray[np.float64],
 ) -> None:
     """Publish every step of a ``trace`` (T,); ``likelihood`` (T, K) of the values up to a factor a step."""
-    values = releases.values
+    values, counted = releases.values, releases.counted
     likelihood[:] = 1.0
     for t in range(trace.size):
-        for r in range(releases.first[t], releases.first[t + 1]):
-            law, counted = releases.law[r], releases.counted[r]
-            value = values.first[law] + draw(values.noise, law, stream) + counted[trace[t]]
+        here = np.uint64(t)
+        for r in range(np.uint64(releases.first[t]), np.uint64(releases.first[t + 1])):
+            law = releases.law[r]
+            value = values.first[law] + draw(values.noise, law, stream) + counted[r, trace[t]]
             absent, present = values.absent[value], values.present[value]
-            for x in range(counted.size):
-                likelihood[t, x] *= present if counted[x] else absent
+            for x in range(np.uint64(likelihood.shape[1])):
+                likelihood[here, x] *= present if counted[r, x] else absent

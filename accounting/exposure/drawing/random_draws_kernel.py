@@ -81,9 +81,11 @@ def draw(tables: AliasTables, law: int, stream: NDArray[np.uint64]) -> int:
     first = tables.first[law]
     scaled = uniform(stream) * (tables.first[law + 1] - first)
     cell = int(scaled)
-    if scaled - cell < tables.threshold[first + cell]:
-        return tables.value[first + cell]
-    return tables.other[first + cell]
+    value, other = (
+        tables.value[first + cell],
+        tables.other[first + cell],
+    )  # no branch to guess
+    return value if scaled - cell < tables.threshold[first + cell] else other
 
 
 @jit

@@ -19,6 +19,8 @@ from accounting.continuous.shadow import (
     mean_attack,
     remembered_steps,
 )
+from accounting.continuous.shadow.adversary_kernel import attack_people
+from accounting.continuous.shadow.noted_steps import remembered
 from accounting.exceptions import StepOrderError
 from accounting.settings import HorizonSettings
 from models.mechanisms import Correlated, Mechanism, Raw, Suppressed, Tiered
@@ -200,6 +202,25 @@ def test_a_restart_in_the_middle_does_not_change_a_bit() -> None:
         accountant.apply(step)
         again.note(step)
     assert again.attack() == without.attack()
+
+
+def test_what_is_kept_from_step_to_step_does_not_change_a_bit() -> None:
+    """Guesses by slot and releases of equal steps, against an attack that has kept nothing."""
+    steps = hours(70, NARROW)
+    kept = run(range(24), [range(24)], steps[:60])
+    for step in steps[60:]:
+        kept._accountant.apply(step)
+        kept.note(step)
+        kept.attack()
+    anew = Shadow(kept._accountant, kept._drawn)
+    for step in steps[70 - remembered_steps(4) :]:
+        anew.note(step)
+    log = remembered(anew._last_step - len(anew._steps) + 1, anew._steps)
+    assert np.unique(log.kind).size == 10
+    added = np.zeros(int(anew._sampled.first[-1]), np.int64)
+    apart = log._replace(kind=np.arange(log.kind.size))
+    attack_people(added, anew._sampled, anew._accountant.view().accounts, apart, anew._last_step)
+    assert sorted(added[added > 0]) == list(found_by(kept)[0].added)
 
 
 def test_people_who_join_are_attacked_as_if_they_had_been_there() -> None:
