@@ -115,6 +115,35 @@ def test_without_positions_there_are_bars_only(watched: WatchedPage) -> None:
     assert drawn == [False, False, False, True]
 
 
+def test_of_thousands_of_sensors_the_page_lists_some_and_finds_the_others(
+    engine: LiveEngine, browser: Any
+) -> None:
+    """Those that reveal most, and what stands below them within reach; any other by a part of its name."""
+    state = json.loads(get(engine.address + "state.json")[1])
+    sensor, release, hidden = state["sensors"][0], state["releases"][0], state["hidden"][0]
+    names = [f"gate {number}" for number in range(10_000)]
+    state["sensors"] = [
+        {**sensor, "name": name, "releases": 1, "total_bits": number} for number, name in enumerate(names)
+    ]
+    state["releases"] = [{**release, "sensor": name} for name in names]
+    state["hidden"] = [{**hidden, "sensor": name} for name in names]
+    watched = WatchedPage(browser, engine.address + "plain")  # it listens to nothing
+    told = f"event: state\ndata: {json.dumps(state)}\n\n"
+    watched.page.route("**/events", lambda route: route.fulfill(body=told, content_type="text/event-stream"))
+    watched.page.goto(engine.address)
+    watched.page.wait_for_selector("#sensors .tile")
+    for rows in ("#sensors .tile", "#releases tbody tr", "#hidden-map tbody tr"):
+        assert watched.page.locator(rows).count() == 50
+        assert watched.page.locator(rows).first.inner_text().split("\t")[0].startswith("gate 9999")
+    assert "There are 10,000 sensors." in watched.text("#found")
+    assert watched.page.evaluate("document.documentElement.scrollHeight") < 15_000
+    watched.page.fill("#find", "GATE 123")
+    assert "11 of 10,000 sensors" in watched.text("#found")
+    assert watched.page.locator("#sensors .tile").first.inner_text().startswith("gate 1239")
+    assert watched.page.locator("#releases tbody tr").count() == 11
+    watched.close()
+
+
 def test_figures_on_the_page_are_those_of_the_metrics(watched: WatchedPage, engine: LiveEngine) -> None:
     """People at or above each threshold, read from the table and from /metrics."""
     exposed = get(engine.address + "metrics")[1]

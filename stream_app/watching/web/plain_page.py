@@ -30,6 +30,7 @@ _LEVELS = (
     "Added that much",
 )
 PLAIN_HISTORY = 48  # steps in the table
+PLAIN_SENSORS = 50  # in a table
 _STYLE = """
 :root { color-scheme: light dark; font: 16px/1.5 system-ui, sans-serif; }
 body { max-width: 56rem; margin: 2rem auto; padding: 0 1rem; }
@@ -155,16 +156,20 @@ def _in_crowd(status: Status) -> list[str]:
 
 def _hidden(lines: Sequence[HiddenLine]) -> list[str]:
     """What the crowd hides for nothing, by sensor: at its least and its most over the hours so far."""
-    rows = []
-    for line in lines:
-        known = [sigma for sigma in line.sigmas if sigma is not None]
-        rows.append((line.sensor, *(f"{end:.2g}" if end else "nobody" for end in (min(known), max(known)))))
-    if not rows:
+    ends = [(line.sensor, [sigma for sigma in line.sigmas if sigma is not None]) for line in lines]
+    if not ends:
         return []
+    least_hidden = sorted(ends, key=lambda end: min(end[1]))[:PLAIN_SENSORS]
+    shown = ends if len(ends) <= PLAIN_SENSORS else least_hidden
+    rows = [
+        (sensor, *(f"{end:.2g}" if end else "nobody" for end in (min(known), max(known))))
+        for sensor, known in shown
+    ]
+    cut = "" if shown is ends else f" The {len(shown)} of {len(ends):,} sensors where it hides least."
     return [
         "<h2>What the crowd hides for nothing</h2>",
         "<p class=note>Noise, in people, that would hide as much: in the hour of the day in which it hides "
-        "least, and most.</p>",
+        f"least, and most.{cut}</p>",
         _table(("Sensor", "Least", "Most"), rows),
     ]
 

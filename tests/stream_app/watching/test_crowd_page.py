@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from math import inf
 from pathlib import Path
@@ -122,6 +123,15 @@ def test_both_pages_show_the_ceilings_their_condition_and_the_hours(shown: Shown
     plain = Shown(tmp_path / "plain", 3, release={"mechanism": "raw"})
     assert "crowd" not in render(plain.board.read(), plain.settings)
     assert plain.people.exposed(0.0)["people"][0]["crowd"] is None
+
+
+def test_of_many_sensors_the_plain_page_shows_those_where_the_crowd_hides_least(shown: Shown) -> None:
+    lines = tuple(HiddenLine(f"gate {number}", (None, 1.0 + number)) for number in reversed(range(60)))
+    page = render(dataclasses.replace(shown.board.read(), hidden=lines), shown.settings)
+    table = page.split("What the crowd hides for nothing</h2>")[1].split("</table>")[0]
+    assert "The 50 of 60 sensors where it hides least." in table
+    assert "<td>gate 0</td>" in table
+    assert "<td>gate 59</td>" not in table
 
 
 def test_hours_keep_the_least_that_was_hidden() -> None:

@@ -3,6 +3,7 @@
 
 import { bits, element, number } from "./words.js";
 import { label, shape } from "./charts.js";
+import { meanBits } from "./sensors.js";
 
 const WIDTH = 640, MARGIN = 34, SMALL = 4, LARGE = 17, NAMED = 8, LETTER = 6.4, LINE = 14;
 
@@ -11,20 +12,19 @@ export function drawMap(figure, sensors, releases, nobody) {
   const project = projection(placed.map((line) => line.position));
   figure.hidden = project === null;
   if (project === null) return;
-  const mean = (line) => (line.releases ? line.total_bits / line.releases : 0);
-  const most = Math.max(1e-12, ...placed.map(mean));
+  const most = Math.max(1e-12, ...placed.map(meanBits));
   const active = new Set(releases.filter((line) => line.value !== null).map((line) => line.sensor));
   const spots = placed
     .map((line) => {
       const [x, y] = project.at(line.position);
-      return { line, x, y, bitsPerRelease: mean(line), radius: SMALL + (LARGE - SMALL) * Math.sqrt(mean(line) / most) };
+      return { line, x, y, bitsPerRelease: meanBits(line), radius: SMALL + (LARGE - SMALL) * Math.sqrt(meanBits(line) / most) };
     })
     .sort((a, b) => b.bitsPerRelease - a.bitsPerRelease);
   const first = spots.filter((spot) => spot.bitsPerRelease > 0).slice(0, 3).map((spot) => `${spot.line.name}, ${bits(spot.bitsPerRelease)}`);
   const said = first.length ? ` Revealing most: ${first.join("; ")}.` : "";
   const svg = shape("svg", {
     viewBox: `0 0 ${WIDTH} ${project.height}`, role: "img",
-    "aria-label": `Map of ${number(placed.length)} sensors.${said} The list below has all of them.`,
+    "aria-label": `Map of ${number(placed.length)} sensors.${said} The list below names them.`,
   });
   svg.append(
     ...spots.map((spot) => circle(spot, active.has(spot.line.name), nobody)),

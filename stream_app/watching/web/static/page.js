@@ -3,6 +3,7 @@
 import { overTime, spread } from "./charts.js";
 import { drawMap } from "./map.js";
 import { describePeople, startPeople } from "./people.js";
+import { chooseSensors, meanBits } from "./sensors.js";
 import { attackInWords, bits, element, inAHundred, number, stepName, table } from "./words.js";
 
 const SILENCE_MS = 12000; // two heartbeats missed: the engine is lost, whatever the connection says
@@ -10,6 +11,7 @@ const HIDES_WELL = 8; // people of noise: the fullest colour of what the crowd h
 const by = (id) => document.getElementById(id);
 let heardAt = Date.now();
 let phase = "starting";
+let latest = null; // the state that was drawn last
 
 function listen() {
   const events = new EventSource("/events");
@@ -45,6 +47,7 @@ function tell(state, text) {
 }
 
 function draw(state) {
+  latest = state;
   phase = state.phase === "stopped" && state.reason.startsWith("failure") ? "failed" : state.phase;
   const words = { starting: "Starting", running: "Live", stopped: "Ended", failed: "Failed" }[phase];
   tell(phase, `${words}: ${state.reason}`);
@@ -54,11 +57,9 @@ function draw(state) {
   if (state.history.length) overTime(by("over-time"), state.history, state.about);
   if (state.distribution) spread(by("spread"), state.distribution);
   if (state.summary) drawLevels(state.summary, state.about?.is_raised);
-  drawCrowd(state);
   const nobody = state.phase !== "starting" && state.people === 0;
   drawMap(by("map"), state.sensors, state.releases, nobody);
-  drawSensors(state.sensors, nobody);
-  drawReleases(state.releases);
+  drawLists(state);
   drawPrivacy(state);
   for (const part of document.querySelectorAll("[data-people]")) part.hidden = nobody;
   for (const part of document.querySelectorAll("[data-crowd]")) part.hidden = nobody || !state.crowd;
@@ -123,8 +124,17 @@ function drawLevels(summary, isRaised) {
   by("levels").replaceChildren(...table("People at or above each risk", head, rows));
 }
 
+// What has a line for each sensor.
+function drawLists({ sensors, releases, crowd, hidden, phase, people }) {
+  const choose = chooseSensors(sensors);
+  const most = Math.max(1e-12, ...sensors.map(meanBits));
+  drawSensors(choose(sensors, "name"), most, phase !== "starting" && people === 0);
+  drawReleases(choose(releases, "sensor"));
+  drawCrowd(crowd, choose(hidden, "sensor"));
+}
+
 // When ceilings in the crowd hold, and what it hides: a row a sensor, a column an hour that has come.
-function drawCrowd({ crowd, hidden }) {
+function drawCrowd(crowd, hidden) {
   for (const id of ["crowd-condition", "hidden-condition", "crowd-words"]) by(id).textContent = crowd ?? "";
   by("hidden").hidden = !crowd || !hidden.length;
   if (by("hidden").hidden) return;
@@ -140,11 +150,9 @@ function heat(sigma) {
   return cell;
 }
 
-function drawSensors(sensors, nobody) {
-  const mean = (line) => (line.releases ? line.total_bits / line.releases : 0);
-  const most = Math.max(1e-12, ...sensors.map(mean));
+function drawSensors(sensors, most, nobody) {
   const columns = [...groupBy(sensors)].map(([group, lines]) => {
-    const tiles = lines.sort((a, b) => mean(b) - mean(a)).map((line) => tile(line, mean(line), most, nobody));
+    const tiles = lines.sort((a, b) => meanBits(b) - meanBits(a)).map((line) => tile(line, meanBits(line), most, nobody));
     return element("div", {}, element("h3", {}, group), element("ul", {}, ...tiles));
   });
   by("sensors").replaceChildren(...columns);
@@ -180,4 +188,6 @@ function drawReleases(releases) {
 
 startPeople();
 listen();
+by("find").addEventListener("input", () => latest && drawLists(latest));
+by("find-form").addEventListener("submit", (event) => event.preventDefault());
 setInterval(() => Date.now() - heardAt > SILENCE_MS && lose(), 2000);
