@@ -13,7 +13,7 @@ import pytest
 
 from accounting.ledgers import epsilon_from_zcdp
 from models.mechanisms import parse
-from models.releases import SensorRelease, StepSchedule
+from models.releases import Sensor, SensorRelease, StepSchedule
 from stream_app.analysis.report import read_run, write_report
 from stream_app.analysis.report.charts import axis
 from stream_app.exceptions import OutputError
@@ -112,6 +112,23 @@ def test_the_report_of_a_run_says_everything_an_officer_files(run: Path, tmp_pat
     when = "2026-03-01 07:00 UTC (step 7)"
     assert page.words[page.words.index("bbbb") + 1 :][:4] == [when, "30 in 100", "70 in 100", "40 in 100"]
     assert page.words[page.words.index("50 in 100 or more") + 1 :][:4] == ["7", "4", "3", "3"]
+
+
+def test_of_many_sensors_the_report_lists_those_with_the_largest_epsilon(run: Path, tmp_path: Path) -> None:
+    """It says how many there are, and where the others stand."""
+    noisy, exact = parse("gaussian", {"sigma": 2.0}), parse("raw", {})
+    releases = tuple(
+        SensorRelease(Sensor(f"gate {number}", (0,)), exact if number == 70 else noisy)
+        for number in range(80)
+    )
+    (run / "decisions.jsonl").write_bytes(decision_of(StepSchedule(0, releases)).line())
+    output = tmp_path / "report.html"
+    write_report(run, output, now=NOON)
+    words = Page(output.read_text()).words
+    listed = [word for word in words if word.startswith("gate ")]
+    assert len(listed) == 50
+    assert listed[0] == "gate 70"
+    assert any(word.startswith("Of 80 sensors the 50 with the largest epsilon are listed") for word in words)
 
 
 def test_the_report_says_what_an_attack_achieved_and_what_is_not_known(run: Path, tmp_path: Path) -> None:

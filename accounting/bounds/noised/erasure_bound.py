@@ -67,14 +67,17 @@ def sensor_steps(exposure: Exposure) -> SensorSteps:
     covers: list[NDArray[np.bool_]] = []
     reveal: list[float] = []
     for t, observation in enumerate(exposure.observations):
-        for sensor, mechanism in enumerate(observation.mechanisms):
-            members = [k for k, sensors in enumerate(observation.outcomes) if sensor in sensors]
-            cover = np.isin(exposure.labels[t], members) & exposure.hits[t]
+        counted: dict[int, list[int]] = {}
+        for x in np.flatnonzero(exposure.hits[t]).tolist():
+            for sensor in observation.outcomes[exposure.labels[t, x]]:
+                counted.setdefault(sensor, []).append(x)
+        for sensor, own_places in sorted(counted.items()):
+            mechanism = observation.mechanisms[sensor]
             if mechanism.is_exact:
-                always[t] |= cover
-            elif cover.any():
+                always[t, own_places] = True
+            else:
                 steps.append(t)
-                covers.append(cover)
+                covers.append(np.isin(np.arange(exposure.place_count), own_places))
                 reveal.append(mechanism.reveal_probability())
     stacked = np.array(covers, dtype=np.bool_).reshape(len(covers), exposure.place_count)
     return SensorSteps(np.array(steps, dtype=np.int64), stacked, np.array(reveal, dtype=np.float64), always)

@@ -33,6 +33,9 @@ from stream_app.watching.wording import (
 )
 from stream_app.wire import Attack
 
+MOST_SENSORS = 50
+"""In the table of what was published: thousands would be all that a report is."""
+
 
 def run_report(
     log: RunLog,
@@ -327,9 +330,16 @@ def _published(log: RunLog) -> Iterable[str]:
         f"differential-privacy epsilon of all its releases at delta {log.delta:g}, for any observer. Of "
         "tiered counts these are the figures of the best-informed tier."
     )
+    shown = log.sensors
+    if len(shown) > MOST_SENSORS:
+        shown = tuple(sorted(shown, key=lambda entry: -entry.epsilon)[:MOST_SENSORS])
+        yield paragraph(
+            f"Of {len(log.sensors):,} sensors the {MOST_SENSORS} with the largest epsilon are listed; "
+            "decisions.jsonl has what was decided of each in every step."
+        )
     rows = [
         (entry.sensor, f"{entry.releases:,}", entry.mechanism, _error(entry.error), _spent(entry.epsilon))
-        for entry in log.sensors
+        for entry in shown
     ]
     yield table(("Sensor", "Releases", "Mechanism", "Expected error", "Epsilon"), rows)
 
