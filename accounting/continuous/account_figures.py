@@ -100,10 +100,8 @@ class AccountFigures:
     def risks_of(self, people: NDArray[np.int64]) -> PersonRisks:
         """What there is to say of some people, by position."""
         group = self._by_group.of(people)
-        own, number = np.unique(group, return_inverse=True)
-        by = [self._decided_by(each) for each in own.tolist()]
         risk, baseline, added = (values[group] for values in self._shown_figures())
-        return PersonRisks(risk, baseline, added, tuple([by[each] for each in number.reshape(-1).tolist()]))
+        return PersonRisks(risk, baseline, added, self._decided_by(group))
 
     def median_guess(self) -> float:
         """How often habits alone tell half of the people or more, mean over the cycle."""
@@ -133,7 +131,7 @@ class AccountFigures:
 
     def decided_by(self, person: int) -> str:
         """Which bound gave a person's risk; of several chains, the highest one's."""
-        return self._decided_by(int(self._by_group.of(np.array([person]))[0]))
+        return self._decided_by(self._by_group.of(np.array([person])))[0]
 
     def crossings(self) -> NDArray[np.int64]:
         """People whose highest reached threshold changed in the last step, increasing."""
@@ -184,8 +182,10 @@ class AccountFigures:
         worst = self._groups.worst.copy()
         return worst._replace(highest_risk=ceilings_within(self.settings.within_nats, worst.highest_risk))
 
-    def _decided_by(self, group: int) -> str:
-        """Which bound gave a group's risk; of several chains, the highest one's."""
+    def _decided_by(self, group: NDArray[np.int64]) -> tuple[str, ...]:
+        """Which bound gave the risk of each of these groups; of several chains, the highest one's."""
         figures = self._groups.figures
-        chain = int(np.argmax(figures.risk[:, group]))
-        return deciding_bound(int(figures.decided_by[chain, group]), self.settings.mistakes)
+        chain = np.argmax(figures.risk[:, group], axis=0)
+        code, number = np.unique(figures.decided_by[chain, group], return_inverse=True)
+        names = [deciding_bound(each, self.settings.mistakes) for each in code.tolist()]
+        return tuple([names[each] for each in number.reshape(-1).tolist()])

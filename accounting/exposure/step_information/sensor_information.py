@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -13,9 +14,10 @@ from models.releases import Sensor, SensorRelease, StepSchedule, parts_of
 
 
 class _Entries(NamedTuple):
-    """The places a sensor counts at, of all people who know such a place; all of shape (n,)."""
+    """The places a sensor counts at, of all who know such a place; all but ``people`` of shape (n,)."""
 
-    owner: NDArray[np.int64]
+    people: NDArray[np.int64]  # (P,), who knows one
+    owner: NDArray[np.int64]  # by number among these
     at_slot_zero: NDArray[np.int64]  # index into the packed distributions
     place_count: NDArray[np.int64]  # K of the owner
     slots: NDArray[np.int64]  # C of the owner
@@ -65,12 +67,21 @@ class SensorInformation:
 
     def probability(self, sensor: Sensor, slot: int) -> NDArray[np.float64]:
         """How likely each person is counted by the sensor in this slot, (N,)."""
+        probability = np.zeros(len(self._population))
+        probability[self._entries(sensor).people] = self._own_probability(sensor, slot)
+        return probability
+
+    def _entries(self, sensor: Sensor) -> _Entries:
         if sensor.locations not in self._entries_of:
             self._entries_of[sensor.locations] = self._find_entries(sensor)
-        entries = self._entries_of[sensor.locations]
+        return self._entries_of[sensor.locations]
+
+    def _own_probability(self, sensor: Sensor, slot: int) -> NDArray[np.float64]:
+        """The same of those who know a place of the sensor, (P,)."""
+        entries = self._entries(sensor)
         index = entries.at_slot_zero + (slot % entries.slots) * entries.place_count
         weights = self._population.arrays.distribution[index]
-        return np.bincount(entries.owner, weights, minlength=len(self._population)).astype(np.float64)
+        return np.bincount(entries.owner, weights, minlength=entries.people.size).astype(np.float64)
 
     def _mean_nats(self, sensor: Sensor, mechanism: Mechanism, slot: int) -> float:
         key = (sensor.locations, mechanism, slot)
@@ -81,18 +92,28 @@ class SensorInformation:
     def _compute_mean(self, sensor: Sensor, mechanism: Mechanism, slot: int) -> float:
         if not mechanism.is_released or not len(self._population):
             return 0.0
-        probability = np.minimum(self.probability(sensor, slot), 1.0)  # sums of shares may round above one
-        is_concerned = probability > 0.0
-        nats = mechanism.information(probability[is_concerned])
+        own = np.minimum(self._own_probability(sensor, slot), 1.0)  # sums of shares may round above one
+        is_concerned = own > 0.0
+        nats = mechanism.information(own[is_concerned])
         if self._people is None:
             return float(nats.sum() / len(self._population))
-        return float((nats * self._people[is_concerned]).sum() / self._people.sum())
+        people = self._people[self._entries(sensor).people[is_concerned]]
+        return float((nats * people).sum() / self._people.sum())
+
+    @cached_property
+    def _by_location(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Positions among everybody's places, location by location, and where each location's begin."""
+        places = self._population.arrays.places
+        begins = np.cumsum(np.bincount(places, minlength=len(self._population.location_names)))
+        return np.argsort(places, kind="stable"), np.concatenate([[0], begins])
 
     def _find_entries(self, sensor: Sensor) -> _Entries:
         arrays = self._population.arrays
-        found = np.flatnonzero(np.isin(arrays.places, sensor.locations))
+        position, begin = self._by_location
+        found = np.sort(np.concatenate([position[begin[x] : begin[x + 1]] for x in set(sensor.locations)]))
         owner = np.searchsorted(arrays.places_start, found, side="right") - 1
+        people, number = np.unique(owner, return_inverse=True)
         local = found - arrays.places_start[owner]
         place_count = np.diff(arrays.places_start)[owner]
         at_slot_zero = arrays.distribution_start[owner] + local
-        return _Entries(owner, at_slot_zero, place_count, arrays.slots[owner].astype(np.int64))
+        return _Entries(people, number, at_slot_zero, place_count, arrays.slots[owner].astype(np.int64))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from stream_app.kafka.broker.connection import Connection
@@ -45,17 +46,25 @@ class RiskTopic:
     async def write(
         self, partition: int, summary: RiskSummary, people: tuple[str, ...], records: RiskRecords
     ) -> None:
-        """The risks of a partition after a step: people first, so that a summary says that all are there."""
+        """The risks of a partition after a step: people first, so that a summary says that all are there.
+
+        Batches of records are put together here: there may be 100,000 people, each of whom would be handed
+        to the client for ten times as long.
+        """
         sent: list[Any] = []
-        for block in JsonlRisks(people).blocks(summary.step, records):
-            for line in block.splitlines():
-                key = people[records.person[len(sent)]].encode()
-                sent.append(await self._producer.send(self._topics.risks, line, key, partition))
-        step = str(summary.step).encode()
-        sent.append(await self._producer.send(self._topics.risks, summary.line().rstrip(), step, partition))
+        batch = self._producer.create_batch()
         async with said_while_waiting(f"risks of step {summary.step}", "no further step is accounted"):
+            for key, line in _keyed(summary, people, records):
+                if batch.append(key=key, value=line, timestamp=None) is None:  # it is full
+                    sent.append(await self._send(batch, partition))
+                    batch = self._producer.create_batch()
+                    batch.append(key=key, value=line, timestamp=None)
+            sent.append(await self._send(batch, partition))
             for future in sent:
                 await future
+
+    async def _send(self, batch: Any, partition: int) -> Any:
+        return await self._producer.send_batch(batch, self._topics.risks, partition=partition)
 
     async def answer(self, answer: Answer | CrowdAnswer) -> None:
         """One partition's answer to a proposal or to a question about the crowd."""
@@ -64,3 +73,14 @@ class RiskTopic:
     async def reject(self, letter: Rejected) -> None:
         """One dead letter."""
         await self._producer.send_and_wait(self._topics.rejected, letter.line().rstrip())
+
+
+def _keyed(
+    summary: RiskSummary, people: tuple[str, ...], records: RiskRecords
+) -> Iterator[tuple[bytes, bytes]]:
+    """Key and value of each record; the summary last."""
+    persons = iter(records.person.tolist())
+    for block in JsonlRisks(people).blocks(summary.step, records):
+        for line in block.splitlines():
+            yield people[next(persons)].encode(), line
+    yield str(summary.step).encode(), summary.line().rstrip()
