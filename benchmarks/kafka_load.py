@@ -37,7 +37,7 @@ from tests.watching.services import free_port, get, wait_until
 
 PLACES = 10
 STEPS_PER_SECOND = 10.0
-WARM_STEPS = 60  # left out of the latencies: everybody's risks are written once, before step 1
+WARM_STEPS = 120  # left out: everybody's risks are written once, and things are shown for the first time
 
 
 @dataclass(frozen=True)

@@ -97,8 +97,9 @@ class PartitionsView(PeopleView):
         """Mean information each release of the step reveals about a person, bits, by sensor."""
         totals = dict.fromkeys((release.sensor.name for release in step.releases), 0.0)
         for accountant, information in zip(self._accountants, self._sensor_information, strict=True):
+            everybody = accountant.everybody
             for name, nats in information.of_step(step).items():
-                totals[name] += nats * accountant.everybody
+                totals[name] += nats * everybody
         return {name: total / max(self.people, 1) / NATS_PER_BIT for name, total in totals.items()}
 
     def standing(self) -> Standing:
