@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,6 +17,7 @@ Client = TypeVar("Client")
 
 _BOOTSTRAP_MILLISECONDS = 10_000
 _FIRST_MILLISECONDS = 5_000  # where other servers can be asked
+_FLUSH_SECONDS, _LOOK_SECONDS = 150.0, 1.0  # it gives a record up after 120 s
 _MARKS = 3  # offsets looked at for each record wanted: marks of transactions take some
 
 
@@ -26,9 +28,11 @@ def connected(make: Callable[..., Client], connection: Connection, **settings: A
     """
     from kafka.errors import KafkaTimeoutError
 
+    from stream_app.kafka.broker.handshakes import ending_client
+
     servers = connection.servers
     alone = [[server] for server in servers] if len(servers) > 1 else []
-    arguments = {**connection.kafka_python(), **settings}
+    arguments = {**connection.kafka_python(), "kafka_client": ending_client, **settings}
     for number, chosen in enumerate([servers, *alone]):
         milliseconds = _FIRST_MILLISECONDS if number < len(alone) else _BOOTSTRAP_MILLISECONDS
         try:
@@ -54,23 +58,44 @@ class CheckedProducer:
         return sent
 
     def flush(self) -> None:
-        """Return once the brokers have everything; :class:`BrokerError` if they do not take it."""
-        self._producer.flush()
+        """Return once the brokers have everything; :class:`BrokerError` if they do not take it.
+
+        kafka-python waits for ever for other records once it has given one up after trying again.
+        """
+        deadline = time.monotonic() + _FLUSH_SECONDS
+        while not self._is_flushed():
+            self._check()
+            if time.monotonic() > deadline:
+                raise _not_taken(f"not acknowledged within {_FLUSH_SECONDS:.0f} s")
         self._check()
+
+    def _is_flushed(self) -> bool:
+        from kafka.errors import KafkaTimeoutError
+
+        try:
+            self._producer.flush(_LOOK_SECONDS)
+        except KafkaTimeoutError:
+            return False
+        return True
 
     def _check(self) -> None:
         if self._failures:
-            raise BrokerError(
-                "the brokers must take every record",
-                f"some were not taken: {self._failures[0]}",
-                "give the same command again once they do; what has come already does no harm twice",
-            )
+            raise _not_taken(self._failures[0])
+
+
+def _not_taken(why: object) -> BrokerError:
+    return BrokerError(
+        "the brokers must take every record",
+        f"some were not taken: {why}",
+        "give the same command again once they do; what has come already does no harm twice",
+    )
 
 
 @contextmanager
 def writing(connection: Connection) -> Iterator[CheckedProducer]:
     """A producer that has delivered everything when the block is left, or raises :class:`BrokerError`."""
     from kafka import KafkaProducer
+    from kafka.errors import KafkaError
 
     with broker_errors(connection):
         producer = connected(
@@ -85,6 +110,9 @@ def writing(connection: Connection) -> Iterator[CheckedProducer]:
         try:
             yield checked
             checked.flush()
+        except (BrokerError, KafkaError):
+            producer._sender.force_close()  # what was not taken is forgotten: close() would wait for it
+            raise
         finally:
             producer.close()
 

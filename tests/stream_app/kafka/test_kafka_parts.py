@@ -534,7 +534,7 @@ def test_a_record_that_the_brokers_do_not_take_is_an_error_and_not_lost_in_silen
     """Above all a deletion: whoever was told that a person is removed must be able to rely on it."""
     taken, refused = Future(), Future()
     sent = iter((taken, refused))
-    producer = CheckedProducer(SimpleNamespace(send=lambda *_, **__: next(sent), flush=lambda: None))
+    producer = CheckedProducer(SimpleNamespace(send=lambda *_, **__: next(sent), flush=lambda _: None))
     producer.send("persons", b"prior", key=b"one")
     taken.success(None)
     producer.flush()
@@ -544,6 +544,51 @@ def test_a_record_that_the_brokers_do_not_take_is_an_error_and_not_lost_in_silen
         producer.flush()
     with pytest.raises(BrokerError, match="two minutes"):
         producer.send("persons", None, key=b"three")
+
+
+def test_a_client_that_goes_on_waiting_after_it_gave_a_record_up_is_not_waited_for() -> None:
+    """kafka-python forgets the number of an idempotent producer then, and never asks for another."""
+    given_up = Future()
+
+    def wait_on(_: float) -> None:
+        if not given_up.is_done:
+            given_up.failure(KafkaTimeoutError("two minutes"))
+        raise KafkaTimeoutError("Timeout waiting for future")
+
+    producer = CheckedProducer(SimpleNamespace(send=lambda *_, **__: given_up, flush=wait_on))
+    producer.send("readings", b"count")
+    with pytest.raises(BrokerError, match="two minutes"):
+        producer.flush()
+
+
+_ASK_A_SILENT_BROKER = """
+import logging, socket, threading
+from stream_app.kafka.broker import clients
+from stream_app.kafka.broker.connection import Connection
+from stream_app.kafka.broker.kafka_exceptions import BrokerError
+from stream_app.kafka.deployment.deployment import administration
+from stream_app.setup.settings import KafkaSettings
+
+logging.disable(logging.CRITICAL)
+clients._FIRST_MILLISECONDS = clients._BOOTSTRAP_MILLISECONDS = 1_000
+with socket.create_server(("127.0.0.1", 0)) as silent:  # its kernel accepts, and nobody ever answers
+    server = f"127.0.0.1:{silent.getsockname()[1]}"
+    connection = Connection.of(KafkaSettings(servers=(server, server), security="SSL"))
+    for client in (administration, clients.writing, clients.consuming):
+        try:
+            with client(connection):
+                pass
+        except BrokerError as error:
+            print(error)
+"""
+
+
+@pytest.mark.slow
+def test_a_broker_that_accepts_and_never_answers_does_not_keep_a_client_for_ever() -> None:
+    """As one whose process hangs does: over TLS kafka-python would wait for its handshake without an end."""
+    command = [sys.executable, "-c", _ASK_A_SILENT_BROKER]
+    said = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout
+    assert said.count("must answer") == 3
 
 
 def test_a_handshake_that_ends_is_a_broker_that_is_away_and_a_refused_one_is_not() -> None:
