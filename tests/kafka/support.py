@@ -135,10 +135,10 @@ class OnKafka:
         save_population(population, folder / "priors.json")
         write_locations(folder / "locations.txt", population.location_names)
         self.regions = dict(regions or {})
-        listed = [
-            {"name": name, "locations": list(where), "region": self.regions.get(name)}
-            for name, where in sensors
-        ]
+        listed: list[dict[str, Any]] = [{"name": name, "locations": list(where)} for name, where in sensors]
+        for sensor in listed:  # versions before there were regions know no such key
+            if sensor["name"] in self.regions:
+                sensor["region"] = self.regions[sensor["name"]]
         (folder / "sensors.json").write_text(json.dumps({"sensors": listed}))
         self.config = folder / "tallyguard.toml"
         self.config.write_text(_toml(servers, f"{folder.parent.name}.{folder.name}.", settings))
