@@ -49,7 +49,10 @@ def request_limits(admin: Any) -> dict[str, int] | None:
     from kafka.admin import ConfigResource, ConfigResourceType
     from kafka.errors import ClusterAuthorizationFailedError
 
-    brokers = [str(broker["broker_id"]) for broker in admin.describe_cluster()["brokers"]]
+    listed = admin.describe_cluster()["brokers"]
+    brokers = [
+        str(broker["broker_id"]) for broker in listed if not broker.get("is_fenced")
+    ]  # others are away
     wanted = [ConfigResource(ConfigResourceType.BROKER, broker, {SETTING: None}) for broker in brokers]
     try:
         described = admin.describe_configs(wanted, config_filter="all")

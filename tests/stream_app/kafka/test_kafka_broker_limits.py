@@ -10,7 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from kafka.errors import ClusterAuthorizationFailedError
+from kafka.errors import ClusterAuthorizationFailedError, UnknownBrokerIdError
 
 from stream_app.kafka.broker.kafka_exceptions import BrokerError
 from stream_app.kafka.deployment import broker_limits
@@ -21,18 +21,22 @@ from stream_app.setup.settings import Settings
 
 
 class Admin:
-    """Two brokers; the limit of the second is given, None where nobody may see it."""
+    """Two brokers and one that is away; the limit of the second is given, None where nobody may see it."""
 
     def __init__(self, limit: int | None) -> None:
         self._limit = limit
 
     def describe_cluster(self) -> dict[str, Any]:
-        return {"brokers": [{"broker_id": 1}, {"broker_id": 2}]}
+        told = [{"broker_id": 1}, {"broker_id": 2, "is_fenced": False}, {"broker_id": 3, "is_fenced": True}]
+        return {"brokers": told}
 
     def describe_configs(self, resources: list[SimpleNamespace], **_: object) -> dict[str, Any]:
         if self._limit is None:
             raise ClusterAuthorizationFailedError
         limits = {"1": 104_857_600, "2": self._limit}
+        for each in resources:
+            if each.name not in limits:
+                raise UnknownBrokerIdError(each.name)
         return {"broker": {each.name: {SETTING: {"value": str(limits[each.name])}} for each in resources}}
 
 
@@ -66,6 +70,15 @@ def test_a_broker_that_takes_shorter_requests_than_a_step_needs_is_refused(
         r".*raise it in the properties",
     ):
         look(deployment, most - 1, monkeypatch)
+
+
+def test_a_broker_that_is_away_is_not_asked(
+    deployment: Deployment, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A release worker starts while one of three brokers is down."""
+    with caplog.at_level(logging.WARNING):
+        look(deployment, 104_857_600, monkeypatch)
+    assert not caplog.text
 
 
 def test_who_may_not_see_the_limit_is_warned_and_goes_on(
