@@ -39,7 +39,7 @@ def person_erased(stage: Stage) -> Erased:
     before = {topic: traces(stage, topic, name) for topic in _COMPACTED}
     if not before["persons"].priors or not before["accounts"].names:
         raise RehearsalError(f"the person must be on the disks at first, got {before}")
-    stage.fact("before: in `persons` and `accounts`, on three disks", _said(before))
+    stage.fact("a person, on three disks, at first", _said(before))
     step = stage.settle()
     site.command("loader", ROOT, "persons", "remove", person)
     stage.settle()
@@ -51,9 +51,9 @@ def person_erased(stage: Stage) -> Erased:
         else:
             wait_until("nothing is left", lambda: _left(stage, name, priors=False) == 0, _CLEAN_SECONDS)
         found = {topic: traces(stage, topic, name) for topic in _COMPACTED}
-        stage.fact(f"{hours} hours later", _said(found))
+        stage.fact(f"{hours} hours after `persons remove`", _said(found))
     kept = _bytes(stage, "risks").count(name.encode())
-    stage.fact("in `risks`, kept for 90 days", f"{kept} records on three disks")
+    stage.fact("in `risks`, which are kept for 90 days", f"{kept} records on three disks")
     return Erased(name, step)
 
 

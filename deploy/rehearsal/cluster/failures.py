@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 
 from deploy.rehearsal.cluster.stage import Stage
@@ -17,7 +18,7 @@ def one_broker_killed(stage: Stage) -> None:
     number = stage.leader()
     stage.event("the leader of the logs killed (SIGKILL)", stage.cluster.brokers[number].kill)
     stage.event("that broker started again", lambda: stage.cluster.start(number))
-    stage.fact("it had every record again", f"after {stage.wait_for_copies():.1f} s more")
+    stage.fact("the broker that was killed had every record again", f"{stage.wait_for_copies():.1f} s later")
 
 
 def one_broker_cut_off(stage: Stage) -> None:
@@ -25,7 +26,7 @@ def one_broker_cut_off(stage: Stage) -> None:
     number = stage.leader()
     stage.event("the leader cut off from brokers, workers, everybody", lambda: stage.cluster.cut_off(number))
     stage.event("that broker reached again", lambda: stage.cluster.bring_back(number))
-    stage.fact("it had every record again", f"after {stage.wait_for_copies():.1f} s more")
+    stage.fact("the broker that was cut off had every record again", f"{stage.wait_for_copies():.1f} s later")
 
 
 def two_brokers_gone(stage: Stage) -> None:
@@ -49,15 +50,20 @@ def two_brokers_gone(stage: Stage) -> None:
             raise RehearsalError(f"the release worker must say that brokers are missing, got {words[-800:]}")
         last = next(line for line in reversed(words.splitlines()) if any(each in line for each in _SAYINGS))
         stage.fact(f"published in {_WITHOUT_MAJORITY_SECONDS:.0f} s with one broker of three", "nothing")
-        stage.fact("said by the release worker", last.split("] ", 1)[-1].split(" [stream_app")[0])
+        stage.fact("said by the release worker meanwhile", _plain(last))
         stage.cluster.start(gone[0])
 
     stage.event("two of three brokers gone (SIGKILL), one started again", lose_and_regain)
     stage.event("the third broker started again", lambda: stage.cluster.start(gone[1]))
-    stage.fact("it had every record again", f"after {stage.wait_for_copies():.1f} s more")
+    stage.fact("the third broker had every record again", f"{stage.wait_for_copies():.1f} s later")
 
 
-def brokers_restarted(stage: Stage) -> None:
+def _plain(line: str) -> str:
+    """What a line of a log says, without time, level and place."""
+    return re.sub(r"^(tallyguard: |\S+ \[\w+ *\] )", "", line).split(" [stream_app")[0]
+
+
+def brokers_restarted(stage: Stage, why: str = "rolling restart of the brokers") -> None:
     """One after the other, each once the one before has caught up."""
 
     def restart_all() -> None:
@@ -66,7 +72,7 @@ def brokers_restarted(stage: Stage) -> None:
             stage.cluster.start(number)
             stage.wait_for_copies()
 
-    stage.event("rolling restart of the brokers", restart_all)
+    stage.event(why, restart_all)
 
 
 def workers_restarted(stage: Stage, *arguments: str) -> None:

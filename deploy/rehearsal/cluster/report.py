@@ -59,7 +59,7 @@ def _events(events: list[Event]) -> Iterator[str]:
 def _facts(stage: Stage) -> Iterator[str]:
     yield "## What was found\n"
     yield table(("what", "found"), [(what, found.replace("|", "/")) for what, found in stage.facts])
-    said = [(each.worker, each.said) for each in stage.fleet.ended if each.said]
+    said = dict.fromkeys((each.worker, each.said) for each in stage.fleet.ended if each.said)
     if said:
         yield "Workers that ended by themselves said:\n"
         yield table(("worker", "last words"), said)

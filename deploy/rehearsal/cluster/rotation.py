@@ -26,12 +26,12 @@ def passwords(stage: Stage) -> None:
 
     stage.event("passwords of all users replaced, workers restarted one by one", rotate)
 
-    def rotate_sender() -> None:
+    def rotate_outside() -> None:
         stage.load.pause()
         stage.site.set_password("admin")
-        stage.load.begin(stage.site.deployment.connection, stage.site.deployment.topics)
+        _connect_anew(stage)
 
-    stage.event("the sender's password replaced", rotate_sender)
+    stage.event("the password of sender and reader replaced", rotate_outside)
 
 
 def certificates(stage: Stage) -> None:
@@ -44,16 +44,13 @@ def certificates(stage: Stage) -> None:
         site.authorities.write_text(text)
         workers_restarted(stage)
         stage.load.pause()
-        stage.load.begin(site.deployment.connection, site.deployment.topics)
-
-    def use() -> None:
-        for broker in stage.cluster.brokers.values():
-            broker.set("ssl.keystore.location", str(pem))
-            broker.set("ssl.truststore.location", str(authority))
-        brokers_restarted(stage)
+        _connect_anew(stage)
 
     stage.event("a second authority trusted: workers restarted", lambda: trust(old + authority.read_text()))
-    use()
+    for broker in stage.cluster.brokers.values():
+        broker.set("ssl.keystore.location", str(pem))
+        broker.set("ssl.truststore.location", str(authority))
+    brokers_restarted(stage, "brokers restarted one by one with certificates of the second authority")
     stage.event("the old authority trusted no more", lambda: trust(authority.read_text()))
 
 
@@ -111,6 +108,12 @@ def page_token(stage: Stage) -> None:
     if answers != {"old": 401, "new": 200}:
         raise RehearsalError(f"the page must open for the new token only, got {answers}")
     stage.fact("page of single people", "401 for the old token, 200 for the new one")
+
+
+def _connect_anew(stage: Stage) -> None:
+    """Who sends and who reads, with the password and the authorities of now."""
+    stage.load.begin(stage.site.deployment.connection, stage.site.deployment.topics)
+    stage.public.connect_anew()
 
 
 def _restart_release(stage: Stage) -> None:

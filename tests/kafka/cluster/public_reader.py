@@ -31,7 +31,7 @@ class PublicReader:
         """``connection`` is asked for at each beginning, as passwords and authorities may change."""
         self._connection = connection
         self._topic = topic
-        self._ends = threading.Event()
+        self._ends, self._anew = threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._read, name="public", daemon=True)
         self.seen: list[Seen] = []
 
@@ -48,6 +48,10 @@ class PublicReader:
         """How many releases were seen."""
         return len(self.seen)
 
+    def connect_anew(self) -> None:
+        """As whoever reads must once its password or the authority it trusts is another."""
+        self._anew.set()
+
     def longest_pause(self, since: float, until: float) -> float:
         """Seconds without a release, at most, between two times."""
         times = [since, *(each.seconds for each in self.seen if since <= each.seconds <= until), until]
@@ -61,8 +65,11 @@ class PublicReader:
         from kafka import KafkaConsumer, TopicPartition
         from kafka.errors import KafkaError
 
+        from stream_app.kafka.broker.handshakes import ending_client
+
         where = TopicPartition(self._topic, 0)
         while not self._ends.is_set():
+            self._anew.clear()
             try:
                 consumer = KafkaConsumer(
                     **self._connection().kafka_python(),
@@ -72,13 +79,14 @@ class PublicReader:
                     request_timeout_ms=_REQUEST_MILLISECONDS,
                     metadata_max_age_ms=_REQUEST_MILLISECONDS,
                     bootstrap_timeout_ms=_REQUEST_MILLISECONDS,
+                    kafka_client=ending_client,
                 )
             except KafkaError:
                 continue
             consumer.assign([where])
             try:
                 consumer.seek(where, self._next_offset)
-                while not self._ends.is_set():
+                while not (self._ends.is_set() or self._anew.is_set()):
                     for record in consumer.poll(timeout_ms=_POLL_MILLISECONDS).get(where, ()):
                         step = int(json.loads(record.value)["step"])
                         self._next_offset = record.offset + 1
