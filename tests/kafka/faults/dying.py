@@ -58,7 +58,7 @@ class _Countdown:
         return counted
 
     def send(self, send: Call) -> Call:
-        """Around what sends a record: the first one is with the broker before the second is sent."""
+        """Around what sends one record: the first one is with the broker before the second is sent."""
 
         async def counted(client: Any, *arguments: Any, **named: Any) -> Any:
             if not self._is_open:
@@ -100,11 +100,19 @@ class _Countdown:
 def _watch(countdown: _Countdown) -> None:
     """Let the clients of this process come by the countdown."""
     from aiokafka import AIOKafkaProducer
+    from aiokafka.producer.message_accumulator import BatchBuilder
 
     from stream_app.kafka.account.risk_topic import RiskTopic
 
-    around: tuple[tuple[Any, str, Callable[[Call], Call]], ...] = (
+    def batch_of_one(create: Callable[[Any], BatchBuilder]) -> Callable[[Any], BatchBuilder]:
+        """What an account worker puts records into is full with one, so that there is a point between two."""
+        serializers = {"key_serializer": None, "value_serializer": None}
+        return lambda client: BatchBuilder(1, 0, is_transactional=False, **serializers)
+
+    around: tuple[tuple[Any, str, Callable[[Any], Any]], ...] = (
         (AIOKafkaProducer, "send", countdown.send),
+        (AIOKafkaProducer, "send_batch", countdown.send),
+        (AIOKafkaProducer, "create_batch", batch_of_one),
         (AIOKafkaProducer, "commit_transaction", countdown.commit),
         (TransactionLog, "write", countdown.steps),
         (RiskTopic, "write", countdown.risks),
