@@ -115,7 +115,7 @@ def _sampled(parts: Sequence[DrawnPart], accountant: ContinuousAccountant) -> Sa
         each = part.draws // drawn.size + (drawn < part.draws % drawn.size)
         draws.append(np.tile(each, part.person.size))
     whose = np.concatenate([np.empty(0, np.int64), *person])
-    slots = int(accountant.population.arrays.slots[whose].max(initial=1))
+    slots = int(accountant.population.accounted.arrays.slots[whose].max(initial=1))
     return Sampled(
         whose,
         np.concatenate([np.empty(0, np.int64), *seed]),
