@@ -197,10 +197,10 @@ class Composite(Protocol):
 
 def truncated_mass(mechanism: Mechanism) -> float:
     """Total variation between a mechanism's sampler and its ideal noise, of all its parts together."""
+    if isinstance(mechanism, Composite):
+        return sum(map(truncated_mass, mechanism.parts))
     law = mechanism.noise_law()
-    if law is not None:
-        return law.truncated_mass
-    return sum(map(truncated_mass, mechanism.parts)) if isinstance(mechanism, Composite) else 0.0
+    return 0.0 if law is None else law.truncated_mass
 
 
 class MechanismType(Protocol):

@@ -135,7 +135,8 @@ def test_of_thousands_of_sensors_the_page_lists_some_and_finds_the_others(
     for rows in ("#sensors .tile", "#releases tbody tr", "#hidden-map tbody tr"):
         assert watched.page.locator(rows).count() == 50
         assert watched.page.locator(rows).first.inner_text().split("\t")[0].startswith("gate 9999")
-    assert "There are 10,000 sensors." in watched.text("#found")
+    said = "There are 10,000 sensors; at most 50 are listed, those first that reveal most."
+    assert watched.page.locator("[data-cut]:visible").all_inner_texts() == [said] * 3
     assert watched.page.evaluate("document.documentElement.scrollHeight") < 15_000
     watched.page.fill("#find", "GATE 123")
     assert "11 of 10,000 sensors" in watched.text("#found")

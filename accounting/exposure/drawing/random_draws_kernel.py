@@ -81,10 +81,8 @@ def draw(tables: AliasTables, law: int, stream: NDArray[np.uint64]) -> int:
     first = tables.first[law]
     scaled = uniform(stream) * (tables.first[law + 1] - first)
     cell = int(scaled)
-    value, other = (
-        tables.value[first + cell],
-        tables.other[first + cell],
-    )  # no branch to guess
+    # Both are loaded, so that the processor has no branch to guess.
+    value, other = tables.value[first + cell], tables.other[first + cell]
     return value if scaled - cell < tables.threshold[first + cell] else other
 
 

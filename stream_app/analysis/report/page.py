@@ -332,10 +332,13 @@ def _published(log: RunLog) -> Iterable[str]:
     )
     shown = log.sensors
     if len(shown) > MOST_SENSORS:
-        shown = tuple(sorted(shown, key=lambda entry: -entry.epsilon)[:MOST_SENSORS])
+        ranked = sorted(shown, key=lambda entry: -entry.epsilon)
+        shown = tuple(ranked[:MOST_SENSORS])
+        alike = sum(entry.epsilon == shown[-1].epsilon for entry in ranked[MOST_SENSORS:])
         yield paragraph(
-            f"Of {len(log.sensors):,} sensors the {MOST_SENSORS} with the largest epsilon are listed; "
-            "decisions.jsonl has what was decided of each in every step."
+            f"Of {len(log.sensors):,} sensors {MOST_SENSORS} with the largest epsilon are listed; of the "
+            f"others {alike:,} have the same as the last of them, the rest less. decisions.jsonl has what "
+            "was decided of each in every step."
         )
     rows = [
         (entry.sensor, f"{entry.releases:,}", entry.mechanism, _error(entry.error), _spent(entry.epsilon))

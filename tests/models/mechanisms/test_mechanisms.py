@@ -7,7 +7,8 @@ import math
 import pytest
 
 from models.exceptions import MechanismError
-from models.mechanisms import MECHANISMS, Gaussian, Raw, Suppressed, parse
+from models.mechanisms import MECHANISMS, Gaussian, Raw, Suppressed, parse, truncated_mass
+from models.mechanisms.window_parts import NoiseShare
 
 
 def test_each_contract_name_gives_its_mechanism() -> None:
@@ -67,3 +68,9 @@ def test_discrete_noise_never_has_a_larger_variance_than_sigma_squared() -> None
         assert Gaussian(sigma).expected_absolute_error() == pytest.approx(
             sigma * math.sqrt(2 / math.pi), rel=0.2 / sigma**2
         )
+
+
+def test_a_mechanism_made_of_others_is_charged_what_these_may_miss() -> None:
+    """Also where it has a law of its own: a share's covers what its steps show besides."""
+    whole = Gaussian(1.0)
+    assert truncated_mass(NoiseShare(whole, 4, 0)) == 4 * truncated_mass(whole) > 0.0

@@ -10,18 +10,18 @@ export function meanBits(line) {
   return line.releases ? line.total_bits / line.releases : 0;
 }
 
-// A function that chooses from lines, each of the sensor that its ``key`` names; it says above them what it left out.
+// A function that chooses from lines, each of the sensor that its ``key`` names; beside each list it says what is left out.
 export function chooseSensors(sensors) {
-  by("find-form").hidden = sensors.length <= MOST_LISTED;
-  by("found").hidden = by("find-form").hidden;
-  if (by("find-form").hidden) return (lines) => [...lines];
+  const isCut = sensors.length > MOST_LISTED;
+  by("find-form").hidden = !isCut;
+  for (const note of document.querySelectorAll("[data-cut]")) note.hidden = !isCut;
+  if (!isCut) return (lines) => [...lines];
   const wanted = by("find").value.trim().toLowerCase();
   const found = sensors.filter((line) => line.name.toLowerCase().includes(wanted));
   const rank = new Map(found.sort((a, b) => meanBits(b) - meanBits(a)).map((line, place) => [line.name, place]));
-  const shown = Math.min(MOST_LISTED, found.length);
-  by("found").textContent = wanted
-    ? `${number(found.length)} of ${number(sensors.length)} sensors have it in their name. Lists show ${shown} at most, those that reveal most first.`
-    : `There are ${number(sensors.length)} sensors. Lists show ${shown} at most, those that reveal most first.`;
+  const first = found.some((line) => meanBits(line) > 0) ? ", those first that reveal most" : ""; // else nobody is known
+  const some = wanted ? `${number(found.length)} of ${number(sensors.length)} sensors have “${wanted}” in their name` : `There are ${number(sensors.length)} sensors`;
+  for (const note of document.querySelectorAll("[data-cut]")) note.textContent = `${some}; at most ${MOST_LISTED} are listed${first}.`;
   return (lines, key) =>
     lines.filter((line) => rank.has(line[key])).sort((a, b) => rank.get(a[key]) - rank.get(b[key])).slice(0, MOST_LISTED);
 }
