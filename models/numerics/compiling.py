@@ -5,6 +5,7 @@ A change of this module has nothing compiled again, unlike one of ``jit.py``.
 
 from __future__ import annotations
 
+import gc
 import logging
 import sys
 import time
@@ -21,6 +22,11 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _PATIENCE: Final = 1.0  # seconds of compiling that nobody needs to be told of
+_SELDOM: Final = (
+    100_000,
+    20,
+    100,
+)  # looking for cycles among all that numba makes took a seventh
 _AGAIN: Final = 30.0  # seconds between two lines where there is no terminal
 _WHAT: Final = "compiling for this machine, once"
 
@@ -42,12 +48,16 @@ def tell_waiting() -> None:
 
 
 class _Notice(event.Listener):
-    """Counts kernels; kernels that others call are compiled inside those."""
+    """Counts kernels, and has garbage collected more seldom meanwhile.
+
+    Kernels that others call are compiled inside those.
+    """
 
     def __init__(self) -> None:
         self._depth = self._done = 0
         self._since = 0.0  # when the outermost of those being compiled was begun
         self._seconds = 0.0  # spent before
+        self._collected = gc.get_threshold()  # how often cycles are looked for otherwise
         self._told = -_AGAIN
         self._bar: tuple[Progress, TaskID] | None = None
 
@@ -55,6 +65,8 @@ class _Notice(event.Listener):
         """Another kernel is begun."""
         if self._depth == 0:
             self._since = time.monotonic()
+            self._collected = gc.get_threshold()
+            gc.set_threshold(*_SELDOM)
         self._depth += 1
         self._show()
 
@@ -64,6 +76,7 @@ class _Notice(event.Listener):
         self._done += 1
         if self._depth > 0:
             return
+        gc.set_threshold(*self._collected)
         self._seconds += time.monotonic() - self._since
         if self._bar is not None:
             self._bar[0].stop()

@@ -27,13 +27,13 @@ from typing import IO, Any, Concatenate, ParamSpec, TypeVar, cast
 
 import llvmlite.binding as llvm  # type: ignore[import-untyped]
 import numba
-from numba.core.caching import CacheImpl, UserProvidedCacheLocator
+from numba.core.caching import Cache, CacheImpl, UserProvidedCacheLocator
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.config import reload_config
 
 from models.exceptions import MachineError
 from models.numerics.compiling import tell_waiting, tell_when_compiling
-from models.numerics.linked import call_linked
+from models.numerics.linked import CalledCache, call_linked
 from models.numerics.threads import in_threads
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -166,20 +166,21 @@ def bare_jit(function: F) -> F:
 def _kernel(function: Callable[..., Any], **options: bool) -> Any:
     """One that Python calls by machine code, and kernels by :mod:`models.numerics.linked`."""
     njit: Any = numba.njit  # whose stubs do not know all options
-    kernel = _shared(njit(cache=True, nogil=True, no_cfunc_wrapper=True, **options)(function))
+    kernel = _shared(njit(nogil=True, no_cfunc_wrapper=True, **options)(function), CalledCache)
     call_linked(kernel, _shared)
     return kernel
 
 
-def _shared(kernel: Any) -> Any:
+def _shared(kernel: Any, keep: type[Cache]) -> Any:
     """What one process compiles and others load."""
-    kernel.compile = _compiled_once(kernel)
+    kernel.compile = _compiled_once(kernel, keep)
     return kernel
 
 
-def _compiled_once(kernel: Any) -> Callable[[Any], Any]:
+def _compiled_once(kernel: Any, keep: type[Cache]) -> Callable[[Any], Any]:
     """The kernel's ``compile`` while no other process compiles the same one, which this then loads.
 
+    Where it is kept is looked up when it is called: a process has hundreds of kernels and calls a few.
     One that is kept already is loaded without a look at others: a worker that was stopped while it loaded
     must not hold up those that start. Kernels call each other without circles, and a process holds numba's
     own lock first, so nobody waits for somebody who waits for them. The lock goes with the process. Where the
@@ -189,6 +190,8 @@ def _compiled_once(kernel: Any) -> Callable[[Any], Any]:
 
     @functools.wraps(compile_or_load)
     def compile_once(signature: Any) -> Any:
+        if not isinstance(kernel._cache, keep):
+            kernel._cache = keep(kernel.py_func)
         if Path(kernel._cache._cache_file._index_path).exists():
             return compile_or_load(signature)
         with global_compiler_lock, ExitStack() as until_kept:
