@@ -117,5 +117,11 @@ def _frontier(
     effort: Effort,
 ) -> float | None:
     """The window of the raw log that begins with step ``first``."""
-    laws, shown = history_laws(exposure.person, exposure.hits[:first], exposure.marginal[:first], _MOST_LAWS)
-    return frontier_success(window, mistakes, Outside(laws, shown, ends), effort.vectors)
+
+    def compute() -> float | None:
+        before = exposure.hits[:first], exposure.marginal[:first]
+        laws, shown = history_laws(exposure.person, *before, _MOST_LAWS)
+        return frontier_success(window, mistakes, Outside(laws, shown, ends), effort.vectors)
+
+    asked = first, window.steps, ends.tobytes(), mistakes, effort.vectors
+    return exposure.of_raw_version((FRONTIER.name, *asked), compute)

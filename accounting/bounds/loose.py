@@ -39,7 +39,8 @@ def loose_bound(
 
 def binary_entropy_nats(p: float) -> float:
     """``h(p) = -p ln p - (1 - p) ln(1 - p)``."""
-    return -sum(x * log(x) for x in (p, 1.0 - p) if x > 0.0)
+    q = 1.0 - p
+    return -((p * log(p) if p > 0.0 else 0.0) + (q * log(q) if q > 0.0 else 0.0))
 
 
 def _compute(asked: Question) -> float:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +19,8 @@ from accounting.hmm.local_chain_kernel import LocalChain
 from accounting.hmm.propagation import marginals
 from models.priors import ChainView
 from models.releases import Schedule
+
+T = TypeVar("T")
 
 _OF_THE_PRIOR = ("marginal", "entropy_nats", "powers", "_constants")
 """What is computed once for all releases to a person over a horizon."""
@@ -125,7 +129,10 @@ class Exposure:
     @cached_property
     def renewal_nats(self) -> NDArray[np.float64]:
         """``H(Y_t | Y_1..Y_{t-1})`` of the raw version of the schedule, (T,); see :attr:`is_refined`."""
-        return renewal_information(self.chain, self.start, self.first_slot, self.hits, self.marginal)
+        person = self.chain, self.start, self.first_slot
+        return self.of_raw_version(
+            "renewal_nats", lambda: renewal_information(*person, self.hits, self.marginal)
+        )
 
     @cached_property
     def entropy_nats(self) -> float:
@@ -168,11 +175,30 @@ class Exposure:
         return self.under((empty,) * self.steps)
 
     def under(self, observations: tuple[StepObservation, ...]) -> Exposure:
-        """The same person and horizon under other releases; what the prior alone says is kept."""
+        """The same person and horizon under other releases.
+
+        What the prior alone says is kept; and what the raw version of the releases says, where that is the
+        same.
+        """
         other = Exposure(self.chain, self.start, self.first_slot, observations)
         if other.steps == self.steps:
             vars(other).update({name: vars(self)[name] for name in _OF_THE_PRIOR if name in vars(self)})
+            if np.array_equal(other.labels, self.labels):
+                vars(other).update(_of_raw_version=self._of_raw_version)
         return other
+
+    def of_raw_version(self, what: Hashable, compute: Callable[[], T]) -> T:
+        """``compute()``, which must not depend on noise, the same object whenever ``what`` is asked for.
+
+        Exposures of one person to the same counts with other noise share it, see :meth:`under`.
+        """
+        if what not in self._of_raw_version:
+            self._of_raw_version[what] = compute()
+        return cast(T, self._of_raw_version[what])
+
+    @cached_property
+    def _of_raw_version(self) -> dict[Hashable, object]:
+        return {}
 
     def starting_from(self, start: NDArray[np.float64]) -> Exposure:
         """The same horizon and releases for whoever starts with another law."""

@@ -54,8 +54,12 @@ def check_window(exposure: Exposure, first: int, last: int) -> None:
 def window_of(exposure: Exposure, first: int, last: int) -> Exposure:
     """The horizon on its own, as if nothing had been released before or after."""
     check_window(exposure, first, last)
-    observations = exposure.observations[first : last + 1]
-    return Exposure(exposure.chain, exposure.marginal[first], exposure.slot(first), observations)
+    observations, start = exposure.observations[first : last + 1], exposure.marginal[first]
+    window = exposure.of_raw_version(
+        ("window", first, last),
+        lambda: Exposure(exposure.chain, start, exposure.slot(first), observations),
+    )
+    return window if window.observations is observations else window.under(observations)
 
 
 def history_mixture(exposure: Exposure, first: int) -> Mixture:
@@ -73,7 +77,9 @@ def history_mixture(exposure: Exposure, first: int) -> Mixture:
 def horizon_information(exposure: Exposure, first: int, last: int) -> HorizonInformation:
     """What a log tells about its steps ``first..last`` (inclusive), at the moment and in hindsight."""
     check_window(exposure, first, last)
-    exact = _raw_information(exposure, first, last)
+    exact = exposure.of_raw_version(
+        ("information", first, last), lambda: _raw_information(exposure, first, last)
+    )
     if exposure.is_raw and not exposure.is_refined:
         return exact
     own = _step_bounds(exposure)

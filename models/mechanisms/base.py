@@ -69,8 +69,24 @@ class NoiseWindow:
     parameters: Mapping[str, float]
 
 
+class _Ability(type(Protocol)):  # type: ignore[misc]
+    """What a mechanism can do follows from its class: each class is looked at once.
+
+    Python would look for every member in every object that is asked about, again and again.
+    """
+
+    def __instancecheck__(cls, instance: object) -> bool:
+        asked = cls, type(instance)
+        if asked not in _ABLE:
+            _ABLE[asked] = super().__instancecheck__(instance)
+        return _ABLE[asked]
+
+
+_ABLE: dict[tuple[type, type], bool] = {}
+
+
 @runtime_checkable
-class DrawnPerWindow(Protocol):
+class DrawnPerWindow(Protocol, metaclass=_Ability):
     """A mechanism whose uniform bits belong to a sensor's noise window instead of to one reading.
 
     They cannot depend on the count then: that a reading is released once is what keeps a correction from
@@ -86,7 +102,7 @@ class DrawnPerWindow(Protocol):
 
 
 @runtime_checkable
-class Tabulated(Protocol):
+class Tabulated(Protocol, metaclass=_Ability):
     """A noised mechanism whose information about one person can be looked up, in kernels too."""
 
     __slots__ = ()
@@ -107,7 +123,7 @@ class Tabulated(Protocol):
 
 
 @runtime_checkable
-class PublishesTiers(Protocol):
+class PublishesTiers(Protocol, metaclass=_Ability):
     """A mechanism that publishes one count for several tiers of recipients."""
 
     @property
@@ -187,7 +203,7 @@ class Mechanism(Protocol):
 
 
 @runtime_checkable
-class Composite(Protocol):
+class Composite(Protocol, metaclass=_Ability):
     """A mechanism that accountants make of others; it has no noise law of its own, and is never published."""
 
     @property

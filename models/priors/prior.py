@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 
 from models.exceptions import PriorError
-from models.priors.chain import ChainView, chain_view
+from models.priors.chain import ChainView, chain_view, rows_of
 from models.priors.packing import Lists, Moves, lay_out, pack
 from models.priors.prior_faults import explain
 from models.priors.stationary_kernel import cyclo_stationary
@@ -43,13 +43,14 @@ class MovementPrior:
 
     def __post_init__(self) -> None:
         """Check everything, then keep the checked and normalised form."""
-        columns = self._checked()
-        size = columns.places.size
+        self._keep(self._checked())
+
+    def _keep(self, columns: _Columns) -> None:
         set_once = object.__setattr__
         set_once(self, "places", columns.places)
         set_once(self, "transitions", transition_matrices(columns.view))
         set_once(self, "initial", columns.initial)
-        set_once(self, "_view", columns.view._replace(start=np.zeros((self.slots, size))))
+        set_once(self, "_view", columns.view._replace(start=np.zeros((self.slots, self.size))))
 
     @classmethod
     def from_dense(
@@ -64,7 +65,17 @@ class MovementPrior:
         stack = dense[np.newaxis] if dense.ndim == 2 else dense
         if stack.ndim != 3 or stack.shape[1] != stack.shape[2]:
             raise _shape_error(person, dense.shape)
-        return cls.from_csr(person, [csr_array(matrix) for matrix in stack], places, initial)
+        size = stack.shape[1] if len(stack) else 0
+        own = whole(person, "places", np.arange(size) if places is None else places)
+        start = None if initial is None else real(person, "initial", initial)
+        if len(stack) and own.size != size:
+            raise _shape_error(person, stack.shape[1:], own.size)
+        slot, row, column = (part.astype(np.int32) for part in np.nonzero(stack))
+        moves = _of_one(slot, row, column, stack[slot, row, column])
+        prior = object.__new__(cls)  # checked here, and not by way of sparse matrices
+        object.__setattr__(prior, "person", person)
+        prior._keep(_columns(person, own, len(stack), moves, start))
+        return prior
 
     @classmethod
     def from_csr(
@@ -111,7 +122,11 @@ class MovementPrior:
 
     def moves(self) -> Moves:
         """All transitions, those of probability zero left out."""
-        return _moves(self.transitions)
+        rows = rows_of(self._view)  # type: ignore[attr-defined]
+        slots, size = self.slots, self.size
+        row = np.repeat(np.tile(np.arange(size, dtype=np.int32), slots), np.diff(rows.start).reshape(-1))
+        slot = np.repeat(np.arange(slots, dtype=np.int32), rows.start[:, -1] - rows.start[:, 0])
+        return _of_one(slot, row, rows.column.astype(np.int32), rows.value)
 
     def chain(self) -> ChainView:
         """The chain as kernels want it, with its (cyclo-)stationary distribution; kept once computed."""
@@ -143,12 +158,13 @@ class _Columns(NamedTuple):
 
 def transition_matrices(chain: ChainView) -> tuple[csr_array, ...]:
     """The matrices (K, K) of a chain, one a slot."""
-    size = chain.places.size
+    size, rows = chain.places.size, rows_of(chain)
+    columns, starts = rows.column.astype(np.int32), rows.start.astype(np.int32)
     matrices = []
-    for bounds in chain.column_start:
-        columns = np.repeat(np.arange(size, dtype=np.int32), np.diff(bounds))
+    for bounds in starts:
         entries = slice(bounds[0], bounds[-1])
-        matrices.append(csr_array((chain.value[entries], (chain.row[entries], columns)), shape=(size, size)))
+        matrix = csr_array((rows.value[entries], columns[entries], bounds - bounds[0]), shape=(size, size))
+        matrices.append(matrix)
     return tuple(matrices)
 
 

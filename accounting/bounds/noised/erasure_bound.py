@@ -121,7 +121,7 @@ def erasure(asked: Question, raw: RawBounds) -> Erasure:
     count = sensors.reveal.size
     sets = likeliest_sets(sensors.reveal, asked.effort.patterns)
     values = _evaluate_all(asked, sensors, sets, raw)
-    everything = asked.once(trajectories)
+    everything = asked.once_raw(trajectories)
     if everything is not None and everything.operations * len(sets.kept) <= _MOST_ENUMERATION:
         values[:, 0] = np.minimum(values[:, 0], _optima(everything, sensors, sets.kept))
     rest = max(0.0, 1.0 - float(sets.probability.sum()))

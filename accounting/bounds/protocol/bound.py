@@ -54,10 +54,18 @@ class Question:
             self._answers[compute] = compute(self)
         return cast(T, self._answers[compute])
 
+    def once_raw(self, compute: Callable[[Question], T]) -> T:
+        """The same of what only depends on the raw version of the schedule, also for other noise."""
+        what = compute, self.mistakes, self.effort
+        return self.exposure.of_raw_version(what, lambda: compute(self))
+
     def values(self, *scopes: Scope, certain: bool = True) -> dict[str, float]:
         """The bounds of these scopes (of all without one) that apply, by name."""
         asked = (b for b in self.bounds if b.is_certain == certain and (not scopes or b.scope in scopes))
-        found = {bound.name: self.once(bound.compute) for bound in asked}
+        found = {
+            bound.name: (self.once_raw if bound.scope is Scope.RAW else self.once)(bound.compute)
+            for bound in asked
+        }
         return {name: value for name, value in found.items() if value is not None}
 
 

@@ -155,8 +155,8 @@ class CrowdAccount:
             self._everything.apply(at_level(step, crowds, self.adversary, 0.0))
         self.fast.apply(self.seen(step, crowds))
         self._seen = [
-            followed_by(seen, erased)
-            for seen, erased in zip(self._seen, self.erased(step, crowds), strict=True)
+            followed_by(seen, self.erased(step, crowds, level))
+            for seen, level in zip(self._seen, LEVELS, strict=True)
         ]
         self._lower(step.step)
         state = self._accounts.state
@@ -167,16 +167,12 @@ class CrowdAccount:
         """The step as this adversary sees it, for the fast bound."""
         return in_crowd(step, crowds, self.adversary)
 
-    def erased(self, step: StepSchedule, crowds: StepCrowd) -> tuple[SeenSteps, ...]:
-        """The step at each level, which is shared among all counts that a refined bound looks at."""
+    def erased(self, step: StepSchedule, crowds: StepCrowd, level: float) -> SeenSteps:
+        """The step at one of the levels, which is shared among all counts that a refined bound looks at."""
         counts = max(1, sum(each.mechanism.is_released for each in step.releases))
-        shares = (level / counts / (HISTORY + self.settings.horizon) for level in LEVELS)
-        return tuple(
-            seen_release(
-                at_level(step, crowds, self.adversary, share).releases, self.population.location_count
-            )
-            for share in shares
-        )
+        share = level / counts / (HISTORY + self.settings.horizon)
+        seen = at_level(step, crowds, self.adversary, share)
+        return seen_release(seen.releases, self.population.location_count)
 
     def risk(self) -> NDArray[np.float64]:
         """Certified risk of each person against the crowd adversary, within the settings' radius, (N,)."""

@@ -149,11 +149,10 @@ class CrowdCheck:
     def _with_step(self, step: StepSchedule) -> Levels:
         """The last steps and this one, (HISTORY + T rows) at each level."""
         levels = self._account.levels
-        erased = self._account.erased(step, self._crowds)
-        return Levels(
-            tuple(levels.probability[k] for k in _LOOKED_AT),
-            tuple(followed_by(levels.seen[k], erased[k]) for k in _LOOKED_AT),
-        )
+        probability = tuple(levels.probability[k] for k in _LOOKED_AT)
+        erased = [self._account.erased(step, self._crowds, each) for each in probability]
+        before = (levels.seen[k] for k in _LOOKED_AT)
+        return Levels(probability, tuple(map(followed_by, before, erased)))
 
     def _followed_by_silence(self, levels: Levels) -> Levels:
         """With so many rows of silence as any horizon to come may reach into."""

@@ -64,6 +64,7 @@ def _table(ways: dict[int, tuple[Sequence[float], Sequence[float], float]]) -> L
 
 
 _RAW = _table({WHOLE: ([1.0], [0.0], 1.0)})
+_NONE = LevelTables(_RAW.size[:0], _RAW.absent[:0], _RAW.present[:0], _RAW.shown[:0])
 
 
 def _levels(law: NoiseLaw, offsets: Sequence[float]) -> tuple[list[float], list[float], float]:
@@ -104,7 +105,7 @@ def seen_step(observation: StepObservation) -> SeenSteps:
 
     Where sensors overlap, so that one count says something of another, all count as exact.
     """
-    alone = observation.view.is_disjoint and all(len(own) == 1 for own in observation.outcomes[1:])
+    alone = observation.is_disjoint and all(len(own) == 1 for own in observation.outcomes[1:])
     kinds: dict[Mechanism, int] = {}
     kind = [kinds.setdefault(each, len(kinds)) for each in observation.mechanisms]
     tables = [levels_of(each) for each in kinds] if alone else [_RAW]  # type: ignore[arg-type]
@@ -163,10 +164,4 @@ def _count(seen: SeenSteps) -> int:
 
 def _joined(tables: Sequence[LevelTables]) -> LevelTables:
     """All channels of all tables, in order."""
-    empty = LevelTables(
-        np.zeros((0, WAYS), np.int64),
-        np.zeros((0, WAYS, MOST_LEVELS)),
-        np.zeros((0, WAYS, MOST_LEVELS)),
-        np.zeros((0, WAYS)),
-    )
-    return LevelTables(*(np.concatenate(arrays) for arrays in zip(empty, *tables, strict=True)))
+    return LevelTables(*map(np.concatenate, zip(_NONE, *tables, strict=True)))

@@ -71,6 +71,12 @@ class StepObservation:
         is_composite = any(isinstance(own, Composite) for own in self._different)
         return self.has_independent_noise and not is_composite
 
+    @property
+    def is_disjoint(self) -> bool:
+        """Whether no sensor is in two outcomes."""
+        members = list(chain.from_iterable(self.outcomes))
+        return len(set(members)) == len(members)
+
     @cached_property
     def view(self) -> StepView:
         """The step in the form kernels read. A mechanism without a table counts as exact: errs upwards."""
@@ -96,7 +102,7 @@ class StepObservation:
             if tables
             else np.zeros((0, 1)),
             closeness=np.array([exp(-sum(divergence[each] for each in own)) for own in self.outcomes]),
-            is_disjoint=len(set(members)) == len(members),
+            is_disjoint=self.is_disjoint,
             is_raw=self.is_raw,
         )
 

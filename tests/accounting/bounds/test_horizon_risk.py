@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 import pytest
 
-from accounting.bounds import Effort
+from accounting.bounds import Effort, all_bounds, question
 from accounting.bounds.certified_horizon import horizon_risk
 from accounting.exposure.entropy import entropy_nats
 from tests.accounting.chains import random_case
 from tests.accounting.enumeration import optimum_success
 from tests.accounting.exposure.test_history import exposure_of
-from tests.accounting.exposures import exposure_to, gaussian, step_of
+from tests.accounting.exposures import RAW, exposure_to, gaussian, step_of
 
 
 def check(rng: np.random.Generator, largest: int, longest: int) -> float:
@@ -61,3 +63,24 @@ def test_no_adversary_beats_the_risk_on_many_logs():
     rng = np.random.default_rng(77)
     lowest = np.array([check(rng, largest=4, longest=5) for _ in range(600)])
     assert (lowest < 0.95).sum() > 200
+
+
+@pytest.mark.slow
+def test_what_is_kept_for_other_noise_changes_no_bit():
+    """Of the same counts, of others at the same steps, and raw ones: as if nothing had been asked before."""
+    rng = np.random.default_rng(31)
+    for _ in range(20):
+        case = random_case(rng, largest=3, longest=5)
+        steps, effort = len(case.labels), Effort(order=2, patterns=64)
+        window = int(rng.integers(steps)), steps - 1
+        where = [np.flatnonzero(row)[:1].tolist() for row in case.labels]
+        before = None
+        for sigma, at in product((None, 0.7, 2.0), (where, where[::-1])):
+            mechanism = RAW if sigma is None else gaussian(sigma)
+            schedule = [step_of(each, [mechanism] * len(each)) for each in at]
+            anew = exposure_to(case.start, case.matrices, schedule, case.first_slot)
+            before = anew if before is None else before.under(anew.observations)
+            for in_hindsight in (False, True):
+                asked = {"in_hindsight": in_hindsight, "effort": effort}
+                assert horizon_risk(before, *window, 0, **asked) == horizon_risk(anew, *window, 0, **asked)
+            assert all_bounds(question(before, 0, effort)) == all_bounds(question(anew, 0, effort))

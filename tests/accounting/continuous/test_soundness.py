@@ -8,6 +8,7 @@ window, at the moment and in hindsight, and the running ceiling are held against
 from __future__ import annotations
 
 from collections import defaultdict
+from functools import reduce
 
 import numpy as np
 import pytest
@@ -64,6 +65,8 @@ class Log:
             self.channels.append(channel(places, step))
             size *= self.channels[-1].shape[1]
         observations = tuple(observe(step, places) for step in self.schedule)
+        seen = [seen_release(step.releases, places) for step in self.schedule]
+        self.rows = reduce(followed_by, seen, nothing_seen_for(len(seen), places))
         chain = self.population.chain(0)
         slot = case.first_slot % chain.start.shape[0]
         self.exposure = Exposure(chain, self.start, slot, observations)
@@ -97,13 +100,10 @@ def searched_bounds(
     outside = Outside(laws, shown, ends)
     raw = raw_frontier(start, hits[inside], marginal[inside], mistakes, outside, effort)
     places = exposure.place_count
-    rows = nothing_seen_for(len(log.schedule), places)
-    for step in log.schedule:
-        rows = followed_by(rows, seen_release(step.releases, places))
-    before = own_channels(exposure.chain, hits[:first], marginal[:first], rows, 0, 0)
+    before = own_channels(exposure.chain, hits[:first], marginal[:first], log.rows, 0, 0)
     noised_laws = noised_history_laws(person, before, first, np.zeros(places), int(rng.choice([1, 2, 8])))
     leaves = int(rng.choice([1, 4, 100]))
-    channels = own_channels(exposure.chain, hits[inside], marginal[inside], rows, first, leaves)
+    channels = own_channels(exposure.chain, hits[inside], marginal[inside], log.rows, first, leaves)
     levels = noised_frontier(start, channels, marginal[inside], noised_laws, ends, mistakes, effort)
     return {"frontier": raw, "levels": levels}
 
