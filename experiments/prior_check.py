@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +22,7 @@ from numpy.typing import NDArray
 from accounting.audit.calibration import (
     CheckSettings,
     GroupCheck,
+    GroupedCheck,
     PriorsCheck,
     RecordedPeople,
     Sharpness,
@@ -52,6 +54,7 @@ FREQUENCIES = 10.0
 """Moves that a person's recent place frequencies count for in each row."""
 _SMOOTHED = 0.1  # added to each place's weight
 EARLIER_WINDOWS = 5
+_SETTINGS = CheckSettings(mistakes=MISTAKES)
 
 
 @dataclass(frozen=True)
@@ -83,14 +86,21 @@ class Case:
 
     data_set: str
     fitted: str
+    fit: FitResult
     check: PriorsCheck
-    raw: PriorsCheck
     posterior_mean: float
     posterior_error: float
     credible: float
     credible_of_few: float
     surprise: Sharpness
     evidence: float | None
+
+    @cached_property
+    def raw(self) -> PriorsCheck:
+        """The check with a raw sensor a step; it takes longest, and is made when somebody asks."""
+        registry = SensorRegistry.one_per_location(self.fit.population.location_names)
+        sensors = released_from(self.fit, draw_sensors(self.fit, registry, (0, 0)), parse("raw", {}))
+        return check_priors(self.fit.population, held_out_people(self.fit), sensors, _SETTINGS)
 
 
 def cases(data_set: str, checkins: Checkins, draws: int) -> list[Case]:
@@ -154,27 +164,29 @@ def towards_frequencies(fit: FitResult, weight: float = FREQUENCIES) -> FitResul
 
 def case(data_set: str, fitted: str, fit: FitResult, draws: int) -> Case:
     """Check one fit against its held-out windows: nothing released, and a raw sensor a step."""
-    people = np.arange(len(fit.population))
-    recorded = RecordedPeople(people, fit.held_out, fit.held_out_first_slot)
-    registry = SensorRegistry.one_per_location(fit.population.location_names)
-    sensors = released_from(fit, draw_sensors(fit, registry, (0, 0)), parse("raw", {}))
-    settings = CheckSettings(mistakes=MISTAKES)
-    steps = fit.held_out.shape[1]
+    recorded, steps = held_out_people(fit), fit.held_out.shape[1]
     drawn = drawn_guesses(fit, draws)
     parts = [drawn[first : first + FEW_DRAWS] for first in range(0, draws, FEW_DRAWS)]
     with_first = np.column_stack([fit.training[:, -1], fit.held_out])
     return Case(
         data_set,
         fitted,
-        check_priors(fit.population, recorded, steps, settings),
-        check_priors(fit.population, recorded, sensors, settings),
+        fit,
+        check_priors(fit.population, recorded, steps, _SETTINGS),
         float(drawn.mean()),
         float(drawn.mean(axis=1).std() / np.sqrt(draws)),
         float(np.quantile(drawn, QUANTILE, axis=0).mean()),
         float(np.mean([np.quantile(part, QUANTILE, axis=0).mean() for part in parts])),
-        sharpness(fit.population, RecordedPeople(people, with_first, fit.held_out_first_slot - 1)),
+        sharpness(
+            fit.population, RecordedPeople(recorded.positions, with_first, fit.held_out_first_slot - 1)
+        ),
         training_surprise(fit).surprise,
     )
+
+
+def held_out_people(fit: FitResult) -> RecordedPeople:
+    """Everybody's held-out windows."""
+    return RecordedPeople(np.arange(len(fit.population)), fit.held_out, fit.held_out_first_slot)
 
 
 def drawn_guesses(fit: FitResult, draws: int) -> NDArray[np.float64]:
@@ -192,16 +204,22 @@ def drawn_guesses(fit: FitResult, draws: int) -> NDArray[np.float64]:
 
 def rows(case: Case) -> list[Row]:
     """Every figure of one case."""
-    ways = {
-        "best guess": case.check.guess,
-        f"{case.check.attack_name}, nothing released": case.check.attack,
-        f"{case.raw.attack_name}, raw counts": case.raw.attack,
-    }
     return [
-        _row(case, attack, number, group)
-        for attack, grouped in ways.items()
-        for number, group in enumerate((grouped.everybody, *grouped.groups))
+        *guess_rows(case),
+        *_rows(case, f"{case.check.attack_name}, nothing released", case.check.attack),
+        *_rows(case, f"{case.raw.attack_name}, raw counts", case.raw.attack),
     ]
+
+
+def guess_rows(case: Case) -> list[Row]:
+    """Those of the best guess, for which nothing is released."""
+    return _rows(case, "best guess", case.check.guess)
+
+
+def _rows(case: Case, attack: str, grouped: GroupedCheck) -> list[Row]:
+    """Everybody, and each group."""
+    groups = enumerate((grouped.everybody, *grouped.groups))
+    return [_row(case, attack, number, group) for number, group in groups]
 
 
 def _row(case: Case, attack: str, number: int, group: GroupCheck) -> Row:
