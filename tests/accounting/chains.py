@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +22,7 @@ class Case:
     labels: NDArray[np.int32]
     first_slot: int = 0
 
-    @property
+    @cached_property
     def view(self) -> ChainView:
         """The chain as kernels see it."""
         return chain_of(self.matrices, self.start)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import combinations, product
 
 import numpy as np
@@ -20,7 +21,7 @@ Labels = NDArray[np.int32]
 
 @dataclass(frozen=True)
 class Paths:
-    """All K^T trajectories (N, T) with their probabilities (N,)."""
+    """All K^T trajectories (N, T), the first step's place changing slowest, with their probabilities (N,)."""
 
     places: int
     paths: NDArray[np.int64]
@@ -30,11 +31,19 @@ class Paths:
 def all_paths(start: Floats, matrices: Floats, steps: int, first_slot: int = 0) -> Paths:
     """Every trajectory of ``steps`` steps, impossible ones included."""
     cycle, places, _ = matrices.shape
-    paths = np.array(list(product(range(places), repeat=steps)), dtype=np.int64)
+    paths = _traces(places, steps)
     probability = start[paths[:, 0]].astype(float)
     for t in range(steps - 1):
         probability = probability * matrices[(first_slot + t) % cycle][paths[:, t], paths[:, t + 1]]
     return Paths(places, paths, probability)
+
+
+@cache
+def _traces(places: int, steps: int) -> NDArray[np.int64]:
+    """All of them, (K^T, T); not to be written to."""
+    found = np.array(list(product(range(places), repeat=steps)), dtype=np.int64)
+    found.flags.writeable = False
+    return found
 
 
 def entropy_of(probabilities: Floats) -> float:
@@ -54,7 +63,7 @@ def joint_law(all_of_them: Paths, channels: Sequence[Floats]) -> Floats:
     for t, channel in enumerate(channels):
         seen = channel[all_of_them.paths[:, t]]
         joint = (joint[:, :, None] * seen[:, None, :]).reshape(len(joint), -1)
-        joint = joint[:, joint.any(axis=0)]
+        joint = joint.compress(joint.any(axis=0), axis=1)
     return joint
 
 
@@ -126,23 +135,23 @@ def window_optima(
     everything: Paths, channels: Sequence[Floats], window: tuple[int, int], mistakes: Sequence[int]
 ) -> list[float]:
     """The same for several numbers of mistakes."""
+    traces, law = window_law(everything, joint_law(everything, channels), window)
+    return [float((within(traces, traces, s) @ law).max(0).sum()) for s in mistakes]
+
+
+def window_law(everything: Paths, joint: Floats, window: tuple[int, int]) -> tuple[NDArray[np.int64], Floats]:
+    """Every trace of some steps (inclusive), and ``Pr[trace, y]`` summed over what is before and after."""
     first, last = window
-    joint = joint_law(everything, channels)
-    inside = everything.paths[:, first : last + 1]
-    traces, which = np.unique(inside, axis=0, return_inverse=True)
-    collapsed = np.zeros((len(traces), joint.shape[1]))
-    np.add.at(collapsed, which.ravel(), joint)
-    return [float((within(traces, traces, s) @ collapsed).max(0).sum()) for s in mistakes]
+    places, steps = everything.places, everything.paths.shape[1]
+    before, inside, after = places**first, places ** (last + 1 - first), places ** (steps - 1 - last)
+    traces = everything.paths[: inside * after : after, first : last + 1]
+    return traces, joint.reshape(before, inside, after, -1).sum(axis=(0, 2))
 
 
 def information_about_window(
     start: Floats, matrices: Floats, labels: Labels, window: tuple[int, int], first_slot: int = 0
 ) -> float:
     """``I(X_w..X_u; Y of all steps)``, nats, raw outcomes."""
-    first, last = window
     everything = all_paths(start, matrices, len(labels), first_slot)
-    joint = joint_law(everything, raw_channels(labels))
-    traces, which = np.unique(everything.paths[:, first : last + 1], axis=0, return_inverse=True)
-    collapsed = np.zeros((len(traces), joint.shape[1]))
-    np.add.at(collapsed, which.ravel(), joint)
-    return entropy_of(collapsed.sum(1)) + entropy_of(collapsed.sum(0)) - entropy_of(collapsed.ravel())
+    _, law = window_law(everything, joint_law(everything, raw_channels(labels)), window)
+    return entropy_of(law.sum(1)) + entropy_of(law.sum(0)) - entropy_of(law.ravel())

@@ -294,11 +294,11 @@ class NextStep:
         effect.excess[anew] = headroom.is_quiet_over[people]
         unclear = np.flatnonzero((quick > 0) & (beyond > 0))
         unclear = anew[unclear[np.argsort(-beyond[unclear], kind="stable")]]
-        view = observe(step, self._locations).view
+        seen = observe(step, self._locations)
         for first in range(0, unclear.size, _PEOPLE_AT_ONCE):
             if self._people_over(effect) > enough:
                 return False
-            self._look_closely(view, effect, unclear[first : first + _PEOPLE_AT_ONCE])
+            self._look_closely(seen.view, effect, unclear[first : first + _PEOPLE_AT_ONCE])
         return self._people_over(effect) <= enough
 
     def _look_closely(self, step: StepView, effect: CandidateEffect, chosen: NDArray[np.int64]) -> None:

@@ -15,7 +15,7 @@ from models.mechanisms import Gaussian, Mechanism, Raw, Suppressed
 from models.priors import MovementPrior, Population
 from models.releases import Sensor, SensorRelease, StepSchedule
 from tests.accounting.chains import Case, random_case
-from tests.accounting.enumeration import all_paths, entropy_of, joint_law, within
+from tests.accounting.enumeration import all_paths, entropy_of, joint_law, window_law, within
 
 MECHANISMS: tuple[Mechanism, ...] = (Raw(), Raw(), Gaussian(0.3), Gaussian(0.6), Gaussian(1.0), Suppressed())
 
@@ -69,10 +69,7 @@ class Truth:
 
 def truth(start, matrices, channels, first, first_slot) -> Truth:
     everything = all_paths(start, matrices, len(channels), first_slot)
-    joint = joint_law(everything, channels)
-    traces, which = np.unique(everything.paths[:, first:], axis=0, return_inverse=True)
-    law = np.zeros((len(traces), joint.shape[1]))
-    np.add.at(law, which.ravel(), joint)
+    traces, law = window_law(everything, joint_law(everything, channels), (first, len(channels) - 1))
     information = entropy_of(law.sum(1)) + entropy_of(law.sum(0)) - entropy_of(law.ravel())
     steps = traces.shape[1]
     optima = [float((within(traces, traces, s) @ law).max(0).sum()) for s in range(steps)]
@@ -362,11 +359,9 @@ def test_a_snapshot_of_other_people_or_of_another_beginning_is_refused():
         accountant.restore(since.snapshot())
 
 
-def harmed(snapshot: bytes, name: str, value: object) -> bytes:
+def harmed(snapshot: dict[str, np.ndarray], name: str, value: object) -> bytes:
     """A snapshot in which one array is another, or with None is missing."""
-    with np.load(BytesIO(snapshot)) as stored:
-        arrays = dict(stored)
-    arrays[name] = np.asarray(value)
+    arrays = {**snapshot, name: np.asarray(value)}
     if value is None:
         del arrays[name]
     out = BytesIO()
@@ -385,9 +380,10 @@ def test_a_snapshot_that_is_refused_leaves_no_trace():
     ahead.apply_all(a_schedule(rng, 7))
     good = ahead.snapshot()
     with np.load(BytesIO(good)) as stored:
-        names = [name for name in stored.files if name != "basis"]
+        arrays = dict(stored)
+    names = [name for name in arrays if name != "basis"]
     assert len(names) > 20
-    bad = [harmed(good, name, value) for name in names for value in (None, np.zeros((3, 3, 3)))]
+    bad = [harmed(arrays, name, value) for name in names for value in (None, np.zeros((3, 3, 3)))]
     for snapshot in [*bad, b"", b"PK", good[:-30], b"\x80\x04."]:
         with pytest.raises(SnapshotError):
             accountant.restore(snapshot)

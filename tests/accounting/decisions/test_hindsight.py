@@ -14,7 +14,7 @@ from models.priors import MovementPrior, Population
 from models.releases import Schedule, Sensor, StepSchedule
 from tests.accounting.continuous.test_continuous import channel
 from tests.accounting.decisions import deciding
-from tests.accounting.enumeration import all_paths, joint_law, within
+from tests.accounting.enumeration import all_paths, joint_law, window_law, within
 
 STEPS, HORIZON = 4, 2
 RELEASED = (Raw(), Gaussian(0.7))
@@ -47,9 +47,7 @@ def hindsight_optima(
     joint = joint_law(everything, [channel(matrices.shape[1], step) for step in released])
     found = []
     for first in range(len(released) - HORIZON + 1):
-        traces, which = np.unique(everything.paths[:, first : first + HORIZON], axis=0, return_inverse=True)
-        law = np.zeros((len(traces), joint.shape[1]))
-        np.add.at(law, which.ravel(), joint)
+        traces, law = window_law(everything, joint, (first, first + HORIZON - 1))
         found.append(optimum(law, traces, mistakes))
     return found
 
