@@ -9,6 +9,7 @@ keeping the best beginnings. Nearly the best that can be done in a large crowd, 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -18,30 +19,48 @@ from models.priors import ChainView
 _BEAM = 128
 
 
+class _CountsOfStep(NamedTuple):
+    """The counts of one step: what those before say of them, and what the target adds from each place."""
+
+    block: Integers  # (B,)
+    known: Floats  # (B, counts before)
+    inverse: Floats  # (B, B)
+    added: Floats  # (K, B), times the inverse
+
+    @classmethod
+    def of(cls, block: Integers, root: Floats, own: Integers) -> _CountsOfStep | None:
+        """``own`` (K,) is the count of each of the target's places, -1 for none; None without counts."""
+        if not block.size:
+            return None
+        inverse = np.linalg.inv(root[np.ix_(block, block)])
+        added = np.zeros((own.size, block.size))
+        seen = np.flatnonzero(own >= 0)
+        added[seen, own[seen] - block[0]] = 1.0
+        return cls(block, root[block, : block[0]], inverse, added @ inverse.T)
+
+
 class CollectiveFilter:
     """Guesses one target's trace from counts, the others being a normal vector."""
 
     def __init__(self, watched: Watched, target: ChainView, others: Moments) -> None:
         self._mean, self._habits = others.mean, Habits.of(target, watched)
-        self._root = np.linalg.cholesky(others.covariance_of_counts)
-        self._blocks = [np.flatnonzero(watched.steps_of == t) for t in range(len(watched.count_at))]
+        root = np.linalg.cholesky(others.covariance_of_counts)
+        self._steps = [
+            _CountsOfStep.of(np.flatnonzero(watched.steps_of == t), root, own)
+            for t, own in enumerate(self._habits.own)
+        ]
 
     def guess(self, counts: Floats) -> Integers:
         """The likeliest own places (T,) for these counts (J,)."""
         paths, scores = np.zeros((1, 0), np.int64), np.zeros(1)
         residual = np.zeros((1, 0))
         left, habits = counts - self._mean, self._habits
-        for t, block in enumerate(self._blocks):
+        for t, step in enumerate(self._steps):
             prior = habits.start[None] if t == 0 else habits.moves[t - 1][paths[:, -1]]
             total = scores[:, None] + prior
-            if block.size:
-                inverse = np.linalg.inv(self._root[np.ix_(block, block)])
-                known = self._root[block, : block[0]]
-                without = (left[block] - residual @ known.T) @ inverse.T
-                added = np.zeros((prior.shape[1], block.size))
-                seen = np.flatnonzero(habits.own[t] >= 0)
-                added[seen, habits.own[t, seen] - block[0]] = 1.0
-                both = without[:, None, :] - (added @ inverse.T)[None]
+            if step is not None:
+                without = (left[step.block] - residual @ step.known.T) @ step.inverse.T
+                both = without[:, None, :] - step.added[None]
                 total = total - 0.5 * (both**2).sum(axis=2)
             best = np.argsort(-total, axis=None, kind="stable")[:_BEAM]
             best = best[np.isfinite(total.reshape(-1)[best])]
@@ -49,7 +68,7 @@ class CollectiveFilter:
             paths = np.column_stack([paths[parent], place])
             scores = total[parent, place]
             residual = residual[parent]
-            if block.size:
+            if step is not None:
                 residual = np.hstack([residual, both[parent, place]])
         return paths[0]
 

@@ -127,10 +127,12 @@ class Recovery:
         found = [here]
         for t in steps[1:]:
             before = found[-1] if len(found) < 2 or self._is_night(t) else found[-2]
-            pairs, number = np.unique(np.stack([before, found[-1]]), axis=1, return_inverse=True)
-            velocity = self._position[pairs[1]] - self._position[pairs[0]]
-            expected = self._position[pairs[1]] + np.nan_to_num(velocity)
-            supply = np.bincount(number, minlength=pairs.shape[1])
+            kinds = len(self._position)
+            pairs, number = np.unique((before - POOL) * kinds + found[-1] - POOL, return_inverse=True)
+            earlier, last = (each + POOL for each in np.divmod(pairs, kinds))
+            velocity = self._position[last] - self._position[earlier]
+            expected = self._position[last] + np.nan_to_num(velocity)
+            supply = np.bincount(number, minlength=pairs.size)
             flow = cheapest_flow(self._places[t].cost_from(expected), supply, self._people_at(t, counts))
             found.append(_spread(number, flow, self._places[t].locations, random))
         return np.stack(found, axis=1)
