@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 from collections.abc import Iterable, Sequence
 from functools import cache
 from itertools import count
@@ -148,7 +149,13 @@ def settings(**changed: object) -> Settings:
         "pseudonym_key_secret": PSEUDONYM_SECRET,
         "release": {"mechanism": "gaussian", "sigma": 2.0, "sensors": {"B": {"mechanism": "raw"}}},
     }
-    return Settings.model_validate({**values, **changed})
+    return _validated(pickle.dumps({**values, **changed}))
+
+
+@cache
+def _validated(values: bytes) -> Settings:
+    """The same settings are asked for by the hundred, and cannot be changed."""
+    return Settings.model_validate(pickle.loads(values))
 
 
 def run_on(output: Path, chunks: Sequence[bytes], **options: object) -> RunReport:

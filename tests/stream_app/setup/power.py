@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import stat
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
@@ -15,17 +16,32 @@ class PowerLoss(BaseException):
     """The lights go out."""
 
 
+Left = dict[Path, bytes | None]
+"""What lies below a folder: the bytes of each file, None for a folder, which comes before what is in it."""
+
+
+def restore(root: Path, left: Left) -> None:
+    """Write it below an empty folder."""
+    for name, data in left.items():
+        if data is None:
+            (root / name).mkdir()
+        else:
+            (root / name).write_bytes(data)
+
+
 class ForgetfulDisk:
     """Watches what is synced below ``root``, and stops the program at a chosen operation on the disk.
 
     A file's bytes are durable once the file was synced, its name once its folder was. ``lose_power`` leaves
-    of everything else nothing, or with a random generator of each file and name what was or what would be.
+    of everything else nothing, or with a random generator of each file and name what was or what would be;
+    ``left`` says what that is and loses nothing, so that one run shows every moment (``before_operation``).
     """
 
     def __init__(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.root = root
         self.operations = 0
         self.stop_at = -1
+        self.before_operation: Callable[[], None] = lambda: None
         self._bytes: dict[int, bytes] = {}
         self._names: dict[int, dict[str, int]] = {root.stat().st_ino: {}}
         self._open, self._write, self._fsync, self._replace = os.open, os.write, os.fsync, Path.replace
@@ -68,26 +84,32 @@ class ForgetfulDisk:
 
     def lose_power(self, random: Random | None = None) -> None:
         """Leave below ``root`` what a restart of the machine would find."""
-        left = self.root.with_name(self.root.name + "-left")
-        left.mkdir()
-        self._lose(self.root, left, random)
+        left = self.left(random)
         shutil.rmtree(self.root)
-        left.rename(self.root)
+        self.root.mkdir()
+        restore(self.root, left)
+        self._bytes, self._names = {}, {}  # numbers are given again
         self._all_durable(self.root)
 
-    def _lose(self, folder: Path, left: Path, random: Random | None) -> None:
-        now = {each.name: each.stat().st_ino for each in folder.iterdir()}
+    def left(self, random: Random | None = None) -> Left:
+        """What a restart of the machine would find if the power were lost now."""
+        left: Left = {}
+        self._lose(self.root, Path(), left, random)
+        return left
+
+    def _lose(self, folder: Path, name_below: Path, left: Left, random: Random | None) -> None:
         paths = {each.stat().st_ino: each for each in folder.iterdir()}
+        now = {path.name: number for number, path in paths.items()}
         names = dict(self._names.get(folder.stat().st_ino, {}))
         for name in sorted(now.keys() | names.keys()):
             if random is not None and random.random() < 0.5:
                 names[name] = now.get(name, 0)
         for name, number in names.items():
             if (path := paths.get(number)) is not None and path.is_dir():
-                (left / name).mkdir()
-                self._lose(path, left / name, random)
+                left[name_below / name] = None
+                self._lose(path, name_below / name, left, random)
             elif number in self._bytes or path is not None:
-                (left / name).write_bytes(self._left_of(number, path, random))
+                left[name_below / name] = self._left_of(number, path, random)
 
     def _left_of(self, number: int, path: Path | None, random: Random | None) -> bytes:
         """The bytes of a file: those synced, and with luck some more."""
@@ -108,5 +130,6 @@ class ForgetfulDisk:
 
     def _count(self) -> None:
         self.operations += 1
+        self.before_operation()
         if self.operations == self.stop_at:
             raise PowerLoss

@@ -5,9 +5,11 @@ from __future__ import annotations
 import errno
 import os
 import subprocess
-import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from random import Random
+from typing import NamedTuple
 
 import pytest
 
@@ -17,22 +19,31 @@ from stream_app.exceptions import DiskFullError, OutputLockedError
 from stream_app.setup.run_folder import durable
 from stream_app.setup.run_folder.durable import AppendFile, make_folder, replace_file
 from stream_app.watching.events import Observer, StepClosed
+from tests.copies import Copy
 from tests.stream_app.engine_support import LITTLE_WORK, lines_of, messages_of_a_day, outputs_of, run_on
-from tests.stream_app.setup.power import ForgetfulDisk, PowerLoss
+from tests.stream_app.setup.power import ForgetfulDisk, Left, PowerLoss, restore
 from tests.stream_app.steps.test_tiers import TIERED
 
 DAY = lines_of(messages_of_a_day(7, 5, faults=True)) + b"no message\n"
+OUTPUT = Path("new", "out")
 SETTINGS: dict[str, dict[str, object]] = {"plain": LITTLE_WORK, "tiers": {**LITTLE_WORK, **TIERED}}
 
 
 class Listener(Observer):
-    """Remembers the steps that it was told are published."""
+    """Remembers the last step that it was told is published."""
 
     def __init__(self) -> None:
         self.heard = -1
 
     def closed(self, event: StepClosed) -> None:
-        self.heard = event.step
+        self.heard = max(self.heard, event.step)
+
+
+class Loss(NamedTuple):
+    """What a loss of power at one moment leaves, and the last step that was heard of by then."""
+
+    left: Left
+    heard: int
 
 
 class Rehearsal:
@@ -40,33 +51,60 @@ class Rehearsal:
 
     def __init__(self, base: Path, disk: ForgetfulDisk, changed: dict[str, object]) -> None:
         self.base, self.disk, self.changed = base, disk, changed
-        self.heard = -1
+        self.listener = Listener()
 
     @property
     def folder(self) -> Path:
-        return self.base / "new" / "out"
+        return self.base / OUTPUT
 
     def run(self, stop_at: int = -1) -> bool:
         """Run until the end or the operation; whether the end was reached."""
-        listener = Listener()
         self.disk.operations, self.disk.stop_at = 0, stop_at
         try:
-            run_on(self.folder, [DAY], settings=self.changed, observer=listener)
+            run_on(self.folder, [DAY], settings=self.changed, observer=self.listener)
         except PowerLoss:
             return False
         finally:
             self.disk.stop_at = -1
-            self.heard = max(self.heard, listener.heard)
         return True
 
-    def check_and_finish(self, expected: dict[str, bytes]) -> None:
+    def losses(self, moments: Iterable[int], *, luck: bool = False) -> dict[int, Loss]:
+        """One run, and what a loss of power before each of these operations of it would leave.
+
+        A run that ends before the last of them has what a loss after its end leaves under number 0.
+        """
+        wanted, found = set(moments), {}
+
+        def look() -> None:
+            if (now := self.disk.operations) in wanted:
+                found[now] = Loss(self.disk.left(Random(now) if luck else None), self.listener.heard)
+
+        self.disk.before_operation = look
+        if self.run(max(wanted)):
+            found[0] = Loss(self.disk.left(), self.listener.heard)
+        return found
+
+
+class Restarts:
+    """Looks at what losses of power left, and at what a run makes of it: of the same files once."""
+
+    def __init__(self, base: Path, changed: dict[str, object], expected: dict[str, bytes]) -> None:
+        self.base, self.changed, self.expected = base, changed, expected
+        self._seen: set[frozenset[tuple[Path, bytes | None]]] = set()
+
+    def check(self, loss: Loss) -> None:
         """All that was heard is there, and another run ends with the same files."""
-        log = self.folder / "releases.jsonl"
-        left = log.read_bytes() if log.exists() else b""
-        assert left.count(b"\n") > self.heard
-        assert expected["releases.jsonl"].startswith(left[: left.rfind(b"\n") + 1])
-        assert self.run()
-        assert everything_in(self.folder) == expected
+        log = loss.left.get(OUTPUT / "releases.jsonl") or b""
+        assert log.count(b"\n") > loss.heard
+        assert self.expected["releases.jsonl"].startswith(log[: log.rfind(b"\n") + 1])
+        state = frozenset(loss.left.items())
+        if state not in self._seen:
+            self._seen.add(state)
+            machine = self.base / f"machine-{len(self._seen)}"
+            machine.mkdir()
+            restore(machine, loss.left)
+            run_on(machine / OUTPUT, [DAY], settings=self.changed)
+            assert everything_in(machine / OUTPUT) == self.expected
 
 
 def everything_in(folder: Path) -> dict[str, bytes]:
@@ -75,22 +113,19 @@ def everything_in(folder: Path) -> dict[str, bytes]:
     return {**outputs_of(folder), **tiers}
 
 
+@contextmanager
+def rehearsal(base: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> Iterator[Rehearsal]:
+    """A new folder whose disk forgets while the block runs."""
+    base.mkdir()
+    with monkeypatch.context() as patch:
+        yield Rehearsal(base, ForgetfulDisk(base, patch), SETTINGS[kind])
+
+
 def rehearsed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> tuple[dict[str, bytes], int]:
     """What an undisturbed run writes, and how many operations on the disk that takes."""
-    (tmp_path / "whole").mkdir()
-    with monkeypatch.context() as patch:
-        whole = Rehearsal(tmp_path / "whole", ForgetfulDisk(tmp_path / "whole", patch), SETTINGS[kind])
+    with rehearsal(tmp_path / "whole", monkeypatch, kind) as whole:
         assert whole.run()
         return everything_in(whole.folder), whole.disk.operations
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("kind", "luck"), [("plain", False), ("tiers", True)])
-def test_a_loss_of_power_leads_to_the_same_files(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, luck: bool
-) -> None:
-    """At every fourth operation; what was synced is left, or by luck more of some files than of others."""
-    lose_power_in_every(4, tmp_path, monkeypatch, kind, luck)
 
 
 @pytest.mark.slow
@@ -99,23 +134,15 @@ def test_a_loss_of_power_leads_to_the_same_files(
 def test_a_loss_of_power_at_any_operation_leads_to_the_same_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, luck: bool
 ) -> None:
-    lose_power_in_every(1, tmp_path, monkeypatch, kind, luck)
-
-
-def lose_power_in_every(
-    stride: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, luck: bool
-) -> None:
-    """Lose power at these operations of a run's, each in a folder of its own, and look at what is left."""
+    """What was synced is left, or by luck more of some files than of others."""
     expected, operations = rehearsed(tmp_path, monkeypatch, kind)
     assert operations > 50
-    for stop_at in range(1, operations + 1, stride):
-        base = tmp_path / str(stop_at)
-        base.mkdir()
-        with monkeypatch.context() as patch:
-            trial = Rehearsal(base, ForgetfulDisk(base, patch), SETTINGS[kind])
-            assert not trial.run(stop_at), f"operation {stop_at}"
-            trial.disk.lose_power(Random(stop_at) if luck else None)
-            trial.check_and_finish(expected)
+    with rehearsal(tmp_path / "lost", monkeypatch, kind) as trial:
+        losses = trial.losses(range(1, operations + 1), luck=luck)
+    assert len(losses) == operations
+    restarts = Restarts(tmp_path, SETTINGS[kind], expected)
+    for loss in losses.values():
+        restarts.check(loss)
 
 
 def killed_then_dark(
@@ -123,16 +150,15 @@ def killed_then_dark(
 ) -> int:
     """Kill a run at one operation, lose power at one of the next run's; how often both happened."""
     expected, _ = rehearsed(tmp_path, monkeypatch, kind)
-    both = 0
-    for number, (killed_at, dark_at) in enumerate(pairs):
-        base = tmp_path / str(number)
-        base.mkdir()
-        with monkeypatch.context() as patch:
-            trial = Rehearsal(base, ForgetfulDisk(base, patch), SETTINGS[kind])
+    restarts, both = Restarts(tmp_path, SETTINGS[kind], expected), 0
+    for killed_at in sorted({first for first, _ in pairs}):
+        moments = [dark_at for first, dark_at in pairs if first == killed_at]
+        with rehearsal(tmp_path / f"killed-{killed_at}", monkeypatch, kind) as trial:
             trial.run(killed_at)
-            both += not trial.run(dark_at)
-            trial.disk.lose_power()
-            trial.check_and_finish(expected)
+            losses = trial.losses(moments)
+        both += sum(dark_at in losses for dark_at in moments)
+        for loss in losses.values():
+            restarts.check(loss)
     return both
 
 
@@ -285,29 +311,23 @@ def test_on_a_small_disk_the_command_says_what_to_do_and_goes_on_once_there_is_r
         pytest.skip("only root may mount a small disk")
     try:
         (small / "ballast").write_bytes(b"x" * 470_000)
-        first = started(small / "out", source)
-        assert first.returncode == 1
-        assert first.stderr.count("\n") == 1
-        assert "free some space, then start the same command again" in first.stderr
+        status, said = ended(small / "out", source, tmp_path / "first.log")
+        assert status == 1
+        assert said.count("\n") == 1
+        assert "free some space, then start the same command again" in said
         (small / "ballast").unlink()
         told = (small / "out" / "releases.jsonl").read_bytes()
-        assert started(small / "out", source).returncode == 0
-        assert started(tmp_path / "whole", source).returncode == 0
+        assert ended(small / "out", source, tmp_path / "second.log") == (0, "")
+        assert ended(tmp_path / "whole", source, tmp_path / "whole.log") == (0, "")
         assert outputs_of(small / "out") == outputs_of(tmp_path / "whole")
         assert outputs_of(small / "out")["releases.jsonl"].startswith(told[: told.rfind(b"\n") + 1])
     finally:
         subprocess.run(["umount", str(small)], check=True)
 
 
-def started(output: Path, source: Path) -> subprocess.CompletedProcess[str]:
-    """The command's run as a process."""
-    return subprocess.run(
-        [sys.executable, "-c", RUN, str(output), str(source)],
-        check=False,
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
+def ended(output: Path, source: Path, log: Path) -> tuple[int, str]:
+    """The command's run as a process: its exit code and what it said."""
+    return Copy(RUN, [str(output), str(source)], os.environ, log).wait(120), log.read_text()
 
 
 def test_a_second_run_in_the_same_folder_changes_nothing_of_the_first(tmp_path: Path) -> None:
