@@ -1,12 +1,15 @@
-"""What :class:`tests.copies.Copy` begins with: imports, and kernels of runs and workers, on one thread."""
+"""What :class:`tests.copies.Copy` begins with: imports, and kernels of runs and workers, on one thread.
 
+What a command imports when it runs is here, too, or each copy would import it again.
+"""
+
+import gc
 import inspect
 import os
 import sys
 
 os.environ |= {"NUMBA_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
 
-# What a worker imports late, each a good part of a second of every copy.
 import aiokafka.admin  # noqa: F401
 import faust.assignor
 import faust.tables
@@ -15,12 +18,17 @@ import faust.worker
 import kafka  # noqa: F401
 import structlog  # noqa: F401
 
-import stream_app.cli.app  # noqa: F401
+from stream_app.cli import app  # noqa: F401
+from stream_app.cli.shared import command_settings  # noqa: F401
 from stream_app.kafka import processes  # noqa: F401
 from stream_app.kafka.process import worker_warm_up
 from stream_app.kafka.regions import coordinator, intake_worker  # noqa: F401
+from stream_app.setup import logs  # noqa: F401
+from stream_app.starting.connect import http, intake, mqtt  # noqa: F401
 
 _ = faust.App, faust.Worker  # which Faust imports when they are asked for
-inspect.getmodule(sys._getframe())  # reads where all modules stand, as Faust's agents do
 
 worker_warm_up.main()
+inspect.getmodule(sys._getframe())  # looks where all modules stand, as each agent of Faust does
+gc.collect()
+gc.freeze()  # looking through all of it in each copy would write to its memory, and so copy that

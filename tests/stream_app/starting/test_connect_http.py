@@ -24,6 +24,8 @@ import pytest
 
 from stream_app.wire import Activation, Reading, parse
 from tests import ROOT
+from tests.copies import Copy
+from tests.watching.services import wait_until
 
 TOKEN = "a-token-of-some-length"
 ORIGIN = 1_767_225_600  # 2026-01-01
@@ -83,24 +85,22 @@ class Server:
     def __init__(self, settings: Path, script: str = _RUN) -> None:
         self.folder = settings.parent / "from-http"
         words = ["connect", "http", "--config", str(settings), "--output", str(self.folder)]
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", script, *words],
-            cwd=ROOT,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        assert self.process.stderr is not None
-        line = self.process.stderr.readline()
-        found = re.search(r"receiving at https?://127\.0\.0\.1:(\d+)/", line)
-        assert found, line + self.process.stderr.read()
+        log = settings.with_suffix(".log")
+        log.unlink(missing_ok=True)
+        self.process = Copy(script, words, os.environ, log)
+        wait_until("it says where", lambda: self._address() or self.process.poll() is not None)
+        found = self._address()
+        assert found, log.read_text()
         self.port = int(found[1])
 
-    def stop(self, number: int = signal.SIGTERM) -> str:
-        if self.process.poll() is None:
-            self.process.send_signal(number)
-        out, _ = self.process.communicate(timeout=PATIENCE_SECONDS)
-        return str(out)
+    def _address(self) -> re.Match[str] | None:
+        text = self.process.log.read_text() if self.process.log.exists() else ""
+        return re.search(r"receiving at https?://127\.0\.0\.1:(\d+)/", text)
+
+    def stop(self, number: signal.Signals = signal.SIGTERM) -> str:
+        self.process.send_signal(number)
+        self.process.wait(PATIENCE_SECONDS)
+        return self.process.log.read_text()
 
     def send(self, body: object, token: str = TOKEN, **headers: str) -> tuple[int, dict[str, Any]]:
         text = body if isinstance(body, bytes) else json.dumps(body).encode()
@@ -377,9 +377,7 @@ def test_a_run_follows_what_comes_in_and_closes_steps_as_it_grows(tmp_path: Path
     with serving(settings) as running:
         words = ["run", "--config", str(settings), "--priors", str(tmp_path / "priors.json"), "--create-keys"]
         words += ["--input", str(running.folder / "messages.jsonl"), "--follow", "--output", str(out)]
-        engine = subprocess.Popen(
-            [sys.executable, "-c", _RUN, *words, "--listen", ""], cwd=ROOT, stderr=subprocess.DEVNULL
-        )
+        engine = Copy(_RUN, [*words, "--listen", ""], os.environ, tmp_path / "run.log")
         try:
             for step in range(6):
                 assert running.send([record(step, step), record(step, 1, "mill")])[0] == 200

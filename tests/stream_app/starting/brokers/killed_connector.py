@@ -1,7 +1,7 @@
-"""``tallyguard connect mqtt`` killed over and over, as a process of its own that imports what it needs once.
+"""``tallyguard connect mqtt`` killed over and over, by a process of its own whose children need no imports.
 
-``python -m tests.stream_app.starting.brokers.killed_connector CONFIG FOLDER KILLS SEED`` prints how often the
-connector was killed at a random moment, and how often between making messages durable and acknowledging them.
+``CODE`` with arguments ``CONFIG FOLDER KILLS SEED`` prints how often the connector was killed at a random
+moment, and how often between making messages durable and acknowledging them.
 """
 
 from __future__ import annotations
@@ -16,6 +16,13 @@ from collections.abc import Sequence
 from stream_app.cli import main
 from stream_app.starting.connect.mqtt import Arrived, BrokerSession
 
+CODE = """
+import sys
+from tests.stream_app.starting.brokers.killed_connector import kill_many
+
+config, folder, kills, seed = sys.argv[1:]
+print(*kill_many(config, folder, int(kills), int(seed)))
+"""
 _LONGEST_SECONDS = 0.6
 
 
@@ -57,7 +64,3 @@ def kill_many(config: str, folder: str, kills: int, seed: int) -> tuple[int, int
             exact_kills += 1
         assert os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL, status
     return random_kills, exact_kills
-
-
-if __name__ == "__main__":
-    print(*kill_many(sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])))

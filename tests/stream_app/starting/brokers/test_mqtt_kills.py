@@ -5,21 +5,18 @@ from __future__ import annotations
 import json
 import os
 import random
-import signal
-import subprocess
-import sys
 import threading
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
-from tests import ROOT
+from tests.copies import Copy
+from tests.stream_app.starting.brokers import killed_connector
 from tests.stream_app.starting.brokers.mosquitto import Mosquitto, Other, wait_online
 from tests.watching.services import heeds_sigterm, wait_until
 
 SENSORS = tuple(f"s{number}" for number in range(8))
-ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT), "OPENBLAS_NUM_THREADS": "1"}
 
 
 def settings_file(folder: Path, broker: Mosquitto, most_unacknowledged: int = 20) -> Path:
@@ -66,21 +63,11 @@ def publish(broker: Mosquitto, steps: int, pause: threading.Event | None = None)
     sender.close()
 
 
-def connector(config: Path, folder: Path) -> subprocess.Popen[bytes]:
+def connector(config: Path, folder: Path, log: str) -> Copy:
     """The command, until it is ended."""
     program = "import sys; from stream_app.cli import main; sys.exit(main())"
-    command = [
-        sys.executable,
-        "-c",
-        program,
-        "connect",
-        "mqtt",
-        "--config",
-        str(config),
-        "--output",
-        str(folder),
-    ]
-    return subprocess.Popen(command, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    words = ["connect", "mqtt", "--config", str(config), "--output", str(folder)]
+    return Copy(program, words, os.environ, config.with_name(log))
 
 
 def readings(folder: Path) -> Counter[tuple[int, str, int]]:
@@ -99,19 +86,18 @@ def readings(folder: Path) -> Counter[tuple[int, str, int]]:
     return found
 
 
-def stop(process: subprocess.Popen[bytes]) -> str:
+def stop(process: Copy) -> str:
     """End it as an operator does, once it has started so far that it ends in order; what it said."""
     wait_until("it heeds SIGTERM", lambda: process.poll() is not None or heeds_sigterm(process.pid), 120)
-    process.send_signal(signal.SIGTERM)
-    output, errors = process.communicate(timeout=60)
-    assert process.returncode == 0, errors.decode()
-    return output.decode()
+    process.terminate()
+    assert process.wait(60) == 0, process.log.read_text()
+    return process.log.read_text()
 
 
 def take_the_rest(config: Path, folder: Path, steps: int) -> None:
     """Start once more, undisturbed, until all counts are there; then each is there once, and no other."""
     expected = Counter({(step, name, counted(step, name)): 1 for step in range(steps) for name in SENSORS})
-    process = connector(config, folder)
+    process = connector(config, folder, "rest.log")
     try:
         wait_until("all counts are taken", lambda: len(readings(folder)) == len(expected), 120)
     finally:
@@ -123,18 +109,17 @@ def take_the_rest(config: Path, folder: Path, steps: int) -> None:
 def kill(broker: Mosquitto, folder: Path, steps: int, kills: int, seed: int) -> tuple[int, int]:
     """Kill the connector so often while the counts come, then let it finish."""
     config, output = settings_file(folder, broker), folder / "from-broker"
-    first = connector(config, output)  # the broker keeps what comes from now on
+    first = connector(config, output, "first.log")  # the broker keeps what comes from now on
     wait_online(broker.port)
     stop(first)
     sender = threading.Thread(target=publish, args=(broker, steps, threading.Event()))
     sender.start()
-    module = "tests.stream_app.starting.brokers.killed_connector"
-    command = [sys.executable, "-m", module, str(config), str(output), str(kills), str(seed)]
-    said = subprocess.run(command, env=ENVIRONMENT, cwd=ROOT, capture_output=True, check=False, timeout=1000)
-    assert said.returncode == 0, said.stderr.decode()
+    words = [str(config), str(output), str(kills), str(seed)]
+    killing = Copy(killed_connector.CODE, words, os.environ, folder / "killed.log")
+    assert killing.wait(1000) == 0, killing.log.read_text()
     sender.join(300)
     take_the_rest(config, output, steps)
-    at_random, exactly = map(int, said.stdout.split()[-2:])
+    at_random, exactly = map(int, killing.log.read_text().split()[-2:])
     return at_random, exactly
 
 
@@ -164,7 +149,7 @@ def test_the_broker_restarts_under_the_connector(tmp_path: Path) -> None:
     broker = Mosquitto(tmp_path)
     config, output = settings_file(tmp_path, broker), tmp_path / "from-broker"
     with broker.running():
-        process = connector(config, output)
+        process = connector(config, output, "connector.log")
         try:
             wait_online(broker.port)
             publish(broker, 3)
