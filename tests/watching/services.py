@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 START_SECONDS = 180.0
+_SHORTEST_SECONDS, _LONGEST_SECONDS = 0.1, 1.0
 
 
 def program(*names: str) -> str:
@@ -74,13 +75,16 @@ def heeds_sigterm(pid: int) -> bool:
 
 
 def wait_until(what: str, is_so: Callable[[], bool], seconds: float = START_SECONDS) -> None:
-    """Ask until it is so; fails with ``what`` when it takes too long."""
+    """Ask until it is so; fails with ``what`` when it takes too long.
+
+    Asking takes a fifth of the time at most: what is waited for needs the processor.
+    """
     deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
+    while (asked := time.monotonic()) < deadline:
         try:
             if is_so():
                 return
         except OSError:
             pass
-        time.sleep(0.1)
+        time.sleep(min(max(_SHORTEST_SECONDS, 4.0 * (time.monotonic() - asked)), _LONGEST_SECONDS))
     pytest.fail(f"{what} did not happen within {seconds:.0f} s")

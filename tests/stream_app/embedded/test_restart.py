@@ -7,7 +7,9 @@ import signal
 import subprocess
 import sys
 import time
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
@@ -19,7 +21,6 @@ from tests.copies import Copy
 from tests.stream_app.embedded.run_once import KINDS
 from tests.stream_app.embedded.test_journal import Crash, Disk
 from tests.stream_app.engine_support import (
-    LITTLE_WORK,
     REGISTRY,
     json_lines,
     lines_of,
@@ -57,14 +58,31 @@ def wait_for_steps(process: subprocess.Popen[bytes] | Copy, output: Path, steps:
 
 @pytest.fixture
 def source(tmp_path: Path) -> Path:
-    path = tmp_path / "messages.jsonl"
+    return write_source(tmp_path)
+
+
+def write_source(folder: Path) -> Path:
+    path = folder / "messages.jsonl"
     path.write_bytes(lines_of(messages_of_a_day(STEPS, 21, faults=True)) + b"no message\n")
     return path
 
 
+@cache
+def whole(kind: str) -> dict[str, bytes]:
+    """What a run that nothing disturbs writes, every tier's file included."""
+    with TemporaryDirectory() as folder:
+        output, source = Path(folder, "whole"), write_source(Path(folder))
+        run_on(output, [source.read_bytes()], input=source, settings=KINDS[kind])
+        return everything_in(output)
+
+
+def everything_in(output: Path) -> dict[str, bytes]:
+    tiers = {path.name: path.read_bytes() for path in output.glob("releases-*.jsonl")}
+    return {**outputs_of(output), **tiers}
+
+
 def kill_and_restart(tmp_path: Path, source: Path, kills: int, seed: int, kind: str = "plain") -> int:
     """Kill a run at random moments, let the last one finish, compare; the number of kills that hit."""
-    run_on(tmp_path / "whole", [source.read_bytes()], input=source, settings=KINDS[kind])
     random = np.random.default_rng(seed)
     output, hits = tmp_path / "killed", 0
     for target in np.sort(random.integers(0, STEPS, size=kills)):
@@ -74,9 +92,7 @@ def kill_and_restart(tmp_path: Path, source: Path, kills: int, seed: int, kind: 
         process.kill()
         hits += process.wait(PATIENCE_SECONDS) == -signal.SIGKILL
     assert start(output, source, kind).wait(PATIENCE_SECONDS) == 0
-    assert outputs_of(output) == outputs_of(tmp_path / "whole"), f"seed {seed}"
-    for tier in (tmp_path / "whole").glob("releases-*.jsonl"):
-        assert (output / tier.name).read_bytes() == tier.read_bytes(), f"seed {seed}"
+    assert everything_in(output) == whole(kind), f"seed {seed}"
     return hits
 
 
@@ -106,7 +122,6 @@ def test_a_run_killed_at_many_random_moments_ends_with_the_same_files(
 @pytest.mark.slow
 def test_sigterm_finishes_the_step_and_loses_nothing(tmp_path: Path, source: Path) -> None:
     """Exit status 0, a commit at the line that was reached, and the same files in the end."""
-    run_on(tmp_path / "whole", [source.read_bytes()], input=source, settings=LITTLE_WORK)
     output = tmp_path / "stopped"
     process = start(output, source)
     wait_for_steps(process, output, STEPS // 3)
@@ -115,7 +130,7 @@ def test_sigterm_finishes_the_step_and_loses_nothing(tmp_path: Path, source: Pat
     assert output.with_suffix(".log").read_text() == "signal\n"
     assert 0 < released(output) < STEPS
     assert start(output, source).wait(PATIENCE_SECONDS) == 0
-    assert outputs_of(output) == outputs_of(tmp_path / "whole")
+    assert everything_in(output) == whole("plain")
 
 
 def start_piped(output: Path) -> subprocess.Popen[bytes]:
