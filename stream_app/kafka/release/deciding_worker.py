@@ -17,7 +17,7 @@ from accounting.ledgers import PrivacyAccount
 from models.keys import NoiseKey
 from models.priors import Population
 from stream_app.exceptions import restoring
-from stream_app.kafka.broker.kafka_exceptions import FencedError, LogError
+from stream_app.kafka.broker.kafka_exceptions import LogError
 from stream_app.kafka.deployment.broker_limits import require_requests
 from stream_app.kafka.deployment.deployment import Deployment, check_basis
 from stream_app.kafka.deployment.log_reader import last_decision, latest_records, read_steps
@@ -161,14 +161,13 @@ class DecidingWorker(Job):
         logger.info("%s continues at step %d", self.title, progress.next_step)
 
     async def assigned(self, partitions: set[int]) -> None:
-        """All of them: with some of them somebody else has joined."""
-        of = self._deployment.topics.partitions
-        if 0 < len(partitions) < of:
-            raise FencedError(
-                f"one {self.title} must be alone in its group",
-                f"another one has joined, and left {len(partitions)} of {of} partitions",
-                "stop one of the two",
-            )
+        """All of them: with some of them there is another one in the group, and one of the two is fenced.
+
+        Which of them does not follow from the group: one that slept joins again when it wakes.
+        """
+        assert self._desk is not None  # prepared
+        if 0 < len(partitions) < self._deployment.topics.partitions:
+            self._desk.doubt()
         self._joined.set()
 
     async def run(self) -> None:

@@ -84,6 +84,7 @@ class Desk:
         self._ends = LogEnds(deployment.settings.kafka.stall_seconds / 4)
         self._ends_now = LogEnds(0.0)
         self._lags = False
+        self._in_doubt = False
         self._uncommitted = 0  # records entered since the last transaction
         self._committed_seconds = time.monotonic()
         self._core: Core
@@ -112,6 +113,10 @@ class Desk:
         await self._log.stop()
         self._thread.shutdown(wait=False)
         self._watch.left(self._name)
+
+    def doubt(self) -> None:
+        """Make sure that the log is still ours, before the next records; ends the desk if it is not."""
+        self._in_doubt = True
 
     def flush(self, taken: Taken) -> None:
         """On the core's thread: commit what was taken so far."""
@@ -149,6 +154,9 @@ class Desk:
         """Take records in order, commit what came of them."""
         while True:
             heed_cancellation()
+            if self._in_doubt:
+                self._in_doubt = False
+                await self._log.broker_seconds()
             self._arrived.clear()
             asides_only = self._core.takes_asides_only
             records = self._order.take(_MOST_RECORDS, time.monotonic(), asides_only=asides_only)

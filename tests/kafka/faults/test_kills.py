@@ -82,6 +82,6 @@ def test_a_release_worker_that_wakes_after_it_was_replaced_is_fenced(kafka: Brok
         deployment.produce(lines[50:])
         deployment.wait_for_steps(20)
         assert paused.ended() == 1
-        assert replacement.is_running
+        assert replacement.is_running, replacement.text
         assert "only one release worker may write" in paused.text or "must own" in paused.text
         assert deployment.releases() == deployment.embedded(lines)[0]
