@@ -22,11 +22,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _PATIENCE: Final = 1.0  # seconds of compiling that nobody needs to be told of
-_SELDOM: Final = (
-    100_000,
-    20,
-    100,
-)  # looking for cycles among all that numba makes took a seventh
+_SELDOM: Final = (100_000, 20, 100)  # to look for cycles among what numba makes took a seventh
 _AGAIN: Final = 30.0  # seconds between two lines where there is no terminal
 _WHAT: Final = "compiling for this machine, once"
 
