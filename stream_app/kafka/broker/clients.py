@@ -6,7 +6,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from stream_app.kafka.broker.broker_errors import broker_errors
 from stream_app.kafka.broker.connection import Connection
@@ -18,6 +18,7 @@ Client = TypeVar("Client")
 _BOOTSTRAP_MILLISECONDS = 10_000
 _FIRST_MILLISECONDS = 5_000  # where other servers can be asked
 _FLUSH_SECONDS, _LOOK_SECONDS = 150.0, 1.0  # it gives a record up after 120 s
+_MOST_LOST = 3  # brokers, while a topic is looked up
 _MARKS = 3  # offsets looked at for each record wanted: marks of transactions take some
 
 
@@ -171,9 +172,21 @@ def _partitions(consumer: Any, topic: str) -> list[Any]:
     """Every partition of a topic, assigned to the consumer."""
     from kafka import TopicPartition
 
-    numbers = consumer.partitions_for_topic(topic)
+    numbers = _numbers(consumer, topic)
     if not numbers:
         raise TopicError("a topic must exist", topic, "run `tallyguard topics create`")
     where = [TopicPartition(topic, number) for number in sorted(numbers)]
     consumer.assign(where)
     return where
+
+
+def _numbers(consumer: Any, topic: str) -> set[int] | None:
+    """Those of a topic's partitions; a broker that is lost while it is asked is not asked again."""
+    from kafka.errors import KafkaConnectionError
+
+    for _ in range(_MOST_LOST):
+        try:
+            return cast("set[int] | None", consumer.partitions_for_topic(topic))
+        except KafkaConnectionError:
+            time.sleep(_LOOK_SECONDS)
+    return cast("set[int] | None", consumer.partitions_for_topic(topic))
