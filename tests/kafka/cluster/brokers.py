@@ -43,7 +43,8 @@ class Cluster:
         self, folder: Path, network: Network, extra: Mapping[str, str], listener: str = "PLAINTEXT"
     ) -> None:
         self._network = network
-        self.brokers = {number: Broker(folder / f"broker-{number}") for number in NUMBERS}
+        # Classes kept of a broker that was alone look names up as that one did, not in our file of hosts.
+        self.brokers = {number: Broker(folder / f"broker-{number}", with_classes=False) for number in NUMBERS}
         self._listener = listener
         self._among = {number: free_port() for number in NUMBERS}
         self._doors = {number: free_port() for number in NUMBERS}
