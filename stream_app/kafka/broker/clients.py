@@ -18,6 +18,7 @@ Client = TypeVar("Client")
 _BOOTSTRAP_MILLISECONDS = 10_000
 _FIRST_MILLISECONDS = 5_000  # where other servers can be asked
 _FLUSH_SECONDS, _LOOK_SECONDS = 150.0, 1.0  # it gives a record up after 120 s
+_LOOK_UP_MILLISECONDS = 120_000  # as long as for a record: a broker that was cut off costs half a minute
 _MOST_LOST = 3  # brokers, while a topic is looked up
 _MARKS = 3  # offsets looked at for each record wanted: marks of transactions take some
 
@@ -105,6 +106,7 @@ def writing(connection: Connection) -> Iterator[CheckedProducer]:
             acks="all",
             enable_idempotence=True,
             linger_ms=5,
+            max_block_ms=_LOOK_UP_MILLISECONDS,
             max_request_size=LARGE_BYTES,
         )
         checked = CheckedProducer(producer)
