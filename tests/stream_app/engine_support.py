@@ -193,5 +193,11 @@ def outputs_of(folder: Path) -> dict[str, bytes]:
     return {name: (folder / name).read_bytes() for name in OUTPUTS}
 
 
+def everything_in(folder: Path) -> dict[str, bytes]:
+    """The same with the files of tiers."""
+    tiers = {path.name: path.read_bytes() for path in folder.glob("releases-*.jsonl")}
+    return {**outputs_of(folder), **tiers}
+
+
 def json_lines(path: Path) -> list[dict[str, object]]:
     return [json.loads(line) for line in path.read_text().splitlines()]

@@ -183,12 +183,14 @@ def _partitions(consumer: Any, topic: str) -> list[Any]:
 
 
 def _numbers(consumer: Any, topic: str) -> set[int] | None:
-    """Those of a topic's partitions; a broker that is lost while it is asked is not asked again."""
+    """Those of a topic's partitions; asked again where a broker is lost while it is asked."""
     from kafka.errors import KafkaConnectionError
 
-    for _ in range(_MOST_LOST):
+    for again in reversed(range(_MOST_LOST + 1)):
         try:
             return cast("set[int] | None", consumer.partitions_for_topic(topic))
         except KafkaConnectionError:
+            if not again:
+                raise
             time.sleep(_LOOK_SECONDS)
-    return cast("set[int] | None", consumer.partitions_for_topic(topic))
+    raise AssertionError

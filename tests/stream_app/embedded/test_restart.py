@@ -22,10 +22,10 @@ from tests.stream_app.embedded.run_once import KINDS
 from tests.stream_app.embedded.test_journal import Crash, Disk
 from tests.stream_app.engine_support import (
     REGISTRY,
+    everything_in,
     json_lines,
     lines_of,
     messages_of_a_day,
-    outputs_of,
     run_on,
 )
 
@@ -74,11 +74,6 @@ def whole(kind: str) -> dict[str, bytes]:
         output, source = Path(folder, "whole"), write_source(Path(folder))
         run_on(output, [source.read_bytes()], input=source, settings=KINDS[kind])
         return everything_in(output)
-
-
-def everything_in(output: Path) -> dict[str, bytes]:
-    tiers = {path.name: path.read_bytes() for path in output.glob("releases-*.jsonl")}
-    return {**outputs_of(output), **tiers}
 
 
 def kill_and_restart(tmp_path: Path, source: Path, kills: int, seed: int, kind: str = "plain") -> int:

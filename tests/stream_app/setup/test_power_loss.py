@@ -20,7 +20,14 @@ from stream_app.setup.run_folder import durable
 from stream_app.setup.run_folder.durable import AppendFile, make_folder, replace_file
 from stream_app.watching.events import Observer, StepClosed
 from tests.copies import Copy
-from tests.stream_app.engine_support import LITTLE_WORK, lines_of, messages_of_a_day, outputs_of, run_on
+from tests.stream_app.engine_support import (
+    LITTLE_WORK,
+    everything_in,
+    lines_of,
+    messages_of_a_day,
+    outputs_of,
+    run_on,
+)
 from tests.stream_app.setup.power import ForgetfulDisk, Left, PowerLoss, restore
 from tests.stream_app.steps.test_tiers import TIERED
 
@@ -105,12 +112,6 @@ class Restarts:
             restore(machine, loss.left)
             run_on(machine / OUTPUT, [DAY], settings=self.changed)
             assert everything_in(machine / OUTPUT) == self.expected
-
-
-def everything_in(folder: Path) -> dict[str, bytes]:
-    """The output files, those of tiers included."""
-    tiers = {path.name: path.read_bytes() for path in sorted(folder.glob("releases-*.jsonl"))}
-    return {**outputs_of(folder), **tiers}
 
 
 @contextmanager
