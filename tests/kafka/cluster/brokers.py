@@ -43,8 +43,7 @@ class Cluster:
         self, folder: Path, network: Network, extra: Mapping[str, str], listener: str = "PLAINTEXT"
     ) -> None:
         self._network = network
-        # Classes kept of a broker that was alone look names up as that one did, not in our file of hosts.
-        self.brokers = {number: Broker(folder / f"broker-{number}", with_classes=False) for number in NUMBERS}
+        self.brokers = {number: Broker(folder / f"broker-{number}") for number in NUMBERS}
         self._listener = listener
         self._among = {number: free_port() for number in NUMBERS}
         self._doors = {number: free_port() for number in NUMBERS}
