@@ -53,13 +53,19 @@ class TransactionLog:
 
         Raises :class:`FencedError` when another one has taken over.
         """
+        from aiokafka.errors import ProducerFenced
+
         topic, partition = self._timed
         with _errors_told():
             await self._producer.begin_transaction()
             try:
                 sent = await self._producer.send_and_wait(topic, b"", None, partition)
-            finally:
+            except ProducerFenced:
+                raise  # whoever has taken over has aborted it
+            except BaseException:
                 await self._producer.abort_transaction()
+                raise
+            await self._producer.abort_transaction()
         return float(sent.timestamp) / 1000.0
 
     async def write(self, records: Iterable[LogRecord]) -> float | None:

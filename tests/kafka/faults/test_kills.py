@@ -66,7 +66,11 @@ def test_a_second_release_worker_refuses_to_start_and_says_so(kafka: Broker, tmp
 
 
 @pytest.mark.slow
-def test_a_release_worker_that_wakes_after_it_was_replaced_is_fenced(kafka: Broker, tmp_path: Path) -> None:
+@pytest.mark.parametrize("idle", [False, True])
+def test_a_release_worker_that_wakes_after_it_was_replaced_is_fenced(
+    kafka: Broker, tmp_path: Path, idle: bool
+) -> None:
+    """Also where nothing comes that it could try to publish: then the group tells it that it is not alone."""
     population, sensors, messages = small_city(20)
     lines = messages(20)
     with OnKafka(tmp_path / "fenced", kafka.address, population, sensors) as deployment:
@@ -79,6 +83,8 @@ def test_a_release_worker_that_wakes_after_it_was_replaced_is_fenced(kafka: Brok
         replacement = deployment.start("release")
         wait_until("the replacement works", lambda: replacement.says("continues at step 10"))
         paused.send(signal.SIGCONT)
+        if idle:
+            assert paused.ended() == 1
         deployment.produce(lines[50:])
         deployment.wait_for_steps(20)
         assert paused.ended() == 1

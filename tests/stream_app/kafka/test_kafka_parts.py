@@ -12,17 +12,20 @@ from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kafka import TopicPartition
 from kafka.errors import KafkaConnectionError, KafkaTimeoutError
 from kafka.future import Future
 
 from models.priors import Population
 from stream_app.kafka.account.partition_accounts import PartitionAccounts
 from stream_app.kafka.account.person_source import Changes, PersonSource
+from stream_app.kafka.broker import clients
 from stream_app.kafka.broker.access import access_rules, commands, roles
 from stream_app.kafka.broker.broker_errors import is_refusal
 from stream_app.kafka.broker.clients import CheckedProducer
@@ -559,6 +562,24 @@ def test_a_client_that_goes_on_waiting_after_it_gave_a_record_up_is_not_waited_f
     producer.send("readings", b"count")
     with pytest.raises(BrokerError, match="two minutes"):
         producer.flush()
+
+
+@pytest.mark.parametrize(("lost", "found"), [(1, True), (3, True), (4, False)])
+def test_a_topic_is_looked_up_again_where_brokers_are_lost_meanwhile(
+    lost: int, found: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Up to three of them; a reader is told of more."""
+    monkeypatch.setattr(clients, "_LOOK_SECONDS", 0.0)
+    answers = [KafkaConnectionError("socket disconnected")] * lost + [{0}]
+    part = TopicPartition("readings", 0)
+    consumer = Mock(**{"partitions_for_topic.side_effect": answers, "position.return_value": 0})
+    consumer.end_offsets.return_value = consumer.beginning_offsets.return_value = {part: 0}
+    if found:
+        assert list(clients.records(consumer, "readings")) == []
+        consumer.assign.assert_called_once_with([part])
+    else:
+        with pytest.raises(KafkaConnectionError):
+            list(clients.records(consumer, "readings"))
 
 
 _ASK_A_SILENT_BROKER = """
