@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from numba.core import event
 
-from models.numerics.front_end import shorten_front_end
+from models.numerics.front_end import refuse_other_shapes_in_few_words, shorten_front_end
+from models.numerics.linked import link_only_what_is_linked
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
@@ -34,6 +35,8 @@ def tell_when_compiling() -> None:
     They are compiled without needless work. Kernels that are found in the cache are loaded without a word.
     """
     shorten_front_end()
+    refuse_other_shapes_in_few_words()
+    link_only_what_is_linked()
     event.register("numba:compile", _Notice())  # type: ignore[no-untyped-call]
 
 

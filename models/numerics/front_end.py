@@ -16,6 +16,8 @@ import numba
 from numba.core import errors, ir
 from numba.core.targetconfig import TargetConfig
 from numba.core.types.functions import BaseFunction
+from numba.extending import overload
+from numba.np import arrayobj
 
 _TRIED = ("0.68.",)
 _NAMING = (ir.Var, ir.Inst, list, tuple, dict)
@@ -27,7 +29,7 @@ def shorten_front_end() -> None:
     """For the whole process, before anything is compiled."""
     if not numba.__version__.startswith(_TRIED):
         return
-    flags, function, errors_of_numba, code = map(_open, (TargetConfig, BaseFunction, errors, ir))
+    flags, function, errors_of_numba, code = map(untyped, (TargetConfig, BaseFunction, errors, ir))
     flags.__hash__, flags.__eq__ = _hash_of_flags, _equal_flags
     function.get_call_type = _resolve_once
     errors_of_numba._termcolor_inst = _Plain()
@@ -36,7 +38,28 @@ def shorten_front_end() -> None:
     llvm.ffi.lib._lock._cblist.clear()  # an event at each call of LLVM, which nobody listens to
 
 
-def _open(of_numba: Any) -> Any:
+def refuse_other_shapes_in_few_words() -> None:
+    """For the whole process: ``target[:] = source`` of another shape says so without saying which shapes.
+
+    numba puts both into its words, with code for texts in each kernel that copies an array: an eighth of
+    everything.
+    """
+    untyped(arrayobj).raise_with_shape_context = _refuse_shape
+
+
+def _refuse_shape(source: tuple[int, ...], target: tuple[int, ...]) -> None:
+    """What numba looks up to be compiled."""
+
+
+@overload(_refuse_shape)
+def _refuse(source: Any, target: Any) -> Any:
+    def implementation(source: Any, target: Any) -> None:
+        raise ValueError("cannot assign an array to a slice of another shape")
+
+    return implementation
+
+
+def untyped(of_numba: Any) -> Any:
     """Without types, as numba comes without those of its inner parts."""
     return of_numba
 
@@ -50,7 +73,7 @@ def _hash_of_flags(flags: Any) -> int:
 def _equal_flags(flags: Any, other: Any) -> Any:
     if not isinstance(other, TargetConfig):
         return NotImplemented
-    return flags._values == _open(other)._values or flags.values() == _open(other).values()
+    return flags._values == untyped(other)._values or flags.values() == untyped(other).values()
 
 
 def _resolve_once(function: Any, context: Any, args: Any, kws: Mapping[str, Any]) -> Any:

@@ -3,7 +3,8 @@
 numba compiles each kernel as if Python called it: with a wrapper that takes its arguments out of Python's
 objects, and to machine code. Most of ours are called by other kernels only, which link their code in,
 optimise the whole and make machine code of that. So what a kernel's callers link is compiled apart, without
-wrapper, optimisation and machine code of its own: everything is compiled in about two thirds of the time.
+wrapper, optimisation and machine code of its own, and so is what they use of numba: everything is compiled
+in less than two thirds of the time.
 What Python calls is compiled as ever, when Python calls it. See :mod:`models.numerics.jit`.
 """
 
@@ -14,13 +15,17 @@ from types import FunctionType
 from typing import Any
 
 import llvmlite.binding as llvm  # type: ignore[import-untyped]
+from numba import _dynfunc  # type: ignore[attr-defined]
 from numba.core import event
 from numba.core.caching import Cache, CompileResultCacheImpl
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
 from numba.core.compiler_lock import global_compiler_lock
-from numba.core.dispatcher import _FunctionCompiler  # type: ignore[attr-defined]
+from numba.core.cpu import CPUContext
+from numba.core.dispatcher import Dispatcher, _FunctionCompiler  # type: ignore[attr-defined]
 from numba.core.typing.templates import make_concrete_template
+
+from models.numerics.front_end import untyped
 
 
 class _Library(JITCodeLibrary):
@@ -47,13 +52,33 @@ class _Library(JITCodeLibrary):
         return library
 
 
-class _Pipeline(Compiler):
-    """numba's, into a :class:`_Library`."""
+def link_only_what_is_linked() -> None:
+    """For the whole process: what has no wrapper for Python goes into a :class:`_Library`, also of numba."""
+    define, executable = untyped(Compiler).define_pipelines, untyped(CPUContext).get_executable
+    add_overload, make_function = untyped(Dispatcher).add_overload, untyped(_dynfunc).make_function
 
-    def define_pipelines(self) -> Any:
-        state: Any = self.state
-        state.library = _Library(state.targetctx.codegen(), state.func_id.func_qualname)  # type: ignore[no-untyped-call]
-        return super().define_pipelines()  # type: ignore[no-untyped-call]
+    def define_pipelines(compiler: Any) -> Any:
+        state = compiler.state
+        if state.flags.no_cpython_wrapper:
+            state.library = _Library(state.targetctx.codegen(), state.func_id.func_qualname)  # type: ignore[no-untyped-call]
+        return define(compiler)
+
+    def get_executable(context: Any, library: Any, described: Any, environment: Any) -> Any:
+        if not isinstance(library, _Library):
+            return executable(context, library, described, environment)
+        nowhere = 0
+        return make_function(
+            described.lookup_module(), described.qualname, "", nowhere, environment, (library,)
+        )
+
+    def add_with_environments(dispatcher: Any, result: Any) -> None:
+        if not isinstance(result.library, _Library):
+            for each in result._find_referenced_environments():
+                result.library.codegen.set_env(each.env_name, each)
+        add_overload(dispatcher, result)
+
+    untyped(Compiler).define_pipelines, untyped(CPUContext).get_executable = define_pipelines, get_executable
+    untyped(Dispatcher).add_overload = add_with_environments
 
 
 class _Compilation(_FunctionCompiler):  # type: ignore[misc]
@@ -119,7 +144,7 @@ class LinkedKernel:
         self.py_func.__module__ = function.__module__
         self._target = dispatcher.targetctx
         self._compiler = _Compilation(
-            self.py_func, dispatcher.targetdescr, dispatcher.targetoptions, dispatcher.locals, _Pipeline
+            self.py_func, dispatcher.targetdescr, dispatcher.targetoptions, dispatcher.locals, Compiler
         )
         self._cache: Any = None
         self._known: dict[tuple[Any, ...], _Linkable] = {}
@@ -154,10 +179,7 @@ class LinkedKernel:
 
 
 def call_linked(dispatcher: Any, shared: Callable[[Any, type[Cache]], Any]) -> None:
-    """Let kernels that call this one link it; ``shared`` as for the dispatcher itself.
-
-    Whoever links such code must set its environments, as numba does when it makes machine code.
-    """
+    """Let kernels that call this one link it; ``shared`` as for the dispatcher itself."""
     linked = None
 
     def of_callers() -> Any:
@@ -165,13 +187,5 @@ def call_linked(dispatcher: Any, shared: Callable[[Any, type[Cache]], Any]) -> N
         linked = linked or shared(LinkedKernel(dispatcher), _LinkableCache)
         return linked
 
-    add = dispatcher.add_overload
-
-    def add_with_environments(result: Any) -> None:
-        for each in result._find_referenced_environments():
-            result.library.codegen.set_env(each.env_name, each)
-        add(result)
-
     dispatcher.get_call_template = lambda args, kws: of_callers().get_call_template(args, kws)
     dispatcher.get_overload = lambda args: of_callers().get_overload(args)
-    dispatcher.add_overload = add_with_environments

@@ -20,7 +20,8 @@ from models.numerics.jit import CPU, bare_jit, check_cpu, forget_unused, source_
 from tests import ROOT
 
 NOT_COMPILED = {
-    *("models.numerics.compiling", "models.numerics.threads", "models.exceptions"),
+    *("models.numerics.compiling", "models.numerics.front_end", "models.numerics.threads"),
+    "models.exceptions",
     *("accounting.exposure.exposure", "accounting.exposure.step_information.observation"),
 }
 """Modules without kernels that modules with kernels import, for what is not compiled only."""

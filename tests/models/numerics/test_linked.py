@@ -57,6 +57,44 @@ print(sum(sum(each.stats.cache_misses.values()) for each in (doubled, share, sha
 """
 
 
+NUMBAS_OWN = """
+import sys
+import numpy as np
+from models.numerics import jit
+from numba.core.codegen import JITCodeLibrary
+
+made, finalize = [], JITCodeLibrary._finalize_specific
+JITCodeLibrary._finalize_specific = lambda library: made.append(library.name) or finalize(library)
+
+@jit.jit
+def sorted_copy(values, size):
+    out = np.empty(size)
+    out[:] = values
+    out.sort()
+    return out
+
+print(sorted_copy(np.array([3.0, 1.0]), 2), made)
+try:
+    sorted_copy(np.ones(3), 2)
+except ValueError as error:
+    print(error)
+"""
+
+
+@pytest.mark.slow
+def test_machine_code_is_made_of_what_python_calls_and_not_of_what_that_uses_of_numba(tmp_path: Path) -> None:
+    """Sorting and making an array are dozens of functions; another shape is refused without texts."""
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path), "PYTHONPATH": str(ROOT)}
+    script = tmp_path / "own.py"
+    script.write_text(NUMBAS_OWN)
+    run = [sys.executable, script]
+    done = subprocess.run(run, env=environment, check=True, capture_output=True, text=True)
+    assert done.stdout.splitlines() == [
+        "[1. 3.] ['nrt', 'sorted_copy']",
+        "cannot assign an array to a slice of another shape",
+    ]
+
+
 @pytest.fixture
 def said(tmp_path: Path) -> list[list[str]]:
     """What two processes print, of which the second finds what the first has compiled."""
