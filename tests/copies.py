@@ -83,7 +83,9 @@ def _run(code: str, arguments: Sequence[str], environment: dict[str, str], log: 
     # would keep it, and all later copies would wait for ever. None of them forks.
     parallel._backend_init_process_lock = nullcontext()
     os.chdir(log.parent)
+    threads = {name: os.environ[name] for name in ("NUMBA_NUM_THREADS", "OMP_NUM_THREADS")}
     os.environ.clear()
-    os.environ.update(environment)
+    # numba, which has read these already, refuses to compile where they say something else by then.
+    os.environ.update(environment | threads)
     sys.argv = ["-c", *arguments]
     exec(code, {"__name__": "__main__"})

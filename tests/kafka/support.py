@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -155,17 +156,17 @@ class OnKafka:
             if process.is_running:
                 process.kill()
 
-    @property
+    @cached_property
     def settings(self) -> Settings:
         """As the workers have them."""
         flags = {key.removeprefix("TALLYGUARD_").lower(): value for key, value in SECRETS.items()}
         return load_settings(self.config, flags)
 
-    @property
+    @cached_property
     def connection(self) -> Connection:
         return Connection.of(self.settings.kafka)
 
-    @property
+    @cached_property
     def topics(self) -> Topics:
         return Topics.of(self.settings)
 

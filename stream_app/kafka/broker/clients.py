@@ -30,11 +30,11 @@ def connected(make: Callable[..., Client], connection: Connection, **settings: A
     """
     from kafka.errors import KafkaTimeoutError
 
-    from stream_app.kafka.broker.handshakes import ending_client
+    from stream_app.kafka.broker.silent_brokers import undeterred_client
 
     servers = connection.servers
     alone = [[server] for server in servers] if len(servers) > 1 else []
-    arguments = {**connection.kafka_python(), "kafka_client": ending_client, **settings}
+    arguments = {**connection.kafka_python(), "kafka_client": undeterred_client, **settings}
     for number, chosen in enumerate([servers, *alone]):
         milliseconds = _FIRST_MILLISECONDS if number < len(alone) else _BOOTSTRAP_MILLISECONDS
         try:

@@ -44,9 +44,14 @@ class TransactionLog:
         await self._producer.start()
 
     async def stop(self) -> None:
-        """Leave the log; what was not committed was never there."""
+        """Leave the log; what was not committed was never there, also where it was fenced on its way."""
+        from aiokafka.errors import ProducerFenced
+
         if self._producer is not None:
-            await self._producer.stop()
+            try:
+                await self._producer.stop()
+            except ProducerFenced:  # before it has closed its connections
+                await self._producer.client.close()
 
     async def broker_seconds(self) -> float:
         """The broker's time, by its stamp on a record that is never committed.

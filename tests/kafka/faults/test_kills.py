@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import signal
 from pathlib import Path
 
 import pytest
 
+from stream_app.kafka.release.core import LogRecord
+from stream_app.kafka.release.release_log import TransactionLog
 from tests.kafka.broker import Broker
 from tests.kafka.faults.chaos import run_chaos
 from tests.kafka.support import OnKafka, small_city
@@ -91,3 +94,32 @@ def test_a_release_worker_that_wakes_after_it_was_replaced_is_fenced(
         assert replacement.is_running, replacement.text
         assert "only one release worker may write" in paused.text or "must own" in paused.text
         assert deployment.releases() == deployment.embedded(lines)[0]
+
+
+@pytest.mark.slow
+def test_who_is_fenced_while_it_commits_can_leave(kafka: Broker, tmp_path: Path) -> None:
+    """A region that goes to another worker is left like that; nothing of what was on its way is there."""
+    with OnKafka(tmp_path / "leaving", kafka.address, *small_city(5)[:2]) as deployment:
+        topic = deployment.topics.releases
+
+        async def leave_after(turns: int) -> None:
+            log, newer = (TransactionLog(deployment.connection, "same", topic) for _ in range(2))
+            await log.start()
+            await log._producer.begin_transaction()
+            await log._producer.send_and_wait(topic, b"too late")
+            await newer.start()
+            commit = asyncio.create_task(log._producer.commit_transaction())
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            await log.stop()
+            commit.cancel()
+            await asyncio.gather(commit, return_exceptions=True)
+            await newer.write([LogRecord(topic, None, b"in time")])
+            await newer.stop()
+
+        async def leave() -> None:
+            for turns in range(10):
+                await leave_after(turns)
+
+        asyncio.run(leave())
+        assert deployment.values(topic) == [b"in time"] * 10

@@ -86,7 +86,8 @@ def kill_and_restart(tmp_path: Path, source: Path, kills: int, seed: int, kind: 
         time.sleep(float(random.uniform(0, 0.003)))
         process.kill()
         hits += process.wait(PATIENCE_SECONDS) == -signal.SIGKILL
-    assert start(output, source, kind).wait(PATIENCE_SECONDS) == 0
+    last = start(output, source, kind)
+    assert last.wait(PATIENCE_SECONDS) == 0, last.log.read_text()[-4000:]
     assert everything_in(output) == whole(kind), f"seed {seed}"
     return hits
 

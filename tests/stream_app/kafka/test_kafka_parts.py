@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 import ssl
 import subprocess
 import sys
@@ -19,8 +20,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kafka import TopicPartition
-from kafka.errors import KafkaConnectionError, KafkaTimeoutError
+from kafka.errors import KafkaConnectionError, KafkaError, KafkaTimeoutError
 from kafka.future import Future
+from kafka.protocol.metadata import MetadataResponse
 
 from models.priors import Population
 from stream_app.kafka.account.partition_accounts import PartitionAccounts
@@ -31,6 +33,7 @@ from stream_app.kafka.broker.broker_errors import is_refusal
 from stream_app.kafka.broker.clients import CheckedProducer
 from stream_app.kafka.broker.connection import Connection
 from stream_app.kafka.broker.kafka_exceptions import BrokerError, LogError
+from stream_app.kafka.broker.silent_brokers import undeterred_client
 from stream_app.kafka.broker.topics import Topics
 from stream_app.kafka.deployment.deployment import Deployment
 from stream_app.kafka.deployment.person_records import RefusedPerson, parse_person, people_of, person_records
@@ -610,6 +613,20 @@ def test_a_broker_that_accepts_and_never_answers_does_not_keep_a_client_for_ever
     command = [sys.executable, "-c", _ASK_A_SILENT_BROKER]
     said = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout
     assert said.count("must answer") == 3
+
+
+def test_where_the_only_broker_known_is_silent_the_servers_of_the_settings_are_asked() -> None:
+    """One that was cut off may have been the only one that the last answer named."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:  # accepts, and never answers
+        client = undeterred_client(bootstrap_servers=["127.0.0.1:1"], request_timeout_ms=100)
+        connections = client._manager
+        address = silent.getsockname()
+        connections.cluster._brokers = {3: MetadataResponse.MetadataResponseBroker(3, *address, None)}
+        assert connections.least_loaded_node() == 3
+        with pytest.raises(KafkaError):
+            connections.run(lambda: connections.get_connection(3).init_future)
+        assert connections.least_loaded_node() == "bootstrap-0"
+        client.close()
 
 
 def test_a_handshake_that_ends_is_a_broker_that_is_away_and_a_refused_one_is_not() -> None:
