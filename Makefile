@@ -37,8 +37,10 @@ demo: $(VENV)/installed-packages ## a simulated city end to end, no broker neede
 	status=0; $(BIN)/tallyguard demo --steps $(STEPS) --people $(PEOPLE) --seconds-per-step $(PAUSE) || status=$$?; \
 	wait; exit $$status
 
+# What most tests need is compiled before, by two processes; each of a dozen would compile numba's own part of it.
 # The second pass runs beside the first, which often waits for a broker; what it says comes last.
 test: install-dev services ## every test, and those that compare bits once more as a machine without AVX-512 sees them
+	@$(BIN)/python -m stream_app.starting.warm_up >/dev/null
 	@said=$$(mktemp); \
 	$(BIN)/python -m tests.bits.cpus -k "not many_random_moments" $(COMPARE_BITS) >$$said 2>&1 & bits=$$!; \
 	trap 'rm -f $$said; kill $$bits 2>/dev/null || true' EXIT; \

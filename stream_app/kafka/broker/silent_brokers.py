@@ -1,9 +1,10 @@
 """kafka-python's connections, which get on where a broker is silent.
 
-A broker that hangs, or is cut off, still has its connections accepted, by its kernel or by a proxy. kafka-python
-(3.0.12) waits for such a TLS handshake without an end, whatever its own limits say: whoever begins one would
-neither start nor ask another. It also counts a connection that was accepted as a success, and asks only brokers
-that the last answer named: where that was the silent one alone, nobody else would ever be asked.
+A broker that hangs, or is cut off, still has its connections accepted, by its kernel or by a proxy.
+kafka-python (3.0.12) waits for such a TLS handshake without an end, whatever its own limits say: whoever
+begins one would neither start nor ask another. It also counts a connection that was accepted as a success,
+and asks only brokers that the last answer named: where that was the silent one alone, nobody else would ever
+be asked.
 """
 
 from __future__ import annotations
