@@ -11,9 +11,15 @@ import sys
 os.environ |= {"NUMBA_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
 
 import aiokafka.admin  # noqa: F401
+import faust.app.router
 import faust.assignor
-import faust.tables
+import faust.fixups.django
+import faust.stores.base
+import faust.tables.objects
+import faust.tables.sets
+import faust.topics
 import faust.transport.drivers.aiokafka
+import faust.transport.utils
 import faust.worker
 import kafka  # noqa: F401
 import structlog  # noqa: F401
@@ -21,6 +27,7 @@ import structlog  # noqa: F401
 from stream_app.cli import app  # noqa: F401
 from stream_app.cli.shared import command_settings  # noqa: F401
 from stream_app.kafka import processes  # noqa: F401
+from stream_app.kafka.broker import silent_brokers  # noqa: F401
 from stream_app.kafka.process import worker_warm_up
 from stream_app.kafka.regions import coordinator, intake_worker  # noqa: F401
 from stream_app.setup import logs  # noqa: F401

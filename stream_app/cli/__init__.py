@@ -5,8 +5,8 @@ from __future__ import annotations
 
 def main() -> None:
     """Run ``tallyguard``: 0 is well, 1 a problem that was found and named, 2 wrong usage."""
-    from stream_app.cli.app import app
+    from stream_app.cli.app import program
     from stream_app.cli.shared.output import exit_on_known_errors
 
     with exit_on_known_errors():
-        app()
+        program()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
+from typer.main import get_command
 
 from stream_app.cli.grouped import GroupedCommands
 from stream_app.cli.on_kafka.persons_command import persons
@@ -88,3 +89,5 @@ app.command(rich_help_panel=KAFKA)(replay)
 app.add_typer(rejected, rich_help_panel=KAFKA)
 app.command(rich_help_panel=RESEARCH)(audit)
 app.add_typer(noise, rich_help_panel=RESEARCH)
+
+program = get_command(app)

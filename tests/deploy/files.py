@@ -73,11 +73,9 @@ def parsed(arguments: Sequence[str]) -> Document:
 
 def command_of(arguments: Sequence[str]) -> tuple[Any, list[str]]:
     """The command that is meant, and what it is given."""
-    from typer.main import get_command
+    from stream_app.cli.app import program
 
-    from stream_app.cli.app import app
-
-    command: Any = get_command(app)
+    command: Any = program
     rest = list(arguments)
     while hasattr(command, "commands"):
         assert rest[0] in command.commands, f"tallyguard {' '.join(arguments)} is no command"

@@ -29,10 +29,6 @@ QUICK = {  # a broker that is silent counts as gone after seconds, not after ten
     "broker.heartbeat.interval.ms": "500",
     "replica.lag.time.max.ms": "3000",
     "replica.socket.timeout.ms": "3000",
-    "controller.quorum.fetch.timeout.ms": "1500",
-    "controller.quorum.election.timeout.ms": "1000",
-    "controller.quorum.election.backoff.max.ms": "500",
-    "controller.quorum.request.timeout.ms": "1500",
 }
 
 
