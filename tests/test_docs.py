@@ -11,15 +11,16 @@ from typing import Any
 
 import pytest
 import yaml
+from typer.main import get_command
 
-from stream_app.cli.app import program
+from stream_app.cli.app import app
 from stream_app.cli.reference_page import commands_page
 from tests import ROOT
 from tests.stream_app.command_tree import leaves
 
 DOCS = ROOT / "docs"
 PAGES = sorted(DOCS.rglob("*.md"))
-COMMANDS = dict(leaves(program))
+COMMANDS = dict(leaves(get_command(app)))
 OFFICER = ("guarantees", "prior-quality", "ceiling-and-attack", "high-ceiling", "decisions")
 
 

@@ -149,12 +149,13 @@ def test_models_and_accounting_are_used_by_their_faces() -> None:
 
 _ASK_EVERY_COMMAND = """
 import sys
-from stream_app.cli.app import program
+from typer.main import get_command
+from stream_app.cli.app import app
 from tests.stream_app.command_tree import commands
 
-for words in commands(program):
+for words in commands(get_command(app)):
     try:
-        program([*words, "--help"], prog_name="tallyguard")
+        get_command(app)([*words, "--help"], prog_name="tallyguard")
     except SystemExit as stop:
         assert not stop.code, words
     print("loaded", words, sorted(HEAVY & set(sys.modules)))

@@ -51,9 +51,11 @@ def test_the_messages_shown_are_messages() -> None:
 
 def test_every_command_shown_exists() -> None:
     """`tallyguard something` in the README is a command."""
-    from stream_app.cli.app import program
+    from typer.main import get_command
 
-    known = set(program.commands)  # type: ignore[attr-defined]
+    from stream_app.cli.app import app
+
+    known = set(get_command(app).commands)  # type: ignore[attr-defined]
     shown = set(re.findall(r"^tallyguard ([a-z]+)|`\.venv/bin/tallyguard ([a-z]+)", README, re.MULTILINE))
     assert {first or second for first, second in shown} <= known
     assert len(shown) >= 4

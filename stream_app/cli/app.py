@@ -91,3 +91,4 @@ app.command(rich_help_panel=RESEARCH)(audit)
 app.add_typer(noise, rich_help_panel=RESEARCH)
 
 program = get_command(app)
+"""What a process runs; built here, once, for those that are copies of another."""

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from typer.main import get_command
+
 _WIDTH = 100
 _HEAD = """# Commands
 
@@ -19,9 +21,9 @@ Results go to stdout, progress and logs to stderr; `--json` gives one document.
 
 def commands_page() -> str:
     """The text of the page, commands in the order of the help."""
-    from stream_app.cli.app import program
+    from stream_app.cli.app import app
 
-    return "\n".join([_HEAD, *_sections(program, None, "tallyguard")])
+    return "\n".join([_HEAD, *_sections(get_command(app), None, "tallyguard")])
 
 
 def _sections(command: Any, parent: Any, name: str) -> Iterator[str]:

@@ -73,9 +73,11 @@ def parsed(arguments: Sequence[str]) -> Document:
 
 def command_of(arguments: Sequence[str]) -> tuple[Any, list[str]]:
     """The command that is meant, and what it is given."""
-    from stream_app.cli.app import program
+    from typer.main import get_command
 
-    command: Any = program
+    from stream_app.cli.app import app
+
+    command: Any = get_command(app)
     rest = list(arguments)
     while hasattr(command, "commands"):
         assert rest[0] in command.commands, f"tallyguard {' '.join(arguments)} is no command"

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 
 import pytest
+from typer.main import get_command
 
-from stream_app.cli.app import program
+from stream_app.cli.app import app
 from stream_app.setup.own_version import own_version
 from tests import ROOT
 from tests.stream_app.cli.test_cli import Tallyguard, tallyguard
@@ -15,7 +16,7 @@ from tests.stream_app.command_tree import leaves
 __all__ = ["tallyguard"]
 
 OUTPUT = ROOT / "docs" / "reference" / "output.md"
-LEAVES = dict(leaves(program))
+LEAVES = dict(leaves(get_command(app)))
 
 
 def test_the_version_is_told(tallyguard: Tallyguard) -> None:
@@ -31,7 +32,7 @@ def test_commands_stand_in_groups_from_the_first_to_the_rarest(tallyguard: Tally
     assert headings == ["Options", "Start here", "Decide", "Run", "Kafka", "Research"]
     listed = re.findall(r"^  (\w[\w-]*) {2,}\S", text, re.MULTILINE)
     assert listed[0] == "demo"
-    assert sorted(listed) == sorted(program.commands)  # type: ignore[attr-defined]
+    assert sorted(listed) == sorted(get_command(app).commands)  # type: ignore[attr-defined]
 
 
 @pytest.mark.slow
