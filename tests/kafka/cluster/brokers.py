@@ -6,6 +6,7 @@ links: so one of them can be cut off from the others and from clients, in both d
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +18,7 @@ from tests.watching.services import free_port, wait_until
 
 NUMBERS = (1, 2, 3)
 _HERE = "127.0.0.1"
+_QUORUM = "__cluster_metadata-0/quorum-state"
 COPIES = {
     "default.replication.factor": "3",
     "min.insync.replicas": "2",
@@ -78,6 +80,11 @@ class Cluster:
         for broker in self.brokers.values():
             broker.stop()
 
+    def controllers(self) -> dict[int, int]:
+        """Who leads, as each controller has written it down; -1 while there is nobody."""
+        states = {each: broker.folder / "data" / _QUORUM for each, broker in self.brokers.items()}
+        return {each: json.loads(state.read_text())["leaderId"] for each, state in states.items()}
+
     def cut_off(self, number: int) -> None:
         """Nobody reaches this broker any more, and it reaches nobody."""
         self._network.cut(*self._links[number])
@@ -95,8 +102,10 @@ class Cluster:
         advertised = {
             name: f"{_HERE}:{self._doors[number]}",
             "AMONG": f"kafka-{number}:{self._among[number]}",
+            # The controller that leads tells its followers this: an address without a link could not be cut.
+            "CONTROLLER": f"kafka-{number}:{broker.controller_port}",
         }
-        voters = [f"{each}@kafka-{each}:{other.controller_port}" for each, other in self.brokers.items()]
+        controllers = {each: f"kafka-{each}:{other.controller_port}" for each, other in self.brokers.items()}
         for key, value in {
             "node.id": str(number),
             "listeners": ",".join([*_joined(listeners), broker.controller_listener]),
@@ -105,7 +114,8 @@ class Cluster:
                 "PLAINTEXT:PLAINTEXT,SASL_SSL:SASL_SSL,CONTROLLER:PLAINTEXT,AMONG:PLAINTEXT"
             ),
             "inter.broker.listener.name": "AMONG",
-            "controller.quorum.voters": ",".join(voters),
+            "controller.quorum.voters": ",".join(f"{each}@{where}" for each, where in controllers.items()),
+            "controller.quorum.bootstrap.servers": ",".join(controllers.values()),
             **COPIES,
             **extra,
         }.items():

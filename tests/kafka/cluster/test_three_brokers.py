@@ -71,6 +71,16 @@ def test_lost_brokers_cost_no_step_and_publish_nothing_twice(tmp_path: Path) -> 
         assert all(len(told) == 1 for told in deployment.summaries().values())
 
 
+@pytest.mark.slow
+def test_a_controller_that_is_cut_off_is_replaced(tmp_path: Path) -> None:
+    """Its followers reach it by nothing but the links: else a broker that is cut off would still be alive."""
+    with cluster(tmp_path / "cluster", QUICK) as three:
+        silent = three.controllers()[NUMBERS[0]]
+        others = [number for number in NUMBERS if number != silent]
+        three.cut_off(silent)
+        wait_until("another leads", lambda: {three.controllers()[each] for each in others} < set(others))
+
+
 def go_on(deployment: OnKafka, public: PublicReader, lines: Sequence[bytes], until: int) -> None:
     """Ten more steps, seen by the public and accounted."""
     deployment.produce(of_steps(lines, until - 10, until))
