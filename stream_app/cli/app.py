@@ -91,4 +91,7 @@ app.command(rich_help_panel=RESEARCH)(audit)
 app.add_typer(noise, rich_help_panel=RESEARCH)
 
 program = get_command(app)
-"""What a process runs; built here, once, for those that are copies of another."""
+"""What a process runs; built here, once, for those that are copies of another.
+
+A command that was used remembers its help option: whoever looks at several builds its own from ``app``.
+"""
