@@ -136,9 +136,11 @@ readme: install-dev ## refresh the README's picture and example from a run of th
 screenshots: install-dev services ## pictures of page, report and dashboards for docs/how-to/watch.md
 	@$(BIN)/python -m tests.watching.screenshots docs/screenshots
 
-# Bytecode is written when a module is first imported: most of those installed never are. A failure to compile kernels
-# does not end the installation: the demo and the tests show it in a better place.
-PIP_INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
+# Bytecode is written when a module is first imported: most of those installed never are. uv takes a quarter of pip's
+# time; where it cannot, as behind a mirror that only pip knows of, pip installs. A failure to compile kernels does not
+# end the installation: the demo and the tests show it in a better place.
+PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
+INSTALL = { $(BIN)/uv pip install --quiet --python $(BIN)/python $(1) 2>/dev/null || $(PIP) $(1); }
 WARM_UP = $(BIN)/python -m stream_app.starting.warm_up >/dev/null || true
 
 install: $(VENV)/installed-runtime
@@ -151,10 +153,14 @@ $(VENV)/bin/python:
 	@echo "creating $(VENV) with $$($(PYTHON) --version)"
 	@$(PYTHON) -m venv $(VENV)
 
-$(VENV)/installed-packages: requirements.lock pyproject.toml | $(VENV)/bin/python
+$(VENV)/installed-uv: requirements-dev.lock | $(VENV)/bin/python
+	@sed -n '/^uv==/,/[^\\]$$/p' requirements-dev.lock | $(PIP) --require-hashes -r /dev/stdin 2>/dev/null || true
+	@touch $@
+
+$(VENV)/installed-packages: requirements.lock pyproject.toml | $(VENV)/installed-uv
 	@echo "installing tallyguard (once)"
-	@$(PIP_INSTALL) --require-hashes -r requirements.lock
-	@$(PIP_INSTALL) --no-deps --no-build-isolation --editable .
+	@$(call INSTALL,--require-hashes -r requirements.lock)
+	@$(call INSTALL,--no-deps --no-build-isolation --editable .)
 	@touch $@
 
 $(VENV)/installed-runtime: $(VENV)/installed-packages
@@ -164,13 +170,12 @@ $(VENV)/installed-runtime: $(VENV)/installed-packages
 # Kernels are compiled while the tools come in: of what runs, both locks name the same versions.
 $(VENV)/installed-dev: requirements-dev.lock $(VENV)/installed-packages
 	@echo "installing its development tools (once)"
-	@{ $(WARM_UP); } & status=0; $(PIP_INSTALL) --require-hashes -r requirements-dev.lock || status=$$?; wait; exit $$status
+	@{ $(WARM_UP); } & status=0; $(call INSTALL,--require-hashes -r requirements-dev.lock) || status=$$?; wait; exit $$status
 	@touch $(VENV)/installed-runtime $@
 
 UV_COMPILE := uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --no-emit-find-links --no-header --quiet
-lock: | $(VENV)/bin/python ## choose the newest versions and write both lock files (UPGRADE=--upgrade)
-	@$(BIN)/python -m pip install --quiet uv
+lock: | $(VENV)/installed-uv ## choose the newest versions and write both lock files (UPGRADE=--upgrade)
 	@$(BIN)/$(UV_COMPILE) $(UPGRADE) --extra dev --output-file requirements-dev.lock
 	@$(BIN)/$(UV_COMPILE) --extra build --constraint requirements-dev.lock --no-annotate --output-file requirements.lock
 

@@ -404,7 +404,6 @@ def test_a_person_with_one_place_is_always_found() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.indices
 def test_long_horizon_in_a_large_sparse_chain_stays_finite() -> None:
     """300 steps round a ring of 500 places, all but surely one place a step, a raw sensor on the way.
 

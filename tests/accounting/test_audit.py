@@ -62,7 +62,6 @@ def test_audit_of_small_chains_gives_the_reference_by_enumeration() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.indices
 def test_audit_of_the_papers_synthetic_chains_gives_the_reference() -> None:
     for row in cases("koga_synthetic", "rows"):
         start, matrix = koga_chain(row["M"], row["tau"])

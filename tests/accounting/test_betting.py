@@ -43,7 +43,6 @@ def test_one_draw_of_nothing_refutes_what_its_stake_can() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.indices
 @pytest.mark.parametrize("truth", [0.02, 0.1, 0.5, 0.93])
 def test_it_fails_no_oftener_than_stated(truth: float) -> None:
     """All 2^12 sequences of a coin, each with its probability."""

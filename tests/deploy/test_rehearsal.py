@@ -91,7 +91,7 @@ def broker_properties() -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def deployment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rehearsal]:
-    """Everything up, in the order of the compose file, and eight simulated hours gone by."""
+    """Everything up, in the order of the compose file, and eight simulated hours gone by; no more come."""
     folder = tmp_path_factory.mktemp("rehearsal")
     broker = Broker(folder / "broker", extra=broker_properties())
     broker.format()
@@ -108,13 +108,14 @@ def deployment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rehearsal]:
                 rehearsal.start("account", number)
             for name in names:
                 wait_until(f"{name} ready", lambda name=name: rehearsal.is_ready(name), COMPILE_SECONDS)
-            rehearsal.start("producer")
+            producer = rehearsal.start("producer")
             for name in names:
                 wait_until(
                     f"{name} at step 8",
                     lambda name=name: rehearsal.metric(name, "tallyguard_last_step") >= 8,
                     COMPILE_SECONDS,
                 )
+            producer.terminate()
             yield rehearsal
     finally:
         broker.stop()

@@ -110,14 +110,13 @@ def near_deterministic(places: int) -> MovementPrior:
     return MovementPrior.from_dense("ring", matrix, initial=np.eye(places)[0])
 
 
-@pytest.mark.slow
-@pytest.mark.indices
+@pytest.mark.parametrize("steps", [30, pytest.param(1000, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("mistakes", [0, 7])
-def test_a_thousand_steps_give_probabilities_above_the_baseline(mistakes: int) -> None:
+def test_many_steps_give_probabilities_above_the_baseline(mistakes: int, steps: int) -> None:
     rng = np.random.default_rng(6)
     walker = MovementPrior.from_dense("walker", rng.dirichlet(np.full(6, 0.2), size=6) + 1e-300)
     population = Population.pack([walker, near_deterministic(6)], LOCATIONS)
-    schedule = raw_schedule(1000, 2)
+    schedule = raw_schedule(steps, 2)
     effort = Effort(order=1, patterns=64)
     for person in range(2):
         audit = audit_person(population, person, schedule, mistakes, effort=effort)

@@ -143,7 +143,6 @@ def check(rng: np.random.Generator, slack: Slack) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.indices
 @pytest.mark.parametrize("seed", range(3))
 def test_no_ceiling_is_below_the_optimum(seed: int) -> None:
     """And the horizon's risk at the moment is not above the running ceiling that a search gave."""

@@ -94,7 +94,6 @@ def test_several_sensors_are_near_the_best_assignment():
 
 
 @pytest.mark.slow
-@pytest.mark.indices
 def test_all_assignments_are_tried_where_they_are_few():
     for seed in range(10):
         asked, choices, limit = a_question(seed, 2)
@@ -104,7 +103,6 @@ def test_all_assignments_are_tried_where_they_are_few():
 
 
 @pytest.mark.slow
-@pytest.mark.indices
 def test_selection_is_exact_on_small_cases_and_never_above_its_bound():
     reached = 0
     for seed in range(30):
@@ -140,7 +138,6 @@ def test_the_search_ends_and_asks_nothing_twice_whatever_is_answered():
 
 
 @pytest.mark.slow
-@pytest.mark.indices
 def test_a_round_about_ten_thousand_sensors_is_no_longer_than_one_about_five_hundred():
     """A search that asked about each of them alone would name a hundred million options a round."""
     sensors = [Sensor(f"s{k}", (k,)) for k in range(10_000)]

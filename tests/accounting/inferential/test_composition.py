@@ -148,7 +148,6 @@ def test_the_misspecification_formula_is_the_theorems() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.indices
 @given(
     st.floats(1.0, 2.0),
     st.floats(0.97, 1.03),

@@ -39,7 +39,6 @@ def drawn_noise(seed: int) -> np.ndarray:
 
 
 @pytest.mark.slow
-@pytest.mark.indices
 @given(priors, seeds, secrets, orders, seeds)
 @settings(max_examples=100)
 def test_no_two_secrets_are_told_apart_better_than_the_loss(
@@ -55,7 +54,6 @@ def test_no_two_secrets_are_told_apart_better_than_the_loss(
 
 
 @pytest.mark.slow
-@pytest.mark.indices
 @given(priors, seeds, secrets, orders)
 @settings(max_examples=50)
 def test_the_loss_is_reached(prior: np.ndarray, seed: int, secret: list[int], order: float) -> None:

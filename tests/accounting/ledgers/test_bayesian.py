@@ -92,7 +92,6 @@ def test_at_one_fixed_known_set_even_independent_tuples_do_not_add_up() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.indices
 @given(SEEDS, st.integers(1, 3))
 @settings(max_examples=60)
 def test_with_independent_tuples_the_sum_holds(random: np.random.Generator, tuples: int) -> None:
@@ -203,7 +202,6 @@ def as_database(release: ChainRelease) -> tuple[FiniteDatabase, NDArray[np.float
 
 
 @pytest.mark.slow
-@pytest.mark.indices
 @given(SEEDS, st.integers(2, 3), st.integers(1, 3))
 @settings(max_examples=25)
 def test_a_chains_leakage_by_the_forward_recursion_is_that_of_its_table(

@@ -62,7 +62,6 @@ def test_epsilon_and_delta_of_the_exact_curve_belong_together(mu: float, log10_d
 
 
 @pytest.mark.slow
-@pytest.mark.indices
 @given(st.floats(0.05, 5.0), st.floats(0.0, 6.0))
 @settings(max_examples=60)
 def test_the_exact_curve_is_the_hockey_stick_of_two_normal_laws(mu: float, epsilon: float) -> None:

@@ -39,7 +39,6 @@ def test_the_posterior_is_the_inverse_of_the_summed_precisions(prior: np.ndarray
 
 
 @pytest.mark.slow
-@pytest.mark.indices
 @given(rough, noises, st.sets(st.integers(0, 5), min_size=1, max_size=3).map(sorted))
 def test_the_release_adds_its_information_to_the_precision_of_the_secret(
     prior: np.ndarray, noise: np.ndarray, secret: list[int]

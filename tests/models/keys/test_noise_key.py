@@ -73,7 +73,6 @@ def test_words_are_the_first_half_of_hmac_sha256() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.indices
 @given(
     st.tuples(st.text(max_size=4), st.text(max_size=4), st.text(max_size=4)),
     st.tuples(st.text(max_size=4), st.text(max_size=4), st.text(max_size=4)),

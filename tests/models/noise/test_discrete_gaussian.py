@@ -124,7 +124,6 @@ def test_the_goodness_of_fit_would_notice_one_percent_in_sigma() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.indices
 @pytest.mark.parametrize("sigma", [0.4, 1.0, 6.0])
 def test_noise_is_distributed_like_the_one_of_opendp(sigma: float) -> None:
     """Two-sample chi-square against OpenDP's exact sampler, which draws from the ideal law."""

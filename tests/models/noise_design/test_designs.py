@@ -72,7 +72,6 @@ def test_a_design_does_not_depend_on_the_unit(method: str, case: DesignProblem, 
 
 
 @pytest.mark.slow
-@pytest.mark.indices
 @given(case=problems(), seed=st.integers(0, 2**32 - 1))
 @settings(max_examples=100)
 def test_no_covariance_of_the_same_trace_beats_the_unrestricted_design(
@@ -87,7 +86,6 @@ def test_no_covariance_of_the_same_trace_beats_the_unrestricted_design(
 
 
 @pytest.mark.slow
-@pytest.mark.indices
 @given(case=problems(), seed=st.integers(0, 2**32 - 1), at_secret=st.floats(0.01, 0.99))
 @settings(max_examples=100)
 def test_no_noise_independent_at_the_secret_beats_the_exact_design(
@@ -104,7 +102,6 @@ def test_no_noise_independent_at_the_secret_beats_the_exact_design(
 
 
 @pytest.mark.slow
-@pytest.mark.indices
 @given(case=problems())
 @settings(max_examples=60)
 def test_designs_are_ordered_by_what_they_may_choose(case: DesignProblem) -> None:

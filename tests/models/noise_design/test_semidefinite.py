@@ -78,7 +78,6 @@ def test_sdp_bs_dual_search_solves_the_papers_program() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.indices
 @pytest.mark.parametrize("solver", ["clarabel", "scs"])
 def test_prior_shaped_noise_is_the_joint_optimum(solver: str) -> None:
     """Equal variances: no solver goes below `n / budget`."""
@@ -90,7 +89,6 @@ def test_prior_shaped_noise_is_the_joint_optimum(solver: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.indices
 @pytest.mark.parametrize("budget", [10.0, 100.0])
 def test_unequal_variances_are_solved_and_beat_the_simple_designs(budget: float) -> None:
     """`auto` takes the program where there is no closed form, and both solvers agree."""

@@ -145,7 +145,6 @@ def test_large_matrices_worked_on_in_panels_agree_with_a_direct_solution():
 
 
 @pytest.mark.slow
-@pytest.mark.indices
 def test_a_sparse_chain_of_2000_places_is_stationary_to_rounding():
     rng = np.random.default_rng(7)
     size = 2000
@@ -199,7 +198,6 @@ def test_the_spectral_gap_of_two_places_in_closed_form_and_of_chains_that_never_
 
 
 @pytest.mark.slow
-@pytest.mark.indices
 def test_the_spectral_gap_of_a_large_chain_agrees_with_all_its_eigenvalues():
     size = 450
     ring = np.roll(np.eye(size), 1, axis=1)

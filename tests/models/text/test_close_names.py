@@ -36,7 +36,6 @@ def test_there_are_never_more_suggestions_than_a_sentence_holds() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.indices
 def test_ten_thousand_unknown_sensors_cost_less_than_one_step() -> None:
     """However many sensors there are and whatever the names look like: a batch must not stop a worker."""
     registry = SensorRegistry.one_per_location([f"sensor-{number:06d}" for number in range(10_000)])

@@ -30,7 +30,6 @@ def norms_at(level: float, dimension: int, highest: float = 2.0) -> NDArray[np.f
 
 
 @pytest.mark.slow
-@pytest.mark.indices
 @pytest.mark.parametrize("level", [0.1, 0.7, 2.0])
 def test_one_dimensional_noise_is_laplace_at_every_level(level: float) -> None:
     """Kolmogorov-Smirnov against Laplace(1 / epsilon) after any number of jumps."""
@@ -39,7 +38,6 @@ def test_one_dimensional_noise_is_laplace_at_every_level(level: float) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.indices
 @pytest.mark.parametrize(("dimension", "level"), [(2, 0.3), (2, 2.0), (3, 0.3), (7, 1.0)])
 def test_the_norm_has_its_gamma_law_in_any_dimension(dimension: int, level: float) -> None:
     """Density proportional to exp(-epsilon ||v||) in n dimensions: the norm is Gamma(n, 1 / epsilon)."""
@@ -64,7 +62,6 @@ def test_jumps_have_the_norm_of_the_papers_table(dimension: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.indices
 @pytest.mark.parametrize("dimension", [1, 2, 5])
 def test_jumps_are_poisson_with_the_papers_mean(dimension: int) -> None:
     """(n + 1) ln(eps_2 / eps_1) jumps on average, as often none, one, two ... as a Poisson number."""
@@ -78,7 +75,6 @@ def test_jumps_are_poisson_with_the_papers_mean(dimension: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.indices
 def test_the_increment_to_a_lower_level_is_independent_of_the_higher_one() -> None:
     """Quadrants and sizes of V_0.4 - V_1.2 against V_1.2; and a jump occurs as often as the atom says."""
     paths = [PrivateProcess(1, 1.2, stream(i)) for i in range(DRAWS)]
@@ -103,7 +99,6 @@ def density_below(low: float, high: float, x: float) -> float:
 
 
 @pytest.mark.slow
-@pytest.mark.indices
 @given(st.floats(0.1, 3.0), st.floats(0.1, 3.0), st.floats(-4, 4))
 @settings(max_examples=40)
 def test_a_tier_plus_its_increment_is_the_noisier_tier_by_density(
@@ -115,7 +110,6 @@ def test_a_tier_plus_its_increment_is_the_noisier_tier_by_density(
 
 
 @pytest.mark.slow
-@pytest.mark.indices
 @given(st.lists(st.floats(0.1, 1.9), min_size=2, max_size=2, unique=True), st.floats(-3, 3), st.floats(-3, 3))
 @settings(max_examples=40)
 def test_a_coalition_learns_no_more_than_its_best_member(
