@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 import urllib.parse
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -20,15 +19,16 @@ import pytest
 import yaml
 
 from tests import ROOT
+from tests.copies import Copy
 from tests.deploy.files import SETTINGS, Document, compose
 from tests.kafka.broker import Broker
+from tests.kafka.support import COMMAND_LINE
 from tests.watching.live_engine import COMPILE_SECONDS
 from tests.watching.services import free_port, get, program, running, wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("kafka")]
 SERVICES = compose()["services"]
 OF_THE_PLACE = ("listeners", "advertised.", "controller.", "log.dirs", "heap.opts", "node.id")
-_MAIN = [sys.executable, "-c", "from stream_app.cli import main; main()"]
 
 
 class Rehearsal:
@@ -41,24 +41,25 @@ class Rehearsal:
         subprocess.run(make, check=True, capture_output=True)
 
     def once(self, name: str) -> str:
-        """Run a service to its end; what it printed."""
-        command = [*_MAIN, *map(str, SERVICES[name]["command"])]
-        environment = self._environment(SERVICES[name])
-        done = subprocess.run(
-            command, env=environment, capture_output=True, text=True, check=False, timeout=COMPILE_SECONDS
-        )
-        assert done.returncode == 0, done.stderr
-        return done.stdout
+        """Run a service to its end; what it said."""
+        process = self._process(name, name)
+        assert process.wait(COMPILE_SECONDS) == 0, process.log.read_text()
+        return process.log.read_text()
 
-    def start(self, name: str, number: int = 0) -> subprocess.Popen[bytes]:
+    def start(self, name: str, number: int = 0) -> Copy:
         """Start a service that stays."""
-        service, page = SERVICES[name], f"127.0.0.1:{free_port()}"
+        page = f"127.0.0.1:{free_port()}"
         self.pages[f"{name}-{number}"] = page
-        environment = self._environment(service) | {"TALLYGUARD_LISTEN": page}
-        command = [*_MAIN, *map(str, service["command"])]
-        log = self.folder / f"{name}-{number}.log"
-        process: subprocess.Popen[bytes] = self._stack.enter_context(running(command, log, env=environment))
+        process = self._process(name, f"{name}-{number}", TALLYGUARD_LISTEN=page)
+        self._stack.callback(process.wait, COMPILE_SECONDS)
+        self._stack.callback(process.terminate)
         return process
+
+    def _process(self, name: str, log: str, **more: str) -> Copy:
+        service = SERVICES[name]
+        arguments = list(map(str, service["command"]))
+        environment = self._environment(service) | more
+        return Copy(COMMAND_LINE, arguments, environment, self.folder / f"{log}.log")
 
     def is_ready(self, name: str) -> bool:
         return get(f"http://{self.pages[name]}/-/ready")[0] == 200
