@@ -9,9 +9,15 @@ settings.register_profile("any machine", deadline=None)  # a loaded one is slow,
 settings.load_profile("any machine")
 
 # Each takes minutes in one process.
-LONG = ("tests/kafka/faults/", "tests/kafka/", "tests/accounting/test_array_indices.py")
+LONG = (
+    "tests/kafka/faults/",
+    "tests/kafka/",
+    "tests/accounting/test_array_indices.py",
+    "tests/stream_app/starting/brokers/test_mqtt_kills.py",
+)
 
 
+@pytest.hookimpl(tryfirst=True)  # xdist looks at the groups when it is its turn
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Tests that share a fixture of their module run in one process, or each process would make its own.
 

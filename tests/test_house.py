@@ -108,6 +108,18 @@ def test_every_make_target_named_in_a_document_exists() -> None:
         assert named <= targets, document
 
 
+@pytest.fixture(scope="module")
+def shared() -> str:
+    return "made once for all tests of the module"
+
+
+def test_tests_that_share_something_run_in_one_process(request: pytest.FixtureRequest, shared: str) -> None:
+    """Each process would make its own otherwise: brokers, engines, the site. pytest 9.2 with xdist 3.8 does."""
+    if not hasattr(request.config, "workerinput"):
+        pytest.skip("tests are not shared out to processes")
+    assert request.node.nodeid.endswith("@tests/test_house.py")
+
+
 @pytest.mark.parametrize("fails", ["nothing", "test", "lint"])
 def test_continuous_integration_runs_every_test_and_the_linters(tmp_path: Path, fails: str) -> None:
     """`.ci/run` calls `make test` and `make lint`, whichever ends first, and fails if one of them does."""

@@ -11,6 +11,7 @@ from tests.kafka.broker import Broker, broker
 from tests.kafka.support import Process
 
 
+@pytest.hookimpl(tryfirst=True)  # xdist looks at the groups when it is its turn
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Give every test here to one of three processes, each with its brokers; they wait most of the time."""
     here = Path(__file__).parent

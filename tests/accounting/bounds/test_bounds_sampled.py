@@ -54,6 +54,7 @@ class Exact:
         self.inside = self.everything.paths[:, first : last + 1]
         guesses = np.array(list(product(range(len(case.start)), repeat=last - first + 1)))
         self.close = within(guesses, self.inside, mistakes)
+        self.kept = within(self.horizon.guess[None], self.inside, mistakes)[0]
         for outputs in product(*(range(channel.shape[1]) for channel in channels)):
             seen = [channel[:, y] for channel, y in zip(channels, outputs, strict=True)]
             self._add(person, np.array(seen), work)
@@ -66,7 +67,7 @@ class Exact:
         scale = likelihood.max(axis=1, keepdims=True)  # known up to a factor a step
         found = success_given(person, likelihood / scale, self.horizon, work)
         best = float((self.close @ mass).max())
-        kept = float(within(self.horizon.guess[None], self.inside, self.horizon.mistakes)[0] @ mass)
+        kept = float(self.kept @ mass)
         total = float(mass.sum())
         assert best <= total * found.bound * (1 + 1e-10) + 1e-15
         assert total * found.attained <= best * (1 + 1e-10) + 1e-15
