@@ -114,7 +114,7 @@ def shared() -> str:
 
 
 def test_tests_that_share_something_run_in_one_process(request: pytest.FixtureRequest, shared: str) -> None:
-    """Each process would make its own otherwise: brokers, engines, the site. pytest 9.2 with xdist 3.8 does."""
+    """With pytest 9.2 and xdist 3.8 each process makes its own: brokers, engines, the site."""
     if not hasattr(request.config, "workerinput"):
         pytest.skip("tests are not shared out to processes")
     assert request.node.nodeid.endswith("@tests/test_house.py")
