@@ -94,20 +94,28 @@ class TransactionLog:
 @contextmanager
 def _errors_told() -> Iterator[None]:
     """What a broker answers to a transaction, as errors of ours."""
-    from aiokafka.errors import KafkaError, ProducerFenced
+    from aiokafka.errors import KafkaError, ProducerFenced, UnknownError
 
     try:
         yield
-    except ProducerFenced as error:
-        raise FencedError(
-            "only one release worker may write",
-            "a newer one has taken over",
-            "this one ends and has published nothing since; stop whichever was started by mistake",
-        ) from error
     except KafkaError as error:
+        cause = error.__cause__ or error  # of others aiokafka's task that sends says only that there was one
+        said = ": ".join(filter(None, (type(cause).__name__, str(cause))))
+        if isinstance(cause, ProducerFenced):
+            raise FencedError(
+                "only one release worker may write",
+                "a newer one has taken over",
+                "this one ends and has published nothing since; stop whichever was started by mistake",
+            ) from error
+        if isinstance(cause, UnknownError):  # brokers have no other word where a commit meets a newer writer
+            raise FencedError(
+                "only one release worker may write",
+                f"{said}, as where a newer one takes over in the middle of a commit",
+                "this one ends; if it was the only one, start it again: it continues where the log ends",
+            ) from error
         raise BrokerError(
             "a transaction of the release log must be committed",
-            str(error) or type(error).__name__,
+            said,
             "all of it is visible or nothing; started again, the worker continues where the log ends",
         ) from error
 

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+from aiokafka.errors import KafkaError, KafkaTimeoutError, ProducerFenced, UnknownError
 
 from models.keys import NoiseKey
 from models.mechanisms import Tiered
 from models.releases import SensorRelease, StepSchedule
 from stream_app.exceptions import SettingsError
+from stream_app.kafka.broker.connection import Connection
+from stream_app.kafka.broker.kafka_exceptions import BrokerError, FencedError
 from stream_app.kafka.broker.topics import Topics
-from stream_app.kafka.release.release_log import StepRecords
-from stream_app.setup.settings import Settings
+from stream_app.kafka.release.release_log import StepRecords, TransactionLog
+from stream_app.setup.settings import KafkaSettings, Settings
 from stream_app.steps.engine import ClosedStep, release_of
 from stream_app.steps.publisher import KeyedPublisher
 from tests.stream_app.engine_support import NOISE_SECRET, REGISTRY
@@ -44,3 +50,40 @@ def test_every_record_of_a_tiered_step_tells_its_readers_what_they_may_know(writ
     unaware = StepRecords(Topics(tiers=("public",)))
     with pytest.raises(SettingsError, match=r"log of its own.*partner"):
         list(unaware.of(closed))
+
+
+class FailingProducer:
+    """Its transactions fail as aiokafka's do: with the broker's error, or with one of its own made of it."""
+
+    def __init__(self, error: KafkaError) -> None:
+        self._error = error
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[None]:
+        yield
+        raise self._error
+
+
+def failing(error: KafkaError) -> TransactionLog:
+    log = TransactionLog(Connection(KafkaSettings(servers=("nowhere:9092",))), "name", "topic")
+    log._producer = FailingProducer(error)
+    return log
+
+
+def from_task(cause: KafkaError) -> KafkaError:
+    error = KafkaError("Unexpected error during batch delivery")
+    error.__cause__ = cause
+    return error
+
+
+@pytest.mark.parametrize("error", [ProducerFenced(), UnknownError(), from_task(UnknownError())])
+def test_a_broker_that_has_no_word_for_it_has_fenced_the_writer(error: KafkaError) -> None:
+    """Of some thousand writers that are fenced while they commit, a few are told -1 and nothing else."""
+    with pytest.raises(FencedError, match=r"only one release worker may write, got .*newer one"):
+        asyncio.run(failing(error).write([]))
+
+
+def test_another_failure_of_a_transaction_says_its_cause() -> None:
+    with pytest.raises(BrokerError, match="must be committed, got KafkaTimeoutError") as raised:
+        asyncio.run(failing(from_task(KafkaTimeoutError())).write([]))
+    assert not isinstance(raised.value, FencedError)
