@@ -15,6 +15,7 @@ from deploy.rehearsal.saying import RehearsalError, say
 
 _LOOK_SECONDS, _PAUSE_SECONDS = 0.5, 2.0
 _STOP_SECONDS = 60.0
+_REFUSED = "must accept this client"
 
 
 @dataclass(frozen=True)
@@ -70,7 +71,10 @@ class Fleet:
             self._start(worker)
 
     def stop(self, name: str) -> None:
-        """End a worker in order, and see that it ends well."""
+        """End a worker in order, and see that it ends well.
+
+        One that brokers refuse, as its password was replaced, was ending by itself, and is written down as such.
+        """
         worker = self.workers[name]
         with self._lock:
             process, worker.process = worker.process, None
@@ -82,7 +86,9 @@ class Fleet:
         except subprocess.TimeoutExpired:
             process.kill()
             raise RehearsalError(f"{name} did not end within {_STOP_SECONDS:.0f} s") from None
-        if code not in (0, -signal.SIGTERM):  # the latter of one that has just been started
+        if code == 1 and _REFUSED in self.words_of_this(name):
+            self._note(worker, code)
+        elif code not in (0, -signal.SIGTERM):  # the latter of one that has just been started
             raise RehearsalError(f"{name} must end with 0 after SIGTERM, got {code}: {self.words(name)}")
 
     def restart(self, name: str, *arguments: str, root: Path | None = None) -> None:
