@@ -73,7 +73,7 @@ class Fleet:
     def stop(self, name: str) -> None:
         """End a worker in order, and see that it ends well.
 
-        One that brokers refuse, as its password was replaced, was ending by itself, and is written down as such.
+        One that brokers refuse, as its password was replaced, was ending by itself: it is written down.
         """
         worker = self.workers[name]
         with self._lock:
