@@ -8,9 +8,10 @@ BIN := $(VENV)/bin
 STEPS ?= 48
 PEOPLE ?= 2000
 PAUSE ?= 0.1
-# For two cores: most of the four wait for Kafka at first.
+# For two cores: most of the four wait for Kafka at first. Fast tests wait for nothing.
 WORKERS ?= 4
-SHARED_OUT := -n $(WORKERS) --dist loadgroup --no-loadscope-reorder
+test-fast: WORKERS = 2
+SHARED_OUT = -n $(WORKERS) --dist loadgroup --no-loadscope-reorder
 COMPARE_BITS := tests/test_readme.py tests/models/noise/test_correlated.py \
 	tests/stream_app/embedded/test_restart.py::test_a_killed_run_with_tiers_or_a_budget_ends_with_the_same_files \
 	$(addprefix tests/accounting/,test_audit.py exposure/test_information.py exposure/test_history.py \
