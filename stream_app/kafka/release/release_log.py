@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from stream_app.kafka.broker.connection import Connection
@@ -16,6 +16,10 @@ from stream_app.steps import ClosedStep, public_release, release_for_tier
 from stream_app.wire import Rejected, StepRelease, decision_of
 
 _TRANSACTION_MILLISECONDS = 60_000  # a leader and a coordinator that are silent take up to 20 s each
+
+
+class _Uncommitted(Exception):  # noqa: N818 - no error
+    """Leaves a transaction that is not to be committed."""
 
 
 class TransactionLog:
@@ -58,19 +62,11 @@ class TransactionLog:
 
         Raises :class:`FencedError` when another one has taken over.
         """
-        from aiokafka.errors import ProducerFenced
-
         topic, partition = self._timed
-        with _errors_told():
-            await self._producer.begin_transaction()
-            try:
+        with _errors_told(), suppress(_Uncommitted):
+            async with self._producer.transaction():
                 sent = await self._producer.send_and_wait(topic, b"", None, partition)
-            except ProducerFenced:
-                raise  # whoever has taken over has aborted it
-            except BaseException:
-                await self._producer.abort_transaction()
-                raise
-            await self._producer.abort_transaction()
+                raise _Uncommitted
         return float(sent.timestamp) / 1000.0
 
     async def write(self, records: Iterable[LogRecord]) -> float | None:

@@ -63,6 +63,9 @@ class FailingProducer:
         yield
         raise self._error
 
+    async def send_and_wait(self, *record: Any) -> None:
+        raise self._error
+
 
 def failing(error: KafkaError) -> TransactionLog:
     log = TransactionLog(Connection(KafkaSettings(servers=("nowhere:9092",))), "name", "topic")
@@ -79,8 +82,9 @@ def from_task(cause: KafkaError) -> KafkaError:
 @pytest.mark.parametrize("error", [ProducerFenced(), UnknownError(), from_task(UnknownError())])
 def test_a_broker_that_has_no_word_for_it_has_fenced_the_writer(error: KafkaError) -> None:
     """Of some thousand writers that are fenced while they commit, a few are told -1 and nothing else."""
-    with pytest.raises(FencedError, match=r"only one release worker may write, got .*newer one"):
-        asyncio.run(failing(error).write([]))
+    for asked in (failing(error).write([]), failing(error).broker_seconds()):
+        with pytest.raises(FencedError, match=r"only one release worker may write, got .*newer one"):
+            asyncio.run(asked)
 
 
 def test_another_failure_of_a_transaction_says_its_cause() -> None:
