@@ -175,6 +175,11 @@ class OnKafka:
         """What decisions and people carry."""
         return Deployment.of(self.settings).digest
 
+    def log_in_anew(self) -> None:
+        """With the password that stands in its file by now."""
+        for known in ("settings", "connection"):
+            self.__dict__.pop(known, None)
+
     def load_people(self, population: Population | None = None, effective_from: int = 0, **more: Any) -> None:
         load_people(self.settings, population or self.population, effective_from, **more)
 

@@ -118,6 +118,7 @@ class Site:
         if refused:
             raise RehearsalError(f"the brokers must take a new password of {user}: {refused}")
         self.password_file(user).write_text(password)
+        self.deployment.log_in_anew()
 
 
 def variables(values: Mapping[str, object]) -> dict[str, str]:
