@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from accounting.exposure.step_information.renewal_kernel import normalise
 from accounting.hmm.propagation import largest_product
-from models.numerics.jit import jit
+from models.numerics.jit import bare_jit, jit
 
 
 class SubsetTable(NamedTuple):
@@ -29,7 +29,7 @@ class SubsetTable(NamedTuple):
     log_scale: NDArray[np.float64]  # (N, s + 1)
 
 
-@jit
+@bare_jit
 def raise_to(
     target: NDArray[np.float64], matrix: NDArray[np.float64], weight: NDArray[np.float64], scale: float
 ) -> None:
@@ -37,9 +37,8 @@ def raise_to(
     for y in range(weight.size):
         factor = scale * weight[y]
         if factor > 0.0:
-            row = matrix[y]
             for x in range(target.size):
-                candidate = row[x] * factor
+                candidate = matrix[y, x] * factor
                 target[x] = candidate if candidate > target[x] else target[x]
 
 

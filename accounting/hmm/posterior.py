@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from accounting.hmm.forward_viterbi import Observed
 from accounting.hmm.local_chain_kernel import LocalChain, slot_of
 from accounting.hmm.propagation import predict, retreat
-from models.numerics.jit import jit
+from models.numerics.jit import bare_jit, jit
 
 
-@jit
+@bare_jit
 def _weigh(observed: Observed, step: int, vector: NDArray[np.float64]) -> float:
     """Weigh a vector (K,) with what was observed in ``step``, scale its maximum to 1, return what it was."""
     top = 0.0
@@ -23,7 +23,8 @@ def _weigh(observed: Observed, step: int, vector: NDArray[np.float64]) -> float:
         vector[x] *= observed.likelihood[step, observed.labels[step, x]]
         top = max(top, vector[x])
     if top > 0.0:
-        vector /= top
+        for x in range(vector.size):
+            vector[x] /= top
     return top
 
 

@@ -33,13 +33,13 @@ from accounting.hmm.forward_viterbi import POSSIBLE, Observed
 from accounting.hmm.local_chain_kernel import LocalChain
 from accounting.hmm.posterior import likeliest_places
 from accounting.hmm.trace_decoding import decode_trace, new_decode_work
-from models.numerics.jit import inline, jit
+from models.numerics.jit import bare_jit, inline, jit
 
 MAP, MARGINAL = 0, 1
 """Rows of the results."""
 
 
-@jit
+@bare_jit
 def wrong_steps(guess: NDArray[np.int32], trace: NDArray[np.int32]) -> int:
     """Hamming distance of two traces (T,)."""
     wrong = 0

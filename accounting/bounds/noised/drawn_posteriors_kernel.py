@@ -21,7 +21,7 @@ from accounting.exposure.drawing.own_releases_kernel import (
     draw_likelihoods,
     own_releases,
 )
-from accounting.exposure.drawing.random_draws_kernel import Draws, Walker, new_stream, new_walker, walk
+from accounting.exposure.drawing.random_draws_kernel import Draws, Walker, begin_stream, new_walker, walk
 from accounting.hmm.local_chain_kernel import LocalChain
 from models.numerics.jit import jit, pjit
 
@@ -37,6 +37,7 @@ class OwnLog(NamedTuple):
 class DrawWork(NamedTuple):
     """Scratch of one draw."""
 
+    stream: NDArray[np.uint64]  # (1,)
     trace: NDArray[np.int32]  # (L,)
     likelihood: NDArray[np.float64]  # (L, K)
     posterior: PosteriorWork
@@ -55,15 +56,16 @@ def new_draw_work(log: OwnLog, horizon: Horizon) -> DrawWork:
     """Scratch for draws of this log."""
     steps, chain = log.releases.first.size - 1, log.person.chain
     likelihood = np.empty((steps, log.person.start.size))
-    return DrawWork(np.empty(steps, np.int32), likelihood, new_posterior_work(horizon, chain))
+    stream, trace = np.empty(1, np.uint64), np.empty(steps, np.int32)
+    return DrawWork(stream, trace, likelihood, new_posterior_work(horizon, chain))
 
 
 @jit
 def judge_draw(log: OwnLog, horizon: Horizon, draws: Draws, work: DrawWork) -> Success:
     """A trajectory and its outputs from the stream of ``draws``, and what can be guessed given them."""
-    stream = new_stream(draws)
-    walk(log.walker, stream, work.trace)
-    draw_likelihoods(log.releases, work.trace, stream, work.likelihood)
+    begin_stream(draws, work.stream)
+    walk(log.walker, work.stream, work.trace)
+    draw_likelihoods(log.releases, work.trace, work.stream, work.likelihood)
     return success_given(log.person, work.likelihood, horizon, work.posterior)
 
 

@@ -19,7 +19,7 @@ from accounting.hmm.frontier.completion_kernel import Recursion, completion_gain
 from accounting.hmm.frontier.search_kernel import Asked, Room, found_guess, new_room, search
 from accounting.hmm.local_chain_kernel import LocalChain, slot_of
 from accounting.hmm.propagation import dot, marginals, predict, predict_rows, retreat
-from models.numerics.jit import inline, jit
+from models.numerics.jit import bare_jit, inline, jit
 from models.priors.chain import ChainView
 
 _NEGLIGIBLE = 1e-4  # of the posterior's mass: what a search may leave open
@@ -94,7 +94,7 @@ def _condition(
     return total
 
 
-@jit
+@bare_jit
 def _law_before(person: LocalChain, likelihood: NDArray[np.float64], first: int, work: PosteriorWork) -> None:
     """Fill ``work.law`` with that of the place in step ``first``, given the outputs before; 0s: underflow."""
     law, given = work.law, work.given
@@ -106,7 +106,7 @@ def _law_before(person: LocalChain, likelihood: NDArray[np.float64], first: int,
         predict(chain, (slot + t) % slots, given, law)
 
 
-@jit
+@bare_jit
 def _likelihood_after(
     person: LocalChain, likelihood: NDArray[np.float64], last: int, work: PosteriorWork
 ) -> None:
@@ -119,13 +119,15 @@ def _likelihood_after(
         for x in range(won.size):
             moved[x] = won[x] * likelihood[t, x]
         retreat(chain, (slot + t - 1) % slots, moved, won)
-        top = won.max()
+        top = 0.0
+        for x in range(won.size):
+            top = max(top, won[x])
         if top > 0.0:
             for x in range(won.size):
                 won[x] /= top
 
 
-@jit
+@bare_jit
 def _scale_evidence(horizon: LocalChain, evidence: NDArray[np.float64], work: PosteriorWork) -> bool:
     """Fill ``work.weight`` so that the paths' masses up to any step add up to 1, with ``won`` to the end.
 
@@ -150,7 +152,7 @@ def _scale_evidence(horizon: LocalChain, evidence: NDArray[np.float64], work: Po
     return True
 
 
-@jit
+@bare_jit
 def _unmoved(horizon: LocalChain, guess: NDArray[np.int64], work: PosteriorWork) -> float:
     """``Pr[d(X, guess) <= s]`` given the outputs: the recursion over (mistakes, place)."""
     now, ahead = work.wrong, work.wrong_ahead
@@ -184,15 +186,11 @@ def _moment_bound(horizon: LocalChain, asked: Horizon, work: PosteriorWork) -> f
     return success_bound(moments / moments[0], steps - asked.mistakes) if moments[0] > 0.0 else 1.0
 
 
-@jit
-def success_given(
+@bare_jit
+def success_by_search(
     person: LocalChain, likelihood: NDArray[np.float64], horizon: Horizon, work: PosteriorWork
 ) -> Success:
-    """What can be guessed of a horizon given all outputs of its log.
-
-    ``likelihood`` (L, K) is ``Pr[outputs of step t | place]`` up to a factor a step, of every step of the
-    log that is known; ``person`` starts with the log.
-    """
+    """:func:`success_given` without the moment bound; 1, 0, 0 where outputs are too unlikely for floats."""
     first, last = horizon.first, horizon.last
     _law_before(person, likelihood, first, work)
     _likelihood_after(person, likelihood, last, work)
@@ -203,11 +201,24 @@ def success_given(
     completion_gains(inside, work.weight, steps[1], work.won, work.recursion, work.gains)
     asked = Asked(horizon.mistakes, horizon.guess.size * horizon.vectors, _NEGLIGIBLE)
     found = search(inside, work.weight, work.law, steps, work.gains, asked, work.room)
-    unmoved = _unmoved(inside, horizon.guess, work)
-    bound = min(1.0, found.bound)
-    if horizon.order > 0 and bound > _MUCH_ABOVE * found.attained:
-        bound = min(bound, _moment_bound(inside, horizon, work))
-    return Success(bound, found.attained, unmoved)
+    return Success(min(1.0, found.bound), found.attained, _unmoved(inside, horizon.guess, work))
+
+
+@jit
+def success_given(
+    person: LocalChain, likelihood: NDArray[np.float64], horizon: Horizon, work: PosteriorWork
+) -> Success:
+    """What can be guessed of a horizon given all outputs of its log.
+
+    ``likelihood`` (L, K) is ``Pr[outputs of step t | place]`` up to a factor a step, of every step of the
+    log that is known; ``person`` starts with the log.
+    """
+    found = success_by_search(person, likelihood, horizon, work)
+    is_known = found.attained > 0.0 or found.bound < 1.0
+    if horizon.order > 0 and is_known and found.bound > _MUCH_ABOVE * found.attained:
+        inside = LocalChain(person.chain, work.law, slot_of(person, horizon.first))
+        found = Success(min(found.bound, _moment_bound(inside, horizon, work)), found.attained, found.unmoved)
+    return found
 
 
 @jit

@@ -29,7 +29,7 @@ from accounting.bounds.patterns.pattern_walk_kernel import enter, next_node, wal
 from accounting.bounds.patterns.segments_kernel import Nodes
 from accounting.hmm.frontier.completion_kernel import Recursion, guess_and_be_shown, new_recursion
 from accounting.hmm.local_chain_kernel import LocalChain, slot_of
-from models.numerics.jit import jit
+from models.numerics.jit import bare_jit, jit
 
 
 class GenieAided(NamedTuple):
@@ -60,7 +60,7 @@ class Charged(NamedTuple):
     most: int
 
 
-@jit
+@bare_jit
 def _first_guess(start: NDArray[np.float64], value: NDArray[np.float64]) -> float:
     """The guess of the first step, before which nothing was shown."""
     last = value.shape[0] - 1
@@ -73,7 +73,7 @@ def _first_guess(start: NDArray[np.float64], value: NDArray[np.float64]) -> floa
     return total + top
 
 
-@jit
+@bare_jit
 def _back_from(
     person: LocalChain,
     unseen: Unseen,
@@ -95,13 +95,15 @@ def _back_from(
         work.before[:] = 1.0
     else:
         work.value[:] = 0.0
-        work.value[:, nodes.place[b]] = suffix
+        for m in range(suffix.size):
+            work.value[m, nodes.place[b]] = suffix[m]
     while True:
         if nodes.time[b] == steps or t < nodes.time[b]:
             while a > 0 and nodes.time[a] > t:
                 a -= 1
             while a > 0 and nodes.time[a] == t:
-                reached[a] = work.before[:, nodes.place[a]]
+                for m in range(suffix.size):
+                    reached[a, m] = work.before[m, nodes.place[a]]
                 a -= 1
             for m in range(work.value.shape[0]):
                 for x in range(person.start.size):

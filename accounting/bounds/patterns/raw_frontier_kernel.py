@@ -26,7 +26,12 @@ from accounting.bounds.patterns.outside_kernel import Outside
 from accounting.bounds.patterns.segments_kernel import Nodes, find_nodes, no_hit_weight
 from accounting.hmm.frontier.completion_kernel import completion_gains, new_recursion
 from accounting.hmm.frontier.search_kernel import Asked, Room, new_room, search
-from accounting.hmm.frontier.shown_once_kernel import first_right_bound, lower_completions
+from accounting.hmm.frontier.shown_once_kernel import (
+    FirstRight,
+    first_right_bound,
+    lower_completions,
+    new_first_right,
+)
 from accounting.hmm.local_chain_kernel import LocalChain, slot_of
 from models.numerics.jit import bare_jit, inline, jit
 from models.priors.chain import Rows
@@ -250,6 +255,7 @@ class Scratch(NamedTuple):
     likeliest: NDArray[np.float64]  # (T + 1, K)
     found: NDArray[np.float64]  # (s + 1,)
     success: NDArray[np.float64]  # (s + 1,)
+    first_right: FirstRight
 
 
 @bare_jit
@@ -286,7 +292,9 @@ def _add_sources(
                 between = (first, time[b] - 1)
                 bound_segment(person, weight, mass[first], between, gains[b], limits, room, (found, won[b]))
                 if effort.shown_once >= 0:
-                    first_right_bound(person, weight, mass[first], between, gains[b], found)
+                    first_right_bound(
+                        person, weight, mass[first], between, gains[b], found, scratch.first_right
+                    )
                 add_convolution(success, found, won[b])
         if number < hit_count:
             for m in range(success.size):
@@ -319,6 +327,7 @@ def raw_frontier(
         np.empty((steps + 1, places)),
         np.empty(mistakes + 1),
         np.empty(mistakes + 1),
+        new_first_right(places, mistakes),
     )
     total = _add_sources(person, weight, marginal, targets, outside, effort, room, scratch)
     return min(1.0, total * (1.0 + _ROUNDING))

@@ -17,16 +17,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accounting.bounds.noised.drawn_posteriors_kernel import DrawWork, OwnLog, new_draw_work
-from accounting.bounds.noised.posterior_kernel import Horizon, fill_prior_guess, success_given
+from accounting.bounds.noised.posterior_kernel import Horizon, fill_prior_guess, success_by_search
 from accounting.continuous.accounts_kernel import HISTORY, Accounts, has_initial_distribution, slot_of
 from accounting.exposure.drawing.own_releases_kernel import OwnReleases, ValueTables, draw_likelihoods
-from accounting.exposure.drawing.random_draws_kernel import Draws, new_stream, new_walker, uniform, walk
+from accounting.exposure.drawing.random_draws_kernel import Draws, begin_stream, new_walker, uniform, walk
 from accounting.exposure.prior_constants_kernel import prior_constants
 from accounting.hmm.frontier.search_kernel import affordable_vectors
 from accounting.hmm.local_chain_kernel import LocalChain
 from accounting.hmm.local_chain_kernel import slot_of as local_slot_of
 from accounting.hmm.propagation import marginals
-from models.numerics.jit import jit, pjit
+from models.numerics.jit import bare_jit, jit, pjit
 from models.priors.chain import chain_view
 
 UNITS = 256
@@ -181,15 +181,15 @@ def _fill_guess(inside: LocalChain, horizon: Horizon, known_success: float, work
         guess[:] = prior_constants(inside, guess.size, mistakes, False).baseline.guess
 
 
-@jit
+@bare_jit
 def _added(log: OwnLog, horizon: Horizon, draws: Draws, work: DrawWork) -> int:
     """What the attack adds in one draw, in units."""
-    stream = new_stream(draws)
-    walk(log.walker, stream, work.trace)
-    draw_likelihoods(log.releases, work.trace, stream, work.likelihood)
-    success = success_given(log.person, work.likelihood, horizon, work.posterior)
+    begin_stream(draws, work.stream)
+    walk(log.walker, work.stream, work.trace)
+    draw_likelihoods(log.releases, work.trace, work.stream, work.likelihood)
+    success = success_by_search(log.person, work.likelihood, horizon, work.posterior)
     added = min(1.0, max(0.0, success.attained - success.unmoved))
-    return int(added * UNITS + uniform(stream))
+    return int(added * UNITS + uniform(work.stream))
 
 
 @pjit(lambda added, sampled, *_: sampled.person.size, least=16)

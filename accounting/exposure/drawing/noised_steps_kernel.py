@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accounting.exposure.drawing.random_draws_kernel import AliasTables, draw
-from models.numerics.jit import jit
+from models.numerics.jit import bare_jit
 
 
 class ReleasedSteps(NamedTuple):
@@ -31,7 +31,7 @@ class ReleasedSteps(NamedTuple):
     tables: AliasTables  # of the noise laws
 
 
-@jit
+@bare_jit
 def log_noise(steps: ReleasedSteps, law: int, noise: int) -> float:
     """Log-probability of a noise value, -inf outside the law's support."""
     index = noise - steps.first[law]
@@ -41,12 +41,13 @@ def log_noise(steps: ReleasedSteps, law: int, noise: int) -> float:
     return steps.log_probability[begin + index]
 
 
-@jit
+@bare_jit
 def log_likelihoods(
     steps: ReleasedSteps, step: int, outcome: int, stream: NDArray[np.uint64], found: NDArray[np.float64]
 ) -> None:
     """Publish ``step`` for a person in ``outcome``; every outcome's log-likelihood into ``found`` (O,)."""
-    found[: steps.outcomes[step]] = 0.0
+    for other in range(steps.outcomes[step]):
+        found[other] = 0.0
     for r in range(steps.releases[step]):
         law = steps.law[step, r]
         noise = steps.first[law] + draw(steps.tables, law, stream)
@@ -55,7 +56,7 @@ def log_likelihoods(
             found[other] += log_noise(steps, law, seen - steps.counted[step, other, r])
 
 
-@jit
+@bare_jit
 def publish_trace(
     steps: ReleasedSteps,
     labels: NDArray[np.int32],
@@ -67,12 +68,14 @@ def publish_trace(
         log_likelihoods(steps, step, labels[step], stream, log_likelihood[step])
 
 
-@jit
+@bare_jit
 def relative_likelihoods(
     log_likelihood: NDArray[np.float64], outcomes: NDArray[np.int64], likelihood: NDArray[np.float64]
 ) -> None:
     """Likelihoods (T, O), the largest of each step 1."""
     for step in range(outcomes.size):
-        top = log_likelihood[step, : outcomes[step]].max()
+        top = log_likelihood[step, 0]
+        for outcome in range(1, outcomes[step]):
+            top = max(top, log_likelihood[step, outcome])
         for outcome in range(outcomes[step]):
             likelihood[step, outcome] = np.exp(log_likelihood[step, outcome] - top)

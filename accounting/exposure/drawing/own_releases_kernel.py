@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from accounting.exposure.drawing.noised_steps_kernel import ReleasedSteps
 from accounting.exposure.drawing.random_draws_kernel import AliasTables, draw
-from models.numerics.jit import jit
+from models.numerics.jit import bare_jit, jit
 
 
 class ValueTables(NamedTuple):
@@ -76,7 +76,7 @@ def own_releases(steps: ReleasedSteps, labels: NDArray[np.int32], values: ValueT
     return OwnReleases(first, law[:own], counted[:own], values)
 
 
-@jit
+@bare_jit
 def draw_likelihoods(
     releases: OwnReleases,
     trace: NDArray[np.int32],

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accounting.hmm.local_chain_kernel import LocalChain
-from models.numerics.jit import jit
+from models.numerics.jit import bare_jit, jit
 from models.priors.chain import ChainView
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
@@ -52,7 +52,7 @@ class Draws(NamedTuple):
     number: int
 
 
-@jit
+@bare_jit
 def _mix(state: np.uint64) -> np.uint64:
     z = state
     z = (z ^ (z >> _S30)) * _MIX_1
@@ -64,18 +64,24 @@ def _mix(state: np.uint64) -> np.uint64:
 def new_stream(draws: Draws) -> NDArray[np.uint64]:
     """The stream (1,) of one block of draws: blocks can be drawn in any order, by any thread."""
     stream = np.empty(1, np.uint64)
-    stream[0] = _mix(_mix(np.uint64(draws.seed) + _GOLDEN) + np.uint64(draws.block) * _GOLDEN)
+    begin_stream(draws, stream)
     return stream
 
 
-@jit
+@bare_jit
+def begin_stream(draws: Draws, stream: NDArray[np.uint64]) -> None:
+    """Let a stream (1,) be that of one block of draws."""
+    stream[0] = _mix(_mix(np.uint64(draws.seed) + _GOLDEN) + np.uint64(draws.block) * _GOLDEN)
+
+
+@bare_jit
 def uniform(stream: NDArray[np.uint64]) -> float:
     """The next number in [0, 1) with 53 bits."""
     stream[0] += _GOLDEN
     return np.float64(_mix(stream[0]) >> _S11) * _TO_UNIT
 
 
-@jit
+@bare_jit
 def draw(tables: AliasTables, law: int, stream: NDArray[np.uint64]) -> int:
     """One value of a law, from one uniform number: leading bits choose the cell, the rest decides in it."""
     first = tables.first[law]
@@ -164,7 +170,7 @@ def new_walker(person: LocalChain) -> Walker:
     return Walker(places, slots, person.first_slot, alias_tables(first, value, weight))
 
 
-@jit
+@bare_jit
 def walk(walker: Walker, stream: NDArray[np.uint64], trace: NDArray[np.int32]) -> None:
     """One trajectory into ``trace`` (T,)."""
     place = draw(walker.tables, 0, stream)

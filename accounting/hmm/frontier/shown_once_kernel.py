@@ -21,18 +21,35 @@ is at 0 in both steps is counted twice.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
 from accounting.hmm.frontier.search_kernel import Asked, Room, search
 from accounting.hmm.local_chain_kernel import LocalChain, slot_of
 from accounting.hmm.propagation import predict
-from models.numerics.jit import jit
+from models.numerics.jit import bare_jit, jit
 
 _SLACK = 1e-3  # of what is left to win: a search may end so early
 
 
+class FirstRight(NamedTuple):
+    """Scratch of :func:`first_right_bound`."""
+
+    here: NDArray[np.float64]  # (K,) law of a step
+    ahead: NDArray[np.float64]  # (K,) of the next one
+    best: NDArray[np.float64]  # (s + 1,) won if the first right guess is there
+    total: NDArray[np.float64]  # (s + 1,)
+
+
 @jit
+def new_first_right(places: int, mistakes: int) -> FirstRight:
+    """Scratch for laws of so many places."""
+    return FirstRight(np.empty(places), np.empty(places), np.empty(mistakes + 1), np.empty(mistakes + 1))
+
+
+@bare_jit
 def first_right_bound(
     person: LocalChain,
     weight: NDArray[np.float64],
@@ -40,6 +57,7 @@ def first_right_bound(
     between: tuple[int, int],
     gains: NDArray[np.float64],
     bound: NDArray[np.float64],
+    work: FirstRight,
 ) -> None:
     """Lower ``bound[m]`` on what ``law`` wins with ``m`` mistakes to what is won by who is shown when right.
 
@@ -47,8 +65,10 @@ def first_right_bound(
     each mistake allowed adds to ``V``. Bounds for as many mistakes as there are steps stay.
     """
     first, last = between
-    here, ahead, best = law.copy(), np.empty(law.size), np.empty(bound.size)
-    total = np.zeros(bound.size)
+    here, ahead, best, total = work
+    for x in range(law.size):
+        here[x] = law[x]
+    total[:] = 0.0
     for t in range(first, last + 1):
         best[:] = 0.0
         for x in range(law.size):
@@ -82,6 +102,7 @@ def lower_completions(
     """
     mistakes, places = gains.shape[1] - 1, gains.shape[2]
     law, here, value = np.empty(places), np.zeros(places), np.empty(mistakes + 1)
+    work = new_first_right(places, mistakes)
     for t in range(last - 1, -1, -1):
         steps = last - t
         for x in range(places):
@@ -94,7 +115,7 @@ def lower_completions(
             for m in range(mistakes + 1):
                 won += gains[t, m, x]
                 value[m] = won
-            first_right_bound(person, weight, law, (t + 1, last), gains, value)
+            first_right_bound(person, weight, law, (t + 1, last), gains, value, work)
             for m in range(min(mistakes, steps - 1), 0, -1):
                 if expansions > 0:
                     asked = Asked(m, max(steps, expansions), _SLACK * value[m])

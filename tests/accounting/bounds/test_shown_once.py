@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from accounting.hmm.frontier.ascent_kernel import ascend, new_ascent_room
 from accounting.hmm.frontier.completion_kernel import completion_gains, new_recursion
 from accounting.hmm.frontier.search_kernel import new_room
-from accounting.hmm.frontier.shown_once_kernel import first_right_bound, lower_completions
+from accounting.hmm.frontier.shown_once_kernel import first_right_bound, lower_completions, new_first_right
 from accounting.hmm.local_chain_kernel import LocalChain
 from tests.accounting.bounds.test_frontier import masses_won, seeds
 from tests.accounting.chains import Case, random_case
@@ -63,8 +63,8 @@ def test_completions_lie_between_the_best_guess_and_the_genie(seed: int) -> None
     assert (least <= most * (1 + 1e-12)).all()
     for t, m, x in np.ndindex(*least.shape):
         assert least[t, m, x] >= best_from(case, evidence, t, x, m) * (1 - 1e-12)
-    bounds = np.ones(mistakes + 1)
-    first_right_bound(person_of(case), evidence, case.start, (0, steps - 1), lowered, bounds)
+    bounds, work = np.ones(mistakes + 1), new_first_right(case.start.size, mistakes)
+    first_right_bound(person_of(case), evidence, case.start, (0, steps - 1), lowered, bounds, work)
     for m in range(mistakes + 1):
         assert bounds[m] >= max(masses_won(case, evidence, m).values()) * (1 - 1e-12)
 
@@ -92,8 +92,8 @@ def test_the_worked_example_of_being_shown_when_right() -> None:
     case = Case(law, np.array([[law] * 7]), np.zeros((2, 7), np.int32))
     evidence = np.ones((2, 7))
     assert max(masses_won(case, evidence, 1).values()) == pytest.approx(7 / 16)
-    bounds = np.ones(2)
-    first_right_bound(person_of(case), evidence, law, (0, 1), genie_gains(case, evidence, 1), bounds)
+    bounds, gains = np.ones(2), genie_gains(case, evidence, 1)
+    first_right_bound(person_of(case), evidence, law, (0, 1), gains, bounds, new_first_right(7, 1))
     assert bounds[1] == pytest.approx(1 / 2)
 
 
