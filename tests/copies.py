@@ -18,6 +18,9 @@ from pathlib import Path
 
 from numba.np.ufunc import parallel
 
+COMMAND_LINE = "from stream_app.cli import main; main()"
+"""What `tallyguard` runs."""
+
 _SECONDS_TO_WRITE = 1.0
 _WHERE = signal.SIGUSR2
 

@@ -19,10 +19,9 @@ import pytest
 import yaml
 
 from tests import ROOT
-from tests.copies import Copy
+from tests.copies import COMMAND_LINE, Copy
 from tests.deploy.files import SETTINGS, Document, compose
 from tests.kafka.broker import Broker
-from tests.kafka.support import COMMAND_LINE
 from tests.watching.live_engine import COMPILE_SECONDS
 from tests.watching.services import free_port, get, program, running, wait_until
 

@@ -29,7 +29,7 @@ from stream_app.setup.settings import Settings
 from stream_app.setup.settings_sources import load_settings
 from stream_app.wire import StepRelease
 from tests import ROOT
-from tests.copies import Copy
+from tests.copies import COMMAND_LINE, Copy
 from tests.kafka.faults import dying
 from tests.watching.services import wait_until
 
@@ -38,9 +38,6 @@ SECRETS = {
     "TALLYGUARD_PSEUDONYM_KEY_SECRET": "22" * 32,
     "TALLYGUARD_SNAPSHOT_KEY_SECRET": "33" * 32,
 }
-
-
-COMMAND_LINE = "from stream_app.cli import main; main()"
 
 
 class Process:
