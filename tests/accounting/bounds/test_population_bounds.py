@@ -117,7 +117,7 @@ def test_many_steps_give_probabilities_above_the_baseline(mistakes: int, steps: 
     walker = MovementPrior.from_dense("walker", rng.dirichlet(np.full(6, 0.2), size=6) + 1e-300)
     population = Population.pack([walker, near_deterministic(6)], LOCATIONS)
     schedule = raw_schedule(steps, 2)
-    effort = Effort(order=1, patterns=64)
+    effort = Effort(order=1, patterns=64, vectors=4)
     for person in range(2):
         audit = audit_person(population, person, schedule, mistakes, effort=effort)
         shown = [value for value in audit.bounds.model_dump().values() if value is not None]
