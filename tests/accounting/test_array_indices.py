@@ -16,6 +16,7 @@ from tests import ROOT
 ONE_TOO_FAR = """
 import sys
 import numpy as np
+import tests.index_checks
 from models.numerics.jit import inline, jit, pjit
 
 @inline
@@ -31,10 +32,10 @@ def clear_first(begin, end, values, count):
     for i in range(begin, end):
         clear_one(values, i)
 
-for kernel, fits in ((clear_one, 2), (clear_first, 3)):
+for kernel, fits, too_far in ((clear_one, 2, 3), (clear_one, -3, -4), (clear_first, 3, 4)):
     kernel(np.zeros(3), fits)
     try:
-        kernel(np.zeros(3), fits + 1)
+        kernel(np.zeros(3), too_far)
     except IndexError as error:
         print(kernel.__name__, error)
 """
@@ -64,7 +65,7 @@ def test_an_index_one_too_far_is_found_in_every_sort_of_kernel(tmp_path: Path) -
     script = tmp_path / "one_too_far.py"
     script.write_text(ONE_TOO_FAR)
     run = checked(script, cache=tmp_path)
-    found = [f"{name} index is out of bounds" for name in ("clear_one", "clear_first")]
+    found = [f"{name} index is out of bounds" for name in ("clear_one", "clear_one", "clear_first")]
     assert run.stdout.splitlines() == found, run.stderr
 
 
@@ -79,7 +80,7 @@ def test_no_test_of_a_kernel_makes_it_leave_its_arrays() -> None:
     an index just below zero, which counts from the end, and one that stays inside an array that people share.
     """
     cache = Path(numba.config.CACHE_DIR).with_name("kernels-checked")
-    chosen = ["-m", "not slow or indices", "tests/models", "tests/accounting"]
+    chosen = ["-p", "tests.index_checks", "-m", "not slow or indices", "tests/models", "tests/accounting"]
     chosen += [f"--ignore=tests/models/numerics/test_{name}.py" for name in ("jit", "compiling")]
     run = checked("-m", "pytest", "-x", *chosen, cache=cache)
     assert run.returncode == 0, run.stdout[-4000:]
