@@ -8,8 +8,7 @@ BIN := $(VENV)/bin
 STEPS ?= 48
 PEOPLE ?= 2000
 PAUSE ?= 0.1
-# For two cores: most of the four wait for Kafka at first. Of fast tests one waits for a broker that is silent, and
-# after a first demo two often compile the same kernel.
+# For two cores: most of the four wait for Kafka at first, and of fast tests one waits for a broker that is silent.
 WORKERS ?= 4
 test-fast: WORKERS = 3
 SHARED_OUT = -n $(WORKERS) --dist loadgroup --no-loadscope-reorder
