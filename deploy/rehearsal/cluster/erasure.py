@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from typing import NamedTuple
 
 from deploy.rehearsal.cluster.failures import wait_until_working
@@ -69,10 +70,15 @@ def _left(stage: Stage, name: str, *, priors: bool) -> int:
 
 
 def _bytes(stage: Stage, topic: str) -> bytes:
-    """Every segment of a topic on every broker's disk, deleted ones that are still there too."""
+    """Every segment of a topic on every broker's disk, deleted ones that are still there too.
+
+    All are read again where a broker removes one meanwhile: what it held may stand in another.
+    """
     folders = [stage.cluster.brokers[number].folder / "data" for number in NUMBERS]
     pattern = f"{stage.site.deployment.topics.prefix}{topic}-[0-9]*/*.log*"
-    return b"".join(file.read_bytes() for folder in folders for file in sorted(folder.glob(pattern)))
+    while True:
+        with suppress(FileNotFoundError):
+            return b"".join(file.read_bytes() for folder in folders for file in sorted(folder.glob(pattern)))
 
 
 def _let_pass(stage: Stage, hours: int) -> None:
