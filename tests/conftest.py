@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-import numba
 import pytest
 from hypothesis import settings
 
@@ -18,21 +15,6 @@ LONG = (
     "tests/accounting/test_array_indices.py",
     "tests/stream_app/starting/brokers/test_mqtt_kills.py",
 )
-
-
-def pytest_configure(config: pytest.Config) -> None:
-    """One process of several runs kernels on one thread: more would wait for each other."""
-    if hasattr(config, "workerinput"):
-        numba.set_num_threads(1)
-
-
-@pytest.fixture
-def several_threads() -> Iterator[None]:
-    """Kernels run on as many threads as the processor has, as in a process that is alone."""
-    before = numba.get_num_threads()
-    numba.set_num_threads(numba.config.NUMBA_NUM_THREADS)  # type: ignore[attr-defined]
-    yield
-    numba.set_num_threads(before)
 
 
 @pytest.hookimpl(tryfirst=True)  # xdist looks at the groups when it is its turn

@@ -284,7 +284,6 @@ def test_sensors_that_cover_several_places_reveal_a_set_and_not_the_place() -> N
 
 @pytest.mark.slow
 @pytest.mark.indices
-@pytest.mark.usefixtures("several_threads")
 def test_same_seed_same_result_on_any_number_of_threads_and_another_seed_another() -> None:
     arguments = (big_exposure(Gaussian(1.0)), 3, 20_000)
     before = numba.get_num_threads()

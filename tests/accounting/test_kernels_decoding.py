@@ -201,7 +201,6 @@ def test_many_traces_of_one_chain_are_decoded_as_of_so_many_people(density: floa
     assert np.allclose(together.log_path, apart.log_path, rtol=1e-12)
 
 
-@pytest.mark.usefixtures("several_threads")
 def test_bits_do_not_depend_on_the_number_of_threads() -> None:
     rng = np.random.default_rng(6)
     arrays = random_population(rng, 300, 9, 0.5).arrays

@@ -183,7 +183,6 @@ def test_a_window_of_a_log_takes_the_sampled_bound_where_it_is_least() -> None:
         assert drawn.baseline < drawn.certified < certain.certified
 
 
-@pytest.mark.usefixtures("several_threads")
 def test_same_seed_same_bits_on_any_number_of_threads() -> None:
     start, matrix = koga_chain(6, 0.1)
     exposure = exposure_to(start, matrix, [step_of([t % 6], [gaussian(1.0)]) for t in range(8)])

@@ -73,7 +73,6 @@ def test_everybody_at_once_equals_one_by_one(mistakes: int) -> None:
     assert np.all(together.added >= 0.0)
 
 
-@pytest.mark.usefixtures("several_threads")
 def test_threads_do_not_change_a_bit() -> None:
     population, schedule = town(60), raw_schedule(7, 5)
     threads = numba.get_num_threads()

@@ -64,7 +64,6 @@ def test_the_best_adversarys_mean_gain_is_between_the_ends(seen: int) -> None:
     assert np.mean([each.high - each.low for each in found]) < 0.1
 
 
-@pytest.mark.usefixtures("several_threads")
 def test_threads_do_not_change_a_bit() -> None:
     population, effort = packed(people(70)), Effort(draws=500, seed=3)
     threads = numba.get_num_threads()

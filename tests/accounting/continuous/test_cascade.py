@@ -95,7 +95,6 @@ def test_partitions_refine_together_whom_one_process_refines(operations, parts):
     assert by_name(whole) != by_name(accounted(population, None, horizon))
 
 
-@pytest.mark.usefixtures("several_threads")
 def test_threads_a_restart_and_those_who_join_or_leave_change_no_bit():
     population = people()
     whole = accounted(population, SOME)

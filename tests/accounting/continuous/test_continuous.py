@@ -245,7 +245,6 @@ def test_a_persons_risk_does_not_depend_on_the_partition_they_are_in():
 
 @pytest.mark.slow
 @pytest.mark.indices
-@pytest.mark.usefixtures("several_threads")
 def test_threads_do_not_change_a_bit():
     import numba
 

@@ -171,7 +171,6 @@ def found_by(shadow: Shadow) -> tuple[AttackedPart, ...]:
     return found
 
 
-@pytest.mark.usefixtures("several_threads")
 def test_parts_threads_and_the_order_of_people_do_not_change_a_bit() -> None:
     """Two partitions of 16 and 8 people: in one process, apart, and with their people turned round."""
     steps = hours(9, NARROW)

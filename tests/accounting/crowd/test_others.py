@@ -170,7 +170,6 @@ def test_the_transforms_exponential_is_exact_to_the_last_digits() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("several_threads")
 def test_parts_of_the_people_add_up_to_the_same_bits() -> None:
     """Any partition, any order, any number of threads."""
     rng = np.random.default_rng(5)

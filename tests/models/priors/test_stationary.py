@@ -160,7 +160,6 @@ def test_a_sparse_chain_of_2000_places_is_stationary_to_rounding():
     assert 0 < spectral_gap(prior) < 1
 
 
-@pytest.mark.usefixtures("several_threads")
 def test_distributions_are_the_same_bit_for_bit_for_any_number_of_threads():
     rng = np.random.default_rng(11)
     dense = rng.random((40, 8, 8)) * (rng.random((40, 8, 8)) < 0.4) + np.eye(8) * 0.1

@@ -229,7 +229,6 @@ def test_people_without_weights_are_no_personas() -> None:
 
 @pytest.mark.slow
 @pytest.mark.indices
-@pytest.mark.usefixtures("several_threads")
 def test_threads_and_order_of_work_change_no_bit() -> None:
     """Blocks are fixed: the same calibration with one thread has the same bits."""
     import numba
