@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import gc
+
 import pytest
 from hypothesis import settings
 
 settings.register_profile("any machine", deadline=None)  # a loaded one is slow, which is no fault
 settings.load_profile("any machine")
+
+# Looking for cycles of garbage took a half of collecting tests: little of what that makes is ever garbage.
+gc.set_threshold(20_000, 20, 50)
 
 # Each takes minutes in one process.
 LONG = (
@@ -30,6 +35,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
     if hasattr(config, "workerinput"):
         items.sort(key=_turn)
+
+
+def pytest_collection_finish() -> None:
+    """What was imported and collected stays: it is not looked through again."""
+    gc.collect()
+    gc.freeze()
 
 
 def _turn(item: pytest.Item) -> tuple[int, bool]:

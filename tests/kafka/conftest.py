@@ -28,8 +28,8 @@ def prepared_workers() -> None:
     Process.copied = True
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    """A running broker."""
+    """A running broker, until the last test here is done: one that is idle takes a fiftieth of a core."""
     with broker(tmp_path_factory.mktemp("kafka")) as running:
         yield running
