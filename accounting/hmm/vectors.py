@@ -47,8 +47,8 @@ def store(builder: Any, vector: Any, pointer: Any, index: Any) -> None:
 
 
 def spread(builder: Any, number: Any) -> Any:
-    """One double in all eight lanes."""
-    nothing = ir.Constant(VECTOR, ir.Undefined)
+    """One number in all eight lanes."""
+    nothing = ir.Constant(ir.VectorType(number.type, LANES), ir.Undefined)
     first = builder.insert_element(nothing, number, ir.Constant(ir.IntType(32), 0))
     return builder.shuffle_vector(first, nothing, _positions(range(LANES), same=0))
 

@@ -17,7 +17,8 @@ ONE_TOO_FAR = """
 import sys
 import numpy as np
 import tests.index_checks
-from models.numerics.jit import inline, jit, pjit
+from accounting.hmm.eight import load, store
+from models.numerics.jit import bare_jit, inline, jit, pjit
 
 @inline
 def clear(values, i):
@@ -32,10 +33,25 @@ def clear_first(begin, end, values, count):
     for i in range(begin, end):
         clear_one(values, i)
 
-for kernel, fits, too_far in ((clear_one, 2, 3), (clear_one, -3, -4), (clear_first, 3, 4)):
-    kernel(np.zeros(3), fits)
+@bare_jit
+def load_eight(values, i):
+    store(load(values, i), values, 0)
+
+@bare_jit
+def store_eight(values, i):
+    store(load(values, 0), values, i)
+
+for kernel, size, fits, too_far in (
+    (clear_one, 3, 2, 3),
+    (clear_one, 3, -3, -4),
+    (clear_first, 3, 3, 4),
+    (load_eight, 10, 2, 3),
+    (load_eight, 10, 0, -1),
+    (store_eight, 10, 2, 3),
+):
+    kernel(np.zeros(size), fits)
     try:
-        kernel(np.zeros(3), too_far)
+        kernel(np.zeros(size), too_far)
     except IndexError as error:
         print(kernel.__name__, error)
 """
@@ -65,7 +81,8 @@ def test_an_index_one_too_far_is_found_in_every_sort_of_kernel(tmp_path: Path) -
     script = tmp_path / "one_too_far.py"
     script.write_text(ONE_TOO_FAR)
     run = checked(script, cache=tmp_path)
-    found = [f"{name} index is out of bounds" for name in ("clear_one", "clear_one", "clear_first")]
+    kernels = ("clear_one", "clear_one", "clear_first", "load_eight", "load_eight", "store_eight")
+    found = [f"{name} index is out of bounds" for name in kernels]
     assert run.stdout.splitlines() == found, run.stderr
 
 
@@ -76,8 +93,9 @@ def test_no_test_of_a_kernel_makes_it_leave_its_arrays() -> None:
     Tests of compiling itself are left out: they start processes with kernels of their own.
 
     Such kernels are kept apart, as numba does not tell them from others; compiling takes most of the time,
-    once. Not seen are loads and stores that are written for the compiler (``models.numerics.jit.intrinsic``),
-    an index just below zero, which counts from the end, and one that stays inside an array that people share.
+    once. Not seen are loads and stores that are written for the compiler (``models.numerics.jit.intrinsic``)
+    but for those of ``accounting.hmm.eight``, an index just below zero, which counts from the end, and one
+    that stays inside an array that people share.
     """
     cache = Path(numba.config.CACHE_DIR).with_name("kernels-checked")
     chosen = ["-p", "tests.index_checks", "-m", "not slow or indices", "tests/models", "tests/accounting"]

@@ -30,7 +30,12 @@ from accounting.bounds.patterns.raw_frontier_kernel import (
     departures,
 )
 from accounting.exposure.step_information.seen_steps_kernel import OwnChannels
-from accounting.hmm.frontier.completion_kernel import Recursion, gains_of, guess_and_be_shown
+from accounting.hmm.frontier.completion_kernel import (
+    Recursion,
+    gains_of,
+    guess_and_be_shown,
+    new_gains,
+)
 from accounting.hmm.frontier.search_kernel import Room, new_room
 from accounting.hmm.local_chain_kernel import LocalChain, slot_of
 from accounting.hmm.propagation import dot, retreat
@@ -80,7 +85,7 @@ class Trail(NamedTuple):
     combination: NDArray[np.int64]  # (T,), of the levels in each step; -1 before the first
     reach: NDArray[np.float64]  # (T, K), probability of coming to the target
     genie: NDArray[np.float64]  # (T, s + 1, K), W of the genie (``completion_kernel``)
-    gains: NDArray[np.float64]  # (T, s + 1, K), of one more mistake
+    gains: NDArray[np.float64]  # (T, s + 1, W), of one more mistake
     light: NDArray[np.float64]  # (T, s + 1, K), won from each place on by sequences charged in full
 
 
@@ -290,7 +295,7 @@ def noised_frontier(
         np.empty(steps, np.int64),
         np.empty((steps, places)),
         np.empty((steps, mistakes + 1, places)),
-        np.empty((steps, mistakes + 1, places)),
+        new_gains(steps, mistakes, places),
         np.zeros((steps, mistakes + 1, places)),
     )
     tools = Tools(

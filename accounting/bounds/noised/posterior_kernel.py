@@ -15,7 +15,12 @@ from numpy.typing import NDArray
 
 from accounting.bounds.patterns.moment_kernel import success_bound
 from accounting.bounds.patterns.segments_kernel import find_nodes, segment_polynomials
-from accounting.hmm.frontier.completion_kernel import Recursion, completion_gains, new_recursion
+from accounting.hmm.frontier.completion_kernel import (
+    Recursion,
+    completion_gains,
+    new_gains,
+    new_recursion,
+)
 from accounting.hmm.frontier.search_kernel import Asked, Room, found_guess, new_room, search
 from accounting.hmm.local_chain_kernel import LocalChain, slot_of
 from accounting.hmm.propagation import dot, marginals, predict, predict_rows, retreat
@@ -53,7 +58,7 @@ class PosteriorWork(NamedTuple):
     given: NDArray[np.float64]  # (K,) the same given a step's outputs
     won: NDArray[np.float64]  # (K,) likelihood of what comes after, of each last place
     weight: NDArray[np.float64]  # (T, K) evidence, scaled so that the whole mass is 1
-    gains: NDArray[np.float64]  # (T, s + 1, K)
+    gains: NDArray[np.float64]  # (T, s + 1, W), K in whole eights
     recursion: Recursion
     wrong: NDArray[np.float64]  # (s + 1, K), exactly so many mistakes, and the place
     wrong_ahead: NDArray[np.float64]  # (s + 1, K), a step later
@@ -70,7 +75,7 @@ def new_posterior_work(horizon: Horizon, chain: ChainView) -> PosteriorWork:
         np.empty(places),
         np.empty(places),
         np.empty((steps, places)),
-        np.empty((steps, rows, places)),
+        new_gains(steps, horizon.mistakes, places),
         new_recursion(horizon.mistakes, places),
         np.empty((rows, places)),
         np.empty((rows, places)),

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from accounting.bounds.patterns.outside_kernel import Outside
 from accounting.bounds.patterns.segments_kernel import Nodes, find_nodes, no_hit_weight
+from accounting.hmm.eight import padded
 from accounting.hmm.frontier.completion_kernel import completion_gains, new_recursion
 from accounting.hmm.frontier.search_kernel import Asked, Room, new_room, search
 from accounting.hmm.frontier.shown_once_kernel import (
@@ -62,7 +63,7 @@ class Targets(NamedTuple):
 
     time: NDArray[np.int64]  # (N,), T for an end
     place: NDArray[np.int64]  # (N,), -1 for an end
-    gains: NDArray[np.float64]  # (N, T, s + 1, K), of what is won by coming there
+    gains: NDArray[np.float64]  # (N, T, s + 1, W), of what is won by coming there
     won: NDArray[np.float64]  # (N, s + 1), S behind it
 
 
@@ -75,7 +76,7 @@ def _targets(
     hits = nodes.time.size - 2
     size = hits + ends.shape[0]
     time, place = np.full(size, steps), np.full(size, -1)
-    gains = np.empty((size, steps, mistakes + 1, places))
+    gains = np.empty((size, steps, mistakes + 1, padded(places)))
     walk = new_recursion(mistakes, places)
     won = np.empty(places)
     for b in range(size):

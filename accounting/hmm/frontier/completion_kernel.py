@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from accounting.hmm.eight import padded
 from accounting.hmm.local_chain_kernel import LocalChain
 from models.numerics.jit import bare_jit, inline, jit
 from models.priors.chain import ChainView
@@ -65,11 +66,19 @@ def guess_and_be_shown(chain: ChainView, slot: int, walk: Recursion) -> None:
 
 @inline
 def gains_of(won: NDArray[np.float64], gains: NDArray[np.float64]) -> None:
-    """What each mistake adds to ``won`` (s + 1, K), the ``W`` of one step."""
+    """What each mistake adds to ``won`` (s + 1, K), the ``W`` of one step; ``gains`` is :func:`padded`."""
     for m in range(won.shape[0]):
         for x in range(won.shape[1]):
             less = won[m - 1, x] if m > 0 else 0.0
             gains[m, x] = max(0.0, won[m, x] - less)
+        for x in range(won.shape[1], gains.shape[1]):
+            gains[m, x] = 0.0
+
+
+@jit
+def new_gains(steps: int, mistakes: int, places: int) -> NDArray[np.float64]:
+    """Room for the gains of so many steps, (T, s + 1, W): K in whole eights."""
+    return np.empty((steps, mistakes + 1, padded(places)))
 
 
 @bare_jit
@@ -83,7 +92,8 @@ def completion_gains(
 ) -> None:
     """Fill ``gains[t, m, x]`` for ``t <= last``: what one more mistake allowed adds to ``W(t, m, x)``.
 
-    ``won[x]`` is won after step ``last`` at place ``x``; ``weight`` (T, K) is the evidence of each step.
+    ``gains`` is made by :func:`new_gains`; ``won[x]`` is won after step ``last`` at place ``x``; ``weight``
+    (T, K) is the evidence of each step.
     """
     value, before = walk.value, walk.before
     chain, first_slot, slots = person.chain, person.first_slot, person.chain.start.shape[0]

@@ -26,12 +26,26 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from accounting.hmm.frontier.completion_kernel import completion_gains, new_recursion
-from accounting.hmm.local_chain_kernel import LocalChain
+from accounting.hmm.eight import (
+    first_equal,
+    is_any_above,
+    larger_of,
+    largest,
+    load,
+    padded,
+    replaced,
+    spread_out,
+    store,
+    total,
+    where_positive,
+)
+from accounting.hmm.frontier.completion_kernel import completion_gains, new_gains, new_recursion
+from accounting.hmm.local_chain_kernel import LocalChain, slot_of
 from models.numerics.jit import bare_jit, inline, jit
 from models.priors.chain import ChainView, Rows, rows_of
 
 _0, _1 = np.uint64(0), np.uint64(1)
+_FEW = 16  # places of a person whose matrices are laid out in full: no more than two eights a row
 _MOST_ENTRIES = 1 << 22  # 32 MiB a table
 _MOST_PRODUCTS = 1 << 22  # some milliseconds of one core, where more than one expansion a step is asked for
 _MOST_FOR_ONE = 1 << 28
@@ -55,18 +69,25 @@ class Asked(NamedTuple):
 
 
 class Room(NamedTuple):
-    """Memory of one search: the prefixes expanded, and a heap of those with children still open."""
+    """Memory of one search: the prefixes expanded, and a heap of those with children still open.
+
+    ``W`` is K in whole eights; what is beyond the places is zero.
+    """
 
     rows: Rows  # of the person's matrices
-    prefix: NDArray[np.float64]  # (expansions, s + 1, K), C of those expanded
-    ahead: NDArray[np.float64]  # (expansions, s + 1, K), w of the same
-    moved: NDArray[np.float64]  # (expansions, s, K), w P e: what all children of one have in common
+    full: NDArray[np.float64]  # (C, K, W), the same laid out in full; C = 0 where places are many
+    is_full: NDArray[np.bool_]  # (C,) whether a slot's matrix is there yet
+    evidence: NDArray[np.float64]  # (expansions, W), of each step searched
+    prefix: NDArray[np.float64]  # (expansions, s + 1, W), C of those expanded
+    ahead: NDArray[np.float64]  # (expansions, s + 1, W), w of the same
+    moved: NDArray[np.float64]  # (expansions, s, W), w P: what all children of one have in common
     is_moved: NDArray[np.bool_]  # (expansions,) whether that is there
     length: NDArray[np.int64]  # (expansions,) guesses made
     origin: NDArray[np.int64]  # (expansions, 2), the prefix that was lengthened, and by which guess
     alike: NDArray[np.int64]  # (expansions,) the one before of the same length and last guess; -1: none
     newest: NDArray[np.int64]  # (expansions + 1, K) the last one of each length and last guess; -1: none
-    child: NDArray[np.float64]  # (expansions, K), completions of each one's children, 0 once taken
+    child: NDArray[np.float64]  # (expansions, W), completions of each one's children, 0 once taken
+    best: NDArray[np.int64]  # (expansions,) the child with the largest one
     completion: NDArray[np.float64]  # (expansions,) the largest of each parent's; a heap
     parent: NDArray[np.int64]  # (expansions,) by number of expansion
     spent: NDArray[np.int64]  # (1,), expansions of all searches so far
@@ -75,18 +96,25 @@ class Room(NamedTuple):
 @jit
 def new_room(chain: ChainView, expansions: int, mistakes: int) -> Room:
     """Memory for searches of up to so many expansions, of guesses at this chain's places."""
-    places = chain.start.shape[1]
+    slots, places = chain.start.shape
+    width = padded(places)
+    if places > _FEW:
+        slots = 0
     return Room(
         rows_of(chain),
-        np.empty((expansions, mistakes + 1, places)),
-        np.empty((expansions, mistakes + 1, places)),
-        np.empty((expansions, mistakes, places)),
+        np.empty((slots, places, width)),
+        np.zeros(slots, np.bool_),
+        np.empty((expansions, width)),
+        np.empty((expansions, mistakes + 1, width)),
+        np.empty((expansions, mistakes + 1, width)),
+        np.empty((expansions, mistakes, width)),
         np.empty(expansions, np.bool_),
         np.empty(expansions, np.int64),
         np.empty((expansions, 2), np.int64),
         np.empty(expansions, np.int64),
         np.empty((expansions + 1, places), np.int64),
-        np.empty((expansions, places)),
+        np.empty((expansions, width)),
+        np.empty(expansions, np.int64),
         np.empty(expansions),
         np.empty(expansions, np.int64),
         np.zeros(1, np.int64),
@@ -94,13 +122,20 @@ def new_room(chain: ChainView, expansions: int, mistakes: int) -> Room:
 
 
 @inline
-def _best_child(room: Room, parent: int) -> int:
-    """Which child may win most; ties at the lowest place."""
-    child, best = room.child, 0
-    for guess in range(child.shape[1]):
-        if child[parent, guess] > child[parent, best]:
-            best = guess
-    return best
+def _find_best_child(room: Room, parent: int, taken: int) -> float:
+    """Note which child may win most, ties at the lowest place, and give its completion; -1: none is taken."""
+    child, width, nothing = room.child, room.child.shape[1], spread_out(0.0)
+    row, top = parent * width, nothing
+    for x in range(0, width, 8):
+        top = larger_of(top, replaced(load(child, row + x), taken - x, nothing))
+    most, best, x = largest(top), 8, 0
+    while best == 8:
+        best = first_equal(replaced(load(child, row + x), taken - x, nothing), most)
+        x += 8
+    if taken >= 0:  # after that: what was stored in part is slow to be loaded as a whole
+        child[parent, taken] = 0.0
+    room.best[parent] = x - 8 + best
+    return most
 
 
 @inline
@@ -140,8 +175,7 @@ def _open_passed(room: Room, expanded: int, attained: float) -> int:
     """After the dive to number ``expanded``, open what it passed and may win more; how many that are."""
     open_count = 0
     for above in range(expanded):
-        room.child[above, room.origin[above + 1, 1]] = 0.0  # the dive went there
-        completion = room.child[above, _best_child(room, above)]
+        completion = _find_best_child(room, above, room.best[above])  # but for the one where the dive went
         if completion > attained:
             _open(room, open_count, completion, above)
             open_count += 1
@@ -155,9 +189,8 @@ def _take_child(room: Room, open_count: int, attained: float) -> tuple[int, int]
     Its parent stays on the heap for its next child, unless that cannot win more than what is attained.
     """
     parent = room.parent[0]
-    guess = _best_child(room, parent)
-    room.child[parent, guess] = 0.0
-    following = room.child[parent, _best_child(room, parent)]
+    guess = room.best[parent]
+    following = _find_best_child(room, parent, guess)
     if following > attained:
         _replace_largest(room, open_count, following, parent)
     else:
@@ -168,118 +201,163 @@ def _take_child(room: Room, open_count: int, attained: float) -> tuple[int, int]
 
 
 @inline
+def _begin(weight: NDArray[np.float64], steps: tuple[int, int], room: Room) -> None:
+    """Lay out the evidence of each step searched; no prefix is known."""
+    first, last = steps
+    for length in range(last - first + 1):
+        for x in range(weight.shape[1]):
+            room.newest[length, x] = -1
+            room.evidence[length, x] = weight[first + length, x]
+        for x in range(weight.shape[1], room.evidence.shape[1]):
+            room.evidence[length, x] = 0.0
+
+
+@inline
 def _lengthen(room: Room, expanded: int, parent: int, guess: int, mistakes: int) -> None:
     """``C`` of the parent's guesses and this one more, as number ``expanded``."""
-    prefix, ahead = room.prefix, room.ahead
-    here, before, right = np.uint64(expanded), np.uint64(parent), np.uint64(guess)
-    for x in range(np.uint64(prefix.shape[2])):
-        prefix[here, _0, x] = 0.0
-    for m in range(np.uint64(mistakes)):
-        for x in range(np.uint64(prefix.shape[2])):
-            prefix[here, m + _1, x] = ahead[before, m, x]
-        prefix[here, m, right] = ahead[before, m, right]
-    prefix[here, np.uint64(mistakes), right] = ahead[before, np.uint64(mistakes), right]
-    room.length[here] = room.length[before] + 1
-    room.origin[here, 0] = parent
-    room.origin[here, 1] = guess
+    prefix, ahead, nothing = room.prefix, room.ahead, spread_out(0.0)
+    _, rows, width = prefix.shape
+    here, before = expanded * rows * width, parent * rows * width
+    for x in range(0, width, 8):
+        less = nothing
+        for m in range(mistakes + 1):
+            more = load(ahead, before + m * width + x)
+            store(replaced(less, guess - x, more), prefix, here + m * width + x)
+            less = more
+    room.length[expanded] = room.length[parent] + 1
+    room.origin[expanded, 0] = parent
+    room.origin[expanded, 1] = guess
 
 
 @inline
 def _is_dominated(room: Room, expanded: int, mistakes: int) -> bool:
     """Whether the last one is nowhere above another of its length and last guess.
 
-    If not, it is known as one of these. Behind another last guess somebody who makes no mistake is nowhere.
+    If not, it is known as one of these.
     """
     prefix, alike, newest = room.prefix, room.alike, room.newest
-    here, length = np.uint64(expanded), np.uint64(room.length[expanded])
-    guess = np.uint64(room.origin[expanded, 1])
+    _, rows, width = prefix.shape
+    here, guess, length = expanded * rows * width, room.origin[expanded, 1], room.length[expanded]
     other, is_dominated = newest[length, guess], False
     while other >= 0 and not is_dominated:
-        there, is_dominated = np.uint64(other), True
-        for m in range(np.uint64(mistakes + 1)):
-            is_above = prefix[here, m, guess] > prefix[there, m, guess]
-            for x in range(np.uint64(prefix.shape[2])):
-                is_above |= prefix[here, m, x] > prefix[there, m, x]
-            if is_above:
+        there, is_dominated = other * rows * width, True
+        for x in range(0, (mistakes + 1) * width, 8):
+            if is_any_above(load(prefix, here + x), load(prefix, there + x)):
                 is_dominated = False
                 break
-        other = alike[there]
+        other = alike[other]
     if not is_dominated:
-        alike[here] = newest[length, guess]
+        alike[expanded] = newest[length, guess]
         newest[length, guess] = expanded
-        room.is_moved[here] = False
+        room.is_moved[expanded] = False
     return is_dominated
 
 
 @inline
-def _look_ahead(
-    chain: ChainView, slot: int, evidence: NDArray[np.float64], room: Room, expanded: int, mistakes: int
-) -> None:
-    """``w`` of the last one, ``C P e``.
+def _lay_out(room: Room, slot: int) -> None:
+    """One slot's matrix in full."""
+    full, rows = room.full, room.rows
+    for x in range(full.shape[1]):
+        for y in range(full.shape[2]):
+            full[slot, x, y] = 0.0
+        for j in range(rows.start[slot, x], rows.start[slot, x + 1]):
+            full[slot, x, rows.column[j]] = rows.value[j]
+    room.is_full[slot] = True
+
+
+@inline
+def _look_ahead(room: Room, slot: int, step: int, expanded: int, mistakes: int) -> None:
+    """``w`` of the last one, ``C P e``, of a person with few places.
 
     But for the place of its guess, ``C[m]`` is the parent's ``w[m - 1]``, whose move all children share; a
     row of ``P`` adds the rest.
     """
-    ahead, moved, rows = room.ahead, room.moved, room.rows
-    here, parent = np.uint64(expanded), np.uint64(room.origin[expanded, 0])
-    guess, size, k = np.uint64(room.origin[expanded, 1]), np.uint64(ahead.shape[2]), np.uint64(slot)
+    ahead, moved, full, evidence = room.ahead, room.moved, room.full, room.evidence
+    _, rows, width = ahead.shape
+    parent, guess = room.origin[expanded, 0], room.origin[expanded, 1]
+    if not room.is_full[slot]:
+        _lay_out(room, slot)
+    matrix = slot * full.shape[1] * width
     if not room.is_moved[parent]:
         room.is_moved[parent] = True
-        column_start, row, value = chain.column_start, chain.row, chain.value
-        for y in range(size):
-            first, last = np.uint64(column_start[k, y]), np.uint64(column_start[k, y + _1])
-            for m in range(np.uint64(mistakes)):
-                mass = 0.0
-                if evidence[y] > 0.0:
-                    for j in range(first, last):
-                        mass += ahead[parent, m, np.uint64(row[j])] * value[j]
-                moved[parent, m, y] = mass * evidence[y]
-    for x in range(size):
-        ahead[here, _0, x] = 0.0
-    for m in range(np.uint64(mistakes)):
-        for x in range(size):
-            ahead[here, m + _1, x] = moved[parent, m, x]
+        for m in range(mistakes):
+            for y in range(0, width, 8):
+                mass = spread_out(0.0)
+                for x in range(full.shape[1]):
+                    mass = mass + spread_out(ahead[parent, m, x]) * load(full, matrix + x * width + y)
+                store(mass, moved, (parent * (rows - 1) + m) * width + y)
+    for y in range(0, width, 8):
+        row = load(full, matrix + guess * width + y)
+        seen = load(evidence, step * width + y)
+        less = ahead[parent, 0, guess]
+        store(spread_out(less) * row * seen, ahead, expanded * rows * width + y)
+        for m in range(1, mistakes + 1):
+            more = ahead[parent, m, guess]
+            mass = load(moved, (parent * (rows - 1) + m - 1) * width + y) + spread_out(more - less) * row
+            store(mass * seen, ahead, (expanded * rows + m) * width + y)
+            less = more
+
+
+@inline
+def _look_far_ahead(room: Room, slot: int, step: int, expanded: int, mistakes: int) -> None:
+    """:func:`_look_ahead` of a person with many places, along the entries of each row."""
+    ahead, moved, rows, evidence = room.ahead, room.moved, room.rows, room.evidence
+    parent, guess, width = room.origin[expanded, 0], room.origin[expanded, 1], ahead.shape[2]
+    if not room.is_moved[parent]:
+        room.is_moved[parent] = True
+        for m in range(mistakes):
+            for y in range(width):
+                moved[parent, m, y] = 0.0
+            for x in range(rows.start.shape[1] - 1):
+                mass = ahead[parent, m, x]
+                if mass > 0.0:
+                    for j in range(np.uint64(rows.start[slot, x]), np.uint64(rows.start[slot, x + 1])):
+                        moved[parent, m, np.uint64(rows.column[j])] += mass * rows.value[j]
     less = 0.0
-    for m in range(np.uint64(mistakes + 1)):
+    for m in range(mistakes + 1):
         more = ahead[parent, m, guess] - less
         less = ahead[parent, m, guess]
-        for j in range(np.uint64(rows.start[k, guess]), np.uint64(rows.start[k, guess + _1])):
-            z = np.uint64(rows.column[j])
-            ahead[here, m, z] += more * rows.value[j] * evidence[z]
+        for y in range(width):
+            ahead[expanded, m, y] = moved[parent, m - 1, y] if m > 0 else 0.0
+        for j in range(np.uint64(rows.start[slot, guess]), np.uint64(rows.start[slot, guess + 1])):
+            ahead[expanded, m, np.uint64(rows.column[j])] += more * rows.value[j]
+        for y in range(width):
+            ahead[expanded, m, y] *= evidence[step, y]
 
 
 @inline
-def _look_at_first(
-    law: NDArray[np.float64], evidence: NDArray[np.float64], room: Room, mistakes: int
-) -> None:
+def _look_at_first(law: NDArray[np.float64], room: Room, mistakes: int) -> None:
     """``w`` of no guess: nobody has moved."""
-    for m in range(np.uint64(mistakes + 1)):
-        for x in range(np.uint64(law.size)):
-            room.ahead[_0, m, x] = law[x] * evidence[x]
-    room.length[_0] = 0
-    room.is_moved[_0] = False
+    for m in range(mistakes + 1):
+        for x in range(law.size):
+            room.ahead[0, m, x] = law[x] * room.evidence[0, x]
+        for x in range(law.size, room.ahead.shape[2]):
+            room.ahead[0, m, x] = 0.0
+    room.length[0] = 0
+    room.is_moved[0] = False
 
 
 @inline
-def _complete(room: Room, expanded: int, gains: NDArray[np.float64], step: int, mistakes: int) -> int:
-    """The completion of each child of the last one, 0 for a guess that is never right; the best guess."""
+def _complete(room: Room, expanded: int, gains: NDArray[np.float64], step: int, mistakes: int) -> float:
+    """The completion of each child of the last one, 0 for a guess that is never right; the largest."""
     ahead, child = room.ahead, room.child
-    here, t, most = np.uint64(expanded), np.uint64(step), np.uint64(mistakes)
-    size = np.uint64(child.shape[1])
-    missed = 0.0  # what is left if the guess is wrong wherever the person is
-    for m in range(most):
-        for x in range(size):
-            missed += ahead[here, m, x] * gains[t, most - m - _1, x]
-    for guess in range(size):
-        child[here, guess] = missed + ahead[here, _0, guess] * gains[t, most, guess]
-    for m in range(_1, most + _1):
-        for guess in range(size):
-            more = ahead[here, m, guess] - ahead[here, m - _1, guess]
-            child[here, guess] += more * gains[t, most - m, guess]
-    for guess in range(size):
-        if ahead[here, most, guess] == 0.0:
-            child[here, guess] = 0.0
-    return _best_child(room, expanded)
+    _, rows, width = ahead.shape
+    here, there = expanded * rows * width, step * gains.shape[1] * width
+    won = spread_out(0.0)
+    for m in range(mistakes):
+        before, gained = here + m * width, there + (mistakes - m - 1) * width
+        for x in range(0, width, 8):
+            won = won + load(ahead, before + x) * load(gains, gained + x)
+    missed = total(won)  # what is left if the guess is wrong wherever the person is
+    for x in range(0, width, 8):
+        less = load(ahead, here + x)
+        value = spread_out(missed) + less * load(gains, there + mistakes * width + x)
+        for m in range(1, mistakes + 1):
+            more = load(ahead, here + m * width + x)
+            value = value + (more - less) * load(gains, there + (mistakes - m) * width + x)
+            less = more
+        store(where_positive(value, less), child, expanded * width + x)
+    return _find_best_child(room, expanded, -1)
 
 
 @bare_jit
@@ -295,35 +373,35 @@ def search(
     """The best guess of the steps ``first..last`` of ``steps``, wrong in at most ``asked.mistakes`` of them.
 
     ``law`` (K,) is the mass at each place in the first of them before its evidence ``weight[first]``;
-    ``gains`` (T, s + 1, K) those of :func:`completion_gains` for what is won after the last. The search
+    ``gains`` (T, s + 1, W) those of :func:`completion_gains` for what is won after the last. The search
     begins with a dive to a whole guess, always to the child with the largest completion, unless even that
     completion is within the slack.
     """
     first, last = steps
-    chain, first_slot, slots = person.chain, person.first_slot, person.chain.start.shape[0]
-    for length in range(last - first + 1):
-        for x in range(law.size):
-            room.newest[length, x] = -1
-    _look_at_first(law, weight[first], room, asked.mistakes)
+    _begin(weight, steps, room)
+    _look_at_first(law, room, asked.mistakes)
     expanded, open_count, is_diving = 0, 0, True
     attained, best_parent, best_guess = 0.0, -1, -1
     while True:
         if expanded == 0 or not _is_dominated(room, expanded, asked.mistakes):
-            step = first + room.length[expanded]
+            step = room.length[expanded]
             if expanded > 0:
-                slot = (first_slot + step - 1) % slots
-                _look_ahead(chain, slot, weight[step], room, expanded, asked.mistakes)
-            guess = _complete(room, expanded, gains, step, asked.mistakes)
-            completion = room.child[expanded, guess]
+                slot = slot_of(person, first + step - 1)
+                if room.full.shape[0] > 0:
+                    _look_ahead(room, slot, step, expanded, asked.mistakes)
+                else:
+                    _look_far_ahead(room, slot, step, expanded, asked.mistakes)
+            completion = _complete(room, expanded, gains, first + step, asked.mistakes)
+            guess = room.best[expanded]
             if expanded == 0 and completion <= asked.slack:
                 room.spent[0] += 1
                 return Found(completion, 0.0, -1, -1)
-            if step == last and completion > attained:
+            if first + step == last and completion > attained:
                 attained, best_parent, best_guess = completion, expanded, guess
-            if step == last and is_diving:
+            if first + step == last and is_diving:
                 is_diving = False
                 open_count = _open_passed(room, expanded, attained)
-            elif step < last and not is_diving and completion > attained:
+            elif first + step < last and not is_diving and completion > attained:
                 _open(room, open_count, completion, expanded)
                 open_count += 1
             expanded += 1
@@ -372,7 +450,7 @@ def best_guess(
     ``vectors`` expansions for each step, at least 1.
     """
     steps, places = weight.shape
-    gains = np.empty((steps, mistakes + 1, places))
+    gains = new_gains(steps, mistakes, places)
     completion_gains(person, weight, steps - 1, np.ones(places), new_recursion(mistakes, places), gains)
     room = new_room(person.chain, vectors * steps, mistakes)
     asked = Asked(mistakes, vectors * steps, 0.0)

@@ -61,7 +61,7 @@ def first_right_bound(
 ) -> None:
     """Lower ``bound[m]`` on what ``law`` wins with ``m`` mistakes to what is won by who is shown when right.
 
-    ``law`` (K,) is that of the first step of ``between`` before its evidence; ``gains`` (T, s + 1, K) what
+    ``law`` (K,) is that of the first step of ``between`` before its evidence; ``gains`` (T, s + 1, W) what
     each mistake allowed adds to ``V``. Bounds for as many mistakes as there are steps stay.
     """
     first, last = between
@@ -96,11 +96,11 @@ def lower_completions(
     expansions: int,
     room: Room,
 ) -> None:
-    """Replace the genie's ``gains`` (T, s + 1, K) of the steps up to ``last`` by those of ``V``.
+    """Replace the genie's ``gains`` (T, s + 1, W) of the steps up to ``last`` by those of ``V``.
 
     ``expansions`` of each search, and at least one a step; 0 for none.
     """
-    mistakes, places = gains.shape[1] - 1, gains.shape[2]
+    mistakes, places = gains.shape[1] - 1, weight.shape[1]
     law, here, value = np.empty(places), np.zeros(places), np.empty(mistakes + 1)
     work = new_first_right(places, mistakes)
     for t in range(last - 1, -1, -1):

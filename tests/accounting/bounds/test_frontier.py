@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from accounting.bounds.patterns.outside_kernel import Outside, future_ends, history_laws
 from accounting.bounds.patterns.raw_frontier_kernel import FrontierEffort, raw_frontier
-from accounting.hmm.frontier.completion_kernel import completion_gains, new_recursion
+from accounting.hmm.frontier.completion_kernel import completion_gains, new_gains, new_recursion
 from accounting.hmm.frontier.search_kernel import Asked, Found, found_guess, new_room, search
 from accounting.hmm.local_chain_kernel import LocalChain
 from accounting.hmm.propagation import marginals
@@ -29,7 +29,7 @@ def searched(
     """The search over a whole horizon with this evidence (T, K), and its guess."""
     steps, places = evidence.shape
     person = LocalChain(case.view, case.start, case.first_slot)
-    gains = np.empty((steps, mistakes + 1, places))
+    gains = new_gains(steps, mistakes, places)
     completion_gains(person, evidence, steps - 1, np.ones(places), new_recursion(mistakes, places), gains)
     room = new_room(case.view, max(expansions, steps), mistakes)
     asked = Asked(mistakes, max(expansions, steps), 0.0)

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from numpy.typing import NDArray
 
 from accounting.hmm.frontier.ascent_kernel import ascend, new_ascent_room
-from accounting.hmm.frontier.completion_kernel import completion_gains, new_recursion
+from accounting.hmm.frontier.completion_kernel import completion_gains, new_gains, new_recursion
 from accounting.hmm.frontier.search_kernel import new_room
 from accounting.hmm.frontier.shown_once_kernel import first_right_bound, lower_completions, new_first_right
 from accounting.hmm.local_chain_kernel import LocalChain
@@ -31,7 +31,7 @@ def person_of(case: Case) -> LocalChain:
 def genie_gains(case: Case, evidence: NDArray[np.float64], mistakes: int) -> NDArray[np.float64]:
     """Completions of whoever is shown the place after every guess."""
     steps, places = evidence.shape
-    gains = np.empty((steps, mistakes + 1, places))
+    gains = new_gains(steps, mistakes, places)
     walk = new_recursion(mistakes, places)
     completion_gains(person_of(case), evidence, steps - 1, np.ones(places), walk, gains)
     return gains
@@ -59,7 +59,7 @@ def test_completions_lie_between_the_best_guess_and_the_genie(seed: int) -> None
     lowered = genie.copy()
     room = new_room(case.view, max(steps, expansions), mistakes)
     lower_completions(person_of(case), evidence, steps - 1, lowered, expansions, room)
-    least, most = lowered.cumsum(axis=1), genie.cumsum(axis=1)
+    least, most = (gains[:, :, : case.start.size].cumsum(axis=1) for gains in (lowered, genie))
     assert (least <= most * (1 + 1e-12)).all()
     for t, m, x in np.ndindex(*least.shape):
         assert least[t, m, x] >= best_from(case, evidence, t, x, m) * (1 - 1e-12)
