@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from stream_app.kafka.broker.kafka_exceptions import TopicError
 from stream_app.kafka.broker.topics import MEDIUM_BYTES, TopicPlan, Topics
+
+# Brokers list to a user what its rights let it see: a right that is missing looks like a missing topic.
+_NOT_SEEN = "no such topic that this user may see"
+_MAKE_OR_GRANT = "run `tallyguard topics create`, or give the user its rights (`tallyguard topics access`)"
+_SECONDS_TO_HEAR = 5.0
 
 
 @dataclass(frozen=True)
@@ -50,15 +56,22 @@ def check_topics(admin: Any, topics: Topics) -> list[Difference]:
         if plan.name in existing:
             differences += _compare(admin, plan)
         else:
-            differences.append(
-                Difference(plan.name, "exist", "no such topic", "run `tallyguard topics create`")
-            )
+            differences.append(Difference(plan.name, "exist", _NOT_SEEN, _MAKE_OR_GRANT))
     return differences
 
 
 def require_topics(admin: Any, topics: Topics) -> None:
-    """:class:`TopicError` with every difference that keeps workers from running soundly."""
-    differences = check_topics(admin, topics)
+    """:class:`TopicError` with every difference that keeps workers from running soundly.
+
+    Brokers hear of new topics and rights a moment after the controller has written them: what is not seen is
+    looked for a few seconds before it counts as missing.
+    """
+    deadline = time.monotonic() + _SECONDS_TO_HEAR
+    while differences := check_topics(admin, topics):
+        is_seen = all(difference.got != _NOT_SEEN for difference in differences)
+        if is_seen or time.monotonic() > deadline:
+            break
+        time.sleep(0.2)
     if differences:
         raise TopicError(
             "the broker's topics must be those of the settings",

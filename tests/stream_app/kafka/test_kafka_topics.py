@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
-from stream_app.kafka.broker.topic_checks import check_topics
+from stream_app.kafka.broker import topic_checks
+from stream_app.kafka.broker.kafka_exceptions import TopicError
+from stream_app.kafka.broker.topic_checks import check_topics, require_topics
 from stream_app.kafka.broker.topics import DAY_MILLISECONDS, FOREVER, Topics
 
 
@@ -101,3 +103,24 @@ def test_brokers_that_take_less_than_a_record_are_named_by_the_topics_they_shape
             f"{found[0].topic} must have at least max.message.bytes=1048576, got 100000; kafka-configs.sh "
             f"--alter --topic {found[0].topic} --add-config max.message.bytes=1048576"
         )
+
+
+def test_topics_that_a_broker_has_not_heard_of_yet_are_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A start right after `topics create` is no mistake; a topic that is still not seen after seconds is."""
+    topics, heard_late = Topics("x."), 3
+    admin, looks, now = Admin(topics, {}), [0], [0.0]
+    everything = admin.list_topics()
+
+    def list_topics() -> list[str]:
+        looks[0] += 1
+        return [] if looks[0] <= heard_late else everything
+
+    monkeypatch.setattr(admin, "list_topics", list_topics)
+    monkeypatch.setattr(topic_checks.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(topic_checks.time, "sleep", lambda seconds: now.append(now.pop() + seconds))
+    require_topics(admin, topics)
+    assert looks[0] == heard_late + 1
+    heard_late = 10**6
+    with pytest.raises(TopicError, match=r"x\.activations must exist, got no such topic that this user"):
+        require_topics(admin, topics)
+    assert 4.0 < now[0] < 7.0
