@@ -129,12 +129,12 @@ def _find_best_child(room: Room, parent: int, taken: int) -> float:
     for x in range(0, width, 8):
         top = larger_of(top, replaced(load(child, row + x), taken - x, nothing))
     most, best, x = largest(top), 8, 0
-    while best == 8:
+    while best == 8 and x < width:
         best = first_equal(replaced(load(child, row + x), taken - x, nothing), most)
         x += 8
     if taken >= 0:  # after that: what was stored in part is slow to be loaded as a whole
         child[parent, taken] = 0.0
-    room.best[parent] = x - 8 + best
+    room.best[parent] = x - 8 + best if best < 8 else 0
     return most
 
 
@@ -191,12 +191,11 @@ def _take_child(room: Room, open_count: int, attained: float) -> tuple[int, int]
     parent = room.parent[0]
     guess = room.best[parent]
     following = _find_best_child(room, parent, guess)
-    if following > attained:
-        _replace_largest(room, open_count, following, parent)
-    else:
+    if following <= attained:
         open_count -= 1
-        if open_count > 0:
-            _replace_largest(room, open_count, room.completion[open_count], room.parent[open_count])
+        following, parent = room.completion[open_count], room.parent[open_count]
+    if open_count > 0:
+        _replace_largest(room, open_count, following, parent)
     return guess, open_count
 
 
@@ -233,7 +232,7 @@ def _lengthen(room: Room, expanded: int, parent: int, guess: int, mistakes: int)
 def _is_dominated(room: Room, expanded: int, mistakes: int) -> bool:
     """Whether the last one is nowhere above another of its length and last guess.
 
-    If not, it is known as one of these.
+    If not, it is known as one of these. Behind another last guess somebody who makes no mistake is nowhere.
     """
     prefix, alike, newest = room.prefix, room.alike, room.newest
     _, rows, width = prefix.shape
@@ -396,22 +395,23 @@ def search(
             if expanded == 0 and completion <= asked.slack:
                 room.spent[0] += 1
                 return Found(completion, 0.0, -1, -1)
-            if first + step == last and completion > attained:
+            is_last = first + step == last
+            if is_last and completion > attained:
                 attained, best_parent, best_guess = completion, expanded, guess
-            if first + step == last and is_diving:
+            if is_last and is_diving:
                 is_diving = False
                 open_count = _open_passed(room, expanded, attained)
-            elif first + step < last and not is_diving and completion > attained:
+            elif not is_last and not is_diving and completion > attained:
                 _open(room, open_count, completion, expanded)
                 open_count += 1
             expanded += 1
-            if is_diving:
-                _lengthen(room, expanded, expanded - 1, guess, asked.mistakes)
-                continue
-        if open_count == 0 or room.completion[0] <= attained + asked.slack or expanded >= asked.expansions:
-            break
-        parent = room.parent[0]
-        guess, open_count = _take_child(room, open_count, attained)
+        parent = expanded - 1
+        if not is_diving:
+            is_enough = open_count == 0 or room.completion[0] <= attained + asked.slack
+            if is_enough or expanded >= asked.expansions:
+                break
+            parent = room.parent[0]
+            guess, open_count = _take_child(room, open_count, attained)
         _lengthen(room, expanded, parent, guess, asked.mistakes)
     room.spent[0] += expanded
     bound = max(attained, room.completion[0]) if open_count > 0 else attained
