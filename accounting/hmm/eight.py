@@ -85,15 +85,6 @@ def _spread(typing_context: Any, number: Any) -> Any:
     return _EIGHT(types.float64), code
 
 
-def _total(typing_context: Any, value: Any) -> Any:
-    """The sum of all eight, 0..3 with 4..7 first, then in halves again."""
-
-    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return join(builder, args[0], vectors.add)
-
-    return types.float64(_EIGHT), code
-
-
 def _largest(typing_context: Any, value: Any) -> Any:
     """The largest of the eight."""
 
@@ -157,7 +148,7 @@ def _bits(builder: Any, comparison: str, left: Any, right: Any) -> Any:
 
 
 load, store, spread_out = intrinsic(_load), intrinsic(_store), intrinsic(_spread)
-total, largest, larger_of = intrinsic(_total), intrinsic(_largest), intrinsic(_larger_of)
+largest, larger_of = intrinsic(_largest), intrinsic(_larger_of)
 is_any_above, first_equal = intrinsic(_is_any_above), intrinsic(_first_equal)
 where_positive, replaced = intrinsic(_where_positive), intrinsic(_replaced)
 

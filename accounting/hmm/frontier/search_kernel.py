@@ -36,7 +36,6 @@ from accounting.hmm.eight import (
     replaced,
     spread_out,
     store,
-    total,
     where_positive,
 )
 from accounting.hmm.frontier.completion_kernel import completion_gains, new_gains, new_recursion
@@ -80,7 +79,7 @@ class Room(NamedTuple):
     evidence: NDArray[np.float64]  # (expansions, W), of each step searched
     prefix: NDArray[np.float64]  # (expansions, s + 1, W), C of those expanded
     ahead: NDArray[np.float64]  # (expansions, s + 1, W), w of the same
-    moved: NDArray[np.float64]  # (expansions, s, W), w P: what all children of one have in common
+    moved: NDArray[np.float64]  # (expansions, s, W), w P e: what all children of one have in common
     is_moved: NDArray[np.bool_]  # (expansions,) whether that is there
     length: NDArray[np.int64]  # (expansions,) guesses made
     origin: NDArray[np.int64]  # (expansions, 2), the prefix that was lengthened, and by which guess
@@ -284,7 +283,8 @@ def _look_ahead(room: Room, slot: int, step: int, expanded: int, mistakes: int) 
                 mass = spread_out(0.0)
                 for x in range(full.shape[1]):
                     mass = mass + spread_out(ahead[parent, m, x]) * load(full, matrix + x * width + y)
-                store(mass, moved, (parent * (rows - 1) + m) * width + y)
+                seen = load(evidence, step * width + y)
+                store(mass * seen, moved, (parent * (rows - 1) + m) * width + y)
     for y in range(0, width, 8):
         row = load(full, matrix + guess * width + y)
         seen = load(evidence, step * width + y)
@@ -292,8 +292,8 @@ def _look_ahead(room: Room, slot: int, step: int, expanded: int, mistakes: int) 
         store(spread_out(less) * row * seen, ahead, expanded * rows * width + y)
         for m in range(1, mistakes + 1):
             more = ahead[parent, m, guess]
-            mass = load(moved, (parent * (rows - 1) + m - 1) * width + y) + spread_out(more - less) * row
-            store(mass * seen, ahead, (expanded * rows + m) * width + y)
+            mass = load(moved, (parent * (rows - 1) + m - 1) * width + y)
+            store(mass + spread_out(more - less) * row * seen, ahead, (expanded * rows + m) * width + y)
             less = more
 
 
@@ -312,6 +312,8 @@ def _look_far_ahead(room: Room, slot: int, step: int, expanded: int, mistakes: i
                 if mass > 0.0:
                     for j in range(np.uint64(rows.start[slot, x]), np.uint64(rows.start[slot, x + 1])):
                         moved[parent, m, np.uint64(rows.column[j])] += mass * rows.value[j]
+            for y in range(width):
+                moved[parent, m, y] *= evidence[step, y]
     less = 0.0
     for m in range(mistakes + 1):
         more = ahead[parent, m, guess] - less
@@ -319,9 +321,8 @@ def _look_far_ahead(room: Room, slot: int, step: int, expanded: int, mistakes: i
         for y in range(width):
             ahead[expanded, m, y] = moved[parent, m - 1, y] if m > 0 else 0.0
         for j in range(np.uint64(rows.start[slot, guess]), np.uint64(rows.start[slot, guess + 1])):
-            ahead[expanded, m, np.uint64(rows.column[j])] += more * rows.value[j]
-        for y in range(width):
-            ahead[expanded, m, y] *= evidence[step, y]
+            z = np.uint64(rows.column[j])
+            ahead[expanded, m, z] += more * rows.value[j] * evidence[step, z]
 
 
 @inline
@@ -342,12 +343,10 @@ def _complete(room: Room, expanded: int, gains: NDArray[np.float64], step: int, 
     ahead, child = room.ahead, room.child
     _, rows, width = ahead.shape
     here, there = expanded * rows * width, step * gains.shape[1] * width
-    won = spread_out(0.0)
+    missed = 0.0  # what is left if the guess is wrong wherever the person is
     for m in range(mistakes):
-        before, gained = here + m * width, there + (mistakes - m - 1) * width
-        for x in range(0, width, 8):
-            won = won + load(ahead, before + x) * load(gains, gained + x)
-    missed = total(won)  # what is left if the guess is wrong wherever the person is
+        for x in range(gains.shape[2]):
+            missed += ahead[expanded, m, x] * gains[step, mistakes - m - 1, x]
     for x in range(0, width, 8):
         less = load(ahead, here + x)
         value = spread_out(missed) + less * load(gains, there + mistakes * width + x)
@@ -374,8 +373,10 @@ def search(
     ``law`` (K,) is the mass at each place in the first of them before its evidence ``weight[first]``;
     ``gains`` (T, s + 1, W) those of :func:`completion_gains` for what is won after the last. The search
     begins with a dive to a whole guess, always to the child with the largest completion, unless even that
-    completion is within the slack.
+    completion is within the slack. :class:`ValueError` for gains of another width.
     """
+    if gains.shape[2] != room.child.shape[1]:
+        raise ValueError("gains must be those of new_gains, as wide as the room")
     first, last = steps
     _begin(weight, steps, room)
     _look_at_first(law, room, asked.mistakes)

@@ -70,6 +70,23 @@ def test_the_search_brackets_the_best_guess_and_finds_it_in_the_end(seed: int) -
         assert found.bound == pytest.approx(best, rel=1e-12)
 
 
+def test_gains_of_another_width_are_refused() -> None:
+    """The search reads whole eights, which would be others' numbers."""
+    law = np.full(3, 1 / 3)
+    case = Case(law, np.array([[law] * 3]), np.zeros((2, 3), np.int32))
+    person = LocalChain(case.view, case.start, case.first_slot)
+    with pytest.raises(ValueError, match="gains must be those of new_gains"):
+        search(
+            person,
+            np.ones((2, 3)),
+            law,
+            (0, 1),
+            np.ones((2, 1, 3)),
+            Asked(0, 2, 0.0),
+            new_room(case.view, 2, 0),
+        )
+
+
 def test_the_worked_example_ends_after_two_expansions() -> None:
     """As the search's docstring tells it."""
     law = np.array([2 / 3, 1 / 3])
