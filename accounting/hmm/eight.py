@@ -13,7 +13,7 @@ import operator
 from typing import Any, ClassVar
 
 from llvmlite import ir  # type: ignore[import-untyped]
-from numba.core import cgutils, types
+from numba.core import cgutils, errors, types
 from numba.core.typing.templates import ConcreteTemplate, infer_global
 from numba.extending import lower_builtin, models, register_model
 
@@ -53,8 +53,15 @@ def _check(context: Any, builder: Any, kind: Any, array: Any, index: Any) -> Non
         cgutils.do_boundscheck(context, builder, builder.add(index, vectors.whole(LANES - 1)), size)
 
 
+def _require_contiguous(array: Any) -> None:
+    """:class:`~numba.errors.TypingError` for a view with gaps, whose doubles do not follow each other."""
+    if array.layout != "C":
+        raise errors.TypingError("eight doubles are loaded from and stored to contiguous arrays only")
+
+
 def _load(typing_context: Any, array: Any, index: Any) -> Any:
-    """Eight from ``array`` (contiguous), whatever its dimensions."""
+    """Eight from ``array``, whatever its dimensions."""
+    _require_contiguous(array)
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         _check(context, builder, array, *args)
@@ -65,7 +72,8 @@ def _load(typing_context: Any, array: Any, index: Any) -> Any:
 
 
 def _store(typing_context: Any, value: Any, array: Any, index: Any) -> Any:
-    """Eight into ``array`` (contiguous)."""
+    """Eight into ``array``."""
+    _require_contiguous(array)
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         _check(context, builder, array, *args[1:])
