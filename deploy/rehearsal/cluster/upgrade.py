@@ -44,7 +44,7 @@ def upgrade(stage: Stage, root: Path) -> None:
     """Topics, rights, account workers one by one, then the release worker."""
     site = stage.site
     missing = site.command("admin", root, "topics", "check", code=1).strip()
-    stage.fact("`topics check` before the upgrade", " ".join(missing.split()))
+    stage.fact("`topics check` before the upgrade", missing.replace("\n", "; "))
     site.command("admin", root, "topics", "create")
     stage.fact("`topics check` after `topics create`", site.command("admin", root, "topics", "check").strip())
     stage.fact("rules of `topics access` applied", str(site.apply_rules(root)))

@@ -71,7 +71,7 @@ def check(config: ConfigOption = None, json: JsonOption = False) -> None:
         print_json([vars(difference) for difference in differences])
     else:
         for difference in differences:
-            stdout().print(difference.sentence())
+            stdout().print(difference.sentence(), soft_wrap=True)
         if not differences:
             stdout().print(f"All {len(wanted.plans())} topics are as they must be.")
     if differences:
