@@ -8,9 +8,8 @@ BIN := $(VENV)/bin
 STEPS ?= 48
 PEOPLE ?= 2000
 PAUSE ?= 0.1
-# For two cores: most of the four wait for Kafka at first, and of fast tests one waits for a broker that is silent.
-WORKERS ?= 4
-test-fast: WORKERS = 3
+# For two cores: one or two of the three wait for Kafka at first. Four take a sixth more of the processor.
+WORKERS ?= 3
 SHARED_OUT = -n $(WORKERS) --dist loadgroup --no-loadscope-reorder
 COMPARE_BITS := tests/test_readme.py tests/models/noise/test_correlated.py \
 	tests/stream_app/embedded/test_restart.py::test_a_killed_run_with_tiers_or_a_budget_ends_with_the_same_files \

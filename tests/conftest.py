@@ -13,11 +13,11 @@ settings.load_profile("any machine")
 # Looking for cycles of garbage took a half of collecting tests: little of what that makes is ever garbage.
 gc.set_threshold(100_000, 20, 100)
 
-# Each takes minutes in one process.
+# Each takes minutes in one process; the first computes while those on Kafka wait.
 LONG = (
+    "tests/accounting/test_array_indices.py",
     "tests/kafka/faults/",
     "tests/kafka/",
-    "tests/accounting/test_array_indices.py",
     "tests/stream_app/starting/brokers/test_mqtt_kills.py",
 )
 
