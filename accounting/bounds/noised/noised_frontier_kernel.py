@@ -36,7 +36,7 @@ from accounting.hmm.frontier.completion_kernel import (
     guess_and_be_shown,
     new_gains,
 )
-from accounting.hmm.frontier.search_kernel import Room, new_room
+from accounting.hmm.frontier.room_kernel import Room, new_room
 from accounting.hmm.local_chain_kernel import LocalChain, slot_of
 from accounting.hmm.propagation import dot, retreat
 from models.numerics.jit import bare_jit, inline, jit

@@ -21,7 +21,8 @@ from accounting.hmm.frontier.completion_kernel import (
     new_gains,
     new_recursion,
 )
-from accounting.hmm.frontier.search_kernel import Asked, Room, found_guess, new_room, search
+from accounting.hmm.frontier.room_kernel import Room, new_room
+from accounting.hmm.frontier.search_kernel import Asked, found_guess, search
 from accounting.hmm.local_chain_kernel import LocalChain, slot_of
 from accounting.hmm.propagation import dot, marginals, predict, predict_rows, retreat
 from models.numerics.jit import bare_jit, inline, jit

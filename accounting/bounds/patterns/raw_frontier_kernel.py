@@ -26,7 +26,8 @@ from accounting.bounds.patterns.outside_kernel import Outside
 from accounting.bounds.patterns.segments_kernel import Nodes, find_nodes, no_hit_weight
 from accounting.hmm.eight import padded
 from accounting.hmm.frontier.completion_kernel import completion_gains, new_recursion
-from accounting.hmm.frontier.search_kernel import Asked, Room, new_room, search
+from accounting.hmm.frontier.room_kernel import Room, new_room
+from accounting.hmm.frontier.search_kernel import Asked, search
 from accounting.hmm.frontier.shown_once_kernel import (
     FirstRight,
     first_right_bound,

@@ -26,7 +26,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from accounting.hmm.frontier.search_kernel import Asked, Room, search
+from accounting.hmm.frontier.room_kernel import Room
+from accounting.hmm.frontier.search_kernel import Asked, search
 from accounting.hmm.local_chain_kernel import LocalChain, slot_of
 from accounting.hmm.propagation import predict
 from models.numerics.jit import bare_jit, jit

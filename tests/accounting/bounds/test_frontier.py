@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from accounting.bounds.patterns.outside_kernel import Outside, future_ends, history_laws
 from accounting.bounds.patterns.raw_frontier_kernel import FrontierEffort, raw_frontier
 from accounting.hmm.frontier.completion_kernel import completion_gains, new_gains, new_recursion
-from accounting.hmm.frontier.search_kernel import Asked, Found, found_guess, new_room, search
+from accounting.hmm.frontier.room_kernel import new_room
+from accounting.hmm.frontier.search_kernel import Asked, Found, found_guess, search
 from accounting.hmm.local_chain_kernel import LocalChain
 from accounting.hmm.propagation import marginals
 from tests.accounting.chains import Case, random_case

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from accounting.hmm.frontier.ascent_kernel import ascend, new_ascent_room
 from accounting.hmm.frontier.completion_kernel import completion_gains, new_gains, new_recursion
-from accounting.hmm.frontier.search_kernel import new_room
+from accounting.hmm.frontier.room_kernel import new_room
 from accounting.hmm.frontier.shown_once_kernel import first_right_bound, lower_completions, new_first_right
 from accounting.hmm.local_chain_kernel import LocalChain
 from tests.accounting.bounds.test_frontier import masses_won, seeds
