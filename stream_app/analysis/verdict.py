@@ -139,7 +139,7 @@ def people_over(summary: RiskSummary, why: DecisionReason | None, limit: RiskBud
     """
     allowed = limit.allowed(summary.people)
     least, most = _by_risks(summary, limit)
-    if why is not None and why.because is not BudgetReason.NO_ANSWER:
+    if why is not None and why.reason is not BudgetReason.NO_ANSWER:
         least = max(least, why.natural)
         if why.over <= why.allowed:  # more are not counted to the end
             most = min(most, why.over + why.natural)

@@ -64,8 +64,8 @@ class BudgetMetrics:
             "People who may be over the limit of the risk budget; 0 where none is set",
             registry=registry,
         )
-        for because in BudgetReason:
-            self._decisions.labels(because.value)
+        for reason in BudgetReason:
+            self._decisions.labels(reason.value)
 
     def _show_limit(self, registry: CollectorRegistry, limit: RiskBudget | None) -> None:
         share = Gauge(
@@ -90,7 +90,7 @@ class BudgetMetrics:
     def decided(self, why: DecisionReason, *, is_replayed: bool) -> None:
         """A step was decided under the budget; a restart walks over it again without counting it."""
         if not is_replayed:
-            self._decisions.labels(why.because.value).inc()
+            self._decisions.labels(why.reason.value).inc()
         self._show(PeopleOver(why.over, why.natural), why.allowed)
 
     def accounted(self, view: PeopleView) -> None:

@@ -96,6 +96,6 @@ def decision_in_words(why: DecisionReason) -> str:
         f"of {why.people:,} people {why.over:,} are over the limit because of releases and {why.natural:,} "
         f"by habit alone; {why.allowed:,} may be"
     )
-    cleared = f"; the slower, tighter bound cleared {why.dear:,}" if why.dear else ""
+    cleared = f"; the slower, tighter bound cleared {why.cleared:,}" if why.cleared else ""
     whom = f"; {IN_CROWD}" if why.adversary else ""
-    return f"{_SETTLED[why.because].capitalize()}: {over}{cleared}{whom}."
+    return f"{_SETTLED[why.reason].capitalize()}: {over}{cleared}{whom}."

@@ -108,9 +108,9 @@ def test_what_the_records_tell_holds_the_true_number_of_people(tmp_path: Path, a
     assert all(over.most == 0 for over, count in zip(found, true, strict=True) if count == 0)
 
 
-def why(because: BudgetReason, over: int, natural: int) -> DecisionReason:
+def why(reason: BudgetReason, over: int, natural: int) -> DecisionReason:
     return DecisionReason(
-        because=because, people=200, allowed=20, natural=natural, over=over, dear=0, rounds=1
+        reason=reason, people=200, allowed=20, natural=natural, over=over, cleared=0, rounds=1
     )
 
 

@@ -145,7 +145,7 @@ def _print_plan(planned: ReleasePlan) -> None:
             attack if crowd is None else f"{planned.beside[index].mean_risk:.3f}",
             f"{risks.mean_risk:.3f}",
             f"{quantiles[1.0]:.3f}",
-            "configured" if why is None else why.because.value,
+            "configured" if why is None else why.reason.value,
         )
     if planned.note is not None:
         console.print(f"Note: {planned.note}.", soft_wrap=True)
@@ -205,7 +205,7 @@ def _print_alternatives(planned: ReleasePlan) -> None:
 def _without_key(planned: ReleasePlan) -> str:
     if planned.adversary == CROWD:
         return "whom the crowd hides goes by pseudonyms"
-    return "if more people need the slower, tighter bound than release.budget.dear allows"
+    return "if the slower, tighter bound needs more work in a step than sharpen_operations allows"
 
 
 def _beside(planned: ReleasePlan) -> str:

@@ -98,12 +98,12 @@ class BudgetPolicy:
 def decided(decision: Decision, *, in_crowd: bool) -> Decided:
     """A decision as the engine and its log take it; ``in_crowd`` by ceilings against that adversary."""
     why = DecisionReason(
-        because=decision.reason,
+        reason=decision.reason,
         people=decision.people,
         allowed=decision.allowed,
         natural=decision.natural,
         over=decision.over,
-        dear=decision.cleared,
+        cleared=decision.cleared,
         rounds=decision.rounds,
         adversary="crowd" if in_crowd else None,
     )

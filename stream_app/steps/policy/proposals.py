@@ -150,8 +150,11 @@ class Proposal(BaseMessage):
 class Answer(BaseMessage):
     """One partition's counts for the ``proposal`` with this identity.
 
-    See :class:`accounting.decisions.over_limit.OverLimit`.
+    See :class:`accounting.decisions.over_limit.OverLimit`; workers of earlier versions know ``cleared`` as
+    ``dear``.
     """
+
+    model_config = ConfigDict(validate_by_name=True, serialize_by_alias=True)
 
     type: Literal["answer"] = "answer"
     proposal: Name
@@ -162,12 +165,12 @@ class Answer(BaseMessage):
     natural_now: Count
     natural: Annotated[tuple[Count, ...], Field(max_length=MAX_CYCLE)]
     over: tuple[Count, ...]
-    dear: tuple[Count, ...]
+    cleared: Annotated[tuple[Count, ...], Field(alias="dear")]
 
     @property
     def counts(self) -> OverLimit:
         """The counts alone."""
-        return OverLimit(self.people, self.natural_now, self.natural, self.over, self.dear)
+        return OverLimit(self.people, self.natural_now, self.natural, self.over, self.cleared)
 
 
 class Respondent:
@@ -217,7 +220,7 @@ class Respondent:
             natural_now=counts.natural_now,
             natural=counts.natural,
             over=counts.over,
-            dear=counts.cleared,
+            cleared=counts.cleared,
         )
 
     def _questions(self, proposal: Proposal) -> NextStep:
@@ -313,7 +316,7 @@ class Negotiation:
         """Whether an answer counts people for each candidate, and can be added to the others."""
         cycles = (len(counts.natural) for counts in self._counts.values())
         is_bounded = lcm(len(answer.natural), *cycles) <= MAX_CYCLE
-        return is_bounded and len(answer.over) == len(answer.dear) == candidates
+        return is_bounded and len(answer.over) == len(answer.cleared) == candidates
 
     def give_up(self) -> Decided:
         """No answer will do: the best that everybody has answered for, or silence."""

@@ -33,18 +33,21 @@ class DecisionReason(BaseModel):
     """Why a step is released as it is, under a risk budget.
 
     Counts of people: ``over`` the limit because of releases, now or in the silence after them, ``natural``
-    by habit alone in this step's horizon, ``allowed`` to be over. ``dear`` people are within the limit by the
-    refined bound only. ``adversary`` is ``crowd`` where the limit is on ceilings against that one.
+    by habit alone in this step's horizon, ``allowed`` to be over. ``cleared`` people are within the limit by
+    the refined bound only. ``adversary`` is ``crowd`` where the limit is on ceilings against that one.
+    Logs and workers of earlier versions know ``reason`` as ``because`` and ``cleared`` as ``dear``.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, strict=True, validate_by_name=True, serialize_by_alias=True
+    )
 
-    because: Annotated[BudgetReason, Field(strict=False)]
+    reason: Annotated[BudgetReason, Field(alias="because", strict=False)]
     people: int
     allowed: int
     natural: int
     over: int
-    dear: int
+    cleared: Annotated[int, Field(alias="dear")]
     rounds: int
     adversary: Literal["crowd"] | None = None
 

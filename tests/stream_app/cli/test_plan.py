@@ -157,7 +157,7 @@ def test_a_plan_has_the_risks_of_the_run_bit_for_bit_where_work_is_scarce(
     told = [line for line in lines if b'"type":"risk_summary"' in line]
     assert [summary_message(step.risks, attack=step.attack).line().rstrip() for step in planned.steps] == told
     assert planned.as_run
-    cleared = sum(step.decided.why.dear for step in planned.steps if step.decided.why)
+    cleared = sum(step.decided.why.cleared for step in planned.steps if step.decided.why)
     not_reached = sum(step.risks.not_reached for step in planned.steps)
     assert (cleared > 0, not_reached > 0) == (work > 10**8, work < 10**8)
     without = given.model_copy(update={"pseudonym_key_secret": None})

@@ -163,7 +163,7 @@ def test_a_plan_decides_as_a_run_with_a_crowd_does(tmp_path: Path, adversary: st
     assert [
         decision_of(each.schedule, each.why, crowds=each.crowds).line().rstrip() for each in found
     ] == lines
-    assert {each.why.because for each in found if each.why is not None} >= {BudgetReason.BUDGET}
+    assert {each.why.reason for each in found if each.why is not None} >= {BudgetReason.BUDGET}
     lines = (tmp_path / "out" / "risks.jsonl").read_bytes().splitlines()
     told = [RiskSummary.model_validate_json(line) for line in lines if b'"risk_summary"' in line]
     assert planned.crowd is not None

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import os
+import re
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -250,3 +253,25 @@ def test_the_documentation_has_the_table_of_settings() -> None:
     """``python -m stream_app.setup.settings_sources`` makes it."""
     page = ROOT / "docs" / "reference" / "settings.md"
     assert page.read_text().endswith(markdown_table())
+
+
+def texts(path: Path) -> Iterator[str]:
+    """A page's text; a module's texts, without its code."""
+    if path.suffix == ".md":
+        yield path.read_text()
+        return
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield node.value
+
+
+def test_every_setting_named_in_a_page_or_a_sentence_exists() -> None:
+    """What is advised can be done: ``release.sigma``, its section, or a sensor's own mechanism below it."""
+    names = {each.name for each in describe()}
+    known = {".".join(name.split(".")[:depth]) for name in names for depth in range(2, 5)} | names
+    named = re.compile(r"(?<![\w./-])(?:release|connect|crowd|kafka)(?:\.[a-z_]+)+\b(?![(/.])")
+    pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), *(ROOT / "stream_app").rglob("*.py")]
+    found = {(path, name) for path in pages for text in texts(path) for name in named.findall(text)}
+    assert len(found) > 100
+    others = [(p, n) for p, n in found if n not in known and not n.startswith("release.sensors.")]
+    assert [(p.name, n) for p, n in others if not n.endswith((".md", ".csv"))] == []

@@ -48,7 +48,7 @@ def test_every_decision_of_a_run_says_why(tmp_path: Path) -> None:
     decisions = [StepDecision.model_validate_json(line) for line in (tmp_path / "decisions.jsonl").open("rb")]
     assert len(decisions) == 30
     assert all(decision.why is not None and decision.why.people == 6 for decision in decisions)
-    assert {decision.why.because.value for decision in decisions if decision.why} >= {"free", "budget"}
+    assert {decision.why.reason.value for decision in decisions if decision.why} >= {"free", "budget"}
     public = json_lines(tmp_path / "releases.jsonl")
     assert all(step.keys() == {"v", "type", "step", "releases"} for step in public)
     allowed = {"sensor", "mechanism", "sigma", "value"}
@@ -132,7 +132,7 @@ def test_a_sensor_that_must_be_raw_is_suppressed_rather_than_over_the_budget() -
     decided = policy.decide(0, ("A",))
     assert decided.why is not None
     if decided.why.natural <= decided.why.allowed:
-        assert decided.why.because.value == "contradiction"
+        assert decided.why.reason.value == "contradiction"
     assert not decided.schedule.releases[0].mechanism.is_released
 
 

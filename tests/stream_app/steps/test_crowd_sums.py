@@ -124,7 +124,7 @@ def test_who_does_not_answer_hides_nobody() -> None:
             natural_now=0,
             natural=(0,),
             over=(),
-            dear=(),
+            cleared=(),
         ),
     ):
         survey.take(wrong)

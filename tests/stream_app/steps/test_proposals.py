@@ -71,7 +71,7 @@ def test_distributed_decisions_are_those_of_one_process(look_ahead, work):
     respondents = [
         Respondent(k, WhatIf(part, elsewhere.limit), REGISTRY, "d") for k, part in enumerate(parts)
     ]
-    becauses, cleared = set(), 0
+    reasons, cleared = set(), 0
     for t, sensors in steps.items():
         alone = embedded.decide(t, sensors)
         negotiation = Negotiation(
@@ -80,11 +80,11 @@ def test_distributed_decisions_are_those_of_one_process(look_ahead, work):
         together = negotiate(negotiation, respondents)
         assert together == alone
         assert alone.why is not None
-        becauses.add(alone.why.because)
-        cleared += alone.why.dear
+        reasons.add(alone.why.reason)
+        cleared += alone.why.cleared
         for accountant in [whole, *parts]:
             accountant.apply(alone.schedule)
-    assert BudgetReason.BUDGET in becauses
+    assert BudgetReason.BUDGET in reasons
     assert (cleared > 0) == (work != 0)
 
 
@@ -108,7 +108,7 @@ def test_without_all_answers_nothing_is_released():
     assert negotiation.waiting_for == {1}
     decided = negotiation.give_up()
     assert decided.why is not None
-    assert decided.why.because is BudgetReason.NO_ANSWER
+    assert decided.why.reason is BudgetReason.NO_ANSWER
     assert [release.mechanism.name for release in decided.schedule.releases] == ["suppressed"] * 2
     negotiation.take(answer.model_copy(update={"partition": 1}))  # too late
     assert negotiation.decided == decided

@@ -88,7 +88,7 @@ def test_a_limit_that_decides_nothing_is_watched_by_the_accounts(kind: type[Engi
 def test_a_limit_that_decides_is_watched_by_its_decisions() -> None:
     """Who decides knows everybody; an account worker would count its people a second time."""
     why = DecisionReason(
-        because=BudgetReason.CONTRADICTION, people=5, allowed=1, natural=2, over=3, dear=0, rounds=1
+        reason=BudgetReason.CONTRADICTION, people=5, allowed=1, natural=2, over=3, cleared=0, rounds=1
     )
     worker = Shown(AccountMetrics, mechanism="budget", share=0.2, added=0.25)
     worker.metrics.started(RunStarted(5, 0, (), VIEW))

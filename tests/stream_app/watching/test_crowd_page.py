@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from prometheus_client import CollectorRegistry
 
+from accounting.decisions import BudgetReason
 from accounting.exposure.crowd import equivalent_sigma
 from accounting.settings import OPERATIONS, RiskBudget
 from stream_app.analysis.report.verdict_section import may_i_publish
@@ -186,7 +187,14 @@ def test_steps_without_a_crowd_neither_break_a_rule_in_the_crowd_nor_show_that_i
     assert verdict_on((without,), {}, limit).answer is Answer.NO
     assert verdict_on((without,), {}, limit, asked=Asked(in_crowd=True)).answer is Answer.OPEN
     why = DecisionReason(
-        because="budget", people=30, allowed=0, natural=0, over=0, dear=0, rounds=1, adversary="crowd"
+        reason=BudgetReason.BUDGET,
+        people=30,
+        allowed=0,
+        natural=0,
+        over=0,
+        cleared=0,
+        rounds=1,
+        adversary="crowd",
     )
     assert verdict_on((without,), {5: why}, limit).answer is Answer.NO
     low = {"at_risk": dict.fromkeys(summary.at_risk, 0), "risk": dict.fromkeys(summary.risk, 0.4)}

@@ -206,8 +206,8 @@ def test_the_release_worker_counts_what_settled_its_decisions() -> None:
     settled = {"because": "no_answer"}
     assert registry.get_sample_value("tallyguard_decisions_total", settled) == 0
     core = SimpleNamespace(next_step=1, watermark=0)
-    counts = dict.fromkeys(("people", "allowed", "natural", "over", "dear", "rounds"), 0)
-    why = DecisionReason(because=BudgetReason.NO_ANSWER, **counts)
+    counts = dict.fromkeys(("people", "allowed", "natural", "over", "cleared", "rounds"), 0)
+    why = DecisionReason(reason=BudgetReason.NO_ANSWER, **counts)
     step = SimpleNamespace(
         schedule=StepSchedule(0, ()), release=SimpleNamespace(releases=()), missing=(), why=why, crowds=None
     )

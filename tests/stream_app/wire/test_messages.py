@@ -8,14 +8,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from accounting.decisions import BudgetReason
 from stream_app.wire.messages import (
     MAX_COUNT,
     Activation,
+    DecisionReason,
     Reading,
     Readings,
     Reason,
     Rejected,
     SensorValue,
+    StepDecision,
     StepRelease,
 )
 from stream_app.wire.parsing import MAX_PAYLOAD_CHARS, parse, parse_any
@@ -129,3 +132,14 @@ def test_a_release_says_value_and_parameters_only_where_there_are_any() -> None:
         ],
     }
     assert parse_any(release.line()) == release
+
+
+def test_a_decisions_reason_has_the_names_that_logs_have_had() -> None:
+    """Workers of an earlier version read it while a cluster is upgraded, and its logs are read after."""
+    why = DecisionReason(
+        reason=BudgetReason.SPENT, people=9, allowed=2, natural=1, over=1, cleared=3, rounds=4
+    )
+    decision = StepDecision(step=5, decisions=(), why=why)
+    written = {"because": "spent", "people": 9, "allowed": 2, "natural": 1, "over": 1, "dear": 3, "rounds": 4}
+    assert json.loads(decision.line())["why"] == why.model_dump(exclude_none=True) == written
+    assert StepDecision.model_validate_json(decision.line()) == decision
