@@ -6,7 +6,7 @@ A prior, what was released, and one line::
     tg.audit(prior, tg.Schedule.raw([[1], [], [1]]), mistakes=1)
 
 Every name below is public and keeps its meaning from version to version; modules of :mod:`models`,
-:mod:`accounting` and :mod:`stream_app` behind them may move. ``docs/library.md`` is a tutorial.
+:mod:`accounting` and :mod:`stream_app` behind them may move. ``docs/tutorials/python.md`` is a tutorial.
 """
 
 from accounting.audit import Audit

@@ -1,6 +1,7 @@
 """The plan of the house, read from the code: modules, folders, and who imports whom.
 
-``python -m tests.rooms`` writes the tables of ``docs/explanation/architecture.md``.
+``python -m tests.rooms`` writes the plan in ``docs/explanation/architecture.md`` and the tables of
+``docs/reference/rooms.md``.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from pathlib import Path
 from tests import ROOT
 
 PACKAGES = ("tallyguard", "stream_app", "accounting", "models")
-PAGE = ROOT / "docs" / "explanation" / "architecture.md"
+PLAN = ROOT / "docs" / "explanation" / "architecture.md"
+TABLES = ROOT / "docs" / "reference" / "rooms.md"
 _BEGINS, _ENDS = "<!-- rooms: ", "<!-- end of rooms -->"
 
 
@@ -74,6 +76,21 @@ def purpose(module: str) -> str:
     return lines[0].replace("``", "`")
 
 
+def plan() -> str:
+    """The rooms of all packages by layer, from the top layer down; single modules stand with their ending."""
+    found = {package: room_layers(package) for package in reversed(PACKAGES)}
+    rows = [f"| layer | {' | '.join(f'`{package}`' for package in found)} |", "|---" * (len(found) + 1) + "|"]
+    for number in range(max(map(len, found.values())), 0, -1):
+        cells = [
+            ", ".join(
+                _shown(room).rstrip("/") for room in sorted(each[number - 1] if number <= len(each) else ())
+            )
+            for each in found.values()
+        ]
+        rows.append(f"| {' | '.join([str(number), *cells])} |")
+    return "\n".join(rows)
+
+
 def tables() -> str:
     """A table a package: rooms from the top layer down, with the folders inside them."""
     parts = []
@@ -97,12 +114,14 @@ def _shown(module: str) -> str:
     return "/".join(module.split(".")[1:]) + ("/" if is_folder else ".py")
 
 
-def refreshed(page: str) -> str:
-    """The page with the tables of the code as it is now."""
-    before, rest = page.split(_BEGINS)
+def refreshed(path: Path) -> str:
+    """A page with what it shows of the code as it is now."""
+    shown = {PLAN: plan, TABLES: tables}[path]()
+    before, rest = path.read_text().split(_BEGINS)
     mark, after = rest.split("\n", 1)[0], rest.split(_ENDS)[1]
-    return f"{before}{_BEGINS}{mark}\n{tables()}\n{_ENDS}{after}"
+    return f"{before}{_BEGINS}{mark}\n{shown}\n{_ENDS}{after}"
 
 
 if __name__ == "__main__":
-    PAGE.write_text(refreshed(PAGE.read_text()))
+    for page in (PLAN, TABLES):
+        page.write_text(refreshed(page))
