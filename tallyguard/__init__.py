@@ -10,10 +10,12 @@ Every name below is public and keeps its meaning from version to version; module
 """
 
 from accounting.audit import Audit
+from accounting.bounds import Effort
 from accounting.bounds.radius import Radius
 from accounting.continuous import ContinuousAccountant as Accountant
 from accounting.exposure.crowd import CrowdAdversary
 from accounting.hmm import Decoded, Filtering, decode
+from accounting.ledgers import Neighbours
 from accounting.settings import HorizonSettings
 from models.exceptions import TallyguardError
 from models.fitting import FitOptions, FitResult, read_checkins
@@ -26,8 +28,10 @@ from models.priors import MovementPrior as Prior
 from models.priors import Population
 from models.releases import MoveSensor, Schedule, Sensor, SensorRelease, StepSchedule, WindowRelease
 from stream_app.setup.own_version import own_version
+from tallyguard.attacks import Attacks, attack
 from tallyguard.audits import Audits, Why, audit, certify, explain
 from tallyguard.passages import WindowRisks, certify_windows, ledger_of_windows
+from tallyguard.past import InHindsight, hindsight
 from tallyguard.plans import Ledger, Plan, ledger, plan
 
 __version__ = own_version()
@@ -60,15 +64,21 @@ __all__ = [  # noqa: RUF022 - grouped by what they are for
     "audit",
     "certify",
     "explain",
+    "attack",
+    "hindsight",
     "Audit",
     "Audits",
     "Why",
+    "Attacks",
+    "InHindsight",
+    "Effort",
     "Radius",
     "CrowdAdversary",
     "Accountant",
     "HorizonSettings",
     "ledger",
     "Ledger",
+    "Neighbours",
     "certify_windows",
     "WindowRisks",
     "ledger_of_windows",

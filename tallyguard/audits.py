@@ -18,18 +18,17 @@ from accounting.audit import explain as explain_exposure
 from accounting.bounds import Effort
 from accounting.bounds.radius import Radius
 from accounting.exceptions import HorizonError
-from accounting.exposure import Exposure
 from accounting.exposure.crowd import CrowdAdversary
-from models.exceptions import PriorError, ScheduleError
-from models.priors import Evidence, MovementPrior, Population
+from models.exceptions import PriorError
+from models.priors import Evidence, Population
 from models.releases import Schedule
 from stream_app.watching.prior_notes import basis_note, crowd_note, posterior_note, radius_note
+from tallyguard.people import People, exposure_of, seen_under
+from tallyguard.pictures import Marks, new_axes, plot_ceilings
 from tallyguard.results import Table, in_100, said
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-People = MovementPrior | Population
 
 
 @dataclass(frozen=True)
@@ -159,22 +158,9 @@ class Audits(Table):
 
     def plot(self, axes: Axes | None = None) -> Axes:
         """Guess, attack and ceiling of everybody, sorted by what the releases add; needs matplotlib."""
-        import matplotlib.pyplot as plt
-
-        axes = plt.subplots()[1] if axes is None else axes
-        ranked = sorted(self._audits, key=lambda each: each.certified - each.baseline)
-        rows = range(len(ranked))
-        guesses, ceilings = [each.baseline for each in ranked], [each.certified for each in ranked]
-        axes.hlines(rows, guesses, ceilings, color="0.8")
-        axes.plot(guesses, rows, "o", label="guess")
-        tried = [(best, row) for row, each in enumerate(ranked) if (best := best_attack(each)) is not None]
-        if tried:
-            axes.plot(*zip(*tried, strict=True), "x", label="best attack")
-        axes.plot(ceilings, rows, "|", markersize=12, label="ceiling")
-        axes.set_yticks(rows, [each.person for each in ranked])
-        axes.set_xlabel("chance of reconstruction, if habits are as the prior says")
-        axes.legend()
-        return axes
+        rows = self.columns()
+        attacks = Marks("best attack", rows["attack"], "x")
+        return plot_ceilings(axes, rows["person"], rows["guess"], rows["ceiling"], attacks)
 
 
 class Why(Table):
@@ -213,6 +199,16 @@ class Why(Table):
             "certified_drop": [each.certified_drop for each in shares],
         }
 
+    def plot(self, axes: Axes | None = None) -> Axes:
+        """By how much the ceiling falls without each release, the largest on top; needs matplotlib."""
+        axes = new_axes() if axes is None else axes
+        shares = self.explanation.shares[::-1]
+        rows = range(len(shares))
+        axes.barh(rows, [each.certified_drop for each in shares])
+        axes.set_yticks(rows, [f"{each.sensor}, step {each.step}" for each in shares])
+        axes.set_xlabel(f"fall of {self.person}'s ceiling without this release")
+        return axes
+
 
 def audit(
     people: People,
@@ -225,7 +221,7 @@ def audit(
     radius: float | Radius | People | None = None,
     evidence: Evidence | None = None,
 ) -> Audits:
-    """Guess, attacks and ceiling for one prior, for everybody of a population or for one ``person`` of it.
+    """Guess, attacks and ceiling for one prior, for several, or for one ``person`` of them.
 
     The adversary may be wrong in ``mistakes`` steps of the schedule. Attacks without an exact law are tried
     on ``draws`` trajectories; 0 tries none. With a ``radius`` there is also the ceiling for people whose law
@@ -234,7 +230,7 @@ def audit(
     priors there are also the mean and the 90 % credible ceiling of 50 chains that the data could have given.
     :class:`TallyguardError` says what must hold where it does not.
     """
-    population = _population(people, schedule)
+    population = seen_under(schedule, people)
     chosen = None if person is None else [population.position(person)]
     attacks = AttackSettings(draws=draws) if draws else None
     found = audit_population(population, schedule, mistakes, people=chosen, effort=effort, attacks=attacks)
@@ -270,7 +266,7 @@ def certify(
     """
     if adversary is None:
         return audit(people, schedule, mistakes, person=person, draws=0, effort=effort)
-    population = _population(people, schedule)
+    population = seen_under(schedule, people)
     chosen = None if person is None else [population.position(person)]
     found = audit_population(
         population, schedule, mistakes, people=chosen, effort=effort, adversary=adversary
@@ -281,10 +277,10 @@ def certify(
 
 
 def explain(people: People, schedule: Schedule, mistakes: int = 1, *, person: str | None = None) -> Why:
-    """Which release gives most away about one prior, or about one ``person`` of a population."""
-    population = _population(people, schedule)
+    """Which release gives most away about one prior, or about one ``person`` of several."""
+    population = seen_under(schedule, people)
     position = 0 if person is None else population.position(person)
-    explanation = explain_exposure(_exposure(population, position, schedule), schedule.steps, mistakes)
+    explanation = explain_exposure(exposure_of(population, position, schedule), schedule.steps, mistakes)
     return Why(population.people[position], explanation, basis_note(1, population.assumed))
 
 
@@ -299,7 +295,7 @@ def _within(
 ) -> Within:
     """The declared radius for everybody, or the distance of each person's other prior."""
     last = len(schedule.steps) - 1
-    if not isinstance(radius, MovementPrior | Population):
+    if isinstance(radius, int | float | Radius):
         declared = radius if isinstance(radius, Radius) else Radius(0, last, kl=radius)
         if (declared.first, declared.last) != (0, last):
             raise HorizonError(
@@ -308,7 +304,7 @@ def _within(
                 "declare it over the whole schedule",
             )
         return Within(dict.fromkeys(people, declared), radius_note(declared))
-    others = _population(radius, schedule)
+    others = seen_under(schedule, radius)
     if any(
         ours != theirs for ours, theirs in zip(population.location_names, others.location_names, strict=False)
     ):
@@ -319,32 +315,9 @@ def _within(
         )
     radii = {
         person: Radius.between(
-            _exposure(population, population.position(person), schedule),
-            _exposure(others, others.position(person), schedule),
+            exposure_of(population, population.position(person), schedule),
+            exposure_of(others, others.position(person), schedule),
         )
         for person in people
     }
     return Within(radii, "if people move as the other priors say, no method does better")
-
-
-def _exposure(population: Population, position: int, schedule: Schedule) -> Exposure:
-    """What the schedule shows of one person."""
-    return Exposure.of(
-        population.chain(position), schedule, population.location_count, population.initial(position)
-    )
-
-
-def _population(people: People, schedule: Schedule) -> Population:
-    """Everybody, on locations that the schedule's sensors know."""
-    counted = [where for step in schedule.steps for each in step.releases for where in each.sensor.locations]
-    highest = max(counted, default=0)
-    if isinstance(people, MovementPrior):
-        places = range(max(int(people.places.max()), highest) + 1)
-        return Population.pack([people], [str(place) for place in places])
-    if highest >= people.location_count:
-        raise ScheduleError(
-            f"sensors must count locations of the population, 0..{people.location_count - 1}",
-            highest,
-            "correct the schedule",
-        )
-    return people

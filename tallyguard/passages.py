@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from accounting.bounds import Effort
 from accounting.bounds.windows import WindowRisk, window_risk
 from accounting.exposure import Exposure
 from accounting.ledgers import Neighbours, ZcdpSpend, window_cost
-from models.exceptions import ScheduleError
-from models.priors import MovementPrior, Population
 from models.releases import MoveSensor, Schedule, StepSchedule, WindowRelease
 from stream_app.watching.prior_notes import basis_note
+from tallyguard.people import People, population_of
+from tallyguard.pictures import plot_ceilings
 from tallyguard.results import Table, in_100, said
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 
 class WindowRisks(Table):
@@ -63,9 +66,14 @@ class WindowRisks(Table):
             "confidence": [each.confidence for each in found],
         }
 
+    def plot(self, axes: Axes | None = None) -> Axes:
+        """Guess and ceiling of everybody, sorted by what the releases add; needs matplotlib."""
+        rows = self.columns()
+        return plot_ceilings(axes, rows["person"], rows["guess"], rows["ceiling"])
+
 
 def certify_windows(
-    people: MovementPrior | Population,
+    people: People,
     releases: Sequence[WindowRelease],
     horizon: tuple[int, int],
     mistakes: int = 1,
@@ -80,7 +88,7 @@ def certify_windows(
     """
     steps = 1 + max([*horizon, *(each.last for each in releases)])
     silent = Schedule(tuple(StepSchedule(step) for step in range(steps)), first_slot)
-    population = _population(people, releases)
+    population = population_of(people, (place for each in releases for place in _locations(each)))
     found = {}
     for position, person in enumerate(population.people):
         chain, start = population.chain(position), population.initial(position)
@@ -99,21 +107,6 @@ def ledger_of_windows(
     ``most_sensors`` is by how many sensors one person can be counted in a window.
     """
     return window_cost(releases, most_sensors, neighbours)
-
-
-def _population(people: MovementPrior | Population, releases: Sequence[WindowRelease]) -> Population:
-    """Everybody, on locations that the sensors know."""
-    highest = max((place for each in releases for place in _locations(each)), default=0)
-    if isinstance(people, MovementPrior):
-        places = range(max(int(people.places.max()), highest) + 1)
-        return Population.pack([people], [str(place) for place in places])
-    if highest >= people.location_count:
-        raise ScheduleError(
-            f"sensors must count locations of the population, 0..{people.location_count - 1}",
-            highest,
-            "correct the releases",
-        )
-    return people
 
 
 def _locations(release: WindowRelease) -> list[int]:

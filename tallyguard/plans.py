@@ -7,14 +7,15 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from accounting.ledgers import DpStatement, ReleaseLog, read_differential_privacy
-from models.priors import Population
+from accounting.ledgers import DpStatement, Neighbours, ReleaseLog, read_differential_privacy
 from models.releases import Schedule
 from stream_app.analysis.planning import ReleasePlan, plan_schedule
+from stream_app.exceptions import SettingsError
 from stream_app.setup.release_settings import BUDGET
 from stream_app.setup.settings import Settings
 from stream_app.setup.settings_sources import settings_error
 from stream_app.watching.prior_notes import basis_note
+from tallyguard.people import People, seen_under
 from tallyguard.results import Table, said
 
 
@@ -57,7 +58,7 @@ _SENSOR_COLUMNS = ("sensor", "steps", "released", "raw", "mean_error")
 
 
 def plan(
-    people: Population,
+    people: People,
     schedule: Schedule,
     mistakes: int = 1,
     *,
@@ -69,14 +70,29 @@ def plan(
     ``budget`` are the settings of ``[release.budget]``, such as ``added=0.05`` or ``risk=0.5, share=0.01``;
     the schedule's mechanisms are the best there may be. :class:`TallyguardError` without a limit.
     """
+    population = seen_under(schedule, people)
     release = {"mechanism": BUDGET, "budget": budget}
     given = {"release": release, "horizon": horizon, "mistakes": mistakes}
     try:
         settings = Settings.model_validate(given)
+        details = plan_schedule(settings, schedule, population)
     except ValidationError as error:
-        raise settings_error(error) from None
-    note = basis_note(len(people), people.assumed, draws=people.draws)
-    return Plan(plan_schedule(settings, schedule, people), mistakes, horizon, note)
+        raise _of_arguments(settings_error(error)) from None
+    except SettingsError as error:
+        raise _of_arguments(error) from None
+    note = basis_note(len(population), population.assumed, draws=population.draws)
+    return Plan(details, mistakes, horizon, note)
+
+
+def _of_arguments(error: SettingsError) -> SettingsError:
+    """What is wrong with the settings of a file, said of arguments."""
+
+    def said_of(text: str) -> str:
+        return (
+            text.removeprefix("setting ").replace("release.budget.", "").replace("release.budget", "a plan")
+        )
+
+    return SettingsError(said_of(error.must), said_of(str(error.got)), said_of(error.remedy))
 
 
 class Ledger(Table):
@@ -113,6 +129,7 @@ class Ledger(Table):
         return {"accounting": list(ways), "epsilon": list(ways.values())}
 
 
-def ledger(schedule: Schedule, delta: float = 1e-6) -> Ledger:
+def ledger(schedule: Schedule, delta: float = 1e-6, neighbours: Neighbours = Neighbours.ADD_REMOVE) -> Ledger:
     """What differential privacy guarantees everybody for the whole schedule, priors or not."""
-    return Ledger(read_differential_privacy(ReleaseLog.of(schedule.steps), delta))
+    log = ReleaseLog.of(schedule.steps)
+    return Ledger(read_differential_privacy(log, delta, neighbours=neighbours))

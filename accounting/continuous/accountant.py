@@ -87,11 +87,17 @@ class ContinuousAccountant(AccountFigures):
     effective_from: NDArray[np.int64] | None = None
     shares: PeopleShares | None = None
     apart: bool = False
-    people: tuple[str, ...] = field(init=False)
+    people: tuple[str, ...] = field(init=False, repr=False)
     _found_units: Units | None = field(default=None, init=False, repr=False)
 
     def __post_init__(self) -> None:
         """Find who has the same account, and compute everybody's constants; nothing is released yet."""
+        if not isinstance(self.population, Population):
+            raise SettingsError(
+                "those accounted must be a Population",
+                type(self.population).__name__,
+                "pack priors with Population.pack([prior])",
+            )
         first_step, self.people = self.settings.first_step, self.population.people
         people = len(self.people)
         since = (

@@ -96,7 +96,9 @@ class _Notice(event.Listener):
 
 
 def _say(text: str) -> None:
-    if logger.hasHandlers():
+    """In the log if it takes that; else on the terminal, unless our own level in the log leaves it out."""
+    is_logged = logger.hasHandlers() and logger.isEnabledFor(logging.INFO)
+    if is_logged or logging.getLogger("models").level != logging.NOTSET:
         logger.info("%s", text)
     else:
         print(text, file=sys.stderr, flush=True)

@@ -68,6 +68,10 @@ class Population:
                 "leave out personas that stand for nobody",
             )
 
+    def __repr__(self) -> str:
+        """How many people on how many locations; nobody is named."""
+        return f"Population(people={len(self)}, locations={self.location_count})"
+
     @classmethod
     def pack(cls, priors: Iterable[MovementPrior], location_names: Sequence[str] | None = None) -> Population:
         """Pack priors in their order; locations are named "0".."M-1" up to the highest place if not given."""

@@ -45,6 +45,10 @@ class MovementPrior:
         """Check everything, then keep the checked and normalised form."""
         self._keep(self._checked())
 
+    def __repr__(self) -> str:
+        """Whose chain it is, and its size."""
+        return f"MovementPrior({self.person!r}, places={self.size}, slots={self.slots})"
+
     def _keep(self, columns: _Columns) -> None:
         set_once = object.__setattr__
         set_once(self, "places", columns.places)

@@ -6,6 +6,7 @@ computed from it elsewhere.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from numbers import Integral
@@ -104,6 +105,11 @@ class Schedule:
             ),
             first_slot,
         )
+
+    def __repr__(self) -> str:
+        """How many steps, and how many counts are released by which mechanism."""
+        counts = Counter(each.mechanism.name for step in self.steps for each in step.releases)
+        return f"Schedule(steps={len(self.steps)}, first_slot={self.first_slot}, releases={dict(counts)})"
 
     @classmethod
     def raw(cls, steps: Iterable[Iterable[Where]], first_slot: int = 0) -> Schedule:

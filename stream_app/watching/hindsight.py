@@ -88,7 +88,7 @@ def hindsight(
     """
     if population.drawn is not None:
         chains = population.chains_of(np.array([person]))
-        each = [hindsight(population.drawn, chain, log, first_slot, past, effort) for chain in chains]
+        each = [hindsight(population.drawn, chain, log, first_slot, past, effort, crowd) for chain in chains]
         return _mean([found for found in each if found is not None])
     begin, end = max(log[0].step, past.first - REACH), min(log[-1].step, past.last + REACH)
     before = _before(population, person, first_slot, begin)

@@ -13,11 +13,13 @@ import pytest
 import tallyguard as tg
 from accounting.audit import AttackSettings
 from accounting.audit.audit import audit_person
+from models.noise import CorrelatedNoise
 from models.releases import SensorRelease, StepSchedule
 from stream_app.setup.own_version import own_version
 from tallyguard.results import in_100
 
 SCHEDULE = tg.Schedule.raw([[1], [], [1]])
+ADA = tg.Prior.from_dense("ada", [[0.9, 0.1], [0.4, 0.6]])
 
 
 @pytest.fixture(scope="module")
@@ -72,6 +74,10 @@ def test_one_prior_needs_no_population(people: tg.Population) -> None:
     ada = people.prior("ada")
     (alone,) = tg.audit(ada, SCHEDULE, mistakes=0)
     assert alone == tg.audit(people, SCHEDULE, mistakes=0)["ada"]
+    assert list(tg.certify([ada, people.prior("bob")], SCHEDULE)) == list(tg.certify(people, SCHEDULE))
+    plan = tg.plan(ada, SCHEDULE, 0, horizon=3, added=1.0)
+    assert plan.table() == tg.plan([ada], SCHEDULE, 0, horizon=3, added=1.0).table()
+    assert plan.details.people == 1
     (elsewhere,) = tg.certify(ada, tg.Schedule.raw([[9]]), mistakes=0)
     assert elsewhere.certified == elsewhere.baseline
 
@@ -88,8 +94,19 @@ def test_one_prior_needs_no_population(people: tg.Population) -> None:
             "count locations of the population",
         ),
         (lambda people: tg.audit(people, SCHEDULE, mistakes=3), r"mistakes must lie in 0\.\.2"),
-        (lambda people: tg.plan(people, SCHEDULE), "must limit risk or added risk"),
-        (lambda people: tg.plan(people, SCHEDULE, addd=0.1), "did you mean 'release.budget.added'"),
+        (
+            lambda people: tg.plan(people, SCHEDULE),
+            "a plan must limit risk or added risk, got neither; set risk or added",
+        ),
+        (lambda people: tg.plan(people, SCHEDULE, addd=0.1), "got 'addd'; did you mean 'added'"),
+        (lambda people: tg.plan(people, SCHEDULE, added=2.0), "^added must be valid"),
+        (lambda people: tg.audit([], SCHEDULE), "must be a Prior, .* got an empty list"),
+        (lambda people: tg.audit("ada", SCHEDULE), "must be a Prior, .* got str"),
+        (lambda people: tg.audit(people, [[1], [], [1]]), r"write Schedule\.raw\("),
+        (lambda people: tg.Accountant(ADA), "must be a Population, got MovementPrior"),
+        (lambda people: tg.hindsight(people, SCHEDULE, 1, 3), r"within 0\.\.2, got 1\.\.3"),
+        (lambda people: tg.hindsight(people, SCHEDULE, 0, 1, mistakes=2), r"mistakes must lie in 0\.\.1"),
+        (lambda people: tg.attack(people, SCHEDULE, mistakes=3), r"mistakes must lie in 0\.\.2"),
     ],
 )
 def test_errors_say_what_must_hold(people: tg.Population, what: object, must: str) -> None:
@@ -133,6 +150,8 @@ def test_results_are_read_in_a_terminal_in_a_notebook_and_as_data_frames(people:
         tg.explain(people, SCHEDULE, 0, person="ada"),
         tg.plan(people, SCHEDULE, 0, horizon=2, added=1.0),
         tg.ledger(SCHEDULE),
+        tg.attack(people, SCHEDULE),
+        tg.hindsight(people, SCHEDULE, 0, 1),
     ]
     for result in results:
         header = list(result.shown())
@@ -188,6 +207,63 @@ def test_an_audit_draws_guess_attack_and_ceiling(people: tg.Population) -> None:
     axes = tg.audit(people, SCHEDULE, mistakes=0).plot()
     assert [each.get_text() for each in axes.get_legend().get_texts()] == ["guess", "best attack", "ceiling"]
     assert {each.get_text() for each in axes.get_yticklabels()} == {"ada", "bob"}
+
+
+def test_other_results_draw_themselves(people: tg.Population) -> None:
+    pytest.importorskip("matplotlib").use("agg")
+    door = tg.MoveSensor.of("door", {(0, 1): 1, (1, 0): 1})
+    windows = tg.certify_windows(people, [tg.WindowRelease(door, 1, 3, 3, tg.Gaussian(20.0))], (0, 3))
+    past = tg.hindsight(people, SCHEDULE, 0, 1)
+    for result, marks in ((windows, ["guess", "ceiling"]), (past, ["guess", "ceiling then", "ceiling"])):
+        axes = result.plot()
+        assert [each.get_text() for each in axes.get_legend().get_texts()] == marks
+        assert {each.get_text() for each in axes.get_yticklabels()} == {"ada", "bob"}
+    why = tg.explain(people, SCHEDULE, person="ada")
+    axes = why.plot()
+    assert [bar.get_width() for bar in axes.patches][::-1] == why.columns()["certified_drop"]
+    assert (
+        axes.get_yticklabels()[-1].get_text()
+        == f"{why.columns()['sensor'][0]}, step {why.columns()['step'][0]}"
+    )
+
+
+def test_every_attack_is_tried_and_audits_have_the_same(people: tg.Population) -> None:
+    noised = tg.Schedule.gaussian([[1], [], [1]], 1.0)
+    found, audits = tg.attack(people, noised, 0, draws=500), tg.audit(people, noised, 0, draws=500)
+    for person in ("ada", "bob"):
+        tried = {name: each for name, each in audits[person].attacks.items() if each is not None}
+        assert {name: (r.success, r.low, r.high) for name, r in tried.items()} == {
+            name: (r.success, r.low, r.high) for name, r in found[person].items()
+        }
+    assert set(tg.attack(people, noised, 0, person="bob", draws=500).found) == {"bob"}
+    assert "exact" in found.shown()["interval"]
+
+
+def test_what_comes_later_gives_earlier_steps_away(people: tg.Population) -> None:
+    """At the end of the schedule nothing has come later; who is seen at last was near before."""
+    schedule = tg.Schedule.raw([[], [], [1]])
+    past, whole = tg.hindsight(people, schedule, 0, 1, 0), tg.hindsight(people, schedule, 0, 2, 0)
+    assert past["ada"].then == pytest.approx(past["ada"].baseline)
+    assert past["ada"].now > past["ada"].then
+    assert (
+        whole["ada"].now
+        == whole["ada"].then
+        == pytest.approx(tg.certify(people, schedule, 0)["ada"].certified)
+    )
+    noise = CorrelatedNoise.of_covariance(np.array([[1.0, 0.5], [0.5, 1.0]]))
+    step = [SensorRelease(tg.Sensor("1", (1,)), tg.Correlated.of(noise, t)) for t in range(2)]
+    shared = tg.Schedule(tuple(StepSchedule(t, (each,)) for t, each in enumerate(step)))
+    with pytest.raises(tg.TallyguardError, match="drawn anew for each step"):
+        tg.hindsight(people, shared, 0, 0, 0)
+
+
+def test_priors_schedules_and_accountants_are_short_to_look_at(people: tg.Population) -> None:
+    """Nobody of a population is named, and no list of everything is printed."""
+    assert repr(ADA) == "MovementPrior('ada', places=2, slots=1)"
+    assert repr(people) == "Population(people=2, locations=2)"
+    assert repr(SCHEDULE) == "Schedule(steps=3, first_slot=0, releases={'raw': 2})"
+    assert repr(tg.Accountant(people)).startswith("ContinuousAccountant(population=Population(people=2, ")
+    assert "ada" not in repr(tg.Accountant(people))
 
 
 def test_what_is_rounded_to_nothing_has_no_sign():

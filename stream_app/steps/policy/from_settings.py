@@ -71,7 +71,9 @@ def _budget_policy(
     )
     if limit is None:
         raise SettingsError(
-            "release.budget must limit risk or added risk", "neither", "set release.budget.risk or .added"
+            "release.budget must limit risk or added risk",
+            "neither",
+            "set release.budget.risk or release.budget.added",
         )
     wishes = {
         name: _wishes(name, exception, settings, designs) for name, exception in settings.sensors.items()

@@ -23,18 +23,26 @@ _below(np.ones(2), np.ones(1), 0.5)
 """
 TOLD = "compiling for this machine, once"
 A_LOG = "import logging; logging.basicConfig(format='log: %(message)s', level='INFO')"
+A_QUIET_LOG = A_LOG.replace("INFO", "WARNING")
+OURS_QUIET = f"{A_QUIET_LOG}; logging.getLogger('models').setLevel('WARNING')"
 A_TERMINAL = "sys.stderr.isatty = lambda: True"
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("before", "told"),
-    [("", f"{TOLD} (up to some minutes)\n"), (A_LOG, f"log: {TOLD} (up to some minutes)\n")],
-    ids=["alone", "log"],
+    [
+        ("", f"{TOLD} (up to some minutes)\n"),
+        (A_LOG, f"log: {TOLD} (up to some minutes)\n"),
+        (A_QUIET_LOG, f"{TOLD} (up to some minutes)\n"),
+        (OURS_QUIET, ""),
+    ],
+    ids=["no log", "log", "log of warnings", "our own level"],
 )
 def test_a_line_says_that_kernels_are_compiled_and_none_when_they_are_there(
     tmp_path: Path, before: str, told: str
 ) -> None:
+    """A notebook's log of warnings does not silence it; a deployment that wants only warnings of us does."""
     assert stderr_of(before, tmp_path) == told
     assert stderr_of(before, tmp_path) == ""
 

@@ -1,0 +1,83 @@
+"""What named adversaries achieve, on one line: every attack on one person or many."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from accounting.attacks import AttackResult, attack_person
+from models.releases import Schedule
+from stream_app.watching.prior_notes import basis_note
+from tallyguard.people import People, exposure_of, positions_of, seen_under
+from tallyguard.results import Table, in_100, said
+
+
+class Attacks(Table):
+    """Each attack's success by person and name: ``attacks["ada"]["map"].success``."""
+
+    def __init__(
+        self, found: Mapping[str, Mapping[str, AttackResult]], steps: int, mistakes: int, note: str | None
+    ) -> None:
+        self.found = found
+        self.note = note
+        self._right = f"at least {steps - mistakes} of {steps} steps"
+
+    def __getitem__(self, person: str) -> Mapping[str, AttackResult]:
+        """All attacks on somebody; ``KeyError`` for an unknown id."""
+        return self.found[person]
+
+    def caption(self) -> str:
+        """What the attacks try, and under which condition."""
+        return (
+            f"How often in 100 each attack tells where a person was in {self._right}, seeing all releases "
+            f"and knowing where everybody else is, if habits are as the prior says{said(self.note)}"
+        )
+
+    def shown(self) -> Mapping[str, Sequence[str]]:
+        """One row a person and attack, with the interval of what was tried on draws."""
+        rows = self.columns()
+        return {
+            "person": rows["person"],
+            "attack": rows["attack"],
+            "success": [in_100(each) for each in rows["success"]],
+            "interval": [
+                "exact" if low == high else f"{in_100(low)} to {in_100(high)}"
+                for low, high in zip(rows["low"], rows["high"], strict=True)
+            ],
+        }
+
+    def columns(self) -> Mapping[str, Sequence[Any]]:
+        """One row a person and attack; chances in 0..1, ``low = high`` where they are exact."""
+        rows = [(person, name, each) for person, tried in self.found.items() for name, each in tried.items()]
+        return {
+            "person": [person for person, _, _ in rows],
+            "attack": [name for _, name, _ in rows],
+            "success": [each.success for _, _, each in rows],
+            "low": [each.low for _, _, each in rows],
+            "high": [each.high for _, _, each in rows],
+        }
+
+
+def attack(
+    people: People,
+    schedule: Schedule,
+    mistakes: int = 1,
+    *,
+    person: str | None = None,
+    draws: int = 10_000,
+    seed: int = 0,
+) -> Attacks:
+    """The success of every attack on one prior, on several, or on one ``person`` of them.
+
+    An attack may be wrong in ``mistakes`` steps. Where no exact law is known it is tried on ``draws``
+    trajectories, with a 95 % interval; the same ``seed`` gives the same results, those of an audit. An attack
+    that cannot be tried on a schedule is left out. :class:`TallyguardError` says what must hold.
+    """
+    population = seen_under(schedule, people)
+    found = {
+        population.people[position]: attack_person(
+            exposure_of(population, position, schedule), mistakes, draws, seed + position
+        )
+        for position in positions_of(population, person)
+    }
+    return Attacks(found, len(schedule.steps), mistakes, basis_note(len(population), population.assumed))
