@@ -7,7 +7,7 @@ from accounting.bounds.against_crowd import (
     certify_in_crowd,
     horizon_risk_in_crowd,
 )
-from accounting.bounds.certified import Bounds, Certified, all_bounds, baseline_bound, certify
+from accounting.bounds.certified import Bounds, Certified, all_bounds, baseline_bound, certify, smallest
 from accounting.bounds.certified_horizon import HorizonRisk, horizon_risk
 from accounting.bounds.population_sample import MeanAdded, mean_added
 from accounting.bounds.protocol import Effort, Question
@@ -33,4 +33,5 @@ __all__ = [
     "horizon_risk_in_crowd",
     "mean_added",
     "question",
+    "smallest",
 ]

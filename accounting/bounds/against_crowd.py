@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from accounting.bounds.certified import Certified, certify
+from accounting.bounds.certified import Certified, certify, smallest
 from accounting.bounds.certified_horizon import HorizonRisk, horizon_risk
 from accounting.bounds.protocol import Effort
 from accounting.bounds.registry import question
@@ -108,10 +108,9 @@ def certify_in_crowd(
             return certify(question(seen.at_level(exposure, level), mistakes, certain), baseline).value
 
         found[BY_LEVELS] = over_levels(ceiling, everything.value)
-    by = min(found, key=found.__getitem__)
-    if found[by] >= everything.value:
+    if min(found.values()) >= everything.value:
         return everything
-    return Certified(min(1.0, max(found[by], baseline)), by, 1.0)
+    return smallest(found, baseline, certain)
 
 
 def horizon_risk_in_crowd(
@@ -146,13 +145,13 @@ def horizon_risk_in_crowd(
         found[BY_LEVELS] = over_levels(
             lambda level: risk(seen.at_level(exposure, level)).certified, everything.certified
         )
-    by = min(found, key=found.__getitem__)
-    if found[by] >= everything.certified:
+    if min(found.values()) >= everything.certified:
         return everything
+    least = smallest(found, everything.baseline, effort or Effort())
     return replace(
         everything,
-        certified=min(1.0, max(found[by], everything.baseline)),
-        by=by,
+        certified=least.value,
+        by=least.by,
         information_nats=min(nats, everything.information_nats),
     )
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, model_validator
 
-from accounting.bounds.protocol import Question
+from accounting.bounds.protocol import Effort, Question
 from accounting.bounds.registry import BOUNDS
 
 
@@ -51,14 +51,19 @@ def all_bounds(question: Question) -> Bounds:
 
 
 def certify(question: Question, baseline: float) -> Certified:
-    """The minimum of all bounds, raised to the baseline, which no rounding may undercut."""
-    values = question.values()
-    name = min(values, key=values.__getitem__)
-    smallest, confidence = values[name], 1.0
-    for sampled, value in question.values(certain=False).items():
-        if value < smallest:
-            smallest, name, confidence = value, sampled, question.effort.confidence
-    return Certified(min(1.0, max(smallest, baseline)), name, confidence)
+    """The minimum of all bounds."""
+    return smallest(question.values() | question.values(certain=False), baseline, question.effort)
+
+
+def smallest(bounds: Mapping[str, float], baseline: float, effort: Effort) -> Certified:
+    """The least of some bounds by name, of equal ones the first, raised to the baseline.
+
+    No rounding may undercut that: it is the exact success of the best guess without the releases.
+    """
+    by = min(bounds, key=bounds.__getitem__)
+    is_sampled = any(by == bound.name for bound in BOUNDS if not bound.is_certain)
+    confidence = effort.confidence if is_sampled else 1.0
+    return Certified(min(1.0, max(bounds[by], baseline)), by, confidence)
 
 
 def baseline_bound(question: Question) -> float:

@@ -5,10 +5,7 @@ What was released before and after the horizon enters every bound in a way that 
 - the information of :mod:`accounting.exposure.history` under the binary divergence;
 - the bounds of the horizon on its own plus ``sqrt(I / 2)``, ``I`` what the outside says about the ends: the
   law of the trace moves by no more in total variation on average (Pinsker, Jensen), and with it any success;
-- the frontier bound, into which raw history and future enter exactly, noise as if it were none;
-- the frontier bound through noise, with the levels of evidence of history and horizon, and of the future what
-  exact counts would show;
-- with draws, the sampled bound, into which history and future of any kind enter exactly.
+- every bound of the registry that can take in history and future (``Bound.within_log``).
 """
 
 from __future__ import annotations
@@ -16,15 +13,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from math import sqrt
 
-import numpy as np
-from numpy.typing import NDArray
-
-from accounting.bounds.certified import certify
-from accounting.bounds.noised import LEVELS, SAMPLED, levels_success, sampled_success
-from accounting.bounds.patterns import FRONTIER, frontier_success
-from accounting.bounds.patterns.outside_kernel import Outside, future_ends, history_laws
-from accounting.bounds.protocol import Effort
-from accounting.bounds.registry import question
+from accounting.bounds.certified import certify, smallest
+from accounting.bounds.patterns import MOST_LAWS
+from accounting.bounds.patterns.outside_kernel import future_ends
+from accounting.bounds.protocol import Effort, LogQuestion
+from accounting.bounds.registry import BOUNDS, question
 from accounting.exposure import (
     Exposure,
     baseline,
@@ -34,9 +27,6 @@ from accounting.exposure import (
     window_of,
 )
 from accounting.numerics.divergence_root_kernel import divergence_root
-
-_MOST_LAWS = 64
-"""Hits before and after the horizon that are distinguished; for the lightest others a place is shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,51 +67,31 @@ def horizon_risk(
         "divergence": float(divergence_root(information, prior_guess(window, mistakes).best)),
         "shifted": min(1.0, within.value + sqrt(0.5 * (before + after))),
     }
-    seen = exposure.steps if in_hindsight else last + 1
-    ends = _future_ends(exposure, last, seen)
-    searched = {
-        FRONTIER.name: _frontier(exposure, window, first, ends, mistakes, effort),
-        LEVELS.name: levels_success(exposure, (first, last), mistakes, ends, effort.vectors),
-    }
-    bounds |= {name: value for name, value in searched.items() if value is not None}
-    shown = exposure.under(exposure.observations[:seen])
-    sampled = sampled_success(shown, (first, last), mistakes, effort)
-    if sampled is not None:
-        bounds[SAMPLED.name] = sampled
-    by = min(bounds, key=bounds.__getitem__)
+    asked = log_question(exposure, (first, last), mistakes, in_hindsight, effort)
+    for bound in BOUNDS:
+        value = None if bound.within_log is None else bound.within_log(asked)
+        if value is not None:
+            bounds[bound.name] = value
     without = baseline(window, mistakes).success
+    least = smallest(bounds, without, effort)
     return HorizonRisk(
         first=first,
         last=last,
         in_hindsight=in_hindsight,
         information_nats=information,
-        certified=min(1.0, max(bounds[by], without)),
-        by=by,
-        confidence=effort.confidence if by == SAMPLED.name else 1.0,
+        certified=least.value,
+        by=least.by,
+        confidence=least.confidence,
         baseline=without,
     )
 
 
-def _future_ends(exposure: Exposure, last: int, seen: int) -> NDArray[np.float64]:
-    """What the raw log after ``last``, up to its first ``seen`` steps, says of the place in that step."""
+def log_question(
+    exposure: Exposure, horizon: tuple[int, int], mistakes: int, in_hindsight: bool, effort: Effort
+) -> LogQuestion:
+    """What bounds are asked who can take in the log before and, in hindsight, after the ``horizon``."""
+    first, last = horizon
+    seen = exposure.steps if in_hindsight else last + 1
     after = exposure.hits[last + 1 : seen]
-    return future_ends(exposure.person, last, after, exposure.marginal[last], _MOST_LAWS)
-
-
-def _frontier(
-    exposure: Exposure,
-    window: Exposure,
-    first: int,
-    ends: NDArray[np.float64],
-    mistakes: int,
-    effort: Effort,
-) -> float | None:
-    """The window of the raw log that begins with step ``first``."""
-
-    def compute() -> float | None:
-        before = exposure.hits[:first], exposure.marginal[:first]
-        laws, shown = history_laws(exposure.person, *before, _MOST_LAWS)
-        return frontier_success(window, mistakes, Outside(laws, shown, ends), effort.vectors)
-
-    asked = first, window.steps, ends.tobytes(), mistakes, effort.vectors
-    return exposure.of_raw_version((FRONTIER.name, *asked), compute)
+    ends = future_ends(exposure.person, last, after, exposure.marginal[last], MOST_LAWS)
+    return LogQuestion(exposure, first, last, seen, mistakes, ends, effort)

@@ -12,7 +12,7 @@ from accounting.bounds.noised.noised_frontier_kernel import SEQUENCES, noised_fr
 from accounting.bounds.noised.noised_history_kernel import noised_history_laws
 from accounting.bounds.patterns import Size, affordable_vectors
 from accounting.bounds.patterns.raw_frontier_kernel import frontier_effort
-from accounting.bounds.protocol import Bound, Question, Scope
+from accounting.bounds.protocol import Bound, LogQuestion, Question, Scope
 from accounting.exposure import Exposure, window_of
 from accounting.exposure.step_information import followed_by, nothing_seen_for, seen_step
 from accounting.exposure.step_information.seen_steps_kernel import SeenSteps, own_channels
@@ -55,6 +55,12 @@ def levels_bound(asked: Question) -> float | None:
     return levels_success(exposure, window, asked.mistakes, ends, asked.effort.vectors)
 
 
+def _within_log(asked: LogQuestion) -> float | None:
+    """Levels of evidence of history and horizon, and of the future what exact counts would show."""
+    window = asked.first, asked.last
+    return levels_success(asked.exposure, window, asked.mistakes, asked.ends, asked.effort.vectors)
+
+
 def _affordable(size: Size, mistakes: int, ends: int) -> int:
     """Vectors whose searches, one for each hit or end and sequence of levels, stay within the work."""
     a_search = size.steps * (mistakes + 1) ** 2 * (size.moves + 2 * size.places)
@@ -75,4 +81,5 @@ LEVELS = Bound(
     scope=Scope.NOISED,
     cost="levels of the noised sensor-steps multiplied, up to 8 `vectors`, times a search each",
     compute=levels_bound,
+    within_log=_within_log,
 )

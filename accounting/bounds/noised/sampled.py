@@ -18,7 +18,7 @@ import numpy as np
 from accounting.bounds.noised.drawn_posteriors_kernel import judge_draws, own_log
 from accounting.bounds.noised.posterior_kernel import Horizon, fill_prior_guess, new_posterior_work
 from accounting.bounds.patterns import MOST_OPERATIONS, Size
-from accounting.bounds.protocol import Bound, Effort, Question, Scope
+from accounting.bounds.protocol import Bound, Effort, LogQuestion, Question, Scope
 from accounting.exposure import Exposure
 from accounting.exposure.drawing import released_steps
 from accounting.exposure.drawing.own_releases_kernel import value_tables
@@ -70,11 +70,18 @@ def _compute(asked: Question) -> float | None:
     return sampled_success(asked.exposure, (0, asked.exposure.steps - 1), asked.mistakes, asked.effort)
 
 
+def _within_log(asked: LogQuestion) -> float | None:
+    """History and future of any kind enter exactly."""
+    shown = asked.exposure.under(asked.exposure.observations[: asked.seen])
+    return sampled_success(shown, (asked.first, asked.last), asked.mistakes, asked.effort)
+
+
 SAMPLED = Bound(
     "sampled",
     idea="below, only with `--draws`; holds with the confidence stated",
     scope=Scope.ANY,
     cost="draws",
     compute=_compute,
+    within_log=_within_log,
     is_certain=False,
 )

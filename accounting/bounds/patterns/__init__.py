@@ -1,7 +1,7 @@
 """Bounds on raw counts, which follow the steps the person was counted in."""
 
 from accounting.bounds.patterns.exact import EXACT, Trajectories, trajectories
-from accounting.bounds.patterns.frontier_bound import FRONTIER, affordable_vectors, frontier_success
+from accounting.bounds.patterns.frontier_bound import FRONTIER, MOST_LAWS, affordable_vectors
 from accounting.bounds.patterns.moment import LEAST_PATTERN, MOST_OPERATIONS, Size, usable_order
 from accounting.bounds.patterns.registry import CODES, RAW_BOUNDS
 
@@ -10,12 +10,12 @@ __all__ = [
     "EXACT",
     "FRONTIER",
     "LEAST_PATTERN",
+    "MOST_LAWS",
     "MOST_OPERATIONS",
     "RAW_BOUNDS",
     "Size",
     "Trajectories",
     "affordable_vectors",
-    "frontier_success",
     "trajectories",
     "usable_order",
 ]

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from accounting.bounds.patterns.moment import MOST_ENTRIES, Size
-from accounting.bounds.patterns.outside_kernel import Outside, unobserved
+from accounting.bounds.patterns.outside_kernel import Outside, history_laws, unobserved
 from accounting.bounds.patterns.raw_frontier_kernel import frontier_effort, raw_frontier
 from accounting.bounds.patterns.raw_success_kernel import RawQuestion, SeenRaw
-from accounting.bounds.protocol import Bound, Question, Scope
-from accounting.exposure import Exposure
+from accounting.bounds.protocol import Bound, LogQuestion, Question, Scope
+from accounting.exposure import Exposure, window_of
 from models.numerics.jit import inline
 
 _MOST_OPERATIONS = 1e9  # at most; a second or so of one core
 _MOST_COMPLETION_OPERATIONS = 2e9  # at most; as long
+MOST_LAWS = 64
+"""Hits before and after the horizon that are distinguished; for the lightest others a place is shown."""
 
 
 def affordable_vectors(size: Size, mistakes: int, wanted: int, most: float = _MOST_OPERATIONS) -> int:
@@ -64,6 +66,20 @@ def frontier_bound(asked: Question) -> float | None:
     return frontier_success(exposure, asked.mistakes, unobserved(exposure.start), asked.effort.vectors)
 
 
+def _within_log(asked: LogQuestion) -> float | None:
+    """The raw history and future enter exactly, noise as if it were none."""
+    exposure, first = asked.exposure, asked.first
+    window, vectors = window_of(exposure, first, asked.last), asked.effort.vectors
+
+    def compute() -> float | None:
+        before = exposure.hits[:first], exposure.marginal[:first]
+        laws, shown = history_laws(exposure.person, *before, MOST_LAWS)
+        return frontier_success(window, asked.mistakes, Outside(laws, shown, asked.ends), vectors)
+
+    what = "frontier", first, window.steps, asked.ends.tobytes(), asked.mistakes, vectors
+    return exposure.of_raw_version(what, compute)
+
+
 @inline
 def frontier_of_everybody(seen: SeenRaw, asked: RawQuestion) -> float:
     """Completions are not lowered: it takes longer than the search. At `s = 0` the optimum is known."""
@@ -81,4 +97,5 @@ FRONTIER = Bound(
     compute=frontier_bound,
     kernel=frontier_of_everybody,
     knows_history=True,
+    within_log=_within_log,
 )

@@ -8,6 +8,9 @@ from enum import Enum
 from functools import cached_property
 from typing import TypeVar, cast
 
+import numpy as np
+from numpy.typing import NDArray
+
 from accounting.bounds.protocol.effort import Effort
 from accounting.exposure import Exposure, Information, PriorGuess, prior_guess, released_information
 
@@ -69,6 +72,23 @@ class Question:
         return {name: value for name, value in found.items() if value is not None}
 
 
+@dataclass(frozen=True, eq=False)
+class LogQuestion:
+    """How often can anyone be wrong in at most ``mistakes`` of the steps ``first..last`` of a longer log?
+
+    ``exposure`` is the whole log; the adversary sees its first ``seen`` steps. ``ends`` (E, K) is the
+    likelihood of what exact counts after ``last`` would show (``patterns.outside_kernel.future_ends``).
+    """
+
+    exposure: Exposure
+    first: int
+    last: int
+    seen: int
+    mistakes: int
+    ends: NDArray[np.float64]
+    effort: Effort
+
+
 @dataclass(frozen=True, slots=True)
 class Bound:
     """One upper bound, known by its ``name``; ``idea`` and ``cost`` are its row in the documentation.
@@ -80,6 +100,9 @@ class Bound:
     is not asked for (``patterns.raw_success_kernel`` has question and answer). Population bounds and the
     erasure bound then take it, and continuous accounts if it ``knows_history``: if it holds with whatever was
     released before the horizon (``SeenRaw.outside``).
+
+    One that can take in what was released before and after a horizon has ``within_log`` as well; the others
+    bound it by what the outside says about the ends (:mod:`accounting.bounds.certified_horizon`).
     """
 
     name: str
@@ -90,3 +113,4 @@ class Bound:
     is_certain: bool = True
     kernel: Callable[..., float] | None = None
     knows_history: bool = False
+    within_log: Callable[[LogQuestion], float | None] | None = None

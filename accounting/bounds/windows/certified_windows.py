@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import sqrt
 
-from accounting.bounds import HorizonRisk, horizon_risk
+from accounting.bounds import HorizonRisk, horizon_risk, smallest
 from accounting.bounds.protocol import Effort
 from accounting.bounds.windows.kept_windows import (
     MOST_COINS,
@@ -89,16 +89,16 @@ def window_risk(
         if own.release.mechanism.is_released and (in_hindsight or own.release.last <= last)
     ]
     asked = _Asked(exposure, (first, last), mistakes, in_hindsight, effort, tuple(published), owns)
-    bounds, confidence = asked.bounds()
-    by = min(bounds, key=bounds.__getitem__)
+    bounds = asked.bounds()
     without = baseline(window_of(exposure, first, last), mistakes).success
+    least = smallest(bounds, without, effort)
     return WindowRisk(
         first=first,
         last=last,
         in_hindsight=in_hindsight,
-        certified=min(1.0, max(bounds[by], without)),
-        by=by,
-        confidence=confidence,
+        certified=least.value,
+        by=least.by,
+        confidence=least.confidence,
         baseline=without,
         bounds=bounds,
         information_nats=window_information(exposure, published, first, last).total,
@@ -118,13 +118,13 @@ class _Asked:
     seen: tuple[OwnCount, ...]
     all: tuple[OwnCount, ...]  # those to come too: the risk of steps leaves them out where it must
 
-    def bounds(self) -> tuple[dict[str, float], float]:
-        """Every bound by its name, and the probability with which all of them hold."""
+    def bounds(self) -> dict[str, float]:
+        """Every bound by its name."""
         steps = [own.release for own in self.all if own.release.as_step is not None]
         windows = [own for own in self.seen if own.release.as_step is None and not own.is_constant]
         if not windows:
             found = self._step_risk(shown_schedule(self.exposure.steps, (), steps), self.effort)
-            return {found.by: found.certified}, found.confidence
+            return {found.by: found.certified}
         effort = replace(self.effort, draws=0)
         raw = [own for own in windows if own.release.mechanism.is_exact]
         noised = [own for own in windows if not own.release.mechanism.is_exact]
@@ -148,7 +148,7 @@ class _Asked:
             bounds["erasure"] = expected_success(values, groups, shown)
             shown, charged = with_large_counts_charged(noised)
             bounds["large_counts"] = min(1.0, charged + expected_success(values, groups, shown))
-        return bounds, 1.0
+        return bounds
 
     def _by_information(self) -> float:
         information = window_information(self.exposure, self.seen, *self.horizon)

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from accounting.audit import audit_exposure
 from accounting.bounds import BOUNDS, Effort
+from accounting.bounds.certified_horizon import log_question
 from accounting.bounds.patterns import RAW_BOUNDS, registry
 from accounting.bounds.patterns.outside_kernel import Outside, unobserved
 from accounting.bounds.patterns.raw_success_kernel import RawQuestion, seen_raw
@@ -21,7 +22,7 @@ from accounting.bounds.protocol import Bound, Question, Scope
 from accounting.exposure import Exposure, baseline
 from tests import ROOT
 from tests.accounting.chains import random_case
-from tests.accounting.enumeration import all_paths, optimum, raw_channels
+from tests.accounting.enumeration import all_paths, optimum, raw_channels, window_optimum
 from tests.accounting.exposures import (
     case_exposure,
     exposure_to,
@@ -87,6 +88,27 @@ def test_it_is_not_below_the_optimum_of_raw_counts(bound: Bound, seed: int) -> N
         if found is not None:
             assert optimum(everything, raw_channels(case.labels), mistakes) <= found + ROUNDING
             assert baseline(exposure, mistakes).success <= found + ROUNDING
+
+
+@each_bound
+@given(seeds, st.booleans())
+@settings(max_examples=20)
+def test_within_a_log_it_is_not_below_the_optimum_either(bound: Bound, seed: int, in_hindsight: bool) -> None:
+    """Raw counts before the horizon, in it and, in hindsight, after; others have no answer."""
+    if bound.within_log is None:
+        return
+    rng = np.random.default_rng(seed)
+    case = random_case(rng)
+    exposure = case_exposure(case)
+    first = int(rng.integers(exposure.steps))
+    last = int(rng.integers(first, exposure.steps))
+    everything = all_paths(case.start, case.matrices, exposure.steps, case.first_slot)
+    seen = [labels if t <= last or in_hindsight else labels * 0 for t, labels in enumerate(case.labels)]
+    for mistakes in range(last - first + 1):
+        effort = BOUNDS_TO_TEST[bound.name]
+        found = bound.within_log(log_question(exposure, (first, last), mistakes, in_hindsight, effort))
+        best = window_optimum(everything, raw_channels(np.array(seen)), (first, last), mistakes)
+        assert found is None or best <= found + ROUNDING
 
 
 def for_everybody(bound: Bound, exposure: Exposure, outside: Outside, mistakes: int) -> float:
