@@ -11,6 +11,13 @@ limit. Nothing else is asked, so answers of partitions add up and everybody find
 
 A round names at most :data:`OPTIONS_A_ROUND` options, so that a question does not grow with the square of the
 sensors: beyond some 500 sensors not each of them is tried alone, but more and more of them together.
+
+For example two sensors, each raw (loses 0), noised (1) or silent (3), of which the budget allows one to be
+raw. Asked are, where not all nine assignments may be asked at once::
+
+    both raw, both noised          # the ladder: the second keeps the budget, and nothing is between them
+    (raw, noised), (noised, raw)   # each sensor improved alone: both keep it, the first asked stays
+    both raw                       # the other one as well: does not keep it, nothing is left to improve
 """
 
 from __future__ import annotations

@@ -206,7 +206,14 @@ def _follow_back(
     effort: FrontierEffort,
     tools: Tools,
 ) -> None:
-    """Add to every source what is won at one target, whose row of the trail is filled but for the gains."""
+    """Add to every source what is won at one target, whose row of the trail is filled but for the gains.
+
+    An odometer: ``trail.combination[t]`` counts the levels of step ``t``, the earliest step fastest; when it
+    has run through, the step behind goes on. For example two steps of two levels::
+
+        step 1:  0        1        # each is weighed once, and its row of the trail serves
+        step 0:  0   1    0   1    # both sequences that end with it: six rows, not eight
+    """
     last, arriving, success = target.last, tools.arriving, target.success
     gains_of(trail.genie[last], trail.gains[last])
     trail.combination[last] = -1

@@ -3,6 +3,10 @@
 Given hits in ``k`` steps these are certain, and ``R = T - s - k`` of the other steps still have to be guessed
 right. For every ``j <= R``, ``Pr[success, pattern] <= S_j / C(R, j)``: a success is right in at least
 ``C(R, j)`` of the j-subsets. ``S_j`` multiplies the segment polynomials along the pattern's hits.
+
+For example two steps without a sensor, three equally likely places in each: ``S_0 = 1``, ``S_1 = 2/3`` (two
+subsets of 1/3), ``S_2 = 1/9``. Without a mistake ``R = 2``: the least of 1, 2/3 / 2 and 1/9 is 1/9, the
+optimum. With one ``R = 1``: 2/3, where the optimum is 5/9.
 """
 
 from __future__ import annotations

@@ -10,6 +10,13 @@ smaller than the sum of independent ones with distributions ``g_ab``; so with ``
 bounds the success after hit ``a`` when ``m`` mistakes are left. Polynomial, with nothing walked. Beyond Koga
 et al.
 
+For example two steps, each spent at the sensor's place with probability 1/2 and else at one of two others,
+1/4 each, no mistake allowed. Each step is guessed right with 1/2 + 1/4, so the optimum is 9/16. By segments::
+
+    S(hit in step 1) = 1                                        # nothing is left to guess
+    S(hit in step 0) = 1/2 * 1 + 1/4 = 3/4                      # seen again, or one of two others is guessed
+    S(start) = 1/2 * 3/4 + (1/4 * 1/2) * 1 + 1/4 * 1/4 = 9/16   # first hit in step 0, in step 1, none
+
 What was released before and after the horizon enters exactly: a raw history leaves, for each last hit before
 the horizon, a law of its first place (a source more), and a raw future, for each first hit after it, a
 likelihood of its last place (an end more).

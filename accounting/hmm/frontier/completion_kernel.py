@@ -5,6 +5,10 @@ their success bounds everybody's; and their best guesses need no search: after s
 the number of mistakes left matter. With evidence ``w`` and ``V(m, y) = w(t + 1, y) W(t + 1, m, y)``,
 
     W(t, m, x) = sum_y P(x, y) V(m - 1, y) + max_y P(x, y) (V(m, y) - V(m - 1, y)).
+
+For example two steps left, each spent at place 0 with probability 2/3 and else at 1, no evidence. Behind the
+last one ``W = 1``. With one left to guess, ``W(0) = 2/3`` without a mistake and ``W(1) = 1`` with one. With
+both left, ``W(0) = 2/3 * 2/3`` and ``W(1) = 2/3 + 2/3 * (1 - 2/3)``: a wrong guess leaves 2/3, a right 1.
 """
 
 from __future__ import annotations
