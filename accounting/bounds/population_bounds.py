@@ -8,12 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from accounting.bounds.patterns.raw_success_kernel import RawQuestion
-from accounting.bounds.population_bounds_kernel import (
-    NO_PATTERNS,
-    Counted,
-    certify_everybody,
-)
+from accounting.bounds.patterns.raw_success_kernel import NO_PATTERNS, RawQuestion
+from accounting.bounds.population_bounds_kernel import Counted, certify_everybody
 from accounting.exposure import check_mistakes
 from accounting.exposure.step_information import observe
 from models.priors import Population

@@ -29,8 +29,6 @@ from accounting.numerics.divergence_root_kernel import divergence_root
 from models.numerics.jit import jit, pjit
 from models.priors.chain import ChainView, PopulationArrays, chain_view
 
-NO_PATTERNS = 2.0  # no pattern is that likely: the minimum over orders is taken per number of hits
-
 
 class Counted(NamedTuple):
     """A raw schedule."""

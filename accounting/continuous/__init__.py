@@ -4,6 +4,7 @@ from accounting.continuous.account_figures import PersonRisks
 from accounting.continuous.accountant import AccountantView, ContinuousAccountant
 from accounting.continuous.cascade import Due, Units, find_due, is_above
 from accounting.continuous.people import (
+    QUANTILES,
     Cells,
     PeopleShares,
     Ranked,
@@ -20,6 +21,7 @@ from accounting.continuous.people import (
 from accounting.continuous.saved_state import named, pack_state, taken, unpack_state
 
 __all__ = [
+    "QUANTILES",
     "AccountantView",
     "Cells",
     "ContinuousAccountant",

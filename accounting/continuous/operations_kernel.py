@@ -13,9 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accounting.bounds.noised.noised_frontier_kernel import SEQUENCES
+from accounting.bounds.noised.noised_history_kernel import LEAST_LAWS
 from accounting.bounds.patterns.raw_frontier_kernel import EXPANSIONS
 from accounting.continuous.accounts_kernel import HISTORY, Accounts, Horizon
-from accounting.continuous.refine_kernel import LEAST_LAWS, MOST_LAWS
+from accounting.continuous.refine_kernel import MOST_LAWS
 from accounting.exposure.step_information.seen_steps_kernel import WHOLE, SeenSteps
 from models.numerics.jit import bare_jit, bare_pjit, jit
 from models.priors.chain import PopulationArrays

@@ -24,13 +24,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accounting.bounds.noised.noised_frontier_kernel import SEQUENCES, noised_frontier
-from accounting.bounds.noised.noised_history_kernel import noised_history_laws
+from accounting.bounds.noised.noised_history_kernel import LEAST_LAWS, noised_history_laws
 from accounting.bounds.patterns.outside_kernel import Outside, history_laws
 from accounting.bounds.patterns.raw_frontier_kernel import frontier_effort
 from accounting.bounds.patterns.raw_success_kernel import (
     BY_BASELINE,
     BY_DIVERGENCE,
     BY_LEVELS,
+    NO_PATTERNS,
     RawQuestion,
     RawSuccess,
     seen_without_patterns,
@@ -58,9 +59,7 @@ from models.numerics.jit import jit, pjit
 from models.priors.chain import ChainView, chain_view
 
 _MOST_ENTRIES = 1 << 22  # 32 MiB a table
-_NO_PATTERNS = 2.0  # no pattern is that likely: none is looked at
 MOST_LAWS = 8  # hits of the history distinguished; more lower the bound by less than a hundredth of it
-LEAST_LAWS = 8  # that cover a noised history, whatever the vectors
 _WORTH_MORE = 0.01  # added, as far as is known, from which the bound through noise is worth its price
 _MOST_NOISED_PLACES = 100  # of one person: covering as many laws takes a tenth of a second
 
@@ -138,7 +137,7 @@ def exact_bound(raw: RawHorizon, horizon: Horizon) -> RawSuccess:
     outside = Outside(laws, shown, np.ones((1, places)))
     rows = (raw.hits.sum() + horizon.vectors) * steps * (horizon.mistakes + 1)
     vectors = horizon.vectors if rows * places <= _MOST_ENTRIES else 0
-    asked = RawQuestion(horizon.mistakes, 0, _NO_PATTERNS, vectors, False)
+    asked = RawQuestion(horizon.mistakes, 0, NO_PATTERNS, vectors, False)
     seen = seen_without_patterns(raw.person, raw.hits, raw.marginal, outside)
     return least_after_history(seen, asked)
 

@@ -7,7 +7,7 @@ import numpy as np
 from models.numerics.jit import jit
 
 _NEARLY_NOTHING = 1e-12  # information, relative to the guess
-_MARGIN = 1e-9  # what rounding may take from the root, relative
+ROOT_MARGIN = 1e-9  # what rounding may take from a root, relative
 
 
 @jit
@@ -24,7 +24,7 @@ def divergence_root(information: float, guess: float) -> float:
     if information < _NEARLY_NOTHING * guess:
         # d(p||q) - I would be lost in rounding; d >= (p - q)^2 / (2 p (1 - q)) is the root to a billionth.
         a = information * (1.0 - guess)
-        return min(1.0, (guess + a + np.sqrt(a * (a + 2.0 * guess))) * (1.0 + _MARGIN))
+        return min(1.0, (guess + a + np.sqrt(a * (a + 2.0 * guess))) * (1.0 + ROOT_MARGIN))
     p = min(
         (information + np.log(2.0)) / -np.log(guess),
         guess + np.sqrt(0.5 * information),
@@ -39,4 +39,4 @@ def divergence_root(information: float, guess: float) -> float:
         if slope <= 0.0 or excess <= 1e-13 * information:
             break
         p -= excess / slope
-    return min(1.0, p * (1.0 + _MARGIN) + 1e-300)
+    return min(1.0, p * (1.0 + ROOT_MARGIN) + 1e-300)

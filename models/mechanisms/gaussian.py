@@ -15,14 +15,13 @@ from models.mechanisms.base import NoiseFamily, NoiseLaw, Tabulated
 from models.mechanisms.designs import NO_DESIGNS, Designs
 from models.mechanisms.parameters import number, refuse_unknown
 from models.noise import (
+    EXACT_UP_TO_SIGMA,
     InformationTable,
     check_sigma,
     discrete_gaussian_table,
     large_sigma_information_table,
     noise_information_table,
 )
-
-_EXACT_SUMS_UP_TO_SIGMA = 64.0  # beyond, p(1-p)/(2 sigma^2) is within 1/(8 sigma^2) < 4e-5 of the exact sum
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +105,6 @@ def _expected_absolute_error(sigma: float) -> float:
 @lru_cache(maxsize=64)
 def _information_table(sigma: float) -> InformationTable:
     table = discrete_gaussian_table(sigma)
-    if sigma > _EXACT_SUMS_UP_TO_SIGMA:
+    if sigma > EXACT_UP_TO_SIGMA:
         return large_sigma_information_table(sigma, table.truncated_mass)
     return noise_information_table(table.probabilities)

@@ -22,6 +22,8 @@ from models.mechanisms.base import (
     truncated_mass,
 )
 from models.noise import (
+    EXACT_UP_TO_SIGMA,
+    MIN_SIGMA,
     InformationTable,
     discrete_gaussian_table,
     joint_information_table,
@@ -32,8 +34,6 @@ from models.noise import (
     scaled_entropy_table,
 )
 
-_EXACT_SUMS_UP_TO_SIGMA = 64.0  # of all values together; beyond, p(1-p)/(2 sigma^2) is within 1/(8 sigma^2)
-_SMALLEST_SIGMA = 0.05  # that has a table
 _ROUNDING = 1e-12
 
 
@@ -146,7 +146,7 @@ def _reveal_probability(parts: tuple[Mechanism, ...]) -> float:
     found = 1.0 - prod(1.0 - part.reveal_probability() for part in parts)
     beyond = sum(map(truncated_mass, parts))
     sigma = _added_sigma(parts)
-    if sigma is not None and sigma >= _SMALLEST_SIGMA:
+    if sigma is not None and sigma >= MIN_SIGMA:
         found = min(found, discrete_gaussian_table(sigma).reveal_probability() + beyond)
     laws = _laws(parts)
     if laws is not None:
@@ -164,7 +164,7 @@ def _information_table(parts: tuple[Mechanism, ...]) -> InformationTable:
         added = large_sigma_information_table(sigma, sum(map(truncated_mass, parts)))
         found = least_information(found, added)
     laws = _laws(parts)
-    if laws is not None and (sigma is None or sigma <= _EXACT_SUMS_UP_TO_SIGMA):
+    if laws is not None and (sigma is None or sigma <= EXACT_UP_TO_SIGMA):
         found = least_information(found, joint_information_table(joint_outcomes(laws)))
     return found
 

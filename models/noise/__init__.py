@@ -1,12 +1,13 @@
 """Noise in exact integers: laws, samplers, tiers of one count, and what a noised count reveals."""
 
 from models.noise.correlated_noise import CorrelatedNoise
-from models.noise.discrete_gaussian import check_sigma, discrete_gaussian_table
+from models.noise.discrete_gaussian import MIN_SIGMA, check_sigma, discrete_gaussian_table
 from models.noise.gaussian_shares import GaussianShare, gaussian_share
 from models.noise.geometric import check_epsilon, geometric_table
 from models.noise.integer_chain import chain_noise, check_levels, continued_value
 from models.noise.integer_table import TOTAL
 from models.noise.noise_information import (
+    EXACT_UP_TO_SIGMA,
     InformationTable,
     binary_channel_information_table,
     binary_entropy,
@@ -22,6 +23,8 @@ from models.noise.several_counts import miscounted_information, own_count_inform
 from models.noise.several_values import joint_information_table, joint_outcomes, joint_shift_probability
 
 __all__ = [
+    "EXACT_UP_TO_SIGMA",
+    "MIN_SIGMA",
     "TOTAL",
     "CorrelatedNoise",
     "GaussianShare",

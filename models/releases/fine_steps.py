@@ -48,11 +48,11 @@ from models.mechanisms import (
     shared_reveal,
     shown_together,
 )
+from models.noise import MIN_SIGMA
 from models.releases.schedule import RevealedAmount, RevealedMove, SensorRelease, StepSchedule
 from models.releases.sensors import Sensor
 from models.releases.window_release import MoveSensor, WindowRelease
 
-_SMALLEST_SCALE = 0.05  # of a share that has a law; below it the unit is as good as exact
 _ROUNDING = 1.0 + 1e-12
 
 
@@ -250,7 +250,8 @@ def _shares(units: Sequence[Sequence[Places]], mechanism: Gaussian) -> tuple[Sho
 
 
 def _is_as_good_as_exact(mechanism: Gaussian, shares: int) -> bool:
-    return mechanism.sigma / sqrt(shares) < _SMALLEST_SCALE
+    """Whether a share of the noise is too small to have a law."""
+    return mechanism.sigma / sqrt(shares) < MIN_SIGMA
 
 
 def _coins(

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from accounting.continuous import Ranked
+from accounting.continuous import QUANTILES, Ranked
 from accounting.inferential import prior_posterior_gap
 from accounting.ledgers import (
     DpStatement,
@@ -31,7 +31,6 @@ from stream_app.setup.priors_verdict import PriorsVerdict
 from stream_app.watching.prior_notes import basis_note
 
 Document = dict[str, object]
-_QUANTILES = (0.5, 0.9, 0.99, 1.0)
 
 
 @dataclass(frozen=True)
@@ -168,4 +167,4 @@ def _oracle(log: ReleaseLog, delta: float) -> Document:
 
 def _quantiles(values: NDArray[np.float64], people: NDArray[np.int64]) -> Mapping[str, float]:
     """Order statistics over so many people each; every figure is some person's."""
-    return {f"{level:g}": value for level, value in Ranked(values, people).quantiles(_QUANTILES).items()}
+    return {f"{level:g}": value for level, value in Ranked(values, people).quantiles(QUANTILES).items()}

@@ -13,6 +13,7 @@ from math import inf
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
+from accounting.continuous import QUANTILES
 from accounting.ledgers import PrivacyAccount, ZcdpSpend
 from models.mechanisms import MECHANISMS
 from models.releases import Sensor, StepSchedule
@@ -25,7 +26,6 @@ from stream_app.watching.people import PeopleView
 from stream_app.watching.prior_metrics import PriorMetrics
 from stream_app.wire import ClockOff, Outcome, Reason, RiskSummary
 
-QUANTILES = (0.5, 0.9, 0.99, 1.0)
 LATENCY_BUCKETS_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
 

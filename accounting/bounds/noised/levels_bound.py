@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accounting.bounds.noised.noised_frontier_kernel import SEQUENCES, noised_frontier
-from accounting.bounds.noised.noised_history_kernel import noised_history_laws
+from accounting.bounds.noised.noised_history_kernel import LEAST_LAWS, noised_history_laws
 from accounting.bounds.patterns import Size, affordable_vectors
 from accounting.bounds.patterns.raw_frontier_kernel import frontier_effort
 from accounting.bounds.protocol import Bound, LogQuestion, Question, Scope
@@ -19,7 +19,6 @@ from accounting.exposure.step_information.seen_steps_kernel import SeenSteps, ow
 from accounting.hmm.local_chain_kernel import LocalChain
 
 _MOST_OPERATIONS = 2e9  # some seconds of one core
-_LEAST_LAWS = 8  # that cover a history, whatever the vectors
 
 
 def levels_success(
@@ -41,7 +40,7 @@ def levels_success(
     chain, hits, marginal, steps = exposure.chain, seen.hits, seen.marginal, _seen(seen)
     before = own_channels(chain, hits[:first], marginal[:first], steps, 0, 0)
     nobody = np.zeros(exposure.place_count)
-    laws = noised_history_laws(exposure.person, before, first, nobody, max(vectors, _LEAST_LAWS))
+    laws = noised_history_laws(exposure.person, before, first, nobody, max(vectors, LEAST_LAWS))
     channels = own_channels(chain, hits[first:], marginal[first:], steps, first, SEQUENCES * vectors)
     person = LocalChain(chain, marginal[first], exposure.slot(first))
     effort = frontier_effort(vectors)

@@ -29,6 +29,7 @@ from accounting.hmm.local_chain_kernel import LocalChain, slot_of
 from accounting.hmm.propagation import predict
 from models.numerics.jit import bare_jit, inline, jit
 
+LEAST_LAWS = 8  # that cover a noised history, however few vectors the search has
 _AT_ONCE = 4  # laws before they are covered together, for each that stays
 _LEAST_RATIO = 1e-100
 _FREE = 3e-4  # growth of mass for which two laws are covered together even where there is room

@@ -19,6 +19,9 @@ BY_BASELINE, BY_DIVERGENCE, BY_RAW_SUCCESS, BY_LEVELS = range(4)
 ``BY_LEVELS``.
 """
 
+NO_PATTERNS = 2.0
+"""A ``least_pattern`` above every pattern's: the minimum over orders is then taken per number of hits."""
+
 
 class RawQuestion(NamedTuple):
     """What is asked of a raw schedule, and how closely its hit patterns are looked at."""

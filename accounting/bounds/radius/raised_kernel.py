@@ -12,10 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accounting.bounds.radius.path_divergence_kernel import relative_entropy_term
-from accounting.numerics.divergence_root_kernel import divergence_root
+from accounting.numerics.divergence_root_kernel import ROOT_MARGIN, divergence_root
 from models.numerics.jit import jit, pjit
 
-_MARGIN = 1e-9  # what rounding may take from a root, relative
 _HALVINGS = 100
 
 
@@ -49,7 +48,7 @@ def raised_by_reversed(bound: float, relative_entropy: float) -> float:
             low = middle
         else:
             high = middle
-    return min(1.0, high * (1.0 + _MARGIN))
+    return min(1.0, high * (1.0 + ROOT_MARGIN))
 
 
 @jit
@@ -66,7 +65,7 @@ def raised_by_renyi(bound: float, divergence: float, order: float) -> float:
             low = middle
         else:
             high = middle
-    return min(1.0, high * (1.0 + _MARGIN))
+    return min(1.0, high * (1.0 + ROOT_MARGIN))
 
 
 @pjit(lambda _, bounds, __: bounds.size)

@@ -6,6 +6,7 @@ from accounting.continuous.people.holders import Cells, Holders, equal_accounts,
 from accounting.continuous.people.people_shares import PeopleShares
 from accounting.continuous.people.ranked import Ranked
 from accounting.continuous.people.risk_summary import (
+    QUANTILES,
     RiskFigures,
     RiskSummary,
     SharesOfPeople,
@@ -16,6 +17,7 @@ from accounting.continuous.people.spread import Spread
 from accounting.continuous.people.worst_moments import WorstMoments, no_moments
 
 __all__ = [
+    "QUANTILES",
     "Cells",
     "Figures",
     "Groups",

@@ -13,7 +13,7 @@ from accounting.continuous.crowd import CrowdAccount, Levels
 from accounting.continuous.operations_kernel import LEAST_OPERATIONS, find_operations
 from accounting.decisions.what_if.candidate_kernel import Terms
 from accounting.decisions.what_if.crowd_check_kernel import find_within
-from accounting.decisions.what_if.limits_kernel import Limits
+from accounting.decisions.what_if.limits_kernel import BEYOND_FAST, Limits
 from accounting.exposure.crowd import StepCrowd
 from accounting.exposure.step_information import followed_by
 from accounting.exposure.step_information.seen_steps_kernel import SeenSteps
@@ -22,9 +22,6 @@ from models.releases import StepSchedule
 
 _Case = tuple[int, bytes, int, int]
 _Choose = Callable[[NDArray[np.int64], NDArray[np.int64]], NDArray[np.bool_]]
-
-_BEYOND_FAST = 1 << 61
-"""A ``c`` that the fast bound never clears, so that every horizon is looked at at the levels."""
 
 _LOOKED_AT = (6,)
 """Places of the levels that decisions look at: fewer make a larger bound, so nobody is cleared wrongly.
@@ -130,7 +127,7 @@ class CrowdCheck:
             if last.size:
                 self._charge(some.people[last], cost[last])
                 again = Terms(*(array[last] for array in some))
-                again = again._replace(conditional=np.full(last.size, _BEYOND_FAST))
+                again = again._replace(conditional=np.full(last.size, BEYOND_FAST))
                 is_lasting = np.zeros(last.size, dtype=np.bool_)
                 self._find_within(again, self._followed_by_silence(self._repeated(levels)), is_lasting)
                 found[last] = is_lasting

@@ -36,6 +36,9 @@ from models.priors.chain import ChainView, PopulationArrays, chain_view
 UNLIMITED = 1 << 62
 """A limit that nothing reaches."""
 
+BEYOND_FAST = 1 << 61
+"""A ``c`` that the fast bound never clears, so that every horizon is looked at with the slower ones."""
+
 _ROUNDING = 1e-12
 
 

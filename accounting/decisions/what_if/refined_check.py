@@ -11,14 +11,11 @@ from accounting.continuous import AccountantView, Units
 from accounting.continuous.accounts_kernel import HISTORY
 from accounting.continuous.operations_kernel import LEAST_OPERATIONS, find_operations
 from accounting.decisions.what_if.candidate_kernel import Terms
-from accounting.decisions.what_if.limits_kernel import Limits
+from accounting.decisions.what_if.limits_kernel import BEYOND_FAST, Limits
 from accounting.decisions.what_if.refined_check_kernel import find_refined_headroom
 from accounting.exposure.step_information import observe, seen_exactly
 from accounting.numerics import packed_positions
 from models.releases import StepSchedule
-
-_BEYOND_FAST = 1 << 61
-"""A ``c`` that the fast bound never clears, so that every horizon is looked at with the refined bounds."""
 
 
 class _Outcome(NamedTuple):
@@ -181,7 +178,7 @@ class RefinedCheck:
         coming = self._coming
         if not len(coming):
             coming = np.repeat(labels[np.newaxis], self._view.accounts.horizon.steps - 1, axis=0)
-        beyond = terms._replace(conditional=np.full(terms.people.size, _BEYOND_FAST))
+        beyond = terms._replace(conditional=np.full(terms.people.size, BEYOND_FAST))
         return self._headroom(beyond, labels, coming) >= 0
 
     def _headroom(
