@@ -114,15 +114,16 @@ def revealed_in_steps(release: WindowRelease) -> tuple[tuple[int, RevealedMove |
     if not mechanism.is_released or mechanism.is_exact:
         return ()
     units = _units(release.sensor, steps)
-    if not _is_shared_out(release) or not isinstance(mechanism, Gaussian):
+    whole = _shared_out(release)
+    if whole is None:
         places = {location for each in _distinct(units) for location in each.locations}
         most = RevealedAmount(tuple(sorted(places)), most_revealed(mechanism, release.most_counts))
         return ((steps - 1, most),)
-    if not isinstance(release.sensor, MoveSensor) or _is_as_good_as_exact(mechanism, len(units)):
+    if not isinstance(release.sensor, MoveSensor) or _is_as_good_as_exact(whole, len(units)):
         return ()
     levels = _levels(release.sensor)
     return tuple(
-        (step, RevealedMove(counted, NoiseShare(mechanism, steps * len(levels), step * len(levels) + number)))
+        (step, RevealedMove(counted, NoiseShare(whole, steps * len(levels), step * len(levels) + number)))
         for step in range(steps)
         for number, counted in enumerate(levels)
     )
@@ -146,16 +147,15 @@ def shown_places(release: WindowRelease) -> tuple[ShownPlaces, ...]:
     units = _units(release.sensor, steps)
     if mechanism.is_exact:
         return _always(units, mechanism)
-    if _is_shared_out(release) and isinstance(mechanism, Gaussian):
-        return _shares(units, mechanism)
-    return _one_coin(units, mechanism, release.most_counts)
+    whole = _shared_out(release)
+    return _one_coin(units, mechanism, release.most_counts) if whole is None else _shares(units, whole)
 
 
-def _is_shared_out(release: WindowRelease) -> bool:
-    """Whether the own count is the sum of its units, and the noise a sum of shares."""
+def _shared_out(release: WindowRelease) -> Gaussian | None:
+    """The mechanism where the own count is the sum of its units, and the noise a sum of shares."""
     steps = release.last - release.first + 1
     is_sum = not release.miscounts and release.most_counts >= _most(release.sensor, steps)
-    return is_sum and isinstance(release.mechanism, Gaussian)
+    return release.mechanism if is_sum and isinstance(release.mechanism, Gaussian) else None
 
 
 @lru_cache(256)

@@ -12,9 +12,9 @@ from models.mechanisms import (
     Correlated,
     CorrelatedSteps,
     Designs,
+    DrawnPerWindow,
     Gaussian,
-    Raw,
-    Suppressed,
+    PublishesTiers,
     Tiered,
 )
 from models.releases import Sensor, SensorRegistry, SensorRelease
@@ -94,7 +94,7 @@ def _budget_policy(
 def _check_accounted(sensor: Sensor, mechanism: StepMechanism) -> None:
     """:class:`SettingsError` for a mechanism without an account of what the sensor declares."""
     own = at_step(mechanism, 0)
-    if sensor.window is not None and not isinstance(own, Raw | Gaussian | Suppressed):
+    if sensor.window is not None and isinstance(own, DrawnPerWindow | PublishesTiers):
         raise SettingsError(
             f"release.sensors.{sensor.name} must be raw, gaussian or suppressed, having a window or moves",
             own.name,
