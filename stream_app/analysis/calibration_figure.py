@@ -6,20 +6,12 @@ from pathlib import Path
 from typing import Any
 
 from accounting.audit.calibration import GroupedCheck, PriorsCheck
-from stream_app.analysis.plan_figure import unwritable
-from stream_app.exceptions import OutputError
+from stream_app.analysis.plan_figure import pyplot_for_files, save_figure
 
 
 def draw_check(check: PriorsCheck, output: Path) -> None:
     """Write a PNG; :class:`OutputError` where matplotlib is missing or the file cannot be written."""
-    try:
-        import matplotlib as mpl
-    except ImportError as error:
-        raise OutputError("a plot needs matplotlib", error, "pip install 'tallyguard[plots]'") from error
-    mpl.use("Agg")
-    from matplotlib import pyplot
-
-    figure, axes = pyplot.subplots(figsize=(6.5, 6), layout="constrained")
+    figure, axes = pyplot_for_files().subplots(figsize=(6.5, 6), layout="constrained")
     axes.plot([0, 1], [0, 1], color="#999999", linewidth=1, linestyle="--", label="as the priors say")
     axes.fill_between([0, 1], [0, 1], [1, 1], color="#D55E00", alpha=0.07, linewidth=0)
     axes.text(0.03, 0.96, "easier to guess than predicted:\nceilings too low", va="top", color="#A04000")
@@ -33,12 +25,7 @@ def draw_check(check: PriorsCheck, output: Path) -> None:
         title=f"{check.guess.everybody.people:,} people: {check.verdict}",
     )
     axes.legend(loc="lower right")
-    try:
-        figure.savefig(output, dpi=110, metadata={"Software": None})
-    except (OSError, ValueError) as failure:
-        raise unwritable(output, failure) from failure
-    finally:
-        pyplot.close(figure)
+    save_figure(figure, output)
 
 
 def _draw_groups(

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from models.exceptions import TallyguardError
 from stream_app.analysis.planning import ReleasePlan, expected_error
 from stream_app.exceptions import OutputError
 from stream_app.setup.release_settings import CROWD, INFORMED
@@ -24,13 +23,7 @@ _DASHES = {
 
 def draw_plan(plan: ReleasePlan, output: Path) -> None:
     """Write a PNG; :class:`OutputError` where matplotlib is missing or the file cannot be written."""
-    try:
-        import matplotlib as mpl
-    except ImportError as error:
-        raise OutputError("a plot needs matplotlib", error, "pip install 'tallyguard[plots]'") from error
-    mpl.use("Agg")
-    from matplotlib import pyplot
-
+    pyplot = pyplot_for_files()
     figure, (risk, errors) = pyplot.subplots(2, 1, figsize=(9, 7), sharex=True, layout="constrained")
     steps = [step.decided.schedule.step for step in plan.steps]
     for name, quantile, colour in _LINES:
@@ -42,12 +35,7 @@ def draw_plan(plan: ReleasePlan, output: Path) -> None:
     risk.legend(loc="upper right")
     _draw_errors(plan, errors, figure)
     errors.set(xlabel="step", title="Expected error of each sensor, in people")
-    try:
-        figure.savefig(output, dpi=110, metadata={"Software": None})
-    except (OSError, ValueError) as failure:
-        raise unwritable(output, failure) from failure
-    finally:
-        pyplot.close(figure)
+    save_figure(figure, output)
 
 
 def _means(plan: ReleasePlan) -> list[tuple[str, list[float]]]:
@@ -94,6 +82,26 @@ def _draw_errors(plan: ReleasePlan, axes: Any, figure: Any) -> None:
     axes.set_ylabel("sensor (x: nothing released)")
 
 
-def unwritable(output: Path, failure: Exception) -> TallyguardError:
-    """A picture that could not be written."""
-    return OutputError(f"the plot must be written to {output}", failure, "name a .png in a folder of yours")
+def pyplot_for_files() -> Any:
+    """Matplotlib's ``pyplot`` without a window; :class:`OutputError` where matplotlib is missing."""
+    try:
+        import matplotlib as mpl
+    except ImportError as error:
+        raise OutputError("a plot needs matplotlib", error, "pip install 'tallyguard[plots]'") from error
+    mpl.use("Agg")
+    from matplotlib import pyplot
+
+    return pyplot
+
+
+def save_figure(figure: Any, output: Path) -> None:
+    """Write a PNG and close the figure; :class:`OutputError` where the file cannot be written."""
+    from matplotlib import pyplot
+
+    try:
+        figure.savefig(output, dpi=110, metadata={"Software": None})
+    except (OSError, ValueError) as failure:
+        must = f"the plot must be written to {output}"
+        raise OutputError(must, failure, "name a .png in a folder of yours") from failure
+    finally:
+        pyplot.close(figure)

@@ -226,9 +226,7 @@ class EmbeddedRunner:
         return StepClosed(
             step=step,
             schedule=closed.schedule,
-            published={
-                entry.sensor: entry.value for entry in closed.release.releases if entry.value is not None
-            },
+            published=closed.release.published,
             missing=closed.missing,
             people=self._output.view.people,
             summary=summary,

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
+from stream_app.cli.shared.command_settings import topics_and_connection
 from stream_app.cli.shared.options import ConfigOption, JsonOption
 from stream_app.cli.shared.output import print_json, stdout
 
@@ -41,7 +42,7 @@ def list_letters(
     from stream_app.kafka.broker.clients import consuming
     from stream_app.kafka.tools.dead_letters import dead_letters
 
-    topics, connection = _deployment(config)
+    topics, connection = topics_and_connection(config)
     with consuming(connection) as consumer:
         found = list(dead_letters(consumer, topics, reason=reason))
     if json:
@@ -82,7 +83,7 @@ def resubmit(
 
     if not (offsets or reason or every):
         raise typer.BadParameter("say which: offsets, --reason or --all")
-    topics, connection = _deployment(config)
+    topics, connection = topics_and_connection(config)
     with consuming(connection) as consumer, writing(connection) as producer:
         letters = dead_letters(consumer, topics, reason=reason, offsets=frozenset(offsets or ()))
         report = send(producer, topics, letters)
@@ -92,13 +93,3 @@ def resubmit(
     stdout().print(f"{report.sent} sent again, {len(report.left)} left")
     for offset, why in report.left.items():
         stdout().print(f"{offset:>6}  {why}", markup=False)
-
-
-def _deployment(config: Any) -> tuple[Any, Any]:
-    """Topics and connection of the settings."""
-    from stream_app.cli.shared.command_settings import settings_of
-    from stream_app.kafka.broker.connection import Connection
-    from stream_app.kafka.broker.topics import Topics
-
-    settings = settings_of(config)
-    return Topics.of(settings), Connection.of(settings.kafka)

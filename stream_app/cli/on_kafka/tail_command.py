@@ -35,14 +35,12 @@ def tail(
     """
     import sys
 
-    from stream_app.cli.shared.command_settings import settings_of
+    from stream_app.cli.shared.command_settings import topics_and_connection
     from stream_app.kafka.broker.clients import consuming, recent
-    from stream_app.kafka.broker.connection import Connection
-    from stream_app.kafka.broker.topics import Topics
 
-    settings = settings_of(config)
-    topic: str = getattr(Topics.of(settings), what.value)
-    with consuming(Connection.of(settings.kafka)) as consumer:
+    topics, connection = topics_and_connection(config)
+    topic: str = getattr(topics, what.value)
+    with consuming(connection) as consumer:
         for record in recent(consumer, topic, last, follow=follow):
             sys.stdout.write((record.value or b"").decode("utf-8", "replace") + "\n")
             sys.stdout.flush()

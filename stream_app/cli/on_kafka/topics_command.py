@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import typer
 
+from stream_app.cli.shared.command_settings import topics_and_connection
 from stream_app.cli.shared.options import ConfigOption, JsonOption
 from stream_app.cli.shared.output import print_json, stdout
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from stream_app.kafka.broker.connection import Connection
-    from stream_app.kafka.broker.topics import Topics
 
 topics = typer.Typer(name="topics", help="The topics on Kafka.", no_args_is_help=True)
 
@@ -37,7 +30,7 @@ def create(config: ConfigOption = None, json: JsonOption = False) -> None:
     from stream_app.kafka.broker.topic_checks import create_topics
     from stream_app.kafka.deployment.deployment import administration
 
-    wanted, connection = _wanted(config)
+    wanted, connection = topics_and_connection(config)
     with administration(connection) as admin:
         made = create_topics(admin, wanted)
     if json:
@@ -64,7 +57,7 @@ def check(config: ConfigOption = None, json: JsonOption = False) -> None:
     from stream_app.kafka.broker.topic_checks import check_topics
     from stream_app.kafka.deployment.deployment import administration
 
-    wanted, connection = _wanted(config)
+    wanted, connection = topics_and_connection(config)
     with administration(connection) as admin:
         differences = check_topics(admin, wanted)
     if json:
@@ -90,16 +83,6 @@ def access(config: ConfigOption = None) -> None:
     """
     from stream_app.kafka.broker.access import commands
 
-    wanted, connection = _wanted(config)
+    wanted, connection = topics_and_connection(config)
     for command in commands(wanted, connection.servers[0]):
         typer.echo(command)
-
-
-def _wanted(config: Path | None) -> tuple[Topics, Connection]:
-    """The topics of the settings, and the way to the broker."""
-    from stream_app.cli.shared.command_settings import settings_of
-    from stream_app.kafka.broker.connection import Connection
-    from stream_app.kafka.broker.topics import Topics
-
-    settings = settings_of(config)
-    return Topics.of(settings), Connection.of(settings.kafka)

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from stream_app.kafka.broker.connection import Connection
+    from stream_app.kafka.broker.topics import Topics
     from stream_app.setup.settings import Settings
 
 
@@ -18,3 +20,12 @@ def settings_of(config: Path | None, flags: Mapping[str, object] | None = None) 
     settings = load_settings(config, flags)
     start_logging(settings.log)
     return settings
+
+
+def topics_and_connection(config: Path | None) -> tuple[Topics, Connection]:
+    """The topics of the settings, and the way to the broker."""
+    from stream_app.kafka.broker.connection import Connection
+    from stream_app.kafka.broker.topics import Topics
+
+    settings = settings_of(config)
+    return Topics.of(settings), Connection.of(settings.kafka)

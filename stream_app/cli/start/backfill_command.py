@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from stream_app.cli.shared.options import ConfigOption, JsonOption, ListenOption, PriorsOption
-from stream_app.cli.shared.output import print_json, progress
-from stream_app.cli.start.run_command import RiskFile, print_report, report_json, run_watched
+from stream_app.cli.shared.output import progress
+from stream_app.cli.start.run_command import RiskFile, print_report, run_watched
 
 if TYPE_CHECKING:
     from stream_app.embedded import RunOptions, RunReport
@@ -65,10 +65,7 @@ def backfill(
         create_keys=create_keys,
     )
     report = _publish(settings, options, priors)
-    if json:
-        print_json(report_json(report))
-    else:
-        print_report(report, output, settings.delta)
+    print_report(report, output, settings.delta, json)
 
 
 def _publish(settings: Settings, options: RunOptions, priors: Path | None) -> RunReport:

@@ -108,10 +108,7 @@ def run(
         accept_changes=accept_changes,
     )
     report = run_watched(settings, options, priors)
-    if json:
-        print_json(report_json(report))
-    else:
-        print_report(report, output, settings.delta)
+    print_report(report, output, settings.delta, json)
     if report.is_in_vain and not (keep_open and not report.rejected):
         _exit_in_vain(report, output)
 
@@ -145,17 +142,15 @@ def _exit_in_vain(report: RunReport, output: Path) -> NoReturn:
     raise SystemExit(3)
 
 
-def report_json(report: RunReport) -> dict[str, object]:
-    """The report of a run as one JSON object."""
+def print_report(report: RunReport, output: Path, delta: float, json: bool) -> None:
+    """What a run did: in sentences, or as one JSON object."""
     from dataclasses import asdict
 
-    return asdict(report)
-
-
-def print_report(report: RunReport, output: Path, delta: float) -> None:
-    """What a run did, in sentences."""
     from stream_app.setup.run_folder.run_settings import load_run
 
+    if json:
+        print_json(asdict(report))
+        return
     console = stdout()
     rejected = sum(report.rejected.values())
     console.print(

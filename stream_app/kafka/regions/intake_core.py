@@ -126,11 +126,10 @@ class IntakeCore(Core):
     def events(self, taken: Taken, latency_seconds: float) -> Iterator[StepClosed]:
         """The region's part of each step, once its values are out."""
         for part in taken.published if isinstance(taken, IntakeTaken) else ():
-            values = ((each.sensor, each.value) for each in part.release.releases)
             yield StepClosed(
                 step=part.schedule.step,
                 schedule=part.schedule,
-                published={sensor: value for sensor, value in values if value is not None},
+                published=part.release.published,
                 missing=part.missing,
                 people=0,
                 summary=None,

@@ -66,11 +66,10 @@ class DecidingCore(Core):
         return (self._event(closed, latency_seconds) for closed in taken.closed)
 
     def _event(self, closed: ClosedStep, latency_seconds: float) -> StepClosed:
-        values = ((each.sensor, each.value) for each in closed.release.releases)
         return StepClosed(
             step=closed.schedule.step,
             schedule=closed.schedule,
-            published={sensor: value for sensor, value in values if value is not None},
+            published=closed.release.published,
             missing=closed.missing,
             people=0,
             summary=None,

@@ -81,6 +81,11 @@ class StepRelease(BaseMessage):
     step: Step
     releases: tuple[SensorValue, ...]
 
+    @property
+    def published(self) -> dict[str, int]:
+        """The public value of each sensor that has one."""
+        return {entry.sensor: entry.value for entry in self.releases if entry.value is not None}
+
 
 class ContinuedStep(BaseMessage):
     """What a tier added later received of a step already published; for the owner, by sensor."""

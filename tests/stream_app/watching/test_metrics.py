@@ -20,7 +20,7 @@ from stream_app.kafka.release.release_core import DecidingCore
 from stream_app.watching.events import RunStarted, StepClosed
 from stream_app.watching.metrics import EngineMetrics
 from stream_app.watching.people import PeopleView
-from stream_app.wire.messages import DecisionReason, Outcome, Reason
+from stream_app.wire.messages import DecisionReason, Outcome, Reason, StepRelease
 from tests.stream_app.events_for_tests import GAUSSIAN, SENSORS, STATION, closed, summary
 
 THRESHOLDS = (0.01, 0.5)
@@ -208,8 +208,7 @@ def test_the_release_worker_counts_what_settled_its_decisions() -> None:
     core = SimpleNamespace(next_step=1, watermark=0)
     counts = dict.fromkeys(("people", "allowed", "natural", "over", "cleared", "rounds"), 0)
     why = DecisionReason(reason=BudgetReason.NO_ANSWER, **counts)
-    step = SimpleNamespace(
-        schedule=StepSchedule(0, ()), release=SimpleNamespace(releases=()), missing=(), why=why, crowds=None
-    )
+    release = StepRelease(step=0, releases=())
+    step = SimpleNamespace(schedule=StepSchedule(0, ()), release=release, missing=(), why=why, crowds=None)
     metrics.closed(DecidingCore._event(cast(Any, core), cast(Any, step), 0.0))
     assert registry.get_sample_value("tallyguard_decisions_total", settled) == 1
