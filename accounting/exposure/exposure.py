@@ -200,10 +200,6 @@ class Exposure:
     def _of_raw_version(self) -> dict[Hashable, object]:
         return {}
 
-    def starting_from(self, start: NDArray[np.float64]) -> Exposure:
-        """The same horizon and releases for whoever starts with another law."""
-        return Exposure(self.chain, start, self.first_slot, self.observations)
-
 
 def check_mistakes(mistakes: int, steps: int) -> None:
     """:class:`HorizonError` unless ``0 <= s < T``."""

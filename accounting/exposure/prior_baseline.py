@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from accounting.exposure.exposure import Exposure, check_mistakes
-from accounting.exposure.guess_success_kernel import guess_success
+from accounting.exposure.exposure import Exposure
 from accounting.exposure.prior_constants_kernel import (
     CONSTANT_GUESS,
     FRONTIER_GUESS,
@@ -42,10 +40,3 @@ def baseline(exposure: Exposure, mistakes: int) -> BaselineGuess:
     """The baseline of one person's horizon; ties go to the earlier in ``GUESS_NAMES``."""
     best = exposure.prior_constants(mistakes).baseline
     return BaselineGuess(float(best.success), GUESS_NAMES[best.kind], best.guess)
-
-
-def success_of_guess(exposure: Exposure, guess: Sequence[int] | NDArray[np.int64], mistakes: int) -> float:
-    """``Pr[d(X, guess) <= s]`` of a fixed guess of own places, by the recursion over (mistakes, place)."""
-    check_mistakes(mistakes, exposure.steps)
-    places = np.asarray(guess, dtype=np.int64)
-    return float(guess_success(exposure.chain, exposure.start, exposure.first_slot, places, mistakes))

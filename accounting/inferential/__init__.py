@@ -17,7 +17,7 @@ from accounting.inferential.misspecified import (
     misspecified_loss,
     misspecified_release_loss,
 )
-from accounting.inferential.renyi import gaussian_renyi_divergence, release_divergence
+from accounting.inferential.renyi import gaussian_renyi_divergence
 
 __all__ = [
     "InferentialLoss",
@@ -32,6 +32,5 @@ __all__ = [
     "per_coordinate_radius_loss",
     "per_value_loss",
     "prior_posterior_gap",
-    "release_divergence",
     "release_loss",
 ]

@@ -1,16 +1,14 @@
-"""Rényi divergences between Gaussian laws, and between the releases of two secrets."""
+"""Rényi divergences between Gaussian laws."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cho_solve, cholesky
 
 from accounting.inferential.checks import check_order
-from models.gaussian_process import condition_on, lift
 from models.numerics.elementwise import log
 
 Floats = NDArray[np.float64]
@@ -33,15 +31,3 @@ def gaussian_renyi_divergence(mean_shift: Floats, left: Floats, right: Floats, o
     quadratic = float(mean_shift @ cho_solve((factors[2], True), mean_shift))
     spread = log_mixed - (1.0 - order) * log_left - order * log_right
     return max(0.5 * order * quadratic - spread / (2.0 * (order - 1.0)), 0.0)
-
-
-def release_divergence(
-    prior: Floats, noise: Floats, secret: Sequence[int], difference: Floats, order: float
-) -> float:
-    """Rényi divergence (nats) of the whole release between two secrets that differ by ``difference`` (k,).
-
-    Built from the two Gaussian laws themselves, not from the loss formula that it must never exceed.
-    """
-    split = condition_on(prior, secret)
-    spread = lift(split.lifted_residual() + noise, split.rounding)
-    return gaussian_renyi_divergence(split.lifted_effect() @ difference, spread, spread, order)

@@ -8,7 +8,7 @@ says so.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Literal, get_args
 
 from models.exceptions import CheckinError
@@ -147,7 +147,6 @@ _LEAST = {
 }
 PAPER = FitOptions(min_windows_counted="all", ranking="rows")
 """People and places chosen by all windows, as in the paper: it looks ahead."""
-OPTION_NAMES = tuple(field.name for field in fields(FitOptions))
 
 
 def _error(name: str, wanted: str, value: object) -> CheckinError:

@@ -45,15 +45,6 @@ def binary_entropy(probability: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray(entr(p) - xlog1py(1.0 - p, -p), dtype=np.float64)
 
 
-def exact_information(noise: NDArray[np.float64], probability: float) -> float:
-    """``I(B; B + Z)`` in nats by the sum over all outputs, for a symmetric ``noise`` (n,)."""
-    p = min(probability, 1.0 - probability)
-    if p <= 0.0:
-        return 0.0
-    # At p the person who is counted looks like the one who is not at 1 - p, mirrored.
-    return float(p * _divergence(noise, p, 1.0 - p) + (1.0 - p) * _divergence(noise, 1.0 - p, p))
-
-
 def noise_information_table(noise: NDArray[np.float64]) -> InformationTable:
     """Table for a symmetric integer noise with the probabilities ``noise`` (n,)."""
     grid = _grid()

@@ -1,6 +1,6 @@
 """What is released: sensors, schedules of mechanisms, and counts becoming values."""
 
-from models.releases.fine_steps import shown_steps, without_coins
+from models.releases.fine_steps import without_coins
 from models.releases.publish import CountToPublish, PublishedValue, StepInterval, TierValues, publish_step
 from models.releases.schedule import RevealedAmount, RevealedMove, Schedule, SensorRelease, StepSchedule
 from models.releases.sensors import CountingWindow, Counts, Sensor, SensorRegistry
@@ -47,7 +47,6 @@ __all__ = [
     "parts_of",
     "publish_step",
     "reciprocal_level",
-    "shown_steps",
     "stepwise_level",
     "window_release",
     "without_coins",

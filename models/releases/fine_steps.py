@@ -31,7 +31,7 @@ the step before the move place 1, and in the step after it place 2, are shown wi
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import sqrt
@@ -74,24 +74,6 @@ class ShownPlaces:
     def sensor(self) -> Sensor:
         """What would count there."""
         return _sensor_at(self.places.locations)
-
-
-def shown_steps(steps: int, releases: Iterable[WindowRelease]) -> list[StepSchedule]:
-    """Steps ``0..steps - 1`` of a log with these releases, in the form that accounts know."""
-    shown: list[list[ShownPlaces]] = [[] for _ in range(steps)]
-    revealed: list[list[RevealedMove | RevealedAmount]] = [[] for _ in range(steps)]
-    plain: list[list[SensorRelease]] = [[] for _ in range(steps)]
-    for release in releases:
-        if release.as_step is not None:
-            plain[release.first].append(release.as_step)
-            continue
-        for part in shown_places(release):
-            shown[release.first + part.places.offset].append(part)
-        for offset, own in revealed_in_steps(release):
-            revealed[release.first + offset].append(own)
-    return [
-        in_step(step, tuple(plain[step]), tuple(shown[step]), tuple(revealed[step])) for step in range(steps)
-    ]
 
 
 def in_step(

@@ -65,11 +65,6 @@ def largest(epsilons_nats: Sequence[float], declared: Declared) -> float:
     return max(epsilons_nats, default=0.0)
 
 
-def post_processed(epsilon_nats: float) -> float:
-    """Epsilon of whatever is computed from a release without the data: unchanged, always (theorem 3)."""
-    return epsilon_nats
-
-
 def _check_coins_and_sets(declared: Declared) -> None:
     _require(
         declared.independent_coins,

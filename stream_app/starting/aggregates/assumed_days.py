@@ -29,7 +29,6 @@ _WORK_DAY = (
     (22, (0.93, 0.0, 0.0, 0.07)),
 )
 _FREE_DAY = ((0, (0.99, 0.01)), (9, (0.65, 0.35)), (18, (0.75, 0.25)), (22, (0.93, 0.07)))
-ASSUMED_TEXT = "assumed days"
 
 
 def assumed_days(slots: int, week: bool = False) -> tuple[DayType, ...]:

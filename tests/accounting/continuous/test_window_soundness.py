@@ -20,9 +20,10 @@ from accounting.exposure.step_information import observe
 from accounting.settings import HorizonSettings
 from models.mechanisms import Gaussian, Mechanism, NoiseShare
 from models.priors import MovementPrior, Population
-from models.releases import StepSchedule, WindowRelease, shown_steps
+from models.releases import StepSchedule, WindowRelease
 from tests.accounting.bounds.test_window_risk import REFERENCE, logs, reference
 from tests.accounting.own_counts_enumerated import Counted, Log, mechanism_of, with_mechanism
+from tests.shown_steps import shown_steps
 from tests.volume import cases
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from accounting.exposure import baseline
 from accounting.exposure.guess_success_kernel import constant_success
-from accounting.exposure.prior_baseline import success_of_guess
+from accounting.exposure.guess_success_kernel import guess_success as success_of_guess
 from accounting.hmm.propagation import gap_matrices
 from tests.accounting.chains import random_case
 from tests.accounting.enumeration import all_paths, guess_success, prior_optimum
@@ -48,7 +48,7 @@ def test_two_ways_to_the_success_of_a_constant_agree(seed: int) -> None:
         gaps = gap_matrices(exposure.chain, exposure.first_slot, starts, mistakes + 1)
         for place in range(places):
             quick = constant_success(gaps, exposure.marginal, place, steps, mistakes)
-            assert abs(quick - success_of_guess(exposure, [place] * steps, mistakes)) < 1e-12
+            assert abs(quick - success_of_guess(*exposure.person, np.full(steps, place), mistakes)) < 1e-12
 
 
 def test_ties_go_to_the_lowest_place() -> None:

@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 from scipy import stats
 
 from models.exceptions import MechanismError
 from models.mechanisms import Gaussian
 from models.noise import TOTAL, binary_entropy, discrete_gaussian_table, truncation_information_nats
-from models.noise.noise_information import exact_information, table_information
+from models.noise.noise_information import _divergence, table_information
 from tests.models.noise.continuous_gaussian import continuous_gaussian_information
 
 TABLE_SLACK = 1e-4  # relative; documented at Gaussian.information
@@ -22,6 +23,15 @@ PROBABILITIES = st.one_of(
     st.floats(-300.0, -1.0).map(lambda power: 10.0**power),
     st.floats(-15.0, -1.0).map(lambda power: 1.0 - 10.0**power),
 )
+
+
+def exact_information(noise: NDArray[np.float64], probability: float) -> float:
+    """``I(B; B + Z)`` in nats by the sum over all outputs, for a symmetric ``noise`` (n,)."""
+    p = min(probability, 1.0 - probability)
+    if p <= 0.0:
+        return 0.0
+    # At p the person who is counted looks like the one who is not at 1 - p, mirrored.
+    return float(p * _divergence(noise, p, 1.0 - p) + (1.0 - p) * _divergence(noise, 1.0 - p, p))
 
 
 def enumerated_information(sigma: float, probability: float) -> Decimal:

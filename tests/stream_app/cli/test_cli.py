@@ -6,7 +6,7 @@ import json
 import re
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -403,8 +403,9 @@ def test_priors_fit_writes_a_file_that_check_accepts(tallyguard: Tallyguard, fil
 
 def test_every_choice_of_fitting_is_an_option_with_the_documented_default(tallyguard: Tallyguard) -> None:
     """An option added to the fitting cannot be forgotten on the command line."""
-    from models.fitting.fit_options import OPTION_NAMES
+    from models.fitting import FitOptions
 
     help_text = tallyguard("priors", "fit", "--help").out
-    missing = [name for name in OPTION_NAMES if f"--{name.replace('_', '-')}" not in help_text]
+    names = [field.name for field in fields(FitOptions)]
+    missing = [name for name in names if f"--{name.replace('_', '-')}" not in help_text]
     assert not missing

@@ -21,7 +21,6 @@ from models.releases import (
     StepInterval,
     StepSchedule,
     in_single_steps,
-    shown_steps,
     window_release,
 )
 from models.releases.publish import CountToPublish, publish_step
@@ -32,6 +31,7 @@ from stream_app.setup.sections.payload_settings import PayloadSettings
 from stream_app.setup.sensor_files import load_registry
 from stream_app.starting.connect.journal.deployments_journal import announced_sensors
 from stream_app.wire import Activation, Reading, Reason
+from tests.shown_steps import shown_steps
 from tests.stream_app.engine_support import (
     LITTLE_WORK,
     NAMES,
