@@ -6,7 +6,7 @@ import math
 
 from scipy.special import log_ndtr, ndtr
 
-_ROUNDS = 200  # bisection; the bracket shrinks to the spacing of floating-point numbers
+from accounting.numerics import bracket
 
 
 def gaussian_delta(epsilon: float, mu: float) -> float:
@@ -29,17 +29,8 @@ def gaussian_epsilon(delta: float, mu: float) -> float:
         return math.inf
     if gaussian_delta(0.0, mu) <= delta:
         return 0.0
-    low, high = (
-        0.0,
-        mu * mu / 2.0 + mu * math.sqrt(2.0 * math.log(1.0 / delta)),
-    )  # Mironov 2017, proposition 3
-    for _ in range(_ROUNDS):
-        middle = 0.5 * (low + high)
-        if gaussian_delta(middle, mu) > delta:
-            low = middle
-        else:
-            high = middle
-    return high
+    most = mu * mu / 2.0 + mu * math.sqrt(2.0 * math.log(1.0 / delta))  # Mironov 2017, proposition 3
+    return bracket(lambda epsilon: gaussian_delta(epsilon, mu) > delta, 0.0, most).first_false
 
 
 def paper_epsilon(delta: float, mu: float) -> float:
