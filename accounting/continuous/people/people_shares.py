@@ -34,11 +34,6 @@ class PeopleShares:
         share, rank = np.concatenate((self.share, others.share)), np.concatenate((self.rank, others.rank))
         return PeopleShares(self.count, share, rank)
 
-    def of_draws(self, draws: int) -> PeopleShares:
-        """The same of so many chains of each person, one after the other, in the person's share."""
-        share, rank = np.repeat(self.share, draws), np.repeat(self.rank, draws) * draws
-        return PeopleShares(self.count, share, rank + np.tile(np.arange(draws), self.rank.size))
-
     def even_parts(self, work: int) -> NDArray[np.int64]:
         """What of the work each share has, (count,)."""
         return np.full(self.count, work // self.count, dtype=np.int64)
