@@ -200,7 +200,7 @@ class Why(Table):
         }
 
     def plot(self, axes: Axes | None = None) -> Axes:
-        """By how much the ceiling falls without each release, the largest on top; needs matplotlib."""
+        """By how much the ceiling falls without each release, the most revealing on top; needs matplotlib."""
         axes = new_axes() if axes is None else axes
         shares = self.explanation.shares[::-1]
         rows = range(len(shares))

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
 from accounting.ledgers import DpStatement, Neighbours, ReleaseLog, read_differential_privacy
 from models.releases import Schedule
+from stream_app.analysis.plan_figure import draw_risk
 from stream_app.analysis.planning import ReleasePlan, plan_schedule
 from stream_app.exceptions import SettingsError
 from stream_app.setup.release_settings import BUDGET
@@ -16,7 +17,11 @@ from stream_app.setup.settings import Settings
 from stream_app.setup.settings_sources import settings_error
 from stream_app.watching.prior_notes import basis_note
 from tallyguard.people import People, seen_under
+from tallyguard.pictures import new_axes
 from tallyguard.results import Table, said
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 
 class Plan(Table):
@@ -52,6 +57,13 @@ class Plan(Table):
         """One row a sensor."""
         sensors = self.details.sensors()
         return {name: [getattr(each, name) for each in sensors] for name in _SENSOR_COLUMNS}
+
+    def plot(self, axes: Axes | None = None) -> Axes:
+        """Everybody's ceilings, attack and guess after each step; needs matplotlib."""
+        axes = new_axes() if axes is None else axes
+        draw_risk(self.details, axes)
+        axes.set_xlabel("step")
+        return axes
 
 
 _SENSOR_COLUMNS = ("sensor", "steps", "released", "raw", "mean_error")

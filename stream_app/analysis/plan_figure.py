@@ -25,17 +25,22 @@ def draw_plan(plan: ReleasePlan, output: Path) -> None:
     """Write a PNG; :class:`OutputError` where matplotlib is missing or the file cannot be written."""
     pyplot = pyplot_for_files()
     figure, (risk, errors) = pyplot.subplots(2, 1, figsize=(9, 7), sharex=True, layout="constrained")
-    steps = [step.decided.schedule.step for step in plan.steps]
-    for name, quantile, colour in _LINES:
-        values = [risks.risk_quantiles[quantile] for risks in plan.ceilings]
-        risk.step(steps, values, where="mid", label=name, color=colour)
-    for name, values in _means(plan):
-        risk.plot(steps, values, label=name, color="#555555", linestyle=_DASHES[name], marker=".")
-    risk.set(ylabel="certified risk", ylim=(0, 1.02), title=f"Risk of {plan.people:,} people after each step")
-    risk.legend(loc="upper right")
+    draw_risk(plan, risk)
     _draw_errors(plan, errors, figure)
     errors.set(xlabel="step", title="Expected error of each sensor, in people")
     save_figure(figure, output)
+
+
+def draw_risk(plan: ReleasePlan, axes: Any) -> None:
+    """Ceilings after each step: the highest, the 99 % quantile, the median, and means beside them."""
+    steps = [step.decided.schedule.step for step in plan.steps]
+    for name, quantile, colour in _LINES:
+        values = [risks.risk_quantiles[quantile] for risks in plan.ceilings]
+        axes.step(steps, values, where="mid", label=name, color=colour)
+    for name, values in _means(plan):
+        axes.plot(steps, values, label=name, color="#555555", linestyle=_DASHES[name], marker=".")
+    axes.set(ylabel="certified risk", ylim=(0, 1.02), title=f"Risk of {plan.people:,} people after each step")
+    axes.legend(loc="upper right")
 
 
 def _means(plan: ReleasePlan) -> list[tuple[str, list[float]]]:

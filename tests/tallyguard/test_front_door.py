@@ -218,6 +218,10 @@ def test_other_results_draw_themselves(people: tg.Population) -> None:
         axes = result.plot()
         assert [each.get_text() for each in axes.get_legend().get_texts()] == marks
         assert {each.get_text() for each in axes.get_yticklabels()} == {"ada", "bob"}
+    axes = tg.plan(people, SCHEDULE, 0, horizon=3, added=1.0).plot()
+    assert {"highest", "mean ceiling", "mean guess"} <= {
+        each.get_text() for each in axes.get_legend().get_texts()
+    }
     why = tg.explain(people, SCHEDULE, person="ada")
     axes = why.plot()
     assert [bar.get_width() for bar in axes.patches][::-1] == why.columns()["certified_drop"]
