@@ -292,7 +292,7 @@ workers, and a third that comes and goes.
 | steps lost | {report.steps_lost} |
 | releases, byte for byte those of the embedded run | {yes[report.releases_equal]} |
 | {kept} | {yes[report.records_equal]} |
-| records told with two different contents | {report.contradictions} |
+| records written with two different contents | {report.contradictions} |
 | dead letters | {report.dead_letters} |
 
 | process | uses | at the end | growth an hour, after {SETTLED_MINUTES:.0f} minutes |

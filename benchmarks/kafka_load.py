@@ -164,8 +164,8 @@ def run_rebalance(server: Broker, folder: Path, people: int, sensors: int, steps
     return (
         f"One worker joined and the other left while {steps:,} steps of {sensors} sensors came at "
         f"{STEPS_PER_SECOND:g} a second for {people:,} people: {missing} of {steps * 4:,} summaries missing, "
-        f"{sum(len(told) > 1 for told in summaries.values())} told differently; {dropped} steps delivered "
-        f"again and dropped, {filled} taken from the log; the longest wait for a risk was "
+        f"{sum(len(told) > 1 for told in summaries.values())} written with two contents; {dropped} steps "
+        f"delivered again and dropped, {filled} taken from the log; the longest wait for a risk was "
         f"{to_risk.max():.1f} s, "
         f"the median {np.median(to_risk):.3f} s."
     )

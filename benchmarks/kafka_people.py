@@ -4,7 +4,7 @@
 matrices each, 6 to 10 places, to a real broker, and a log of decided steps. An account worker's own code, in
 a process of its own, takes the partition over (load, catch up), then gets new priors for all (the log again).
 The longest silence is the longest time between two signs of life; the watchdog's limit is
-``kafka.stall_seconds``, 60 s unless told otherwise.
+``kafka.stall_seconds``, 60 s unless set otherwise.
 """
 
 from __future__ import annotations

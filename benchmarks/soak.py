@@ -83,7 +83,7 @@ def kills_page(chaos: ChaosReport, title: str, processes: str) -> str:
         f"risks of single people ({chaos.risks_compared:,} records), bit for bit likewise": yes[
             chaos.risks_equal
         ],
-        "summaries told with two different contents": chaos.repeated_summaries,
+        "summaries written with two different contents": chaos.repeated_summaries,
     }
     outcome = "\n".join(f"| {what} | {value} |" for what, value in found.items())
     return f"""# {title}
