@@ -111,6 +111,21 @@ GLOSSARY = (
         "explanation/guarantees.md",
     ),
     Entry(
+        "fast bound",
+        (),
+        "The bound that is computed for everybody at every step. It is valid, and often larger than need be. "
+        "It is the ceiling of everybody whom the refined bound does not reach.",
+        "explanation/continuous-accounting.md",
+    ),
+    Entry(
+        "refined bound",
+        ("tighter bound", "sharpen"),
+        "The slower, tighter bound, for people whose fast bound reaches the lowest threshold, the most added "
+        "first, as far as sharpen_operations goes. The setting sharpen switches it on (as delivered) or off. "
+        "The lower of both bounds is the ceiling.",
+        "explanation/continuous-accounting.md",
+    ),
+    Entry(
         "attack",
         (),
         "How often a named method finds out where a person was. Never above the ceiling if habits are "
