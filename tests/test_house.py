@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pkgutil
 import re
 import subprocess
 import tomllib
@@ -16,6 +17,10 @@ from tests import ROOT
 
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 LINK = re.compile(r"\]\(([^)\s]+)\)|src=\"([^\"]+)\"")
+SOURCES = (
+    *("accounting", "benchmarks", "deploy", "docs", "experiments", "models", "stream_app", "tallyguard"),
+    "tests",
+)
 
 
 def locked_versions(name: str) -> dict[str, list[Version]]:
@@ -59,6 +64,74 @@ def anchors(page: Path) -> set[str]:
     headings = re.findall(r"^#+ (.*)$", prose(page.read_text()), re.MULTILINE)
     plain = (re.sub(r"[^\w\- ]", "", heading.strip().lower()) for heading in headings)
     return {words.replace(" ", "-") for words in plain}
+
+
+@pytest.mark.parametrize(
+    "document",
+    [path for path in DOCUMENTS if path.name != "CHANGELOG.md"],
+    ids=lambda path: str(path.relative_to(ROOT)),
+)
+def test_every_source_that_the_documents_name_is_there(document: Path) -> None:
+    """Files, folders and modules in backticks; the changelog is about the past."""
+    text = document.read_text()
+    saved = set(re.findall(r"^Save this as `(.*)`:$", text, re.MULTILINE))
+    words = {
+        word for span in re.findall(r"`([^`\n]+)`", prose(text)) for word in re.findall(r"[\w./<>-]+", span)
+    }
+    assert sorted(word for word in words - saved if is_gone(word)) == []
+
+
+@pytest.mark.parametrize(
+    ("word", "gone"),
+    [
+        ("models/noise/", False),
+        ("models/tiers/", True),
+        ("accounting/bounds/registry.py", False),
+        ("accounting/bounds/registry_of_bounds.py", True),
+        ("segments_kernel.py", False),
+        ("segment_kernel.py", True),
+        ("benchmarks.continuous", False),
+        ("accounting.bounds.mean_added", False),
+        ("accounting.bounds.mean_gone", True),
+        ("tg.decode", False),
+        ("tg.encode", True),
+        ("tallyguard/<deployment>/status", False),
+        ("tallyguard.toml", False),
+    ],
+)
+def test_a_source_that_is_gone_is_noticed(word: str, gone: bool) -> None:
+    """What is no source of ours is not looked for: topics, settings files, words."""
+    assert is_gone(word) == gone
+
+
+def is_gone(word: str) -> bool:
+    """Whether a word names a file, folder, module or public name of the sources that is not there."""
+    package, *names = word.split(".")
+    if "/" in word:
+        is_ours = word.partition("/")[0] in SOURCES and "<" not in word
+        return is_ours and not word.startswith("deploy/secrets/") and not is_kept(ROOT / word)
+    if re.fullmatch(r"\w+\.py", word):
+        return not any(path for folder in SOURCES for path in (ROOT / folder).rglob(word))
+    if package == "tg" and names:
+        return not resolves(f"tallyguard.{'.'.join(names)}")
+    if package in SOURCES and package != "tallyguard" and all(name.isidentifier() for name in names):
+        path = ROOT.joinpath(package, *names)
+        return not (is_kept(path) or is_kept(path.with_suffix(".py")) or resolves(word))
+    return False
+
+
+def is_kept(path: Path) -> bool:
+    """Whether a file is there, or a folder with more in it than what was compiled there once."""
+    return path.is_file() or any(p.is_file() and p.suffix != ".pyc" for p in path.rglob("*"))
+
+
+def resolves(name: str) -> bool:
+    """Whether a dotted name can be imported."""
+    try:
+        pkgutil.resolve_name(name)
+    except (ImportError, AttributeError):
+        return False
+    return True
 
 
 def test_every_page_of_the_documentation_is_in_its_index() -> None:
