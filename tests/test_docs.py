@@ -67,6 +67,14 @@ def test_docstrings_are_shown_as_readers_want_them(site: Path) -> None:
         assert re.search(rf"id=\"[\w.]+\.{name}\"", text), name
 
 
+def test_notebooks_are_in_the_navigation_too() -> None:
+    """The site has them as files; mkdocs itself misses pages only."""
+    navigation = (ROOT / "mkdocs.yml").read_text()
+    notebooks = [path.relative_to(DOCS) for path in DOCS.rglob("*.ipynb")]
+    assert notebooks
+    assert [str(path) for path in notebooks if f": {path}\n" not in navigation] == []
+
+
 def test_linting_builds_the_site() -> None:
     """A broken link fails where a badly formatted line does."""
     makefile = (ROOT / "Makefile").read_text()
