@@ -17,7 +17,7 @@ from accounting.continuous.horizon_kernel import KnownTerms
 from accounting.exposure.step_information.step_terms_kernel import StepView
 
 MOST_BYTES = 96 * 2**20
-_MOST_KEYS = 1024  # steps of which only the occurrence is remembered
+_MOST_KEYS = 1024  # steps of which only the occurrence is kept
 _UNKNOWN = -1
 
 Key = tuple[int, int, int]

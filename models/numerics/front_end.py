@@ -77,7 +77,7 @@ def _equal_flags(flags: Any, other: Any) -> Any:
 
 
 def _resolve_once(function: Any, context: Any, args: Any, kws: Mapping[str, Any]) -> Any:
-    """The signature of an operator or a built-in function for some arguments, remembered.
+    """The signature of an operator or a built-in function for some arguments, kept.
 
     numba asks for it at each place and in each round of its inference; each time it tries, and words the
     failure of, all forms before the one that fits. Functions that are compiled for their arguments are asked

@@ -2,12 +2,12 @@
 
 The privacy account stands in the commit, so a start reads no step for it. Only the steps that the accountant
 does not know yet are read from the log, those of the last horizon, which observers look back at, and those
-that an attack beside the ceiling remembers.
+that an attack beside the ceiling looks back at.
 """
 
 from __future__ import annotations
 
-from accounting.continuous.shadow import Shadow, remembered_steps
+from accounting.continuous.shadow import Shadow, recent_step_count
 from accounting.ledgers import PrivacyAccount
 from models.releases import SensorRegistry, in_single_steps
 from stream_app.embedded.journal import Commit, Journal
@@ -36,7 +36,7 @@ def restore_account(
     charged = PrivacyAccount(sensor.group for sensor in registry.sensors) if account is None else account
     first = 0 if account is None else min(recent, accountant.next_step)
     if shadow is not None:
-        first = min(first, max(0, commit.next_step - remembered_steps(accountant.settings.horizon)))
+        first = min(first, max(0, commit.next_step - recent_step_count(accountant.settings.horizon)))
     for decision in journal.accounted(first):
         schedule = schedule_of(decision, registry)
         accounted = in_single_steps(schedule, registry)

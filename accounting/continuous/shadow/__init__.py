@@ -1,6 +1,6 @@
 """A shadow adversary: what an attack on drawn people achieves while a run goes on, beside the ceiling."""
 
-from accounting.continuous.shadow.adversary import Shadow, remembered_steps
+from accounting.continuous.shadow.adversary import Shadow, recent_step_count
 from accounting.continuous.shadow.drawn_attacks import AttackedPart, Guesses, MeanAttack, mean_attack
 from accounting.continuous.shadow.drawn_people import DrawnPart, drawn_parts
 
@@ -12,5 +12,5 @@ __all__ = [
     "Shadow",
     "drawn_parts",
     "mean_attack",
-    "remembered_steps",
+    "recent_step_count",
 ]

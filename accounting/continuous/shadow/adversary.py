@@ -18,12 +18,12 @@ from accounting.continuous.accounts_kernel import HISTORY
 from accounting.continuous.shadow.adversary_kernel import Sampled, attack_people
 from accounting.continuous.shadow.drawn_attacks import AttackedPart, Guesses, MeanAttack, mean_attack
 from accounting.continuous.shadow.drawn_people import DrawnPart
-from accounting.continuous.shadow.noted_steps import NotedStep, noted, remembered
+from accounting.continuous.shadow.noted_steps import NotedStep, noted, recent_log
 from accounting.exceptions import StepOrderError
 from models.releases import StepSchedule
 
 
-def remembered_steps(horizon: int) -> int:
+def recent_step_count(horizon: int) -> int:
     """How many of the last steps the attack uses."""
     return HISTORY + horizon
 
@@ -43,11 +43,11 @@ class Shadow:
         self._sampled = _sampled(self._drawn, accountant)
         self._confidence = confidence
         self._last_step = -1
-        self._steps: deque[NotedStep] = deque(maxlen=remembered_steps(accountant.settings.horizon))
+        self._steps: deque[NotedStep] = deque(maxlen=recent_step_count(accountant.settings.horizon))
         self._found: tuple[AttackedPart, ...] | None = None  # after the last step, once it was attacked
         self._is_attacked = False
 
-    def remember_as(self, other: Shadow) -> None:
+    def take_over_log(self, other: Shadow) -> None:
         """Take over the steps that the shadow of other people has noted."""
         self._last_step, self._is_attacked = other._last_step, False
         self._steps = other._steps.copy()
@@ -91,7 +91,7 @@ class Shadow:
     def _attack(self) -> tuple[AttackedPart, ...]:
         sampled = self._sampled
         added = np.zeros(int(sampled.first[-1]), np.int64)
-        log = remembered(self._last_step - len(self._steps) + 1, self._steps)
+        log = recent_log(self._last_step - len(self._steps) + 1, self._steps)
         attack_people(added, sampled, self._accountant.view().accounts, log, self._last_step)
         ends = np.cumsum([part.person.size * part.draws for part in self._drawn])
         return tuple(

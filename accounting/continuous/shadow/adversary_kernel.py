@@ -5,7 +5,7 @@ of the best guess found and ``z(y)`` that of the best guess made without any rel
 
     E max(v, z) = (prior success of that guess) + E max(0, v - z),
 
-and the first of the two is known exactly. Releases older than the log that is remembered are not seen, and
+and the first of the two is known exactly. Releases older than the recent log are not seen, and
 those that are due after the horizon have not been made: an attack may do without.
 """
 
@@ -36,7 +36,7 @@ _MOST_DRAWS = 1 << 24  # of one person in one step
 _ROUNDED = 1e-9  # what rounding can make of the difference between two ways to one success
 
 
-class Remembered(NamedTuple):
+class RecentLog(NamedTuple):
     """The last ``L`` steps as they were decided; row 0 is step ``first_step``.
 
     Rows of the same ``kind`` are equal: what concerns a person in one of them does so in all.
@@ -99,7 +99,7 @@ def _own_chain(accounts: Accounts, person: int, window: OwnWindow) -> LocalChain
 
 
 @jit
-def _own_rows(accounts: Accounts, person: int, window: OwnWindow, log: Remembered) -> NDArray[np.int64]:
+def _own_rows(accounts: Accounts, person: int, window: OwnWindow, log: RecentLog) -> NDArray[np.int64]:
     """The row of each step of the window, -1 where nothing is released that counts for the person."""
     rows = np.empty(window.known + accounts.horizon.steps, np.int64)
     for t in range(rows.size):
@@ -111,7 +111,7 @@ def _own_rows(accounts: Accounts, person: int, window: OwnWindow, log: Remembere
 
 @jit
 def _own_step(
-    log: Remembered,
+    log: RecentLog,
     row: int,
     places: NDArray[np.int32],
     begin: int,
@@ -142,7 +142,7 @@ def _own_step(
 
 
 @jit
-def _own_releases(log: Remembered, rows: NDArray[np.int64], places: NDArray[np.int32]) -> OwnReleases:
+def _own_releases(log: RecentLog, rows: NDArray[np.int64], places: NDArray[np.int32]) -> OwnReleases:
     """The releases that tell the places apart; one that counts all of them shows the same noise anywhere."""
     first, most = np.zeros(rows.size + 1, np.int64), 0
     for row in rows:
@@ -199,7 +199,7 @@ def attack_people(
     added: NDArray[np.int64],
     sampled: Sampled,
     accounts: Accounts,
-    log: Remembered,
+    log: RecentLog,
     step: int,
 ) -> None:
     """Fill ``added`` (draws,) with what the attack adds to the guess in each draw, in units.

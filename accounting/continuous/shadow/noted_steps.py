@@ -1,4 +1,4 @@
-"""Steps as the shadow adversary remembers them: arrays made once a step, and put together after each."""
+"""The recent log of the shadow adversary: arrays made once a step, and put together after each."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from accounting.continuous.shadow.adversary_kernel import Remembered
+from accounting.continuous.shadow.adversary_kernel import RecentLog
 from accounting.exposure.drawing import noise_values
 from accounting.exposure.step_information import observe
 from models.mechanisms import Mechanism
@@ -44,7 +44,7 @@ def noted(releases: tuple[SensorRelease, ...], location_count: int) -> NotedStep
     return NotedStep(step.labels, size, sensor, law[sensor], tuple(laws), step.can_be_drawn)
 
 
-def remembered(first_step: int, steps: Sequence[NotedStep]) -> Remembered:
+def recent_log(first_step: int, steps: Sequence[NotedStep]) -> RecentLog:
     """These steps, the first of which is ``first_step``, in the form the kernel reads."""
     laws: dict[Mechanism, int] = {}
     law, first_of = [], dict[int, int]()
@@ -54,7 +54,7 @@ def remembered(first_step: int, steps: Sequence[NotedStep]) -> Remembered:
         law.append(number[step.law])
     size = np.concatenate([step.size for step in steps])
     outcomes = np.array([step.size.size for step in steps], dtype=np.int64)
-    return Remembered(
+    return RecentLog(
         first_step,
         np.array([first_of[id(step)] for step in steps], dtype=np.int64),
         np.stack([step.labels for step in steps]),

@@ -12,7 +12,7 @@ from enum import Enum
 import numpy as np
 
 from accounting.continuous import ContinuousAccountant
-from accounting.continuous.shadow import AttackedPart, Shadow, remembered_steps
+from accounting.continuous.shadow import AttackedPart, Shadow, recent_step_count
 from accounting.decisions.what_if import WhatIf
 from accounting.exceptions import SnapshotError
 from accounting.exposure.crowd import StepCrowd
@@ -230,7 +230,7 @@ class PartitionAccounts:
     def take_over(self, saved: SavedAccounts, moved: Moved = lambda: None) -> None:
         """Go on from a snapshot, before anybody was entered; :class:`SnapshotError` leaves them as they were.
 
-        The attack beside the ceiling lacks the steps before: see :meth:`remember`.
+        The attack beside the ceiling lacks the steps before: see :meth:`note_recent`.
         """
         population, since, first = saved.people.population, saved.people.since, self._settings.first_step
         parts = [self._new_accounts(people_of([], self._names), first)]
@@ -250,11 +250,11 @@ class PartitionAccounts:
         self._use(accounts)
 
     @property
-    def remembered_steps(self) -> int:
+    def recent_step_count(self) -> int:
         """How many of the last steps the attack beside the ceiling looks back at; 0 where none is tried."""
-        return 0 if self._shadow is None else remembered_steps(self._settings.horizon)
+        return 0 if self._shadow is None else recent_step_count(self._settings.horizon)
 
-    def remember(self, steps: Iterable[Decided]) -> None:
+    def note_recent(self, steps: Iterable[Decided]) -> None:
         """Steps in order that a snapshot's accounts have applied, for the attack beside the ceiling."""
         if self._shadow is not None:
             for step in steps:
@@ -265,7 +265,7 @@ class PartitionAccounts:
         self.accounts = accounts
         before, self._shadow = self._shadow, new_shadow(self._given, accounts.informed)
         if self._shadow is not None and before is not None:
-            self._shadow.remember_as(before)
+            self._shadow.take_over_log(before)
         if self._limit is not None:
             self._what_if = WhatIf(accounts.informed, self._limit, accounts.deciding)
             self._respondent = Respondent(self.partition, self._what_if, self._registry, self._digest)

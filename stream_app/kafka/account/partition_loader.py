@@ -51,8 +51,8 @@ class PartitionLoader:
         first, known, changed = accounts.next_step, len(people.unchanged), len(people.changes)
         known -= len(people.unchanged & people.changes.keys())
         await self.enter(accounts, people.changes)
-        async for steps in self.logged(max(0, first - accounts.remembered_steps), first):
-            await self._thread.do(partial(accounts.remember, steps))
+        async for steps in self.logged(max(0, first - accounts.recent_step_count), first):
+            await self._thread.do(partial(accounts.note_recent, steps))
         async for steps in self.logged(first, step):
             await self._thread.do(partial(accounts.apply_all, steps, self._moved))
         logger.info(

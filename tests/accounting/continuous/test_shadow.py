@@ -17,10 +17,10 @@ from accounting.continuous.shadow import (
     Shadow,
     drawn_parts,
     mean_attack,
-    remembered_steps,
+    recent_step_count,
 )
 from accounting.continuous.shadow.adversary_kernel import attack_people
-from accounting.continuous.shadow.noted_steps import remembered
+from accounting.continuous.shadow.noted_steps import recent_log
 from accounting.exceptions import StepOrderError
 from accounting.settings import HorizonSettings
 from models.mechanisms import Correlated, Mechanism, Raw, Suppressed, Tiered
@@ -195,7 +195,7 @@ def test_a_restart_in_the_middle_does_not_change_a_bit() -> None:
     accountant = ContinuousAccountant(TOWN, SETTINGS, SINCE)
     accountant.restore(before._accountant.snapshot())
     again = Shadow(accountant, before._drawn)
-    for step in steps[66 - remembered_steps(4) : 66]:
+    for step in steps[66 - recent_step_count(4) : 66]:
         again.note(step)
     assert again.attack() == before.attack()
     for step in steps[66:]:
@@ -213,9 +213,9 @@ def test_what_is_kept_from_step_to_step_does_not_change_a_bit() -> None:
         kept.note(step)
         kept.attack()
     anew = Shadow(kept._accountant, kept._drawn)
-    for step in steps[70 - remembered_steps(4) :]:
+    for step in steps[70 - recent_step_count(4) :]:
         anew.note(step)
-    log = remembered(anew._last_step - len(anew._steps) + 1, anew._steps)
+    log = recent_log(anew._last_step - len(anew._steps) + 1, anew._steps)
     assert np.unique(log.kind).size == 10
     added = np.zeros(int(anew._sampled.first[-1]), np.int64)
     apart = log._replace(kind=np.arange(log.kind.size))
@@ -229,7 +229,7 @@ def test_people_who_join_are_attacked_as_if_they_had_been_there() -> None:
     some, others = (run(part, [range(12)], steps, 40) for part in (range(12), range(12, 24)))
     accountant = some._accountant.with_people(others._accountant)
     together = Shadow(accountant, drawn_parts(shares_of(range(24), [range(12), range(12, 24)]), 80))
-    together.remember_as(some)
+    together.take_over_log(some)
     assert together.attack() == (*found_by(some), *found_by(others))
 
 
@@ -245,7 +245,7 @@ def test_nothing_is_said_where_steps_share_noise() -> None:
     """Until the last of them is behind the memory: then there is an attack again."""
     noise = CorrelatedNoise.of_covariance(np.array([[2.0, 0.5], [0.5, 2.0]]))
     shared = StepSchedule(1, step_of([0], [Correlated(noise, 0)]).releases)
-    steps = hours(remembered_steps(4) + 2, NARROW)
+    steps = hours(recent_step_count(4) + 2, NARROW)
     steps[1] = shared
     shadow = run(range(24), [range(24)], steps[:-1])
     assert shadow.attack() is None

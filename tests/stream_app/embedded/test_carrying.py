@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from accounting.continuous.shadow import remembered_steps
+from accounting.continuous.shadow import recent_step_count
 from accounting.ledgers import PrivacyAccount
 from stream_app.analysis.accounted_again import read_decisions
 from stream_app.embedded.journal import Journal
@@ -18,7 +18,7 @@ from stream_app.watching.events import Observer
 from stream_app.wire.messages import StepDecision
 from tests.stream_app.engine_support import REGISTRY, lines_of, messages_of_a_day, run_on
 
-LOOKED_BACK = remembered_steps(4)
+LOOKED_BACK = recent_step_count(4)
 
 
 class Carried(Observer):

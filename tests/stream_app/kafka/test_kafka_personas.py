@@ -153,7 +153,7 @@ def test_a_persona_counts_for_the_people_behind_it(tmp_path: Path) -> None:
         saved.people._replace(records=[bytes(16)] * 3).packed(), given.location_names
     )
     again.take_over(saved._replace(people=people))
-    again.remember([Decided(step)])
+    again.note_recent([Decided(step)])
     assert again.summary().model_dump(exclude=without) == found
     view, standing = PartitionsView([again]), PartitionsView([each]).standing()
     assert view.standing().people == 8

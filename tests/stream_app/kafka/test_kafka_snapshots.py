@@ -218,7 +218,7 @@ def test_accounts_go_on_from_a_snapshot_as_if_nothing_had_happened(
     uninterrupted = accounts_of(deployment, people_of(6), log[:70])
     again = PartitionAccounts(0, deployment)
     again.take_over(uninterrupted.save())
-    again.remember(log[70 - again.remembered_steps : 70])
+    again.note_recent(log[70 - again.recent_step_count : 70])
     assert again.next_step == 70
     for decided in log[70:]:
         for accounts in (uninterrupted, again):

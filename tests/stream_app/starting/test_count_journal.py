@@ -13,7 +13,7 @@ import pytest
 from stream_app.exceptions import InputError, OutputError, OutputLockedError, RunChangedError
 from stream_app.starting.connect.journal import (
     MESSAGES,
-    REMEMBERED_STEPS,
+    RECENT_STEPS,
     ContradictionError,
     CountJournal,
     StepFold,
@@ -112,7 +112,7 @@ def test_a_contradiction_or_another_interval_is_refused_whole(
 
 def test_counts_that_nobody_remembers_are_refused() -> None:
     fold = StepFold(RULES)
-    fold.take([hour(REMEMBERED_STEPS + 10, 1)])
+    fold.take([hour(RECENT_STEPS + 10, 1)])
     fold.take([hour(10, 1)])
     with pytest.raises(InputError, match="oldest first"):
         fold.take([hour(9, 1)])

@@ -19,7 +19,7 @@ from stream_app.starting.connect.payloads import PayloadMap
 from stream_app.wire import Reason, reject
 
 _REJECTED = "rejected.jsonl"
-_REMEMBERED = 10_000
+_MOST_KNOWN_LETTERS = 10_000
 
 
 class Payload(Protocol):
@@ -37,15 +37,15 @@ class Payload(Protocol):
 class PayloadIntake:
     """Takes payloads by a mapping while the block runs; the dead letters stand beside the journal.
 
-    A dead letter has no payload: what was refused may be about people. One that comes again adds none, as far
-    as it is remembered.
+    A dead letter has no payload: what was refused may be about people. One that comes again adds none while
+    it is among the last ten thousand.
     """
 
     def __init__(self, folder: Path, journal: CountJournal, mapping: PayloadMap) -> None:
         self._journal, self._map = journal, mapping
         self._rejected = AppendFile(folder / _REJECTED, SECRET_MODE)
         self._rejected.truncate(sum(map(len, complete_lines(folder / _REJECTED))))
-        self._refused: dict[int, None] = {}
+        self._rejected_marks: dict[int, None] = {}
         self.taken = self.refused = 0
 
     def __enter__(self) -> Self:
@@ -69,11 +69,11 @@ class PayloadIntake:
 
     def _refuse(self, payload: Payload, error: InputError) -> None:
         mark = hash((payload.topic, payload.payload))
-        if mark in self._refused:
+        if mark in self._rejected_marks:
             return
-        self._refused[mark] = None
-        if len(self._refused) > _REMEMBERED:
-            del self._refused[next(iter(self._refused))]
+        self._rejected_marks[mark] = None
+        if len(self._rejected_marks) > _MOST_KNOWN_LETTERS:
+            del self._rejected_marks[next(iter(self._rejected_marks))]
         is_other = isinstance(error, ContradictionError)
         reason = Reason.CONTRADICTING_READING if is_other else Reason.INVALID_FIELD
         self._rejected.append(reject(payload.topic, b"", reason, str(error)).line())

@@ -3,7 +3,7 @@
 from stream_app.starting.connect.journal.count_journal import MESSAGES, CountJournal, Taken
 from stream_app.starting.connect.journal.deployments_journal import announced_sensors, journal_of
 from stream_app.starting.connect.journal.step_fold import (
-    REMEMBERED_STEPS,
+    RECENT_STEPS,
     ContradictionError,
     StepCount,
     StepFold,
@@ -12,7 +12,7 @@ from stream_app.starting.connect.journal.step_fold import (
 
 __all__ = [
     "MESSAGES",
-    "REMEMBERED_STEPS",
+    "RECENT_STEPS",
     "ContradictionError",
     "CountJournal",
     "StepCount",

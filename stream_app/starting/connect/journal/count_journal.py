@@ -21,7 +21,7 @@ from typing import Self
 from models.text import parse_json
 from stream_app.exceptions import InputError, OutputError, RunChangedError, restoring
 from stream_app.setup.run_folder.durable import SECRET_MODE, AppendFile, FolderLock, make_folder, sync_folder
-from stream_app.starting.connect.journal.step_fold import REMEMBERED_STEPS, StepCount, StepFold, StepRules
+from stream_app.starting.connect.journal.step_fold import RECENT_STEPS, StepCount, StepFold, StepRules
 from stream_app.starting.connect.payloads import SensorCount
 from stream_app.wire import Activation, Reading
 
@@ -129,9 +129,9 @@ class CountJournal:
                 )
             step = self._fold.rules.since_origin(each.end) // self._fold.rules.step_seconds
             last = step if self._last < 0 else self._last
-            if not self._first - REMEMBERED_STEPS <= step <= last + _MOST_SILENT_STEPS:
+            if not self._first - RECENT_STEPS <= step <= last + _MOST_SILENT_STEPS:
                 raise InputError(
-                    f"a count must be at most {REMEMBERED_STEPS:,} steps before the first one that came, and "
+                    f"a count must be at most {RECENT_STEPS:,} steps before the first one that came, and "
                     f"{_MOST_SILENT_STEPS:,} after the last",
                     "another time",
                     "look at the counter's clock; bring in an archive with `tallyguard connect files`",

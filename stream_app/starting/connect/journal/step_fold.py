@@ -11,7 +11,7 @@ from stream_app.starting.connect.journal.counter_totals import difference
 from stream_app.starting.connect.payloads import SensorCount
 from stream_app.wire import MAX_COUNT
 
-REMEMBERED_STEPS = 500
+RECENT_STEPS = 500
 """Steps for which a sensor's counts are known again; of older ones none is taken."""
 
 
@@ -42,7 +42,7 @@ class StepRules:
 
 @dataclass
 class _Sensor:
-    """What is remembered of one: parts by step and interval, totals by step and time, whole steps."""
+    """Recent counts of one sensor: parts by step and interval, totals by step and time, whole steps."""
 
     parts: dict[int, dict[tuple[int, int], int]] = field(default_factory=dict)
     totals: dict[int, dict[int, int]] = field(default_factory=dict)
@@ -165,9 +165,9 @@ class StepFold:
         return sorted(found)
 
     def _require_recent(self, sensor: _Sensor, step: int) -> None:
-        if step < sensor.newest - REMEMBERED_STEPS:
+        if step < sensor.newest - RECENT_STEPS:
             raise InputError(
-                f"a count must be at most {REMEMBERED_STEPS} steps older than its sensor's newest",
+                f"a count must be at most {RECENT_STEPS} steps older than its sensor's newest",
                 "an older one",
                 "send what was missed oldest first; the engine has closed these steps",
             )
@@ -179,7 +179,7 @@ class StepFold:
             self._undo.append(lambda: setattr(sensor, "newest", before))
 
     def _forget(self, sensor: _Sensor) -> None:
-        oldest = sensor.newest - REMEMBERED_STEPS
+        oldest = sensor.newest - RECENT_STEPS
         if oldest <= sensor.forgotten:
             return
         sensor.forgotten = oldest
