@@ -50,8 +50,8 @@ def measure_one(method: str, solver: str, points: int) -> dict[str, float]:
     for _ in range(REPEATS if solver == "auto" else 1):
         began = time.perf_counter()
         if (method, solver) == ("multiple", "clarabel"):
-            alone = [sdp_a(DesignProblem(prior, (at,), 1.0)) for at in range(points)]
-            noise = sdp_b(alone, solver).covariance
+            single_secrets = [sdp_a(DesignProblem(prior, (at,), 1.0)) for at in range(points)]
+            noise = sdp_b(single_secrets, solver).covariance
             noise = noise / noise.trace()
         else:
             noise = design_noise(problem, method, solver).covariance

@@ -20,7 +20,7 @@ class InformationShare:
     """What one release of one sensor reveals about a horizon.
 
     ``information_nats`` is its share of the information by the chain rule over the steps (within a step in
-    proportion to what each sensor tells on its own).
+    proportion to what each sensor reveals by itself).
     """
 
     step: int
@@ -68,7 +68,9 @@ def information_shares(exposure: Exposure, steps: tuple[StepSchedule, ...]) -> t
     shares = []
     for t, step in enumerate(steps):
         weights = [
-            0.0 if visited.isdisjoint(release.sensor.locations) else _alone(exposure, t, release)
+            0.0
+            if visited.isdisjoint(release.sensor.locations)
+            else _release_information(exposure, t, release)
             for release in step.releases
         ]
         for release, weight in zip(step.releases, weights, strict=True):
@@ -113,8 +115,8 @@ def mean_explanation(each: Sequence[Explanation]) -> Explanation:
     )
 
 
-def _alone(exposure: Exposure, step: int, release: SensorRelease) -> float:
-    """What a sensor tells on its own about where the person was in that step, nats."""
+def _release_information(exposure: Exposure, step: int, release: SensorRelease) -> float:
+    """What a release by itself reveals about where the person was in that step, nats."""
     if not release.mechanism.is_released:
         return 0.0
     counted = np.isin(exposure.chain.places, release.sensor.locations)

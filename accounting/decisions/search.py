@@ -151,14 +151,16 @@ class Search:
         movable = [k for k in range(len(base)) if base[k] > 0 and k not in self._stuck]
         movable.sort(key=lambda k: (self._burden.get(k, 0.0), -self._gain(base, k), k))
         silence = [self.silence] if self.best is None else []
-        alone = (_improved(base, [k]) for k in movable)
+        single_improvements = (_improved(base, [k]) for k in movable)
         if len(movable) >= self._most:
             counts = [*_doubling(2, len(movable)), len(movable)]
-            return self._allowed([*silence, *(_improved(base, movable[:count]) for count in counts)], alone)
+            return self._allowed(
+                [*silence, *(_improved(base, movable[:count]) for count in counts)], single_improvements
+            )
         together = [_improved(base, movable[:count]) for count in range(2, len(movable) + 1)]
         if self._improvements is not None and self._improvements % 2 == 0 and together:
             return self._allowed(together)
-        return self._allowed(silence, alone)
+        return self._allowed(silence, single_improvements)
 
     def _learn(self, asked: Sequence[Assignment], over: Sequence[int], is_admissible: Sequence[bool]) -> None:
         """How many people each sensor's next option puts over the limit for what it gains."""

@@ -60,8 +60,8 @@ def compare(engine: Engine, composition: Composition) -> Comparison:
     if released != list(range(len(released))):
         raise RehearsalError(f"every step must have been released once and in order, got {released}")
     with step(f"embedded engine in one container on the same {steps} steps"):
-        alone = _embedded(engine, composition, steps)
-    mine, other = composed.until(steps), alone.until(steps)
+        embedded = _embedded(engine, composition, steps)
+    mine, other = composed.until(steps), embedded.until(steps)
     if mine != other:
         raise RehearsalError(
             f"containers must publish what the embedded engine does: {_difference(mine, other)}"

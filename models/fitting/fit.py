@@ -144,8 +144,8 @@ def _normalised(blocks: Blocks, counts: NDArray[np.float64], options: FitOptions
     weights = counts + options.pseudo_count
     if options.never_left != "smoothed":
         origin, target = blocks.position()
-        alone = (origin == target) if options.never_left == "stay" else np.ones(row.size)
-        weights = np.where(left[row], weights, alone)
+        untouched_weights = (origin == target) if options.never_left == "stay" else np.ones(row.size)
+        weights = np.where(left[row], weights, untouched_weights)
     total = np.bincount(row, weights)
     evidence = total if options.never_left == "smoothed" else np.where(left, total, np.inf)
     return _Rows(weights / total[row], np.asarray(evidence, dtype=np.float64))

@@ -94,8 +94,8 @@ class NoiseKey:
                 "take the stored releases: history is never noised again",
             )
         secret = bytes(self._live_secret())
-        for following in range(self.epoch + 1, epoch + 1):
-            secret = hmac.digest(secret, _EPOCH + integer_bytes(following), "sha256")
+        for later_epoch in range(self.epoch + 1, epoch + 1):
+            secret = hmac.digest(secret, _EPOCH + integer_bytes(later_epoch), "sha256")
         return NoiseKey(secret, epoch)
 
     def of_region(self, region: str) -> NoiseKey:

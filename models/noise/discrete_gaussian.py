@@ -55,6 +55,6 @@ def _weights(sigma: float) -> tuple[list[int], int]:
         weights.append(weights[-1] * ratio >> FIXED_BITS)
         ratio = ratio * step >> FIXED_BITS
     # Ratios fall, so what lies beyond is below a geometric series; one more for the truncated products.
-    following = (weights[-1] * ratio >> FIXED_BITS) + last**2
-    tail = 2 * following * one // (one - ratio) + 1
+    next_weight = (weights[-1] * ratio >> FIXED_BITS) + last**2
+    tail = 2 * next_weight * one // (one - ratio) + 1
     return weights, tail

@@ -79,7 +79,7 @@ def _weights(epsilon: float, extra_at_zero: int) -> tuple[list[int], int]:
     weights = [_ONE]
     for _ in range(last):
         weights.append(weights[-1] * q >> FIXED_BITS)
-    following = (weights[-1] * q >> FIXED_BITS) + last  # one more for each truncated product
-    tail = 2 * following * _ONE // (_ONE - q) + 1
+    next_weight = (weights[-1] * q >> FIXED_BITS) + last  # one more for each truncated product
+    tail = 2 * next_weight * _ONE // (_ONE - q) + 1
     weights[0] += extra_at_zero
     return weights, tail

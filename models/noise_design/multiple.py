@@ -21,5 +21,5 @@ def multiple(problem: DesignProblem) -> Floats:
 
 def multiple_secrets(problem: DesignProblem) -> LeastCover:
     """Algorithm 1 itself, ``noise_budget`` being each basic secret's own."""
-    alone = [replace(problem, secret=(time,)) for time in range(problem.points)]
-    return sdp_b([sdp_a(each) for each in alone])
+    single_secrets = [replace(problem, secret=(time,)) for time in range(problem.points)]
+    return sdp_b([sdp_a(each) for each in single_secrets])

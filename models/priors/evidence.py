@@ -81,8 +81,8 @@ def posterior_draws(
     name = population.people[person]
     stream = int.from_bytes(hashlib.sha256(name.encode()).digest()[:16], "big")
     random = np.random.default_rng((stream, seed))
-    alone = population.subset([person])
-    moves, size = alone.moves(), alone.arrays.places.size
+    own = population.subset([person])
+    moves, size = own.moves(), own.arrays.places.size
     row = moves.slot * size + moves.row
     weight = evidence.of(population, person)[row]
     drawn = np.tile(moves.probability, (draws, 1))
@@ -95,7 +95,7 @@ def posterior_draws(
     initial = population.initial(person)
     return Population.from_moves(
         [draw_name(name, number) for number in range(draws)],
-        _repeated(alone.arrays.places, draws),
+        _repeated(own.arrays.places, draws),
         Moves(
             np.arange(draws + 1) * moves.row.size,
             np.tile(moves.slot, draws),
@@ -103,7 +103,7 @@ def posterior_draws(
             np.tile(moves.column, draws),
             drawn.reshape(-1),
         ),
-        slots=np.repeat(alone.arrays.slots, draws),
+        slots=np.repeat(own.arrays.slots, draws),
         initial=None if initial is None else _repeated(initial, draws),
         location_names=population.location_names,
     )

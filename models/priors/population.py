@@ -234,13 +234,13 @@ class Population:
     def prior(self, person: int | str) -> MovementPrior:
         """The prior of the person at this position or with this id, unpacked."""
         person = self.position(person) if isinstance(person, str) else person
-        alone = self.subset([person])
-        moves = alone.moves()
+        own = self.subset([person])
+        moves = own.moves()
         return MovementPrior.from_triplets(
             self.people[person],
-            alone.arrays.places,
+            own.arrays.places,
             Triplets(moves.row, moves.column, moves.probability, moves.slot),
-            slots=int(alone.arrays.slots[0]),
+            slots=int(own.arrays.slots[0]),
             initial=self.initial(person),
         )
 

@@ -30,11 +30,11 @@ def cycle_product(
         for j in range(column_start[0, y], column_start[0, y + 1]):
             product[y, row[j]] = value[j]
     for slot in range(1, slots):
-        following = np.zeros((size, size))
+        longer_product = np.zeros((size, size))
         for y in range(size):
             for j in range(column_start[slot, y], column_start[slot, y + 1]):
-                following[y, :] += value[j] * product[row[j], :]
-        product = following
+                longer_product[y, :] += value[j] * product[row[j], :]
+        product = longer_product
     return np.ascontiguousarray(product.T)
 
 

@@ -112,9 +112,9 @@ def _draw_linger(habit: Habit, people: int, random: Generator) -> NDArray[np.flo
 
 def _transitions(weights: NDArray[np.float64], linger: NDArray[np.float64]) -> NDArray[np.float64]:
     """The lazy draws (n, 24, K, K) from the place in one hour to the place in the next."""
-    following = np.roll(weights, -1, axis=1)
-    stay = np.where(following > 0.0, linger[:, None, None], _UNWANTED_LINGER)
-    transition = (1.0 - stay)[:, :, :, None] * following[:, :, None, :]
+    next_weights = np.roll(weights, -1, axis=1)
+    stay = np.where(next_weights > 0.0, linger[:, None, None], _UNWANTED_LINGER)
+    transition = (1.0 - stay)[:, :, :, None] * next_weights[:, :, None, :]
     diagonal = np.arange(weights.shape[2])
     transition[:, :, diagonal, diagonal] += stay
     return transition

@@ -62,11 +62,11 @@ class PastTiers:
         """
         if self._continuation is None or not self._lacks(tier, start, stop):
             return
-        length, following = self._extent(tier)
+        length, next_step = self._extent(tier)
         file = AppendFile(self._path(tier), SECRET_MODE)
         try:
             file.truncate(length)  # an interrupted attempt may have had other settings
-            steps, values = self._append(file, self._continuation, tier, range(max(start, following), stop))
+            steps, values = self._append(file, self._continuation, tier, range(max(start, next_step), stop))
             file.sync()
         finally:
             file.close()

@@ -91,10 +91,10 @@ def test_the_same_seed_gives_the_same_result(attack: Attack, mechanism: Mechanis
 def test_edge_cases_have_the_result_they_must_have(attack: Attack, mechanism: Mechanism) -> None:
     """One place; nobody who moves, and counts of nothing but one place; no sensor at all."""
     everywhere = [step_of([0], [mechanism])] * 3
-    alone = exposure_to(np.ones(1), np.ones((1, 1, 1)), everywhere)
+    one_place = exposure_to(np.ones(1), np.ones((1, 1, 1)), everywhere)
     still = exposure_to(np.array([0.0, 1.0]), np.eye(2)[None], everywhere)
     unseen = exposure_to(np.array([0.0, 1.0]), np.eye(2)[None], [step_of([], [])] * 3)
-    for exposure in (alone, still, unseen):
+    for exposure in (one_place, still, unseen):
         for mistakes in (0, 2):
             result = attack.success(Target(exposure, mistakes, 100))
             assert result is None or result.success == 1.0

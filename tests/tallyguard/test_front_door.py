@@ -72,8 +72,8 @@ def test_an_audit_is_that_of_the_accountant(people: tg.Population) -> None:
 def test_one_prior_needs_no_population(people: tg.Population) -> None:
     """Its locations reach to the highest that a sensor counts, so that a sensor elsewhere sees nobody."""
     ada = people.prior("ada")
-    (alone,) = tg.audit(ada, SCHEDULE, mistakes=0)
-    assert alone == tg.audit(people, SCHEDULE, mistakes=0)["ada"]
+    (by_prior,) = tg.audit(ada, SCHEDULE, mistakes=0)
+    assert by_prior == tg.audit(people, SCHEDULE, mistakes=0)["ada"]
     assert list(tg.certify([ada, people.prior("bob")], SCHEDULE)) == list(tg.certify(people, SCHEDULE))
     plan = tg.plan(ada, SCHEDULE, 0, horizon=3, added=1.0)
     assert plan.table() == tg.plan([ada], SCHEDULE, 0, horizon=3, added=1.0).table()
@@ -283,10 +283,10 @@ def test_windows_are_certified_for_everybody_and_say_their_condition(people: tg.
     assert found["ada"].baseline <= found["ada"].certified < 1.0
     assert "most_counts" in repr(found)
     assert found.table().num_rows == 2
-    alone = tg.Prior.from_dense("ada", [[0.9, 0.1], [0.4, 0.6]])
-    assert tg.certify_windows(alone, releases, (0, 3)).risks["ada"].certified == found["ada"].certified
+    prior = tg.Prior.from_dense("ada", [[0.9, 0.1], [0.4, 0.6]])
+    assert tg.certify_windows(prior, releases, (0, 3)).risks["ada"].certified == found["ada"].certified
     far = [tg.WindowRelease(tg.Sensor("far", (7,)), 0, 1, 2, tg.Raw())]
-    unseen = tg.certify_windows(alone, far, (0, 1))["ada"]
+    unseen = tg.certify_windows(prior, far, (0, 1))["ada"]
     assert unseen.certified == pytest.approx(unseen.baseline, abs=1e-9)
     with pytest.raises(tg.TallyguardError, match="locations of the population"):
         tg.certify_windows(people, far, (0, 1))

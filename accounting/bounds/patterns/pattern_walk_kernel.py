@@ -36,7 +36,7 @@ class PatternWalk(NamedTuple):
     direction: int  # 1 onwards, -1 backwards
     stop: int  # the node that is no candidate any more
     at: NDArray[np.int64]  # (longest path,)
-    following: NDArray[np.int64]  # (longest path,)
+    candidate: NDArray[np.int64]  # (longest path,)
 
 
 @jit
@@ -59,18 +59,18 @@ def walk_backwards(time: NDArray[np.int64], longest: int) -> PatternWalk:
 def restart(walk: PatternWalk, node: int) -> None:
     """Leave from this node; its candidates are at depth 0."""
     walk.at[0] = node
-    walk.following[0] = node + walk.direction
+    walk.candidate[0] = node + walk.direction
 
 
 @jit
 def next_node(walk: PatternWalk, depth: int) -> tuple[int, int]:
     """The next candidate and the depth of the node it follows; node -1 when all have been tried."""
     while depth >= 0:
-        node = walk.following[depth]
+        node = walk.candidate[depth]
         if node == walk.stop:
             depth -= 1
         else:
-            walk.following[depth] = node + walk.direction
+            walk.candidate[depth] = node + walk.direction
             if walk.time[node] != walk.time[walk.at[depth]]:
                 return depth, node
     return -1, -1
@@ -81,5 +81,5 @@ def enter(walk: PatternWalk, depth: int, node: int) -> int:
     """Continue from a candidate that follows the node at ``depth``; its own depth."""
     depth += 1
     walk.at[depth] = node
-    walk.following[depth] = node + walk.direction
+    walk.candidate[depth] = node + walk.direction
     return depth

@@ -157,8 +157,8 @@ def _shared_limit(person: Person, limit: float, phase: int) -> int:
         return information_limit(limit, mean)
     low, high = UNLIMITED, 0
     for number in range(person.chains):
-        alone = information_limit(limit, _guess(person, number, phase))
-        low, high = min(low, max(alone, 0)), max(high, alone)
+        chain_limit = information_limit(limit, _guess(person, number, phase))
+        low, high = min(low, max(chain_limit, 0)), max(high, chain_limit)
     while high - low > 1 + (low >> 10):
         middle = low + ((high - low) >> 1)
         if _mean_risk(person, middle, phase) <= limit:

@@ -102,8 +102,8 @@ class WhatIf:
         if crowd is not None:
             # In hindsight whoever was over stays over, by whichever bound: there the two are not mixed. Of a
             # group that moves together the informed account of one person says nothing.
-            is_alone = crowd.adversary.companions == 0 and not limit.in_hindsight
-            informed = WhatIf(accountant, limit) if is_alone else None
+            has_informed = crowd.adversary.companions == 0 and not limit.in_hindsight
+            informed = WhatIf(accountant, limit) if has_informed else None
             accountant, settings = crowd.fast, crowd.settings
         is_owed = settings.operations is None or settings.decided == limit
         refines = settings.refines and is_owed and settings.horizon > 1 and population.draws == 1

@@ -63,11 +63,11 @@ class SensorCrowd:
 
     def variance(self, adversary: CrowdAdversary) -> float:
         """Mean of ``V`` over what is revealed, of those who hide somebody from this adversary."""
-        return max(0.0, self._alone(VARIANCE, adversary) - 0.25 * adversary.not_counted)
+        return max(0.0, self._of_independent(VARIANCE, adversary) - 0.25 * adversary.not_counted)
 
     def coins(self, adversary: CrowdAdversary) -> float:
         """Mean number of fair coins in the count."""
-        return max(0.0, self._alone(COINS, adversary) - adversary.not_counted)
+        return max(0.0, self._of_independent(COINS, adversary) - adversary.not_counted)
 
     def variance_at(self, probability: float, adversary: CrowdAdversary) -> float:
         """What ``V`` is not below but with this ``probability`` (Chernoff).
@@ -78,11 +78,12 @@ class SensorCrowd:
             return 0.0
         likely = log(probability)
         found = max(
-            (likely + self._alone(TRANSFORMS + index, adversary)) / rate for index, rate in enumerate(RATES)
+            (likely + self._of_independent(TRANSFORMS + index, adversary)) / rate
+            for index, rate in enumerate(RATES)
         )
         return max(0.0, found * (1.0 - _ROUNDING) - 0.25 * adversary.not_counted)
 
-    def _alone(self, column: int, adversary: CrowdAdversary) -> float:
+    def _of_independent(self, column: int, adversary: CrowdAdversary) -> float:
         """Of those who move alone, rounded down."""
         share, whole = adversary.alone.as_integer_ratio()
         return (self.units[column] * share // whole) / UNITS

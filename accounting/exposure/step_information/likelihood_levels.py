@@ -105,11 +105,11 @@ def seen_step(observation: StepObservation) -> SeenSteps:
 
     Where sensors overlap, so that one count says something of another, all count as exact.
     """
-    alone = observation.is_disjoint and all(len(own) == 1 for own in observation.outcomes[1:])
+    sees_separately = observation.is_disjoint and all(len(own) == 1 for own in observation.outcomes[1:])
     kinds: dict[Mechanism, int] = {}
     kind = [kinds.setdefault(each, len(kinds)) for each in observation.mechanisms]
-    tables = [levels_of(each) for each in kinds] if alone else [_RAW]  # type: ignore[arg-type]
-    number = [-1, *((kind[own[0]] if alone else 0) for own in observation.outcomes[1:])]
+    tables = [levels_of(each) for each in kinds] if sees_separately else [_RAW]  # type: ignore[arg-type]
+    number = [-1, *((kind[own[0]] if sees_separately else 0) for own in observation.outcomes[1:])]
     channel = np.array(number, np.int32)[observation.labels]
     return SeenSteps(observation.labels[np.newaxis], channel[np.newaxis], _joined(tables))
 

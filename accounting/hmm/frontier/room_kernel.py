@@ -140,10 +140,10 @@ def take_child(room: Room, open_count: int, attained: float) -> tuple[int, int]:
     """
     parent = room.parent[0]
     guess = room.best[parent]
-    following = find_best_child(room, parent, guess)
-    if following <= attained:
+    next_completion = find_best_child(room, parent, guess)
+    if next_completion <= attained:
         open_count -= 1
-        following, parent = room.completion[open_count], room.parent[open_count]
+        next_completion, parent = room.completion[open_count], room.parent[open_count]
     if open_count > 0:
-        _replace_largest(room, open_count, following, parent)
+        _replace_largest(room, open_count, next_completion, parent)
     return guess, open_count

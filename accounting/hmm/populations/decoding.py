@@ -80,7 +80,7 @@ def _decode_each(
 
 def _decode_all(
     prior: MovementPrior,
-    alone: Population,
+    shared: Population,
     observations: Observations,
     first_slot: int,
     decoded: DecodedArrays,
@@ -89,9 +89,9 @@ def _decode_all(
 
     Traces in which underflow may have hidden a path are decoded again on their own.
     """
-    chain, rest = alone.chain(0), np.ones(len(decoded.status), np.bool_)
+    chain, rest = shared.chain(0), np.ones(len(decoded.status), np.bool_)
     if len(chain.start) == 1 and is_full(chain):
-        initial, size = alone.initial(0), chain.places.size
+        initial, size = shared.initial(0), chain.places.size
         start = chain.start[0] if initial is None else initial
         labels = np.ascontiguousarray(observations.labels[:, chain.places])
         own = Observations(labels, observations.likelihood)
@@ -100,7 +100,7 @@ def _decode_all(
     if not rest.any():
         return
     named = [replace(prior, person=str(trace)) for trace in np.flatnonzero(rest)]
-    copies = Population.pack(named, alone.location_names)
+    copies = Population.pack(named, shared.location_names)
     again = _empty(len(copies), len(observations.labels))
     _decode_each(copies, Observations(observations.labels, observations.likelihood[rest]), first_slot, again)
     decoded.status[rest] = again.status

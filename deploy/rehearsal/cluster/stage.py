@@ -54,8 +54,8 @@ class Stage:
             what, self.public.longest_pause(began, now), now - began, tuple(self.fleet.ended[ended:])
         )
         self.events.append(event)
-        alone = ", ".join(f"{each.worker} started again" for each in event.ended) or "no worker ended"
-        say(f"{what}: longest pause {event.pause_seconds:.1f} s, {alone} ({event.settled_seconds:.0f} s)")
+        ends = ", ".join(f"{each.worker} started again" for each in event.ended) or "no worker ended"
+        say(f"{what}: longest pause {event.pause_seconds:.1f} s, {ends} ({event.settled_seconds:.0f} s)")
 
     def settle(self) -> int:
         """Until three more steps than were sent are accounted in every partition, and seen; how many."""

@@ -134,13 +134,13 @@ class DayType:
         goes = [np.zeros((day.slots, len(activities), len(activities))) for day in cycle]
         for number, (day, matrix) in enumerate(zip(cycle, goes, strict=True)):
             known = [activities.index(name) for name in day.activities]
-            following = cycle[(number + 1) % len(cycle)]
-            later = [activities.index(name) for name in following.activities]
+            next_day = cycle[(number + 1) % len(cycle)]
+            later = [activities.index(name) for name in next_day.activities]
             matrix[:, :, known] = np.roll(day.law, -1, axis=0)[:, None, :]
             matrix[np.ix_(range(day.slots), known, known)] = day.moves
-            if following is not day:
+            if next_day is not day:
                 matrix[-1] = 0.0
-                matrix[-1][:, later] = following.law[0]
+                matrix[-1][:, later] = next_day.law[0]
         moves = np.concatenate(goes)
         law = MovementPrior.from_dense(self.name, moves).chain().start.copy()
         return DayType(self.name, activities, moves, law, self.share)

@@ -49,9 +49,9 @@ def setting_of(log: RunLog) -> Rows:
 
 def _spent(log: RunLog, account: PrivacyAccount) -> Rows:
     spends = account.spends
-    alone = len(spends) == 2  # one group, and every sensor: the same
+    has_one_group = len(spends) == 2  # one group, and every sensor: the same
     for group, spend in spends.items():
-        if group == EVERY_GROUP or not alone:
+        if group == EVERY_GROUP or not has_one_group:
             epsilon = spend.epsilon(log.delta)
             name = "all together" if group == EVERY_GROUP else group
             yield name, f"{epsilon:.3g}" if isfinite(epsilon) else "no limit", _odds(epsilon)

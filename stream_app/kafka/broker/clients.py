@@ -33,14 +33,14 @@ def connected(make: Callable[..., Client], connection: Connection, **settings: A
     from stream_app.kafka.broker.silent_brokers import undeterred_client
 
     servers = connection.servers
-    alone = [[server] for server in servers] if len(servers) > 1 else []
+    single_servers = [[server] for server in servers] if len(servers) > 1 else []
     arguments = {**connection.kafka_python(), "kafka_client": undeterred_client, **settings}
-    for number, chosen in enumerate([servers, *alone]):
-        milliseconds = _FIRST_MILLISECONDS if number < len(alone) else _BOOTSTRAP_MILLISECONDS
+    for number, chosen in enumerate([servers, *single_servers]):
+        milliseconds = _FIRST_MILLISECONDS if number < len(single_servers) else _BOOTSTRAP_MILLISECONDS
         try:
             return make(**{**arguments, "bootstrap_servers": chosen, "bootstrap_timeout_ms": milliseconds})
         except KafkaTimeoutError:
-            if number == len(alone):
+            if number == len(single_servers):
                 raise
     raise AssertionError
 

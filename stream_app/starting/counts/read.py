@@ -166,10 +166,11 @@ def _counts(
         sensor, times, count = sensor[same], times[same], count[same]
     if is_local:
         repeat = np.concatenate([[0], _same(sensor, times).astype(np.int64)])[: times.size]
-        times, alone = to_instants(times, repeat, zone)
-        if alone:
+        times, unpaired = to_instants(times, repeat, zone)
+        if unpaired:
             remarks.append(
-                f"{alone:,} counts stand once where the clock shows the hour twice: taken as the first one."
+                f"{unpaired:,} counts stand once where the clock shows the hour twice: "
+                "taken as the first one."
             )
         again = np.argsort(times, kind="stable")
         again = again[np.argsort(sensor[again], kind="stable")]

@@ -96,8 +96,8 @@ def to_instants(
         )
     first_of, second_of = np.asarray(pc.cast(early, pa.int64())), np.asarray(pc.cast(late, pa.int64()))
     twice = first_of != second_of
-    alone = int(twice.sum()) - 2 * int((twice & (repeat == 1)).sum())
-    return np.where(repeat == 1, second_of, first_of), alone
+    unpaired = int(twice.sum()) - 2 * int((twice & (repeat == 1)).sum())
+    return np.where(repeat == 1, second_of, first_of), unpaired
 
 
 def exists(local: NDArray[np.int64], zone: str) -> NDArray[np.bool_]:

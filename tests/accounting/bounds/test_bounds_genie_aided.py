@@ -79,13 +79,13 @@ def test_without_mistakes_it_is_the_optimum() -> None:
 def test_with_moments_it_is_not_above_either(mistakes: int) -> None:
     start, matrix = koga_chain(30, 0.1)
     exposure = raw_exposure(start, matrix, [[t] for t in (3, 7, 9, 12, 20, 3, 28, 15)])
-    alone = without_moments(Question(exposure, mistakes, Effort()))
+    without_moment = without_moments(Question(exposure, mistakes, Effort()))
     both = genie_aided_bound(Question(exposure, mistakes, Effort()))
     moment = moment_bound(Question(exposure, mistakes, Effort()))
-    assert alone is not None
+    assert without_moment is not None
     assert moment is not None
     assert both is not None
-    assert both <= CHARGED * min(alone, moment)
+    assert both <= CHARGED * min(without_moment, moment)
 
 
 def test_patterns_that_are_not_walked_count_as_success() -> None:

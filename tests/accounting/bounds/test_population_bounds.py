@@ -78,12 +78,12 @@ def test_threads_do_not_change_a_bit() -> None:
     threads = numba.get_num_threads()
     try:
         numba.set_num_threads(1)
-        alone = certify_population(population, schedule, 2)
+        one_thread = certify_population(population, schedule, 2)
     finally:
         numba.set_num_threads(threads)
-    together = certify_population(population, schedule, 2)
-    assert np.array_equal(alone.certified, together.certified)
-    assert np.array_equal(alone.information_nats, together.information_nats)
+    all_threads = certify_population(population, schedule, 2)
+    assert np.array_equal(one_thread.certified, all_threads.certified)
+    assert np.array_equal(one_thread.information_nats, all_threads.information_nats)
 
 
 @pytest.mark.parametrize("threshold", [0.05, 0.3, 0.9])

@@ -69,11 +69,11 @@ def test_threads_do_not_change_a_bit() -> None:
     threads = numba.get_num_threads()
     try:
         numba.set_num_threads(1)
-        alone = mean_added(population, SCHEDULE, (1, 3), 1, effort)
+        one_thread = mean_added(population, SCHEDULE, (1, 3), 1, effort)
     finally:
         numba.set_num_threads(threads)
-    assert mean_added(population, SCHEDULE, (1, 3), 1, effort) == alone
-    assert mean_added(population, SCHEDULE, (1, 3), 1, Effort(draws=500, seed=4)) != alone
+    assert mean_added(population, SCHEDULE, (1, 3), 1, effort) == one_thread
+    assert mean_added(population, SCHEDULE, (1, 3), 1, Effort(draws=500, seed=4)) != one_thread
 
 
 def test_what_cannot_be_answered_is_refused() -> None:

@@ -236,8 +236,8 @@ def test_no_adversary_who_knows_the_person_beats_the_raised_ceiling_of_6000_pair
         raised = Radius.between(prior, person).ceilings(window_optimum(persona, channels, horizon, mistakes))
         assert min(raised.values()) >= best - 1e-12
         told = [*[np.ones((persona.places, 1))] * first, np.eye(persona.places), *channels[first + 1 :]]
-        horizon_alone = Radius.between(prior, person, first, steps - 1)
-        raised = horizon_alone.ceilings(window_optimum(persona, told, horizon, mistakes))
+        radius = Radius.between(prior, person, first, steps - 1)
+        raised = radius.ceilings(window_optimum(persona, told, horizon, mistakes))
         assert min(raised.values()) >= best - 1e-12
         tight += min(raised.values()) < 0.99
     assert tight > 1000

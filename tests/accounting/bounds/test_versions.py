@@ -196,9 +196,9 @@ def test_neither_the_continuous_formula_nor_the_table_of_added_precisions_is_a_b
     delta = all_versions([Gaussian(0.8), Gaussian(0.6)]).reveal_probability()
     assert 2.0 * norm.cdf(0.5 * math.hypot(1.0 / 0.8, 1.0 / 0.6)) - 1.0 < delta - 0.01
     one = all_versions([Gaussian(0.8), Gaussian(0.8)])
-    alone = Gaussian(0.8 / math.sqrt(2.0))
+    added_precision = Gaussian(0.8 / math.sqrt(2.0))
     p = np.linspace(0.02, 0.5, 25)
-    assert (one.information(p) > alone.information(p) * (1 + 5e-4)).any()
+    assert (one.information(p) > added_precision.information(p) * (1 + 5e-4)).any()
 
 
 @pytest.mark.parametrize("sigmas", [(4.0, 4.0), (0.6, 30.0), (2.0, 3.0, 5.0), (90.0, 100.0), (3.0, 5000.0)])

@@ -233,8 +233,8 @@ def test_the_groups_p_values_are_times_their_number() -> None:
     assert sum(group.hits for group in found.guess.groups) == found.guess.everybody.hits
     edges = [(group.predicted_lowest, group.predicted_highest) for group in found.guess.groups]
     assert all(before[1] <= after[0] for before, after in pairwise(edges))
-    alone = checked(1.0, groups=1).guess
-    assert alone.groups[0].p_higher == pytest.approx(alone.everybody.p_higher)
+    one_group = checked(1.0, groups=1).guess
+    assert one_group.groups[0].p_higher == pytest.approx(one_group.everybody.p_higher)
     one = population([np.array([[[0.9, 0.1], [0.9, 0.1]]])] * 6)
     there = RecordedPeople(np.arange(6), np.zeros((6, 2), dtype=np.int32), 0)
     low = check_priors(one, there, 2, CheckSettings(mistakes=0, groups=3)).guess.groups[0]

@@ -157,18 +157,18 @@ def test_people_of_one_persona_are_computed_once_and_get_the_same_bits(monkeypat
         refine(accounts, chosen, *others)
 
     monkeypatch.setattr(cascade, "refine", note)
-    alone = accounted(kinds, None).risk()
-    alone_computed, computed = sum(computed), []
+    by_kind = accounted(kinds, None).risk()
+    kinds_computed, computed = sum(computed), []
     crowd = accounted(personas, None)
-    np.testing.assert_array_equal(crowd.risk(), alone[np.arange(count) % 6])
-    assert sum(computed) == alone_computed
+    np.testing.assert_array_equal(crowd.risk(), by_kind[np.arange(count) % 6])
+    assert sum(computed) == kinds_computed
     later = np.where(np.arange(count) < 6, 0, 5)
     other = ContinuousAccountant(personas, HORIZON, later)
     other.apply_all(steps())
     each = ContinuousAccountant(kinds, HORIZON, np.full(6, 5))
     each.apply_all(steps())
     np.testing.assert_array_equal(other.risk()[6:12], each.risk())
-    np.testing.assert_array_equal(other.risk()[:6], alone)
+    np.testing.assert_array_equal(other.risk()[:6], by_kind)
 
 
 def test_personas_are_paid_for_once_a_share_in_every_partition():

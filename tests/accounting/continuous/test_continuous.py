@@ -274,9 +274,9 @@ def test_releases_before_a_person_joined_are_not_theirs():
     quiet = ContinuousAccountant(population, settings, effective_from=np.full(40, 9))
     quiet.apply_all([*(StepSchedule(t) for t in range(9)), *late])
     assert np.array_equal(joined.risk(), quiet.risk())
-    alone = ContinuousAccountant(population, HorizonSettings(horizon=4, mistakes=1, first_step=9))
-    alone.apply_all(late)
-    assert np.array_equal(joined.risk(), alone.risk())
+    begun_late = ContinuousAccountant(population, HorizonSettings(horizon=4, mistakes=1, first_step=9))
+    begun_late.apply_all(late)
+    assert np.array_equal(joined.risk(), begun_late.risk())
 
 
 def test_the_summary_counts_people_at_or_above_each_threshold():

@@ -229,9 +229,9 @@ def test_a_mean_is_the_same_whoever_has_figures_in_common(values: list[float], s
     assert found == float(Fraction(total, 2**52 * int(people.sum())))
     few = people % 7 + 1
     written_out = rng.permutation(np.repeat(np.array(values), few))
-    alone = Ranked(written_out, np.ones(written_out.size, dtype=np.int64)).mean()
-    assert Ranked(np.array(values), few).mean() == alone
-    assert alone == pytest.approx(written_out.mean(), rel=0.0, abs=1e-15)
+    ungrouped = Ranked(written_out, np.ones(written_out.size, dtype=np.int64)).mean()
+    assert Ranked(np.array(values), few).mean() == ungrouped
+    assert ungrouped == pytest.approx(written_out.mean(), rel=0.0, abs=1e-15)
 
 
 @given(

@@ -87,14 +87,14 @@ def test_who_knows_everybody_has_the_informed_risk_to_the_bit() -> None:
     settings = HorizonSettings(3, 0, sharpen_above=0.0)
     known = BothAccounts(people(30), CrowdAdversary(known=29), settings)
     fewer = BothAccounts(people(30), CrowdAdversary(), settings)
-    alone = ContinuousAccountant(people(30), settings)
+    informed = ContinuousAccountant(people(30), settings)
     for step in steps:
-        for account in (known, fewer, alone):
+        for account in (known, fewer, informed):
             account.apply(step)
-        assert known.risk().tolist() == known.informed.risk().tolist() == alone.risk().tolist()
-        assert known.decided_by(0) == alone.decided_by(0)
-        assert (fewer.risk() < alone.risk()).all()
-        assert (fewer.information_nats() <= alone.information_nats()).all()
+        assert known.risk().tolist() == known.informed.risk().tolist() == informed.risk().tolist()
+        assert known.decided_by(0) == informed.decided_by(0)
+        assert (fewer.risk() < informed.risk()).all()
+        assert (fewer.information_nats() <= informed.information_nats()).all()
 
 
 @pytest.mark.slow

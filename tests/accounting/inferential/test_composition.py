@@ -44,8 +44,8 @@ def exact_window(kernel: Kernel, start: int, points: int, secret: int) -> Window
 def test_one_window_is_the_loss_of_one_release() -> None:
     """The joint accounting of a single release is the single release's."""
     window = exact_window(RBF(3.0), 0, 12, 6)
-    alone = release_loss(RBF(3.0).covariance(window.times), window.noise, [6], 5.0, 1.0).epsilon
-    assert ReleasedSeries(RBF(3.0), (window,)).loss_nats([6.0], 5.0, 1.0) == pytest.approx(alone, rel=1e-6)
+    expected = release_loss(RBF(3.0).covariance(window.times), window.noise, [6], 5.0, 1.0).epsilon
+    assert ReleasedSeries(RBF(3.0), (window,)).loss_nats([6.0], 5.0, 1.0) == pytest.approx(expected, rel=1e-6)
 
 
 def test_adjacent_windows_are_the_loss_of_one_block_diagonal_release() -> None:

@@ -89,9 +89,9 @@ def test_windows_sensors_and_deployments_have_noise_of_their_own() -> None:
 
 def test_a_missing_or_late_step_keeps_its_share_of_the_vector() -> None:
     """Whatever was released of a window before, in whatever order, a step's noise is the same."""
-    alone = published(3, {"a": 7})
+    requested = published(3, {"a": 7})
     all_steps = {step: published(step, {"a": 7, "b": 1})["a"] for step in (4, 2, 0, 3)}
-    assert alone["a"] == all_steps[3] == published(3, {"a": 7})["a"]
+    assert requested["a"] == all_steps[3] == published(3, {"a": 7})["a"]
     shares = [RIPPLE.noise(k, np.full((1, k + 1, 2), 3, dtype=np.uint64))[0] for k in range(5)]
     drawn = RIPPLE.factor @ np.full(5, shares[0] / RIPPLE.factor[0, 0])
     assert shares == pytest.approx(drawn)

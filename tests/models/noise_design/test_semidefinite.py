@@ -71,8 +71,8 @@ def test_sdp_as_closed_form_solves_the_papers_program(secret: tuple[int, ...], s
 def test_sdp_bs_dual_search_solves_the_papers_program() -> None:
     """The same trace to 1e-5."""
     case = problem(None)
-    alone = [DesignProblem(case.prior, (time,), 1.0) for time in range(case.points)]
-    family = [design_noise(each, "sdp-a").covariance for each in alone]
+    single_secrets = [DesignProblem(case.prior, (time,), 1.0) for time in range(case.points)]
+    family = [design_noise(each, "sdp-a").covariance for each in single_secrets]
     trace = float(np.trace(sdp_b(family).covariance))
     assert semidefinite.sdp_b(family).objective == pytest.approx(trace, rel=1e-5)
 

@@ -52,8 +52,8 @@ def exact_stationary(matrix: list[list[Fraction]]) -> list[Fraction]:
 def test_the_distribution_is_carried_from_slot_to_slot_and_back_to_itself(transitions):
     start = settled(transitions)
     for slot, matrix in enumerate(transitions):
-        following = start[(slot + 1) % len(transitions)]
-        np.testing.assert_allclose(start[slot] @ matrix, following, rtol=1e-14, atol=1e-15)
+        next_start = start[(slot + 1) % len(transitions)]
+        np.testing.assert_allclose(start[slot] @ matrix, next_start, rtol=1e-14, atol=1e-15)
     np.testing.assert_allclose(start.sum(axis=1), 1, rtol=1e-15)
     assert (start >= 0).all()
 

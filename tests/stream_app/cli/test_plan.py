@@ -268,8 +268,8 @@ def test_personas_count_as_many_people_as_they_stand_for(files: Path) -> None:
         [Alternative.given(each, people.people, given) for each in (people, heavy)], steps, given, 0
     )
     assert (plain.people, weighted.people) == (6, 1000)
-    alone = Alternative.given(people.subset([5]), people.people[5:], given)
-    (last,) = answers([alone], steps, given, 0)
+    heaviest = Alternative.given(people.subset([5]), people.people[5:], given)
+    (last,) = answers([heaviest], steps, given, 0)
     assert weighted.mean_ceiling == pytest.approx(last.mean_ceiling, abs=0.006)
     assert weighted.highest_ceiling == plain.highest_ceiling
 

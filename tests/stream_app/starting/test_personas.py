@@ -483,9 +483,9 @@ def test_a_plan_says_for_how_many_people_personas_of_high_risk_stand(tmp_path: P
     assert any(0.0 < share < 1.0 for share in expected.values())
     status, said = invoked(*command)
     assert "Of 103 people, by weight, so many behave like a persona whose ceiling after the last step" in said
-    alone = tmp_path / "alone.json"
-    save_population(replace(population, weights=None), alone)
-    assert json.loads(invoked("plan", schedule, "--priors", alone, "--json")[1])["personas"] is None
+    unweighted = tmp_path / "alone.json"
+    save_population(replace(population, weights=None), unweighted)
+    assert json.loads(invoked("plan", schedule, "--priors", unweighted, "--json")[1])["personas"] is None
 
 
 def test_how_far_people_go_is_an_assumption_with_a_name(tmp_path: Path) -> None:

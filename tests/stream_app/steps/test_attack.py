@@ -95,12 +95,12 @@ def test_account_workers_show_the_attack_of_one_process(tmp_path: Path, partitio
     However many partitions there are: the one process knows of four.
     """
     lines = [lines_of(messages_of_a_day(STEPS, 3))]
-    alone = summaries_of(tmp_path, lines)
-    assert len(alone) == STEPS
+    embedded = summaries_of(tmp_path, lines)
+    assert len(embedded) == STEPS
     (together,) = workers_of(tmp_path, partitions, [range(partitions)])
-    assert [each.attack for each in together] == [each.attack for each in alone]
+    assert [each.attack for each in together] == [each.attack for each in embedded]
     apart = workers_of(tmp_path, partitions, [[partition] for partition in range(partitions)])
-    for step, whole in enumerate(alone):
+    for step, whole in enumerate(embedded):
         found = [worker[step].attack for worker in apart]
         assert whole.attack is not None
         parts = [part for attack in found if attack is not None for part in attack.parts]

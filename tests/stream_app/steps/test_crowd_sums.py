@@ -153,7 +153,7 @@ def test_an_account_worker_shows_the_ceilings_of_all_its_partitions(tmp_path: Pa
     """Those that one process writes, from the sums in its decisions; what it owns is everybody."""
     changed = {"crowd": {"on": True}, "release": {"mechanism": "raw"}, "attack_draws": 0}
     run_on(tmp_path / "out", [lines_of(messages_of_a_day(8, 3))], settings=changed)
-    alone = [
+    embedded = [
         RiskSummary.model_validate_json(line)
         for line in (tmp_path / "out" / "risks.jsonl").read_text().splitlines()
         if '"risk_summary"' in line
@@ -180,8 +180,8 @@ def test_an_account_worker_shows_the_ceilings_of_all_its_partitions(tmp_path: Pa
         for accounts in owned:
             accounts.apply(decided.schedule, decided.crowds)
         watch.accounted(owned[-1], decided)
-    assert len(shown.summaries) == len(alone) == 8
-    for together, single in zip(shown.summaries, alone, strict=True):
+    assert len(shown.summaries) == len(embedded) == 8
+    for together, single in zip(shown.summaries, embedded, strict=True):
         assert together.crowd is not None and single.crowd is not None
         assert together.crowd.at_risk == single.crowd.at_risk
         assert together.crowd.risk == single.crowd.risk

@@ -61,10 +61,10 @@ def test_distributed_decisions_are_those_of_one_process(look_ahead, work):
     rng = np.random.default_rng(3)
     population = deciding.people(rng, 70, LOCATIONS)
     steps = {t: tuple(s.name[1:] for s in deciding.random_sensors(rng, LOCATIONS, most=4)) for t in range(12)}
-    embedded, elsewhere = (budget_policy(steps, look_ahead=look_ahead) for _ in range(2))
-    horizon = HorizonSettings(4, 1, operations=work, decided=embedded.limit)
+    policy, elsewhere = (budget_policy(steps, look_ahead=look_ahead) for _ in range(2))
+    horizon = HorizonSettings(4, 1, operations=work, decided=policy.limit)
     whole = accounted(population, horizon)
-    embedded.bind(whole)
+    policy.bind(whole)
     partition = np.array([partition_of(name, 3) for name in population.people])
     held = [population.subset(np.flatnonzero(partition == k)[::-1]) for k in range(3)]
     parts = [accounted(part, horizon) for part in held]
@@ -73,17 +73,17 @@ def test_distributed_decisions_are_those_of_one_process(look_ahead, work):
     ]
     reasons, cleared = set(), 0
     for t, sensors in steps.items():
-        alone = embedded.decide(t, sensors)
+        expected = policy.decide(t, sensors)
         negotiation = Negotiation(
             elsewhere.decider(t, sensors), elsewhere.limit, len(parts), elsewhere.coming(t), source=SOURCE
         )
         together = negotiate(negotiation, respondents)
-        assert together == alone
-        assert alone.why is not None
-        reasons.add(alone.why.reason)
-        cleared += alone.why.cleared
+        assert together == expected
+        assert expected.why is not None
+        reasons.add(expected.why.reason)
+        cleared += expected.why.cleared
         for accountant in [whole, *parts]:
-            accountant.apply(alone.schedule)
+            accountant.apply(expected.schedule)
     assert BudgetReason.BUDGET in reasons
     assert (cleared > 0) == (work != 0)
 

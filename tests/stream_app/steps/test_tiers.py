@@ -112,9 +112,9 @@ def test_a_lost_or_torn_tier_file_is_made_again_from_the_log(tmp_path: Path) -> 
 def test_accounting_depends_on_the_best_informed_tier_alone(tmp_path: Path) -> None:
     """More tiers below it cost nobody anything."""
     day = lines_of(messages_of_a_day(8, 4))
-    alone = {"release": {"mechanism": "tiered", "tiers": {"partner": 1.0}}}
+    one_tier = {"release": {"mechanism": "tiered", "tiers": {"partner": 1.0}}}
     both = {"release": {"mechanism": "tiered", "tiers": TIERS}}
-    run_on(tmp_path / "alone", [day], settings=alone)
+    run_on(tmp_path / "alone", [day], settings=one_tier)
     run_on(tmp_path / "both", [day], settings=both)
     risks = [outputs_of(tmp_path / name)["risks.jsonl"] for name in ("alone", "both")]
     assert risks[0] == risks[1]

@@ -62,8 +62,8 @@ def test_a_sensor_that_never_reports_holds_up_nobody() -> None:
 
 
 def test_the_only_sensor_is_believed_and_with_a_share_of_nothing_so_is_any() -> None:
-    alone = [*ahead(40, "A"), *(reading(step, "A", 1) for step in range(1, 40))]
-    assert closed_after(StepWindow(grace=2), alone) == 40
+    one_sensor = [*ahead(40, "A"), *(reading(step, "A", 1) for step in range(1, 40))]
+    assert closed_after(StepWindow(grace=2), one_sensor) == 40
     any_of_two = [*ahead(9, "A", "B"), reading(0, "B", 1), reading(8, "A", 1)]
     assert closed_after(StepWindow(grace=2), any_of_two) == 0
     assert closed_after(StepWindow(grace=2, watermark_share=0.0), any_of_two) == 6

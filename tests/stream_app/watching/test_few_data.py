@@ -235,8 +235,8 @@ def test_a_budget_is_decided_on_the_means(tmp_path: Path) -> None:
     drawn = accounted(given).drawn
     assert drawn is not None
     steps = read_decisions(out / "decisions.jsonl", REGISTRY)
-    alone = account(replace(drawn, people=tuple(map(str, range(len(drawn))))), steps, log.horizon())
-    assert alone.worst.most_risk > 0.8
+    chains = account(replace(drawn, people=tuple(map(str, range(len(drawn))))), steps, log.horizon())
+    assert chains.worst.most_risk > 0.8
 
 
 def test_what_cannot_be_is_refused_with_what_to_do(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
