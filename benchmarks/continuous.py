@@ -16,7 +16,7 @@ from itertools import count
 import numpy as np
 
 from accounting.continuous import ContinuousAccountant
-from accounting.hmm.frontier.room_kernel import new_room
+from accounting.hmm.frontier.memory_kernel import new_memory
 from accounting.settings import OPERATIONS, HorizonSettings
 from benchmarks.forward_viterbi import LOCATIONS, random_population
 from benchmarks.harness import Contestant, measure, rate, show
@@ -130,8 +130,8 @@ def growth_table(people: int = 200) -> None:
             population = stationary(random_population(people, places, 3))
             run = refined(population, sensors, mistakes, vectors, steps)
             seconds = statistics.median(run() for _ in range(3))
-            room = new_room(chain_view(population.arrays, 0), steps * vectors, mistakes)
-            memory = sum(array.nbytes for array in (*room.rows, *room[1:]))
+            search_memory = new_memory(chain_view(population.arrays, 0), steps * vectors, mistakes)
+            memory = sum(array.nbytes for array in (*search_memory.rows, *search_memory[1:]))
             rows.append([name, str(value), f"{1e3 * seconds / people:.3f}", f"{memory / 1024:,.0f}"])
     note = (
         "base: " + ", ".join(f"{value} {name}" for name, value in base.items()) + f", {LOCATIONS} locations"

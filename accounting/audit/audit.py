@@ -107,11 +107,11 @@ def audit_exposure(
     :class:`~accounting.exceptions.HorizonError` unless ``0 <= mistakes < T``.
     """
     check_mistakes(mistakes, exposure.steps)
-    asked = question(exposure, mistakes, effort or Effort())
+    bound_question = question(exposure, mistakes, effort or Effort())
     without = baseline(exposure, mistakes).success
-    informed = certify(asked, without)
-    certified = informed if seen is None else _against_crowd(asked, seen, without)
-    information, guess = asked.information, asked.guess
+    informed = certify(bound_question, without)
+    certified = informed if seen is None else _against_crowd(bound_question, seen, without)
+    information, guess = bound_question.information, bound_question.guess
     return Audit(
         person=person,
         steps=exposure.steps,
@@ -121,7 +121,7 @@ def audit_exposure(
             koga=information.koga, exact=information.exact, per_step=information.per_step
         ),
         prior_guess=GuessReport(koga=guess.koga, best=guess.best),
-        bounds=all_bounds(asked),
+        bounds=all_bounds(bound_question),
         certified=certified.value,
         certified_by=certified.by,
         confidence=certified.confidence,
@@ -129,18 +129,20 @@ def audit_exposure(
         certified_informed=informed.value,
         baseline=without,
         # Who sees nothing does no better than who sees the releases: the certified bound holds for them too.
-        baseline_bound=max(without, min(baseline_bound(asked), certified.value)),
+        baseline_bound=max(without, min(baseline_bound(bound_question), certified.value)),
         attacks=_attacks(exposure, mistakes, attacks, only_blind=seen is not None),
     )
 
 
-def _against_crowd(asked: Question, seen: SeenInCrowd, baseline: float) -> Certified:
+def _against_crowd(bound_question: Question, seen: SeenInCrowd, baseline: float) -> Certified:
     """The smaller of what the crowd leaves and what whoever knows where the others are can do.
 
     The latter is not known of a group that moves together: its count is off by more than one.
     """
-    found = certify_in_crowd(asked.exposure, seen, asked.mistakes, asked.effort, baseline)
-    informed = certify(asked, baseline)
+    found = certify_in_crowd(
+        bound_question.exposure, seen, bound_question.mistakes, bound_question.effort, baseline
+    )
+    informed = certify(bound_question, baseline)
     return informed if seen.adversary.companions == 0 and informed.value <= found.value else found
 
 

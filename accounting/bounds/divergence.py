@@ -11,12 +11,12 @@ from accounting.bounds.protocol import Bound, Question, Scope
 from accounting.numerics.divergence_root_kernel import divergence_root
 
 
-def _compute(asked: Question) -> float:
+def _compute(question: Question) -> float:
     """With the smaller amount of information, what the releases tell or what is left of it by erasure."""
-    erased = asked.once(expected_under_erasure)
-    information = asked.information.best
+    erased = question.once(expected_under_erasure)
+    information = question.information.best
     nats = information if erased is None else min(information, erased.information_nats)
-    return float(divergence_root(nats, asked.guess.best))
+    return float(divergence_root(nats, question.guess.best))
 
 
 DIVERGENCE = Bound(

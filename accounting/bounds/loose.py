@@ -43,10 +43,10 @@ def binary_entropy_nats(p: float) -> float:
     return -((p * log(p) if p > 0.0 else 0.0) + (q * log(q) if q > 0.0 else 0.0))
 
 
-def _compute(asked: Question) -> float:
-    exposure, information = asked.exposure, asked.information
+def _compute(question: Question) -> float:
+    exposure, information = question.exposure, question.information
     places, steps = exposure.place_count, exposure.steps
-    return loose_bound(exposure.entropy_nats, information.paper, places, steps, asked.mistakes)
+    return loose_bound(exposure.entropy_nats, information.paper, places, steps, question.mistakes)
 
 
 LOOSE = Bound(

@@ -61,12 +61,12 @@ def certify_population(
     check_mistakes(mistakes, len(schedule.steps))
     counted = np.stack([observe(step, population.location_count).labels > 0 for step in schedule.steps])
     releases = Counted(schedule.first_slot, counted)
-    asked = RawQuestion(mistakes, order, NO_PATTERNS, vectors, False)
+    question = RawQuestion(mistakes, order, NO_PATTERNS, vectors, False)
     limit = -1.0 if threshold is None else threshold
     parts = []
     for first in range(0, len(population), _PEOPLE_PER_CALL):
         last = min(first + _PEOPLE_PER_CALL, len(population))
-        parts.append(certify_everybody(population.arrays, (first, last), releases, asked, limit))
+        parts.append(certify_everybody(population.arrays, (first, last), releases, question, limit))
         if progress is not None:
             progress(last)
     return PopulationBounds(*(np.concatenate(column) for column in zip(*parts, strict=True)))

@@ -57,15 +57,15 @@ class CertifiedArrays(NamedTuple):
 
 @jit
 def certified_person(
-    person: LocalChain, counted: NDArray[np.bool_], asked: RawQuestion, threshold: float
+    person: LocalChain, counted: NDArray[np.bool_], question: RawQuestion, threshold: float
 ) -> CertifiedPerson:
     """The refined bound only where the fast one leaves open on which side of ``threshold`` the person is.
 
     A negative threshold asks for the refined bound in any case.
     """
     chain, start, first_slot = person
-    steps, mistakes = counted.shape[0], asked.mistakes
-    powers = shared_powers(chain, steps if asked.order > 1 else 0)
+    steps, mistakes = counted.shape[0], question.mistakes
+    powers = shared_powers(chain, steps if question.order > 1 else 0)
     if powers.shape[0] > 0 and gaps_affordable(start.size, 1, steps, mistakes):
         gaps = powers.reshape((1, powers.shape[0], start.size, start.size))
         prior = constants_from_gaps(person, steps, mistakes, False, gaps)
@@ -81,8 +81,8 @@ def certified_person(
     certified = divergence_root(information, guess)
     by = BY_DIVERGENCE
     if threshold < 0.0 or certified > threshold >= baseline:
-        order = min(asked.order, steps - mistakes) if mistakes > 0 else 0
-        usable = RawQuestion(mistakes, order, asked.least_pattern, asked.vectors, asked.has_genie)
+        order = min(question.order, steps - mistakes) if mistakes > 0 else 0
+        usable = RawQuestion(mistakes, order, question.least_pattern, question.vectors, question.has_genie)
         seen = seen_raw(person, hits, marginal, unobserved(start), order, powers)
         refined = least_raw_success(seen, usable)
         if refined.value < certified:
@@ -103,14 +103,14 @@ def certify_everybody(
     population: PopulationArrays,
     people: tuple[int, int],
     releases: Counted,
-    asked: RawQuestion,
+    question: RawQuestion,
     threshold: float,
 ) -> CertifiedArrays:
     """The people ``first..last - 1``; they are independent, so threads do not change a bit."""
     first, last = people
     size = last - first
     found = CertifiedArrays(np.empty(size), np.empty(size), np.empty(size), np.empty(size, np.int64))
-    _certify(found, population, first, releases, asked, threshold)
+    _certify(found, population, first, releases, question, threshold)
     return found
 
 
@@ -122,13 +122,13 @@ def _certify(
     population: PopulationArrays,
     first: int,
     releases: Counted,
-    asked: RawQuestion,
+    question: RawQuestion,
     threshold: float,
 ) -> None:
     for i in range(begin, end):
         chain = chain_view(population, first + i)
         slot = releases.first_slot % population.slots[first + i]
         person = LocalChain(chain, first_place_law(population, first + i, chain, slot), slot)
-        one = certified_person(person, releases.counted, asked, threshold)
+        one = certified_person(person, releases.counted, question, threshold)
         found.certified[i], found.baseline[i] = one.certified, one.baseline
         found.information[i], found.by[i] = one.information, one.by

@@ -36,7 +36,7 @@ class Sample(NamedTuple):
     seed: int
 
 
-@pjit(lambda found, population, released, sample, asked: sample.people.size, least=16)
+@pjit(lambda found, population, released, sample, horizon: sample.people.size, least=16)
 def judge_people(
     begin: int,
     end: int,
@@ -44,11 +44,11 @@ def judge_people(
     population: PopulationArrays,
     released: Released,
     sample: Sample,
-    asked: Horizon,
+    horizon: Horizon,
 ) -> None:
     """Fill ``found`` (n, 3) with bound, attained and unmoved success of each draw.
 
-    The guess of ``asked`` is not read: everybody has their own.
+    The guess of ``horizon`` is not read: everybody has their own.
     """
     for i in range(begin, end):
         chain = chain_view(population, sample.people[i])
@@ -59,11 +59,13 @@ def judge_people(
             labels[:, x] = released.labels[:, chain.places[x]]
         start = first_place_law(population, sample.people[i], chain, slot)
         log = own_log(LocalChain(chain, start, slot), labels, released.steps, released.values)
-        guess = np.empty(asked.guess.size, np.int64)
-        horizon = Horizon(asked.first, asked.last, asked.mistakes, guess, asked.vectors, asked.order)
-        work = new_draw_work(log, horizon)
-        fill_prior_guess(log.person, horizon, work.posterior)
+        guess = np.empty(horizon.guess.size, np.int64)
+        own_horizon = Horizon(
+            horizon.first, horizon.last, horizon.mistakes, guess, horizon.vectors, horizon.order
+        )
+        work = new_draw_work(log, own_horizon)
+        fill_prior_guess(log.person, own_horizon, work.posterior)
         for j in range(sample.first[i], sample.first[i + 1]):
             draw = sample.draw[j]
-            success = judge_draw(log, horizon, Draws(sample.seed, draw, 1), work)
+            success = judge_draw(log, own_horizon, Draws(sample.seed, draw, 1), work)
             found[draw, 0], found[draw, 1], found[draw, 2] = success.bound, success.attained, success.unmoved

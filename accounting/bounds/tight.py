@@ -23,9 +23,9 @@ def tight_bound(information_nats: float, guess: float) -> float:
     ).first_false
 
 
-def _compute(asked: Question) -> float:
-    paper_guess = asked.guess.best if asked.guess.koga is None else asked.guess.koga
-    return tight_bound(asked.information.paper, paper_guess)
+def _compute(question: Question) -> float:
+    paper_guess = question.guess.best if question.guess.koga is None else question.guess.koga
+    return tight_bound(question.information.paper, paper_guess)
 
 
 TIGHT = Bound(

@@ -86,15 +86,15 @@ class Search:
 
     def take(self, over: Sequence[int], is_admissible: Sequence[bool]) -> None:
         """The answers to :attr:`candidates`; asks on or ends."""
-        asked = self._candidates
+        candidates = self._candidates
         self.rounds += 1
-        self._learn(asked, over, is_admissible)
-        found = [(self.cost(a), k) for k, a in enumerate(asked) if is_admissible[k]]
+        self._learn(candidates, over, is_admissible)
+        found = [(self.cost(a), k) for k, a in enumerate(candidates) if is_admissible[k]]
         cost, k = min(found, default=(inf, -1))
         is_better = bool(found) and (self.best is None or cost < self.cost(self.best))
         if is_better:
-            self.best, self._over_at_best = asked[k], over[k]
-        self._candidates = self._go_on(dict(zip(asked, is_admissible, strict=True)), is_better)
+            self.best, self._over_at_best = candidates[k], over[k]
+        self._candidates = self._go_on(dict(zip(candidates, is_admissible, strict=True)), is_better)
 
     def _go_on(self, answered: dict[Assignment, bool], is_better: bool) -> tuple[Assignment, ...]:
         """The next question; none where everything was asked, or nothing got better."""
@@ -162,10 +162,12 @@ class Search:
             return self._allowed(together)
         return self._allowed(silence, single_improvements)
 
-    def _learn(self, asked: Sequence[Assignment], over: Sequence[int], is_admissible: Sequence[bool]) -> None:
+    def _learn(
+        self, candidates: Sequence[Assignment], over: Sequence[int], is_admissible: Sequence[bool]
+    ) -> None:
         """How many people each sensor's next option puts over the limit for what it gains."""
         base = self.silence if self.best is None else self.best
-        for k, assignment in enumerate(asked):
+        for k, assignment in enumerate(candidates):
             moved = [i for i in range(len(base)) if assignment[i] != base[i]]
             if len(moved) == 1:
                 sensor = moved[0]

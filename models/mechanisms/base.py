@@ -76,10 +76,10 @@ class _Ability(type(Protocol)):  # type: ignore[misc]
     """
 
     def __instancecheck__(cls, instance: object) -> bool:
-        asked = cls, type(instance)
-        if asked not in _ABLE:
-            _ABLE[asked] = super().__instancecheck__(instance)
-        return _ABLE[asked]
+        key = cls, type(instance)
+        if key not in _ABLE:
+            _ABLE[key] = super().__instancecheck__(instance)
+        return _ABLE[key]
 
 
 _ABLE: dict[tuple[type, type], bool] = {}

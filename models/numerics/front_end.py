@@ -84,13 +84,13 @@ def _resolve_once(function: Any, context: Any, args: Any, kws: Mapping[str, Any]
     for again: there the last answer counts, which depends on the flags of who asks.
     """
     known = _resolved.setdefault(function, {})
-    asked = context, tuple(args), tuple(kws.items())
-    if asked not in known:
+    key = context, tuple(args), tuple(kws.items())
+    if key not in known:
         signature = _resolve(function, context, args, kws)
         if function._impl_keys[signature.args] is not function.typing_key:
             return signature
-        known[asked] = signature
-    signature = known[asked]
+        known[key] = signature
+    signature = known[key]
     function._impl_keys[signature.args] = function.typing_key
     return signature
 

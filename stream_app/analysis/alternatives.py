@@ -132,9 +132,9 @@ class Answer:
         return {**vars(self), "keeps_rule": self.keeps_rule}
 
 
-def vary(given: Alternative, asked: Sequence[str]) -> tuple[Alternative, ...]:
+def vary(given: Alternative, specs: Sequence[str]) -> tuple[Alternative, ...]:
     """The priors at hand first, then what was asked for; nothing where nothing was."""
-    found = (given, *map(given.varied, asked)) if asked else ()
+    found = (given, *map(given.varied, specs)) if specs else ()
     names = [each.name for each in found]
     if len(set(names)) < len(names):
         raise SettingsError("each alternative must have a name of its own", ", ".join(names), "rename one")

@@ -162,15 +162,15 @@ def plan_releases(
     schedule: Path,
     population: Population,
     progress: Callable[[int, int], None] = lambda done, steps: None,
-    asked: Sequence[str] = (),
+    alternatives: Sequence[str] = (),
 ) -> ReleasePlan:
     """Decide and account every step of a schedule file; ``progress`` gets steps done and steps in all.
 
     The schedule's mechanisms stand under a fixed policy and are the best there may be under a risk budget.
-    ``asked`` are alternatives under which the same releases are accounted: ``NAME=NATS`` or ``NAME=FILE``.
+    ``alternatives`` are those under which the same releases are accounted: ``NAME=NATS`` or ``NAME=FILE``.
     Settings with a crowd show both ceilings, and decide by those of the adversary that they name.
     """
-    return _decided(settings, make_plan(settings, schedule, population), population, progress, asked)
+    return _decided(settings, make_plan(settings, schedule, population), population, progress, alternatives)
 
 
 def plan_schedule(settings: Settings, schedule: Schedule, population: Population) -> ReleasePlan:
@@ -190,14 +190,14 @@ def _decided(
     plan: Plan,
     population: Population,
     progress: Callable[[int, int], None] = lambda done, steps: None,
-    asked: Sequence[str] = (),
+    alternatives: Sequence[str] = (),
 ) -> ReleasePlan:
     decides = isinstance(plan.policy, BudgetPolicy)
-    if asked and settings.adversary == CROWD:
-        raise _not_varied(len(asked))
+    if alternatives and settings.adversary == CROWD:
+        raise _not_varied(len(alternatives))
     names, as_run = _split_names(settings, population, is_needed=decides)
     accounts = new_accounts(settings, plan, population, names)
-    others = vary(Alternative.given(population, names, settings), asked)
+    others = vary(Alternative.given(population, names, settings), alternatives)
     accountant, crowd = accounts.informed, accounts.crowd
     shadow = new_shadow(settings, accountant)
     so_far = None if crowd is None else CrowdSoFar(crowd)

@@ -119,7 +119,7 @@ class CheckedPriors:
 
 
 @dataclass(frozen=True)
-class AskedWindows:
+class WindowOptions:
     """How to cut check-ins into windows, and how many of the last to take; None for as was fitted."""
 
     window_seconds: int | None = None
@@ -177,8 +177,8 @@ class AskedWindows:
 def check_files(
     population: Population,
     checkins: Path,
-    windows: AskedWindows,
-    asked: int | Schedule | None,
+    windows: WindowOptions,
+    steps_or_schedule: int | Schedule | None,
     settings: CheckSettings,
     *,
     on_bad_row: OnBadRow = "fail",
@@ -186,7 +186,7 @@ def check_files(
 ) -> CheckedPriors:
     """Hold priors against the windows of a file of check-ins that they were not fitted to.
 
-    ``asked`` is the number of steps, a schedule, or None: all held-out windows, at most the usual horizon.
+    Without ``steps_or_schedule`` over all held-out windows, at most the usual horizon.
     """
     options = windows.options(population)
     traces = traces_of(population, read_checkins(checkins, on_bad_row), options)
@@ -197,9 +197,11 @@ def check_files(
         traces.places[:, first:],
         (traces.first_slot + first) % options.slots,
     )
-    asked = min(HORIZON, held_out) if asked is None else asked
-    check = check_priors(population, recorded, asked, settings, progress)
-    return CheckedPriors(check, traces, held_out, isinstance(asked, Schedule), population.fingerprint)
+    steps_or_schedule = min(HORIZON, held_out) if steps_or_schedule is None else steps_or_schedule
+    check = check_priors(population, recorded, steps_or_schedule, settings, progress)
+    return CheckedPriors(
+        check, traces, held_out, isinstance(steps_or_schedule, Schedule), population.fingerprint
+    )
 
 
 def _grouped(grouped: GroupedCheck) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from accounting.settings import HorizonSettings, RiskBudget
 from models.mechanisms import NO_DESIGNS, Designs, Mechanism, parse
 from models.releases import Sensor, SensorRelease
 from stream_app.analysis.run_lines import complete_lines, record_of
-from stream_app.analysis.verdict import Asked
+from stream_app.analysis.verdict import CeilingKind
 from stream_app.exceptions import OutputError
 from stream_app.setup.priors_verdict import PriorsVerdict, priors_check_of
 from stream_app.setup.release_settings import BudgetSettings
@@ -95,10 +95,10 @@ class RunLog:
         return int((self.settings.get("drawn") or {}).get("draws", 1))
 
     @property
-    def asked(self) -> Asked:
+    def ceilings(self) -> CeilingKind:
         """The ceilings that are asked for since the run was last started."""
         chains = (self.settings.get("drawn") or {}).get("chains")
-        return Asked(self.within_nats, chains, in_crowd=self.adversary is not None)
+        return CeilingKind(self.within_nats, chains, in_crowd=self.adversary is not None)
 
     @property
     def within_nats(self) -> float:
@@ -146,8 +146,8 @@ class RunLog:
     @property
     def raised_from(self) -> int:
         """The first step whose ceilings are those that are asked for now; after the last step if none is."""
-        asked = self.asked._replace(in_crowd=False)
-        others = [each.step for each in self.summaries if Asked(each.within_nats, each.chains) != asked]
+        now = self.ceilings._replace(in_crowd=False)
+        others = [each.step for each in self.summaries if CeilingKind(each.within_nats, each.chains) != now]
         return max(others, default=-1) + 1
 
     @property

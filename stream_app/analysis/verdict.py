@@ -36,7 +36,7 @@ class PeopleOver(NamedTuple):
     allowed: int
 
 
-class Asked(NamedTuple):
+class CeilingKind(NamedTuple):
     """The ceilings that the answer is about: within a radius, means over these chains of each person.
 
     ``in_crowd``: those against the crowd adversary; a summary without a crowd then has the informed ones,
@@ -48,7 +48,7 @@ class Asked(NamedTuple):
     in_crowd: bool = False
 
 
-AS_RECORDED = Asked()
+AS_RECORDED = CeilingKind()
 
 
 class Verdict(NamedTuple):
@@ -68,19 +68,19 @@ def verdict_on(
     limit: RiskBudget | None,
     *,
     is_refuted: bool = False,
-    asked: Asked = AS_RECORDED,
+    ceilings: CeilingKind = AS_RECORDED,
 ) -> Verdict:
     """The run held against the limit; ``reasons`` are those of the steps that a risk budget decided.
 
     Where the priors ``is_refuted`` as too low, ceilings are raised, but nothing bounds what releases add. The
-    answer is about the ceilings ``asked`` for: steps recorded before are judged by what they would be.
+    answer is about ``ceilings`` of that kind: steps recorded before are judged by what they would be.
     """
     if limit is None:
         return Verdict(Answer.NO_RULE, of_steps=len(summaries))
     is_unbounded = is_refuted and limit.added is not None
-    found = [_over_within(asked, summary, reasons.get(summary.step), limit) for summary in summaries]
+    found = [_over_within(ceilings, summary, reasons.get(summary.step), limit) for summary in summaries]
     if is_unbounded:
-        found = [_without_added(asked, summary, limit) for summary in summaries]
+        found = [_without_added(ceilings, summary, limit) for summary in summaries]
     broken = [over for over in found if over.least > over.allowed]
     unclear = [over for over in found if over.most > over.allowed]
     if broken:
@@ -92,7 +92,7 @@ def verdict_on(
 
 
 def _over_within(
-    asked: Asked, summary: RiskSummary, why: DecisionReason | None, limit: RiskBudget
+    ceilings: CeilingKind, summary: RiskSummary, why: DecisionReason | None, limit: RiskBudget
 ) -> PeopleOver:
     """Between how many people were over the limit by the ceilings asked for; lower ones may be recorded.
 
@@ -100,18 +100,18 @@ def _over_within(
     at all, and at most where it was raised by less. A decision knew nothing of the lowered limit. Of means
     over other chains nothing is known.
     """
-    if summary.chains != asked.chains:
+    if summary.chains != ceilings.chains:
         return _not_known(summary, limit)
-    in_crowd = asked.in_crowd and summary.crowd is not None
+    in_crowd = ceilings.in_crowd and summary.crowd is not None
     if why is not None and (why.adversary == "crowd") != in_crowd:
         why = None  # it counted people over the limit by other ceilings
     recorded = people_over(summary, why, limit)
-    if asked.in_crowd and not in_crowd:
+    if ceilings.in_crowd and not in_crowd:
         recorded = recorded._replace(least=0)
-    if summary.within_nats >= asked.within_nats:
+    if summary.within_nats >= ceilings.within_nats:
         return recorded
-    lowered = people_over(summary, None, budget_within(asked.within_nats, limit))
-    is_higher = summary.within_nats > 0.0 or (asked.in_crowd and not in_crowd)
+    lowered = people_over(summary, None, budget_within(ceilings.within_nats, limit))
+    is_higher = summary.within_nats > 0.0 or (ceilings.in_crowd and not in_crowd)
     least = max(recorded.least, 0 if is_higher else lowered.least)
     return recorded._replace(least=least, most=max(least, lowered.most))
 
@@ -121,11 +121,11 @@ def _not_known(summary: RiskSummary, limit: RiskBudget) -> PeopleOver:
     return PeopleOver(summary.step, summary.people, 0, summary.people, limit.allowed(summary.people))
 
 
-def _without_added(asked: Asked, summary: RiskSummary, limit: RiskBudget) -> PeopleOver:
+def _without_added(ceilings: CeilingKind, summary: RiskSummary, limit: RiskBudget) -> PeopleOver:
     """Who is over the limit on the ceiling at least; what releases add may put anybody over the other."""
-    if summary.chains != asked.chains:
+    if summary.chains != ceilings.chains:
         return _not_known(summary, limit)
-    is_higher = asked.in_crowd and summary.crowd is None
+    is_higher = ceilings.in_crowd and summary.crowd is None
     on_risk = limit.risk is not None and not is_higher
     least = people_over(summary, None, replace(limit, added=None)).least if on_risk else 0
     return PeopleOver(summary.step, summary.people, least, summary.people, limit.allowed(summary.people))

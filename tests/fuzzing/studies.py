@@ -18,7 +18,7 @@ from models.keys import NoiseKey, Pseudonymiser
 from models.noise import CorrelatedNoise
 from models.prior_files import load_population, save_evidence, save_population
 from stream_app.analysis.ledger_log import load_log
-from stream_app.analysis.priors_against_traces import AskedWindows
+from stream_app.analysis.priors_against_traces import WindowOptions
 from stream_app.analysis.report.write import make_report
 from stream_app.embedded.past_tiers import PastTiers
 from stream_app.setup.location_names import location_names
@@ -76,7 +76,7 @@ def _with_fitted(data: bytes) -> object:
     """Priors that say what they were fitted to, as check-ins are cut for them."""
     path = memory_folder() / "fitted.json"
     path.write_bytes(data)
-    population, windows = load_population(path), AskedWindows()
+    population, windows = load_population(path), WindowOptions()
     options = windows.options(population)
     return windows.first(population, traces_of(population, _known_checkins(), options), options)
 

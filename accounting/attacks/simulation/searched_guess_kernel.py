@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from accounting.attacks.simulation.exact_law_kernel import WonByPattern
 from accounting.bounds.patterns.segments_kernel import Nodes
-from accounting.hmm.frontier.ascent_kernel import ascend, new_ascent_room
+from accounting.hmm.frontier.ascent_kernel import ascend, new_ascent_memory
 from accounting.hmm.frontier.search_kernel import best_guess
 from accounting.hmm.local_chain_kernel import LocalChain
 from models.numerics.jit import jit
@@ -66,7 +66,7 @@ def searched_success(
     least_for_constants = least * constants / SEARCHED_FROM
     weight = np.empty((steps, places))
     guess = np.zeros((SEARCHED_FROM, steps), np.int64)
-    room = new_ascent_room(steps, mistakes, places)
+    memory = new_ascent_memory(steps, mistakes, places)
     total = 0.0
     for i in range(won.success.size):
         best = won.success[i]
@@ -74,10 +74,10 @@ def searched_success(
             _follow(guesses, won.pattern[i], weight, guess[0], guess[1])
             best_guess(person, weight, mistakes, _VECTORS, guess[2])
             for j in range(SEARCHED_FROM):
-                best = max(best, ascend(person, weight, guess[j], room))
+                best = max(best, ascend(person, weight, guess[j], memory))
         if won.success[i] >= least_for_constants:
             for j in range(constants):
                 guess[0] = j * places // constants
-                best = max(best, ascend(person, weight, guess[0], room))
+                best = max(best, ascend(person, weight, guess[0], memory))
         total += best
     return total

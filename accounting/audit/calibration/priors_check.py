@@ -113,20 +113,22 @@ class _Outcome(NamedTuple):
 def check_priors(
     population: Population,
     recorded: RecordedPeople,
-    asked: int | Schedule,
+    steps_or_schedule: int | Schedule,
     settings: CheckSettings | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> PriorsCheck:
-    """Hold priors against traces they were not fitted to; ``asked`` is a number of steps, or a schedule.
+    """Hold priors against traces they were not fitted to, over so many steps or those of a schedule.
 
-    Without a schedule nothing is released. Everybody starts from their long-run law. ``progress`` is told how
-    many people are done. :class:`~accounting.exceptions.HorizonError` where nobody has enough known steps.
+    Without a schedule nothing is released. Everybody starts from their long-run law. ``progress`` is called
+    with the number of people done.
+    :class:`~accounting.exceptions.HorizonError` where nobody has enough known steps.
     """
     settings = settings or CheckSettings()
-    steps = asked if isinstance(asked, int) else len(asked.steps)
+    given = None if isinstance(steps_or_schedule, int) else steps_or_schedule
+    steps = steps_or_schedule if isinstance(steps_or_schedule, int) else len(steps_or_schedule.steps)
     check_mistakes(settings.mistakes, steps)
-    slot = None if isinstance(asked, int) else asked.first_slot
-    schedule = Schedule(tuple(map(StepSchedule, range(steps)))) if isinstance(asked, int) else asked
+    slot = None if given is None else given.first_slot
+    schedule = Schedule(tuple(map(StepSchedule, range(steps)))) if given is None else given
     outcomes: list[_Outcome] = []
     for horizon in chosen_horizons(population, recorded, steps, settings.seed, slot):
         outcomes.append(_outcome(population, horizon, schedule, settings))

@@ -102,26 +102,26 @@ def likeliest_sets(reveal: NDArray[np.float64], most: int) -> KeptSets:
     return KeptSets(kept[positive], probability[positive])
 
 
-def expected_under_erasure(asked: Question) -> Erasure | None:
+def expected_under_erasure(question: Question) -> Erasure | None:
     """The erasure bound of one person's horizon; None when nothing noised is released, or without effort."""
-    if asked.exposure.is_raw or asked.effort.patterns == 0:
+    if question.exposure.is_raw or question.effort.patterns == 0:
         return None
-    nats = float(asked.exposure.renewal_nats.sum())
-    guess = asked.guess.best
-    known = asked.values(Scope.RAW).values()
-    return erasure(asked, RawBounds(guess, min(divergence_root(nats, guess), *known), nats))
+    nats = float(question.exposure.renewal_nats.sum())
+    guess = question.guess.best
+    known = question.values(Scope.RAW).values()
+    return erasure(question, RawBounds(guess, min(divergence_root(nats, guess), *known), nats))
 
 
-def erasure(asked: Question, raw: RawBounds) -> Erasure:
+def erasure(question: Question, raw: RawBounds) -> Erasure:
     """Kept sets that are not enumerated are charged what bounds the raw version of the whole schedule.
 
     The true optimum of each kept set is used where trajectories can be enumerated for all of them.
     """
-    sensors = sensor_steps(asked.exposure)
+    sensors = sensor_steps(question.exposure)
     count = sensors.reveal.size
-    sets = likeliest_sets(sensors.reveal, asked.effort.patterns)
-    values = _evaluate_all(asked, sensors, sets, raw)
-    everything = asked.once_raw(trajectories)
+    sets = likeliest_sets(sensors.reveal, question.effort.patterns)
+    values = _evaluate_all(question, sensors, sets, raw)
+    everything = question.once_raw(trajectories)
     if everything is not None and everything.operations * len(sets.kept) <= _MOST_ENUMERATION:
         values[:, 0] = np.minimum(values[:, 0], _optima(everything, sensors, sets.kept))
     rest = max(0.0, 1.0 - float(sets.probability.sum()))
@@ -139,14 +139,14 @@ def _optima(everything: Trajectories, sensors: SensorSteps, kept: NDArray[np.boo
 
 
 def _evaluate_all(
-    asked: Question, sensors: SensorSteps, sets: KeptSets, raw: RawBounds
+    question: Question, sensors: SensorSteps, sets: KeptSets, raw: RawBounds
 ) -> NDArray[np.float64]:
     """Success bound and information of each kept set, (S, 2): the likeliest sets at the full moment order.
 
     What is left gets the order that is affordable for all of them; a low order on every set would waste the
     noise, for the likeliest sets keep little and are where a high order tells most.
     """
-    exposure, mistakes, effort = asked.exposure, asked.mistakes, asked.effort
+    exposure, mistakes, effort = question.exposure, question.mistakes, question.effort
     full = usable_order(exposure, mistakes, effort)
     for_all = usable_order(exposure, mistakes, effort, _MOST_OPERATIONS / len(sets.kept))
     affordable = int(_MOST_OPERATIONS / max(Size.of(exposure).operations(max(full, 1)), 1.0))
@@ -154,15 +154,15 @@ def _evaluate_all(
     values = np.empty((len(sets.kept), 2))
     for chosen, order in ((likeliest_first[:affordable], full), (likeliest_first[affordable:], for_all)):
         if chosen.size:
-            values[chosen] = _evaluate(asked, sensors, sets.kept[chosen], raw.guess, order)
+            values[chosen] = _evaluate(question, sensors, sets.kept[chosen], raw.guess, order)
     return values
 
 
 def _evaluate(
-    asked: Question, sensors: SensorSteps, kept: NDArray[np.bool_], guess: float, order: int
+    question: Question, sensors: SensorSteps, kept: NDArray[np.bool_], guess: float, order: int
 ) -> NDArray[np.float64]:
     """Success bound and information of each kept set, (S, 2)."""
-    exposure = asked.exposure
+    exposure = question.exposure
     are_many = kept.shape[1] > _MOST_WALKED
     return kept_sets(
         exposure.person,
@@ -170,22 +170,22 @@ def _evaluate(
         sensors,
         kept,
         RawQuestion(
-            asked.mistakes,
+            question.mistakes,
             order,
-            max(LEAST_PATTERN, 1.0 / asked.effort.patterns) if are_many else LEAST_PATTERN,
-            _affordable_vectors(exposure, sensors, kept, asked),
-            _is_genie_affordable(exposure, sensors, kept, asked.mistakes),
+            max(LEAST_PATTERN, 1.0 / question.effort.patterns) if are_many else LEAST_PATTERN,
+            _affordable_vectors(exposure, sensors, kept, question),
+            _is_genie_affordable(exposure, sensors, kept, question.mistakes),
         ),
     )
 
 
 def _affordable_vectors(
-    exposure: Exposure, sensors: SensorSteps, kept: NDArray[np.bool_], asked: Question
+    exposure: Exposure, sensors: SensorSteps, kept: NDArray[np.bool_], question: Question
 ) -> int:
     """Vectors of the frontier bound that are affordable for each of these sets."""
     hits = sensors.always.sum() + kept @ sensors.cover.sum(axis=1)
     typical = replace(Size.of(exposure), hits=int(np.sqrt(np.mean(hits**2))))
-    return affordable_vectors(typical, asked.mistakes, asked.effort.vectors, _MOST_FRONTIER / len(kept))
+    return affordable_vectors(typical, question.mistakes, question.effort.vectors, _MOST_FRONTIER / len(kept))
 
 
 def _is_genie_affordable(
@@ -199,8 +199,8 @@ def _is_genie_affordable(
     return bool(2.0 * moves * (mistakes + 1) * entries <= _MOST_GENIE_AIDED)
 
 
-def _compute(asked: Question) -> float | None:
-    erased = asked.once(expected_under_erasure)
+def _compute(question: Question) -> float | None:
+    erased = question.once(expected_under_erasure)
     return None if erased is None else erased.success
 
 

@@ -44,14 +44,14 @@ def kept_hits(sensors: SensorSteps, kept: NDArray[np.bool_]) -> NDArray[np.bool_
 
 
 def kept_sets(
-    person: LocalChain, habits: Habits, sensors: SensorSteps, kept: NDArray[np.bool_], asked: RawQuestion
+    person: LocalChain, habits: Habits, sensors: SensorSteps, kept: NDArray[np.bool_], question: RawQuestion
 ) -> NDArray[np.float64]:
     """Success bound and exact information (nats) of each kept set, shape (sets, 2).
 
     ``kept`` (sets, n) says which of the ``n`` noised sensor-steps survive.
     """
     values = np.empty((kept.shape[0], 2))
-    _fill_kept_sets(values, person, habits, sensors, kept, asked)
+    _fill_kept_sets(values, person, habits, sensors, kept, question)
     return values
 
 
@@ -64,14 +64,16 @@ def _fill_kept_sets(
     habits: Habits,
     sensors: SensorSteps,
     kept: NDArray[np.bool_],
-    asked: RawQuestion,
+    question: RawQuestion,
 ) -> None:
     """Fill ``values`` (sets, 2) of :func:`kept_sets`."""
     for i in range(begin, end):
         hits = kept_hits(sensors, kept[i])
         shown = renewal_information(person.chain, person.start, person.first_slot, hits, habits.marginal)
         information = shown.sum()
-        outside, order = unobserved(person.start), asked.order if asked.mistakes > 0 else 0
+        outside, order = unobserved(person.start), question.order if question.mistakes > 0 else 0
         seen = seen_raw(person, hits, habits.marginal, outside, order, habits.powers)
-        values[i, 0] = min(least_raw_success(seen, asked).value, divergence_root(information, habits.guess))
+        values[i, 0] = min(
+            least_raw_success(seen, question).value, divergence_root(information, habits.guess)
+        )
         values[i, 1] = information

@@ -47,11 +47,11 @@ def levels_success(
     return float(noised_frontier(person, channels, marginal[first:], laws, ends, mistakes, effort))
 
 
-def levels_bound(asked: Question) -> float | None:
+def levels_bound(question: Question) -> float | None:
     """Of the horizon on its own; None where every count is exact, or where it is too expensive."""
-    exposure = asked.exposure
+    exposure = question.exposure
     window, ends = (0, exposure.steps - 1), np.ones((1, exposure.place_count))
-    return levels_success(exposure, window, asked.mistakes, ends, asked.effort.vectors)
+    return levels_success(exposure, window, question.mistakes, ends, question.effort.vectors)
 
 
 def _within_log(asked: LogQuestion) -> float | None:

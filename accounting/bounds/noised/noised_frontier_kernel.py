@@ -36,7 +36,7 @@ from accounting.hmm.frontier.completion_kernel import (
     guess_and_be_shown,
     new_gains,
 )
-from accounting.hmm.frontier.room_kernel import Room, new_room
+from accounting.hmm.frontier.memory_kernel import SearchMemory, new_memory
 from accounting.hmm.local_chain_kernel import LocalChain, slot_of
 from accounting.hmm.propagation import dot, retreat
 from models.numerics.jit import bare_jit, inline, jit
@@ -92,7 +92,7 @@ class Trail(NamedTuple):
 class Tools(NamedTuple):
     """Memory of the searches."""
 
-    room: Room
+    memory: SearchMemory
     value: NDArray[np.float64]  # (s + 1, K)
     top: NDArray[np.float64]  # (K,)
     arriving: NDArray[np.float64]  # (K,)
@@ -189,7 +189,7 @@ def _bound_from(
         tolerance = effort.tolerance * _SHARE + _SLACK * mass * share
         limits = Limits(mass, likeliest, share, tolerance, effort.vectors, target.expansions)
         bounds = found, target.success
-        bound_segment(person, trail.weight, law, between, trail.gains, limits, tools.room, bounds)
+        bound_segment(person, trail.weight, law, between, trail.gains, limits, tools.memory, bounds)
         for m in range(found.size):
             found[m] *= target.shown
         add_convolution(success, found, target.success)
@@ -228,7 +228,7 @@ def _follow_back(
         for x in range(arriving.size):
             arriving[x] = trail.weight[t, x] * trail.reach[t, x]
             comes += marginal[t, x] * arriving[x]
-        if comes * target.shown <= _LIGHT or tools.room.spent[0] >= 2 * target.expansions:
+        if comes * target.shown <= _LIGHT or tools.memory.spent[0] >= 2 * target.expansions:
             for m in range(success.size):
                 for x in range(arriving.size):
                     trail.light[t, m, x] += arriving[x] * (target.shown * success[m])
@@ -306,13 +306,13 @@ def noised_frontier(
         np.zeros((steps, mistakes + 1, places)),
     )
     tools = Tools(
-        new_room(person.chain, steps * effort.vectors, mistakes),
+        new_memory(person.chain, steps * effort.vectors, mistakes),
         np.empty((mistakes + 1, places)),
         np.empty(places),
         np.empty(places),
         np.empty(mistakes + 1),
     )
-    sources = _sources(person, tools.room.rows, sight, marginal, laws, mistakes)
+    sources = _sources(person, tools.memory.rows, sight, marginal, laws, mistakes)
     sources.success[steps - 1] = 1.0
     targets = ends.shape[0] + (sight.sensor[1:] >= 0).sum()
     number = 0

@@ -48,7 +48,7 @@ class Laws(NamedTuple):
 
 @jit
 def _new_laws(count: int, places: int) -> Laws:
-    """Room for so many."""
+    """Space for ``count`` laws."""
     return Laws(
         np.zeros((count, places)),
         np.zeros(count),
@@ -202,8 +202,8 @@ def noised_history_laws(
     ``first`` (K,) is the mass at the places of whoever is shown in the first step, zeros for nobody.
     """
     places = person.start.size
-    room = _AT_ONCE * most + places
-    laws = _new_laws(room, places)
+    capacity = _AT_ONCE * most + places
+    laws = _new_laws(capacity, places)
     laws.law[0], count, g = person.start - first, 1, 0
     shown, moved = np.empty(places), np.empty(places)
     for t in range(steps):

@@ -21,8 +21,8 @@ from accounting.hmm.frontier.completion_kernel import (
     new_gains,
     new_recursion,
 )
-from accounting.hmm.frontier.room_kernel import Room, new_room
-from accounting.hmm.frontier.search_kernel import Asked, found_guess, search
+from accounting.hmm.frontier.memory_kernel import SearchMemory, new_memory
+from accounting.hmm.frontier.search_kernel import SearchQuestion, found_guess, search
 from accounting.hmm.local_chain_kernel import LocalChain, slot_of
 from accounting.hmm.propagation import dot, marginals, predict, predict_rows, retreat
 from models.numerics.jit import bare_jit, inline, jit
@@ -63,7 +63,7 @@ class PosteriorWork(NamedTuple):
     recursion: Recursion
     wrong: NDArray[np.float64]  # (s + 1, K), exactly so many mistakes, and the place
     wrong_ahead: NDArray[np.float64]  # (s + 1, K), a step later
-    room: Room
+    memory: SearchMemory
 
 
 @jit
@@ -80,7 +80,7 @@ def new_posterior_work(horizon: Horizon, chain: ChainView) -> PosteriorWork:
         new_recursion(horizon.mistakes, places),
         np.empty((rows, places)),
         np.empty((rows, places)),
-        new_room(chain, steps * horizon.vectors, horizon.mistakes),
+        new_memory(chain, steps * horizon.vectors, horizon.mistakes),
     )
 
 
@@ -181,15 +181,15 @@ def _unmoved(horizon: LocalChain, guess: NDArray[np.int64], work: PosteriorWork)
 
 
 @jit
-def _moment_bound(horizon: LocalChain, asked: Horizon, work: PosteriorWork) -> float:
+def _moment_bound(horizon: LocalChain, question: Horizon, work: PosteriorWork) -> float:
     """``min_j S_j / C(T - s, j)`` of the posterior; spends ``work.weight``."""
     steps, places = work.weight.shape
     for x in range(places):
         work.weight[steps - 1, x] *= work.won[x]
     nodes = find_nodes(np.zeros((steps, places), np.bool_))
     no_powers = np.empty((0, places, places))
-    moments = segment_polynomials(horizon, work.weight, nodes, asked.order, no_powers)[1, 0]
-    return success_bound(moments / moments[0], steps - asked.mistakes) if moments[0] > 0.0 else 1.0
+    moments = segment_polynomials(horizon, work.weight, nodes, question.order, no_powers)[1, 0]
+    return success_bound(moments / moments[0], steps - question.mistakes) if moments[0] > 0.0 else 1.0
 
 
 @bare_jit
@@ -205,8 +205,8 @@ def success_by_search(
         return Success(1.0, 0.0, 0.0)
     steps = (0, last - first)
     completion_gains(inside, work.weight, steps[1], work.won, work.recursion, work.gains)
-    asked = Asked(horizon.mistakes, horizon.guess.size * horizon.vectors, _NEGLIGIBLE)
-    found = search(inside, work.weight, work.law, steps, work.gains, asked, work.room)
+    question = SearchQuestion(horizon.mistakes, horizon.guess.size * horizon.vectors, _NEGLIGIBLE)
+    found = search(inside, work.weight, work.law, steps, work.gains, question, work.memory)
     return Success(min(1.0, found.bound), found.attained, _unmoved(inside, horizon.guess, work))
 
 
@@ -239,8 +239,8 @@ def fill_prior_guess(person: LocalChain, horizon: Horizon, work: PosteriorWork) 
     work.weight[:] = 1.0
     work.won[:] = 1.0
     completion_gains(inside, work.weight, steps[1], work.won, work.recursion, work.gains)
-    asked = Asked(horizon.mistakes, horizon.guess.size * horizon.vectors, 0.0)
+    question = SearchQuestion(horizon.mistakes, horizon.guess.size * horizon.vectors, 0.0)
     found_guess(
-        work.room, search(inside, work.weight, law, steps, work.gains, asked, work.room), horizon.guess
+        work.memory, search(inside, work.weight, law, steps, work.gains, question, work.memory), horizon.guess
     )
     return min(1.0, _unmoved(inside, horizon.guess, work))

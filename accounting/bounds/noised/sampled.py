@@ -66,8 +66,10 @@ def _horizon(exposure: Exposure, window: tuple[int, int], mistakes: int, effort:
     return Horizon(first, last, mistakes, np.empty(steps, np.int64), vectors, order)
 
 
-def _compute(asked: Question) -> float | None:
-    return sampled_success(asked.exposure, (0, asked.exposure.steps - 1), asked.mistakes, asked.effort)
+def _compute(question: Question) -> float | None:
+    return sampled_success(
+        question.exposure, (0, question.exposure.steps - 1), question.mistakes, question.effort
+    )
 
 
 def _within_log(asked: LogQuestion) -> float | None:

@@ -48,10 +48,10 @@ class Trajectories:
         return min(1.0, float(success) * (1.0 + _ROUNDING))
 
 
-def trajectories(asked: Question) -> Trajectories | None:
+def trajectories(question: Question) -> Trajectories | None:
     """All trajectories, None where they or the guesses near them are too many, or without effort."""
-    exposure, mistakes = asked.exposure, asked.mistakes
-    if asked.effort.patterns == 0:
+    exposure, mistakes = question.exposure, question.mistakes
+    if question.effort.patterns == 0:
         return None
     places, steps = exposure.place_count, exposure.steps
     near = sum(comb(steps, wrong) * (places - 1) ** wrong for wrong in range(mistakes + 1))
@@ -69,14 +69,14 @@ def trajectories(asked: Question) -> Trajectories | None:
     return Trajectories(places, paths, probability, guesses_near(steps, places, mistakes, near))
 
 
-def exact_bound(asked: Question) -> float | None:
+def exact_bound(question: Question) -> float | None:
     """``sum_y max_xhat Pr[d(X, xhat) <= s, y]``, the best any adversary of the raw schedule can do.
 
     By renewals at ``s = 0``; by enumeration on short horizons, also for ``s > 0`` and where a count covers
     several of the person's places; None otherwise. An upper bound for the noised schedule. Beyond the paper.
     """
-    exposure, mistakes = asked.exposure, asked.mistakes
-    everything = asked.once(trajectories)
+    exposure, mistakes = question.exposure, question.mistakes
+    everything = question.once(trajectories)
     if everything is not None and (mistakes > 0 or exposure.is_refined):
         return everything.optimum(exposure.labels)
     if mistakes > 0:
@@ -88,9 +88,9 @@ def exact_bound(asked: Question) -> float | None:
 
 
 @inline
-def exact_of_everybody(seen: SeenRaw, asked: RawQuestion) -> float:
+def exact_of_everybody(seen: SeenRaw, question: RawQuestion) -> float:
     """By renewals, where no guess may be wrong."""
-    if asked.mistakes > 0:
+    if question.mistakes > 0:
         return 1.0
     laws, shown = seen.outside.laws, seen.outside.shown
     if shown.any():

@@ -60,10 +60,10 @@ def frontier_success(exposure: Exposure, mistakes: int, outside: Outside, wanted
     return float(raw_frontier(exposure.person, exposure.hits, exposure.marginal, mistakes, outside, effort))
 
 
-def frontier_bound(asked: Question) -> float | None:
+def frontier_bound(question: Question) -> float | None:
     """Of the horizon on its own; an upper bound for the noised schedule, which tells less."""
-    exposure = asked.exposure
-    return frontier_success(exposure, asked.mistakes, unobserved(exposure.start), asked.effort.vectors)
+    exposure = question.exposure
+    return frontier_success(exposure, question.mistakes, unobserved(exposure.start), question.effort.vectors)
 
 
 def _within_log(asked: LogQuestion) -> float | None:
@@ -81,12 +81,12 @@ def _within_log(asked: LogQuestion) -> float | None:
 
 
 @inline
-def frontier_of_everybody(seen: SeenRaw, asked: RawQuestion) -> float:
+def frontier_of_everybody(seen: SeenRaw, question: RawQuestion) -> float:
     """Completions are not lowered: it takes longer than the search. At `s = 0` the optimum is known."""
-    if asked.vectors == 0 or asked.mistakes == 0:
+    if question.vectors == 0 or question.mistakes == 0:
         return 1.0
-    effort = frontier_effort(asked.vectors)
-    return raw_frontier(seen.person, seen.hits, seen.marginal, asked.mistakes, seen.outside, effort)
+    effort = frontier_effort(question.vectors)
+    return raw_frontier(seen.person, seen.hits, seen.marginal, question.mistakes, seen.outside, effort)
 
 
 FRONTIER = Bound(

@@ -21,18 +21,18 @@ _ALL = 1 << 62
 _ROUNDING = 1e-12  # the genie-aided success is the optimum itself where no mistake is allowed
 
 
-def genie_aided_bound(asked: Question) -> float | None:
+def genie_aided_bound(question: Question) -> float | None:
     """Success of any adversary of the raw schedule, hence of the noised one; None where too expensive.
 
     Per hit pattern the smaller of the genie-aided success and the moment bound, where there is one. At
     ``s = 0`` the optimum. Where there are more patterns than ``effort.patterns``, or than are affordable,
     those that are likeliest to be won are walked and the others counted as won.
     """
-    exposure, mistakes = asked.exposure, asked.mistakes
-    affordable = _affordable_patterns(exposure, mistakes, asked.effort)
+    exposure, mistakes = question.exposure, question.mistakes
+    affordable = _affordable_patterns(exposure, mistakes, question.effort)
     if affordable == 0:
         return None
-    moments = asked.once(hit_moments) or HitMoments.none(exposure)
+    moments = question.once(hit_moments) or HitMoments.none(exposure)
     if exposure.pattern_count <= affordable:
         share = _SHARE / exposure.pattern_count
         return _rounded_up(_walk(exposure, mistakes, moments, share, affordable).value)
@@ -71,13 +71,13 @@ def _affordable_patterns(exposure: Exposure, mistakes: int, effort: Effort) -> i
 
 
 @inline
-def genie_aided_of_everybody(seen: SeenRaw, asked: RawQuestion) -> float:
+def genie_aided_of_everybody(seen: SeenRaw, question: RawQuestion) -> float:
     """Beside the moment bound, whose polynomials it looks at."""
-    if not asked.has_genie or asked.order == 0 or asked.mistakes == 0:
+    if not question.has_genie or question.order == 0 or question.mistakes == 0:
         return 1.0
     unseen = Unseen(seen.weight, seen.nodes, seen.polynomials, seen.marginal)
-    charged = Charged(_SHARE_OF_EVERYBODY, asked.least_pattern, _ALL)
-    aided = genie_aided_by_pattern(seen.person, unseen, asked.mistakes, charged)
+    charged = Charged(_SHARE_OF_EVERYBODY, question.least_pattern, _ALL)
+    aided = genie_aided_by_pattern(seen.person, unseen, question.mistakes, charged)
     return float(aided.value * (1.0 + _ROUNDING))
 
 

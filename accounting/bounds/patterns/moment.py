@@ -106,22 +106,22 @@ class HitMoments:
         return cls(nodes, np.full((nodes.time.size, nodes.time.size, 1), np.inf))
 
 
-def hit_moments(asked: Question) -> HitMoments | None:
+def hit_moments(question: Question) -> HitMoments | None:
     """Of the raw version of the schedule."""
-    return HitMoments.of(asked.exposure, asked.mistakes, asked.effort)
+    return HitMoments.of(question.exposure, question.mistakes, question.effort)
 
 
-def moment_bound(asked: Question) -> float | None:
+def moment_bound(question: Question) -> float | None:
     """Success of any adversary of the raw schedule, hence of the noised one; None where too expensive.
 
     With order 1 the minimum with the pattern's probability is taken per number of hits. With a higher one it
     is taken per pattern if ``effort.patterns`` suffices for all of them, otherwise the better of the two
     forms counts.
     """
-    moments = asked.once(hit_moments)
+    moments = question.once(hit_moments)
     if moments is None:
         return None
-    exposure, mistakes, effort = asked.exposure, asked.mistakes, asked.effort
+    exposure, mistakes, effort = question.exposure, question.mistakes, question.effort
     nodes, polynomials = moments.nodes, moments.polynomials
     by_hits = float(bound_by_hits(moments_by_hits(polynomials, nodes, exposure.steps), mistakes))
     if polynomials.shape[2] == 2 or effort.patterns == 0:
@@ -133,14 +133,14 @@ def moment_bound(asked: Question) -> float | None:
 
 
 @inline
-def moment_of_everybody(seen: SeenRaw, asked: RawQuestion) -> float:
+def moment_of_everybody(seen: SeenRaw, question: RawQuestion) -> float:
     """The least over orders per number of hits and, where patterns are looked at, per pattern."""
-    if asked.order == 0 or asked.mistakes == 0:
+    if question.order == 0 or question.mistakes == 0:
         return 1.0
     steps, polynomials, nodes = seen.hits.shape[0], seen.polynomials, seen.nodes
-    bound = min(1.0, bound_by_hits(moments_by_hits(polynomials, nodes, steps), asked.mistakes))
-    if asked.order > 1 and asked.least_pattern <= 1.0:
-        by_pattern = bound_by_pattern(polynomials, nodes, steps, asked.mistakes, asked.least_pattern)
+    bound = min(1.0, bound_by_hits(moments_by_hits(polynomials, nodes, steps), question.mistakes))
+    if question.order > 1 and question.least_pattern <= 1.0:
+        by_pattern = bound_by_pattern(polynomials, nodes, steps, question.mistakes, question.least_pattern)
         bound = min(bound, by_pattern.value)
     return bound
 

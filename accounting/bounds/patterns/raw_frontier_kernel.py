@@ -33,8 +33,8 @@ from accounting.bounds.patterns.outside_kernel import Outside
 from accounting.bounds.patterns.segments_kernel import Nodes, find_nodes, no_hit_weight
 from accounting.hmm.eight import padded
 from accounting.hmm.frontier.completion_kernel import completion_gains, new_recursion
-from accounting.hmm.frontier.room_kernel import Room, new_room
-from accounting.hmm.frontier.search_kernel import Asked, search
+from accounting.hmm.frontier.memory_kernel import SearchMemory, new_memory
+from accounting.hmm.frontier.search_kernel import SearchQuestion, search
 from accounting.hmm.frontier.shown_once_kernel import (
     FirstRight,
     first_right_bound,
@@ -179,7 +179,7 @@ def bound_segment(
     between: tuple[int, int],
     gains: NDArray[np.float64],
     limits: Limits,
-    room: Room,
+    memory: SearchMemory,
     bounds: tuple[NDArray[np.float64], NDArray[np.float64]],
 ) -> None:
     """Fill ``bounds[0][m]`` with a bound on what comes to a target with at most ``m`` wrong guesses.
@@ -196,24 +196,28 @@ def bound_segment(
             found[m] = limits.likeliest
         else:
             slack = limits.tolerance / max(matters, limits.tolerance)
-            if room.spent[0] >= limits.expansions:
+            if memory.spent[0] >= limits.expansions:
                 slack = np.inf
-            asked = Asked(m, steps * limits.vectors, slack)
-            found[m] = search(person, weight, law, between, gains, asked, room).bound
+            question = SearchQuestion(m, steps * limits.vectors, slack)
+            found[m] = search(person, weight, law, between, gains, question, memory).bound
         if m < found.size - 1:
             found[m] = min(found[m], found[m + 1])
 
 
 @jit
 def _lower(
-    person: LocalChain, weight: NDArray[np.float64], targets: Targets, effort: FrontierEffort, room: Room
+    person: LocalChain,
+    weight: NDArray[np.float64],
+    targets: Targets,
+    effort: FrontierEffort,
+    memory: SearchMemory,
 ) -> None:
     """The completions before each target as if the place were shown once, if the effort says so."""
     if effort.shown_once >= 0:
         for b in range(targets.time.size):
             last = targets.time[b] - 1
-            lower_completions(person, weight, last, targets.gains[b], effort.shown_once, room)
-        room.spent[0] = 0  # the end of searches is that of segments
+            lower_completions(person, weight, last, targets.gains[b], effort.shown_once, memory)
+        memory.spent[0] = 0  # the end of searches is that of segments
 
 
 @bare_jit
@@ -275,7 +279,7 @@ def _add_sources(
     targets: Targets,
     outside: Outside,
     effort: FrontierEffort,
-    room: Room,
+    memory: SearchMemory,
     scratch: Scratch,
 ) -> float:
     """What is won from the horizon's beginning; fills what is won behind each hit, from the last on."""
@@ -286,7 +290,7 @@ def _add_sources(
     total, sources = 0.0, hit_count + places + outside.laws.shape[0]
     for number in range(sources):
         expansions = effort.expansions * (number + 1) // sources
-        first, share = _depart(person, targets, marginal, outside, number, room.rows, mass)
+        first, share = _depart(person, targets, marginal, outside, number, memory.rows, mass)
         success[:] = 1.0 if first == steps else 0.0
         if first < steps and share > 0.0:
             _spread(person, weight, first, mass, likeliest)
@@ -299,7 +303,7 @@ def _add_sources(
                     reached, path = at_end(mass[steps], likeliest[steps], ends[b - hit_count])
                 limits = Limits(reached, path, share, effort.tolerance, effort.vectors, expansions)
                 between = (first, time[b] - 1)
-                bound_segment(person, weight, mass[first], between, gains[b], limits, room, (found, won[b]))
+                bound_segment(person, weight, mass[first], between, gains[b], limits, memory, (found, won[b]))
                 if effort.shown_once >= 0:
                     first_right_bound(
                         person, weight, mass[first], between, gains[b], found, scratch.first_right
@@ -329,8 +333,8 @@ def raw_frontier(
     steps, places = hits.shape
     weight = no_hit_weight(hits)
     targets = _targets(person, weight, find_nodes(hits), outside.ends, mistakes)
-    room = new_room(person.chain, max(steps * effort.vectors, effort.shown_once), mistakes)
-    _lower(person, weight, targets, effort, room)
+    memory = new_memory(person.chain, max(steps * effort.vectors, effort.shown_once), mistakes)
+    _lower(person, weight, targets, effort, memory)
     scratch = Scratch(
         np.empty((steps + 1, places)),
         np.empty((steps + 1, places)),
@@ -338,5 +342,5 @@ def raw_frontier(
         np.empty(mistakes + 1),
         new_first_right(places, mistakes),
     )
-    total = _add_sources(person, weight, marginal, targets, outside, effort, room, scratch)
+    total = _add_sources(person, weight, marginal, targets, outside, effort, memory, scratch)
     return min(1.0, total * (1.0 + _ROUNDING))

@@ -37,7 +37,7 @@ _Least = Callable[[SeenRaw, RawQuestion], RawSuccess]
 
 
 @inline
-def _nothing(seen: SeenRaw, asked: RawQuestion) -> RawSuccess:
+def _nothing(seen: SeenRaw, question: RawQuestion) -> RawSuccess:
     """Nobody succeeds more often than always."""
     return RawSuccess(1.0, BY_RAW_SUCCESS)
 
@@ -55,9 +55,9 @@ def _also(others: _Least, kernel: Callable[[SeenRaw, RawQuestion], float], code:
     """One more bound beside others."""
 
     @inline
-    def both(seen: SeenRaw, asked: RawQuestion) -> RawSuccess:
-        least = others(seen, asked)
-        value = kernel(seen, asked)
+    def both(seen: SeenRaw, question: RawQuestion) -> RawSuccess:
+        least = others(seen, question)
+        value = kernel(seen, question)
         return RawSuccess(value, code) if value < least.value else least
 
     return both
@@ -68,15 +68,15 @@ _LEAST_AFTER_HISTORY = _least_of(tuple(bound for bound in RAW_BOUNDS if bound.kn
 
 
 @jit
-def least_raw_success(seen: SeenRaw, asked: RawQuestion) -> RawSuccess:
+def least_raw_success(seen: SeenRaw, question: RawQuestion) -> RawSuccess:
     """The least bound asked for on a horizon before which nothing was released; 1 for none.
 
     Population bounds and the erasure bound ask it.
     """
-    return _LEAST(seen, asked)
+    return _LEAST(seen, question)
 
 
 @inline
-def least_after_history(seen: SeenRaw, asked: RawQuestion) -> RawSuccess:
+def least_after_history(seen: SeenRaw, question: RawQuestion) -> RawSuccess:
     """The same where releases before the horizon count too. Continuous accounts and decisions ask it."""
-    return _LEAST_AFTER_HISTORY(seen, asked)
+    return _LEAST_AFTER_HISTORY(seen, question)

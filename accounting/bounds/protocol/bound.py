@@ -64,10 +64,10 @@ class Question:
 
     def values(self, *scopes: Scope, certain: bool = True) -> dict[str, float]:
         """The bounds of these scopes (of all without one) that apply, by name."""
-        asked = (b for b in self.bounds if b.is_certain == certain and (not scopes or b.scope in scopes))
+        chosen = (b for b in self.bounds if b.is_certain == certain and (not scopes or b.scope in scopes))
         found = {
             bound.name: (self.once_raw if bound.scope is Scope.RAW else self.once)(bound.compute)
-            for bound in asked
+            for bound in chosen
         }
         return {name: value for name, value in found.items() if value is not None}
 

@@ -88,8 +88,10 @@ def window_risk(
         for own in owns
         if own.release.mechanism.is_released and (in_hindsight or own.release.last <= last)
     ]
-    asked = _Asked(exposure, (first, last), mistakes, in_hindsight, effort, tuple(published), owns)
-    bounds = asked.bounds()
+    question = _WindowQuestion(
+        exposure, (first, last), mistakes, in_hindsight, effort, tuple(published), owns
+    )
+    bounds = question.bounds()
     without = baseline(window_of(exposure, first, last), mistakes).success
     least = smallest(bounds, without, effort)
     return WindowRisk(
@@ -107,7 +109,7 @@ def window_risk(
 
 
 @dataclass(frozen=True)
-class _Asked:
+class _WindowQuestion:
     """A horizon, and the own counts of what the adversary has seen."""
 
     exposure: Exposure

@@ -38,7 +38,7 @@ class _Outcome(NamedTuple):
 
 
 class _Asked(NamedTuple):
-    """Accounts, one of those with equal priors and starts, and the units that may pay for each of them."""
+    """One account for all with equal priors and starts, and the units that may pay for its evaluation."""
 
     at: NDArray[np.int64]  # (n,) position among the terms
     key: list[tuple[int, bytes]]

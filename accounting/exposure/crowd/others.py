@@ -45,7 +45,7 @@ class _KnownStep(NamedTuple):
     state: NDArray[np.int8]  # (N,)
 
 
-class _AskedStep(NamedTuple):
+class _StepAnswer(NamedTuple):
     """The next step as it was asked about: by these sensors, with this answer and the states after it."""
 
     sensors: bytes
@@ -95,7 +95,7 @@ class Others:
         self._state = np.where(coins | is_late, NOT_YET_LATE, NOT_YET).astype(np.int8)
         self._now, self._before = arrays.initial.copy(), arrays.initial.copy()
         self._laws_of = self.first_step
-        self._asked: _AskedStep | None = None
+        self._last_answer: _StepAnswer | None = None
         self._index_people()
 
     def ask(self, step: StepSchedule) -> StepCrowd:
@@ -110,17 +110,17 @@ class Others:
             )
         sensors = _sole_sensor([each.sensor.locations for each in step.releases], self._locations)
         key = _digest(sensors) + len(step.releases).to_bytes(4)
-        asked = self._asked
-        if asked is None or asked.sensors != key:
-            asked = self._asked = self._answer(key, sensors, step)
-        return asked.crowds
+        answer = self._last_answer
+        if answer is None or answer.sensors != key:
+            answer = self._last_answer = self._answer(key, sensors, step)
+        return answer.crowds
 
     def apply(self, step: StepSchedule) -> StepCrowd:
         """The same, and on to the step after it; steps come in order without gaps, empty ones included."""
         crowds = self.ask(step)
-        if self._asked is not None:
-            self._state = self._asked.state
-        self._asked = None
+        if self._last_answer is not None:
+            self._state = self._last_answer.state
+        self._last_answer = None
         self._next_step += 1
         return crowds
 
@@ -154,7 +154,7 @@ class Others:
         self._state = saved["revealed"]
         self._now, self._before = saved["law_now"], saved["law_before"]
         self._next_step = self._laws_of = next_step
-        self._asked = None
+        self._last_answer = None
 
     @property
     def next_step(self) -> int:
@@ -175,7 +175,7 @@ class Others:
         self._period = lcm(*np.unique(arrays.slots).tolist())
         self._is_here, self._habitual = 0, np.empty(0, dtype=np.int64)
         self._known: OrderedDict[_Key, _KnownStep] = OrderedDict()
-        self._asked = None
+        self._last_answer = None
 
     def _laws(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Of those who start by themselves, at the next step and the one before it."""
@@ -183,12 +183,12 @@ class Others:
             self._advance_laws(self._next_step)
         return self._now, self._before
 
-    def _answer(self, key: bytes, sensors: NDArray[np.int64], step: StepSchedule) -> _AskedStep:
+    def _answer(self, key: bytes, sensors: NDArray[np.int64], step: StepSchedule) -> _StepAnswer:
         here, count, state = self._since <= step.step, len(step.releases), self._state.copy()
         self._laws()
         sums = self._look_up(sensors, count, here, state)
         sums = sums + self._ask(sensors, count, np.flatnonzero(here & self._starts_itself), state)
-        return _AskedStep(key, tuple(SensorCrowd(tuple(row)) for row in sums.tolist()), state)
+        return _StepAnswer(key, tuple(SensorCrowd(tuple(row)) for row in sums.tolist()), state)
 
     @property
     def _locations(self) -> int:

@@ -26,7 +26,7 @@ _MOST_SWEEPS = 16
 _LEAST = 1e-9  # of what is won: a sweep that wins less is the last
 
 
-class AscentRoom(NamedTuple):
+class AscentMemory(NamedTuple):
     """Memory of one ascent."""
 
     behind: NDArray[np.float64]  # (T, s + 1, K), B
@@ -36,10 +36,10 @@ class AscentRoom(NamedTuple):
 
 
 @jit
-def new_ascent_room(steps: int, mistakes: int, places: int) -> AscentRoom:
+def new_ascent_memory(steps: int, mistakes: int, places: int) -> AscentMemory:
     """Memory for horizons of this size."""
     rows = mistakes + 1
-    return AscentRoom(
+    return AscentMemory(
         np.empty((steps, rows, places)),
         np.empty((rows, places)),
         np.empty((rows, places)),
@@ -49,10 +49,10 @@ def new_ascent_room(steps: int, mistakes: int, places: int) -> AscentRoom:
 
 @jit
 def _look_behind(
-    person: LocalChain, weight: NDArray[np.float64], guess: NDArray[np.int64], room: AscentRoom
+    person: LocalChain, weight: NDArray[np.float64], guess: NDArray[np.int64], memory: AscentMemory
 ) -> None:
     """Fill ``B`` of every step."""
-    behind, value = room.behind, room.gain
+    behind, value = memory.behind, memory.gain
     steps, rows, places = behind.shape
     behind[steps - 1] = 1.0
     for t in range(steps - 1, 0, -1):
@@ -64,9 +64,9 @@ def _look_behind(
 
 
 @jit
-def _choose(room: AscentRoom, t: int) -> int:
+def _choose(memory: AscentMemory, t: int) -> int:
     """The best place of one step; ties at the lowest index."""
-    gain, behind, mass = room.gain, room.behind, room.mass
+    gain, behind, mass = memory.gain, memory.behind, memory.mass
     mistakes = mass.shape[0] - 1
     gain[:] = 0.0
     for m in range(mistakes + 1):
@@ -78,19 +78,19 @@ def _choose(room: AscentRoom, t: int) -> int:
 
 @jit
 def _sweep(
-    person: LocalChain, weight: NDArray[np.float64], guess: NDArray[np.int64], room: AscentRoom
+    person: LocalChain, weight: NDArray[np.float64], guess: NDArray[np.int64], memory: AscentMemory
 ) -> float:
     """One round of choices; what the guess wins then."""
-    mass, moved = room.mass, room.moved
+    mass, moved = memory.mass, memory.moved
     rows, places = mass.shape
-    _look_behind(person, weight, guess, room)
+    _look_behind(person, weight, guess, memory)
     mass[:] = 0.0
     mass[0] = person.start
     for t in range(guess.size):
         for m in range(rows):
             for x in range(places):
                 mass[m, x] *= weight[t, x]
-        guess[t] = _choose(room, t)
+        guess[t] = _choose(memory, t)
         right = guess[t]
         for m in range(rows - 1, -1, -1):
             for x in range(places):
@@ -105,12 +105,12 @@ def _sweep(
 
 @jit
 def ascend(
-    person: LocalChain, weight: NDArray[np.float64], guess: NDArray[np.int64], room: AscentRoom
+    person: LocalChain, weight: NDArray[np.float64], guess: NDArray[np.int64], memory: AscentMemory
 ) -> float:
     """Improve ``guess`` (T,) of a horizon with evidence ``weight`` (T, K); the mass it wins then."""
-    won = _sweep(person, weight, guess, room)
+    won = _sweep(person, weight, guess, memory)
     for _ in range(_MOST_SWEEPS - 1):
-        before, won = won, _sweep(person, weight, guess, room)
+        before, won = won, _sweep(person, weight, guess, memory)
         if won <= before * (1.0 + _LEAST):
             break
     return won

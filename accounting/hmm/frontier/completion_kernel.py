@@ -36,7 +36,7 @@ class Recursion(NamedTuple):
 
 @jit
 def new_recursion(mistakes: int, places: int) -> Recursion:
-    """Room for one recursion."""
+    """Empty arrays for one recursion."""
     return Recursion(np.empty((mistakes + 1, places)), np.empty((mistakes + 1, places)), np.empty(places))
 
 
@@ -81,7 +81,7 @@ def gains_of(won: NDArray[np.float64], gains: NDArray[np.float64]) -> None:
 
 @jit
 def new_gains(steps: int, mistakes: int, places: int) -> NDArray[np.float64]:
-    """Room for the gains of so many steps, (T, s + 1, W): K in whole eights."""
+    """Empty gains of so many steps, (T, s + 1, W): K in whole eights."""
     return np.empty((steps, mistakes + 1, padded(places)))
 
 

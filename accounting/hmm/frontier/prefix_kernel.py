@@ -9,26 +9,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accounting.hmm.eight import is_any_above, load, replaced, spread_out, store, where_positive
-from accounting.hmm.frontier.room_kernel import Room, find_best_child
+from accounting.hmm.frontier.memory_kernel import SearchMemory, find_best_child
 from models.numerics.jit import inline
 
 
 @inline
-def begin_search(weight: NDArray[np.float64], steps: tuple[int, int], room: Room) -> None:
+def begin_search(weight: NDArray[np.float64], steps: tuple[int, int], memory: SearchMemory) -> None:
     """Lay out the evidence of each step searched; no prefix is known."""
     first, last = steps
     for length in range(last - first + 1):
         for x in range(weight.shape[1]):
-            room.newest[length, x] = -1
-            room.evidence[length, x] = weight[first + length, x]
-        for x in range(weight.shape[1], room.evidence.shape[1]):
-            room.evidence[length, x] = 0.0
+            memory.newest[length, x] = -1
+            memory.evidence[length, x] = weight[first + length, x]
+        for x in range(weight.shape[1], memory.evidence.shape[1]):
+            memory.evidence[length, x] = 0.0
 
 
 @inline
-def lengthen(room: Room, expanded: int, parent: int, guess: int, mistakes: int) -> None:
+def lengthen(memory: SearchMemory, expanded: int, parent: int, guess: int, mistakes: int) -> None:
     """``C`` of the parent's guesses and this one more, as number ``expanded``."""
-    prefix, ahead, nothing = room.prefix, room.ahead, spread_out(0.0)
+    prefix, ahead, nothing = memory.prefix, memory.ahead, spread_out(0.0)
     _, rows, width = prefix.shape
     here, before = expanded * rows * width, parent * rows * width
     for x in range(0, width, 8):
@@ -37,20 +37,20 @@ def lengthen(room: Room, expanded: int, parent: int, guess: int, mistakes: int) 
             more = load(ahead, before + m * width + x)
             store(replaced(less, guess - x, more), prefix, here + m * width + x)
             less = more
-    room.length[expanded] = room.length[parent] + 1
-    room.origin[expanded, 0] = parent
-    room.origin[expanded, 1] = guess
+    memory.length[expanded] = memory.length[parent] + 1
+    memory.origin[expanded, 0] = parent
+    memory.origin[expanded, 1] = guess
 
 
 @inline
-def is_dominated(room: Room, expanded: int, mistakes: int) -> bool:
+def is_dominated(memory: SearchMemory, expanded: int, mistakes: int) -> bool:
     """Whether the last one is nowhere above another of its length and last guess.
 
     If not, it is known as one of these. Behind another last guess somebody who makes no mistake is nowhere.
     """
-    prefix, alike, newest = room.prefix, room.alike, room.newest
+    prefix, alike, newest = memory.prefix, memory.alike, memory.newest
     _, rows, width = prefix.shape
-    here, guess, length = expanded * rows * width, room.origin[expanded, 1], room.length[expanded]
+    here, guess, length = expanded * rows * width, memory.origin[expanded, 1], memory.length[expanded]
     other, is_dominated = newest[length, guess], False
     while other >= 0 and not is_dominated:
         there, is_dominated = other * rows * width, True
@@ -62,37 +62,37 @@ def is_dominated(room: Room, expanded: int, mistakes: int) -> bool:
     if not is_dominated:
         alike[expanded] = newest[length, guess]
         newest[length, guess] = expanded
-        room.is_moved[expanded] = False
+        memory.is_moved[expanded] = False
     return is_dominated
 
 
 @inline
-def _lay_out(room: Room, slot: int) -> None:
+def _lay_out(memory: SearchMemory, slot: int) -> None:
     """One slot's matrix in full."""
-    full, rows = room.full, room.rows
+    full, rows = memory.full, memory.rows
     for x in range(full.shape[1]):
         for y in range(full.shape[2]):
             full[slot, x, y] = 0.0
         for j in range(rows.start[slot, x], rows.start[slot, x + 1]):
             full[slot, x, rows.column[j]] = rows.value[j]
-    room.is_full[slot] = True
+    memory.is_full[slot] = True
 
 
 @inline
-def look_ahead(room: Room, slot: int, step: int, expanded: int, mistakes: int) -> None:
+def look_ahead(memory: SearchMemory, slot: int, step: int, expanded: int, mistakes: int) -> None:
     """``w`` of the last one, ``C P e``, of a person with few places.
 
     But for the place of its guess, ``C[m]`` is the parent's ``w[m - 1]``, whose move all children share; a
     row of ``P`` adds the rest.
     """
-    ahead, moved, full, evidence = room.ahead, room.moved, room.full, room.evidence
+    ahead, moved, full, evidence = memory.ahead, memory.moved, memory.full, memory.evidence
     _, rows, width = ahead.shape
-    parent, guess = room.origin[expanded, 0], room.origin[expanded, 1]
-    if not room.is_full[slot]:
-        _lay_out(room, slot)
+    parent, guess = memory.origin[expanded, 0], memory.origin[expanded, 1]
+    if not memory.is_full[slot]:
+        _lay_out(memory, slot)
     matrix = slot * full.shape[1] * width
-    if not room.is_moved[parent]:
-        room.is_moved[parent] = True
+    if not memory.is_moved[parent]:
+        memory.is_moved[parent] = True
         for m in range(mistakes):
             for y in range(0, width, 8):
                 mass = spread_out(0.0)
@@ -113,12 +113,12 @@ def look_ahead(room: Room, slot: int, step: int, expanded: int, mistakes: int) -
 
 
 @inline
-def look_far_ahead(room: Room, slot: int, step: int, expanded: int, mistakes: int) -> None:
+def look_far_ahead(memory: SearchMemory, slot: int, step: int, expanded: int, mistakes: int) -> None:
     """:func:`look_ahead` of a person with many places, along the entries of each row."""
-    ahead, moved, rows, evidence = room.ahead, room.moved, room.rows, room.evidence
-    parent, guess, width = room.origin[expanded, 0], room.origin[expanded, 1], ahead.shape[2]
-    if not room.is_moved[parent]:
-        room.is_moved[parent] = True
+    ahead, moved, rows, evidence = memory.ahead, memory.moved, memory.rows, memory.evidence
+    parent, guess, width = memory.origin[expanded, 0], memory.origin[expanded, 1], ahead.shape[2]
+    if not memory.is_moved[parent]:
+        memory.is_moved[parent] = True
         for m in range(mistakes):
             for y in range(width):
                 moved[parent, m, y] = 0.0
@@ -141,21 +141,23 @@ def look_far_ahead(room: Room, slot: int, step: int, expanded: int, mistakes: in
 
 
 @inline
-def look_at_first(law: NDArray[np.float64], room: Room, mistakes: int) -> None:
+def look_at_first(law: NDArray[np.float64], memory: SearchMemory, mistakes: int) -> None:
     """``w`` of no guess: nobody has moved."""
     for m in range(mistakes + 1):
         for x in range(law.size):
-            room.ahead[0, m, x] = law[x] * room.evidence[0, x]
-        for x in range(law.size, room.ahead.shape[2]):
-            room.ahead[0, m, x] = 0.0
-    room.length[0] = 0
-    room.is_moved[0] = False
+            memory.ahead[0, m, x] = law[x] * memory.evidence[0, x]
+        for x in range(law.size, memory.ahead.shape[2]):
+            memory.ahead[0, m, x] = 0.0
+    memory.length[0] = 0
+    memory.is_moved[0] = False
 
 
 @inline
-def complete(room: Room, expanded: int, gains: NDArray[np.float64], step: int, mistakes: int) -> float:
+def complete(
+    memory: SearchMemory, expanded: int, gains: NDArray[np.float64], step: int, mistakes: int
+) -> float:
     """The completion of each child of the last one, 0 for a guess that is never right; the largest."""
-    ahead, child = room.ahead, room.child
+    ahead, child = memory.ahead, memory.child
     _, rows, width = ahead.shape
     here, there = expanded * rows * width, step * gains.shape[1] * width
     missed = 0.0  # what is left if the guess is wrong wherever the person is
@@ -170,4 +172,4 @@ def complete(room: Room, expanded: int, gains: NDArray[np.float64], step: int, m
             value = value + (more - less) * load(gains, there + (mistakes - m) * width + x)
             less = more
         store(where_positive(value, less), child, expanded * width + x)
-    return find_best_child(room, expanded, -1)
+    return find_best_child(memory, expanded, -1)

@@ -27,6 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accounting.hmm.frontier.completion_kernel import completion_gains, new_gains, new_recursion
+from accounting.hmm.frontier.memory_kernel import SearchMemory, new_memory, open_one, open_passed, take_child
 from accounting.hmm.frontier.prefix_kernel import (
     begin_search,
     complete,
@@ -36,7 +37,6 @@ from accounting.hmm.frontier.prefix_kernel import (
     look_at_first,
     look_far_ahead,
 )
-from accounting.hmm.frontier.room_kernel import Room, new_room, open_one, open_passed, take_child
 from accounting.hmm.local_chain_kernel import LocalChain, slot_of
 from models.numerics.jit import bare_jit, jit
 from models.priors.chain import ChainView
@@ -55,7 +55,7 @@ class Found(NamedTuple):
     guess: int  # its last step
 
 
-class Asked(NamedTuple):
+class SearchQuestion(NamedTuple):
     """What is searched for, and how hard."""
 
     mistakes: int  # allowed
@@ -70,70 +70,70 @@ def search(
     law: NDArray[np.float64],
     steps: tuple[int, int],
     gains: NDArray[np.float64],
-    asked: Asked,
-    room: Room,
+    question: SearchQuestion,
+    memory: SearchMemory,
 ) -> Found:
-    """The best guess of the steps ``first..last`` of ``steps``, wrong in at most ``asked.mistakes`` of them.
+    """The best guess of the steps ``first..last`` of ``steps``, at most ``question.mistakes`` of it wrong.
 
     ``law`` (K,) is the mass at each place in the first of them before its evidence ``weight[first]``;
     ``gains`` (T, s + 1, W) those of :func:`completion_gains` for what is won after the last. The search
     begins with a dive to a whole guess, always to the child with the largest completion, unless even that
     completion is within the slack. :class:`ValueError` for gains of another width.
     """
-    if gains.shape[2] != room.child.shape[1]:
-        raise ValueError("gains must be those of new_gains, as wide as the room")
+    if gains.shape[2] != memory.child.shape[1]:
+        raise ValueError("gains must be those of new_gains, as wide as the memory")
     first, last = steps
-    begin_search(weight, steps, room)
-    look_at_first(law, room, asked.mistakes)
+    begin_search(weight, steps, memory)
+    look_at_first(law, memory, question.mistakes)
     expanded, open_count, is_diving = 0, 0, True
     attained, best_parent, best_guess = 0.0, -1, -1
     while True:
-        if expanded == 0 or not is_dominated(room, expanded, asked.mistakes):
-            step = room.length[expanded]
+        if expanded == 0 or not is_dominated(memory, expanded, question.mistakes):
+            step = memory.length[expanded]
             if expanded > 0:
                 slot = slot_of(person, first + step - 1)
-                if room.full.shape[0] > 0:
-                    look_ahead(room, slot, step, expanded, asked.mistakes)
+                if memory.full.shape[0] > 0:
+                    look_ahead(memory, slot, step, expanded, question.mistakes)
                 else:
-                    look_far_ahead(room, slot, step, expanded, asked.mistakes)
-            completion = complete(room, expanded, gains, first + step, asked.mistakes)
-            guess = room.best[expanded]
-            if expanded == 0 and completion <= asked.slack:
-                room.spent[0] += 1
+                    look_far_ahead(memory, slot, step, expanded, question.mistakes)
+            completion = complete(memory, expanded, gains, first + step, question.mistakes)
+            guess = memory.best[expanded]
+            if expanded == 0 and completion <= question.slack:
+                memory.spent[0] += 1
                 return Found(completion, 0.0, -1, -1)
             is_last = first + step == last
             if is_last and completion > attained:
                 attained, best_parent, best_guess = completion, expanded, guess
             if is_last and is_diving:
                 is_diving = False
-                open_count = open_passed(room, expanded, attained)
+                open_count = open_passed(memory, expanded, attained)
             elif not is_last and not is_diving and completion > attained:
-                open_one(room, open_count, completion, expanded)
+                open_one(memory, open_count, completion, expanded)
                 open_count += 1
             expanded += 1
         parent = expanded - 1
         if not is_diving:
-            is_enough = open_count == 0 or room.completion[0] <= attained + asked.slack
-            if is_enough or expanded >= asked.expansions:
+            is_enough = open_count == 0 or memory.completion[0] <= attained + question.slack
+            if is_enough or expanded >= question.expansions:
                 break
-            parent = room.parent[0]
-            guess, open_count = take_child(room, open_count, attained)
-        lengthen(room, expanded, parent, guess, asked.mistakes)
-    room.spent[0] += expanded
-    bound = max(attained, room.completion[0]) if open_count > 0 else attained
+            parent = memory.parent[0]
+            guess, open_count = take_child(memory, open_count, attained)
+        lengthen(memory, expanded, parent, guess, question.mistakes)
+    memory.spent[0] += expanded
+    bound = max(attained, memory.completion[0]) if open_count > 0 else attained
     return Found(bound, attained, best_parent, best_guess)
 
 
 @jit
-def found_guess(room: Room, found: Found, guesses: NDArray[np.int64]) -> None:
+def found_guess(memory: SearchMemory, found: Found, guesses: NDArray[np.int64]) -> None:
     """Fill ``guesses`` (steps searched,) with the guess that attains what was found; 0s if nothing is won."""
     guesses[:] = 0
     expanded = found.parent
     if expanded >= 0:
         guesses[guesses.size - 1] = found.guess
         for t in range(guesses.size - 2, -1, -1):
-            guesses[t] = room.origin[expanded, 1]
-            expanded = room.origin[expanded, 0]
+            guesses[t] = memory.origin[expanded, 1]
+            expanded = memory.origin[expanded, 0]
 
 
 @jit
@@ -158,8 +158,8 @@ def best_guess(
     steps, places = weight.shape
     gains = new_gains(steps, mistakes, places)
     completion_gains(person, weight, steps - 1, np.ones(places), new_recursion(mistakes, places), gains)
-    room = new_room(person.chain, vectors * steps, mistakes)
-    asked = Asked(mistakes, vectors * steps, 0.0)
-    found = search(person, weight, person.start, (0, steps - 1), gains, asked, room)
-    found_guess(room, found, guess)
+    memory = new_memory(person.chain, vectors * steps, mistakes)
+    question = SearchQuestion(mistakes, vectors * steps, 0.0)
+    found = search(person, weight, person.start, (0, steps - 1), gains, question, memory)
+    found_guess(memory, found, guess)
     return found

@@ -26,8 +26,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from accounting.hmm.frontier.room_kernel import Room
-from accounting.hmm.frontier.search_kernel import Asked, search
+from accounting.hmm.frontier.memory_kernel import SearchMemory
+from accounting.hmm.frontier.search_kernel import SearchQuestion, search
 from accounting.hmm.local_chain_kernel import LocalChain, slot_of
 from accounting.hmm.propagation import predict
 from models.numerics.jit import bare_jit, jit
@@ -95,7 +95,7 @@ def lower_completions(
     last: int,
     gains: NDArray[np.float64],
     expansions: int,
-    room: Room,
+    memory: SearchMemory,
 ) -> None:
     """Replace the genie's ``gains`` (T, s + 1, W) of the steps up to ``last`` by those of ``V``.
 
@@ -119,8 +119,8 @@ def lower_completions(
             first_right_bound(person, weight, law, (t + 1, last), gains, value, work)
             for m in range(min(mistakes, steps - 1), 0, -1):
                 if expansions > 0:
-                    asked = Asked(m, max(steps, expansions), _SLACK * value[m])
-                    found = search(person, weight, law, (t + 1, last), gains, asked, room)
+                    question = SearchQuestion(m, max(steps, expansions), _SLACK * value[m])
+                    found = search(person, weight, law, (t + 1, last), gains, question, memory)
                     value[m] = min(value[m], found.bound)
                 if m < mistakes:
                     value[m] = min(value[m], value[m + 1])

@@ -111,7 +111,7 @@ def masses_of(group: NDArray[np.int64], flows: NDArray[np.float64], groups: int)
 
 
 def blocks_of(population: Population, weight: NDArray[np.float64]) -> Blocks:
-    """Room for the flows of personas of these weights."""
+    """Empty arrays for the flows of personas of these weights."""
     edges = np.arange(_BLOCKS + 1, dtype=np.int64) * len(population) // _BLOCKS
     return Blocks(edges, weight, np.empty((_BLOCKS, population.location_count, population.location_count)))
 

@@ -18,7 +18,7 @@ def what_habits_rest_on(log: RunLog) -> Iterable[str]:
     if log.check is not None:
         yield from checked_groups(log.check)
     if log.raised_from > 0:
-        are_others = any(summary.chains != log.asked.chains for summary in log.summaries)
+        are_others = any(summary.chains != log.ceilings.chains for summary in log.summaries)
         answered = "leaves them open" if are_others else "raises them"
         yield paragraph(
             f"Ceilings before {log.when(log.raised_from)} were computed before that was known, under another "

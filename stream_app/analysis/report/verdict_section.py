@@ -21,7 +21,7 @@ def may_i_publish(log: RunLog) -> Iterable[str]:
         log.reasons,
         log.limit,
         is_refuted=log.is_raised,
-        asked=log.asked,
+        ceilings=log.ceilings,
     )
     yield f'<p class="verdict">{escape(sentence(verdict, log))}</p>'
     yield table(("", ""), _figures(verdict, log))

@@ -91,7 +91,7 @@ def init(
     from stream_app.starting.counts.sensor_places import sensor_places
 
     require_new(output)
-    timezone = timezone or _asked("Time zone of the times, if they show the clock on the wall", "")
+    timezone = timezone or _prompted("Time zone of the times, if they show the clock on the wall", "")
     read = read_counts(
         counts,
         CountsQuestions(
@@ -113,7 +113,7 @@ def init(
         least = least_sigma(deployment.steps_with_releases, epsilon, _delta())
         deployment = replace(deployment, sigma=least)
     if habits is None:
-        habits = Habits(_asked("Account risk with habits: none or assumed", "none") or "none")
+        habits = Habits(_prompted("Account risk with habits: none or assumed", "none") or "none")
     population, table = _assumed(deployment) if habits is Habits.ASSUMED else (None, ())
     write_deployment(output, deployment, population, table)
     _print_reading(deployment, len(read.table))
@@ -151,7 +151,7 @@ def _delta() -> float:
     return float(Settings.model_fields["delta"].default)
 
 
-def _asked(question: str, default: str) -> str:
+def _prompted(question: str, default: str) -> str:
     """The answer of whoever sits at a terminal; the default where nobody does."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         return default

@@ -109,10 +109,10 @@ def print_hindsight(
         table.add_column(f"Now, {heading(radius).lower()}", justify="right")
     for person, each in zip(people, found, strict=True):
         if each is not None:
-            asked, beside = each
-            within = () if radius is None else (raised_in_words(radius, asked.now),)
+            risk, beside = each
+            within = () if radius is None else (raised_in_words(radius, risk.now),)
             informed = () if beside is None else (beside.then, beside.now)
-            figures = (asked.baseline, asked.then, asked.now, *informed)
+            figures = (risk.baseline, risk.then, risk.now, *informed)
             table.add_row(person, *map(in_a_hundred, figures), *within)
     if table.row_count:
         console.print(table)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from stream_app.setup.priors_verdict import PriorsVerdict
 
 
-class AskedPosterior(NamedTuple):
+class PosteriorDraws(NamedTuple):
     """How many chains are drawn for each person, and from what."""
 
     draws: int
@@ -32,7 +32,7 @@ DRAWS = 50
 
 def given_evidence(
     draws: int | None, evidence: Path | None, check: PriorsVerdict | None = None
-) -> AskedPosterior | None:
+) -> PosteriorDraws | None:
     """What ``--posterior`` and ``--evidence`` ask for together; a usage error for one without the other.
 
     Of priors that were refuted as too low the evidence alone asks for it.
@@ -47,7 +47,7 @@ def given_evidence(
         )
     from models.prior_files import load_evidence
 
-    return AskedPosterior(draws, load_evidence(evidence))
+    return PosteriorDraws(draws, load_evidence(evidence))
 
 
 def posterior_of_people(
@@ -55,18 +55,24 @@ def posterior_of_people(
     planned: Schedule,
     mistakes: int,
     chosen: Sequence[int],
-    asked: AskedPosterior | None,
+    posterior: PosteriorDraws | None,
     effort: Effort,
 ) -> list[PosteriorCeiling]:
     """Each chosen person's ceilings over the draws; none where they were not asked for."""
-    if asked is None:
+    if posterior is None:
         return []
     from accounting.audit import posterior_ceiling
 
     with progress() as bar:
         return [
             posterior_ceiling(
-                population, person, planned, mistakes, asked.evidence, draws=asked.draws, effort=effort
+                population,
+                person,
+                planned,
+                mistakes,
+                posterior.evidence,
+                draws=posterior.draws,
+                effort=effort,
             )
             for person in bar.track(chosen, description="drawing chains")
         ]

@@ -106,13 +106,13 @@ def report(
         stdout().print(f"The report is in {' and '.join(map(str, outputs))}.", soft_wrap=True)
 
 
-def _varied(folder: Path, known: Priors, settings: Settings, asked: list[str]) -> tuple[Answer, ...]:
+def _varied(folder: Path, known: Priors, settings: Settings, specs: list[str]) -> tuple[Answer, ...]:
     """What other habits make of the run's releases; nothing where nothing was asked."""
     from stream_app.analysis.accounted_again import read_decisions
     from stream_app.analysis.alternatives import Alternative, answers, vary
     from stream_app.analysis.report import read_run
 
-    chosen = vary(Alternative.given(known.population, known.pseudonyms, settings), asked)
+    chosen = vary(Alternative.given(known.population, known.pseudonyms, settings), specs)
     if not chosen:
         return ()
     steps = read_decisions(folder / "decisions.jsonl", known.registry)

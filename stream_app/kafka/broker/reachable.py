@@ -10,12 +10,12 @@ from stream_app.kafka.broker.broker_errors import is_refusal
 from stream_app.kafka.broker.connection import Connection
 
 _PROBE_SECONDS = 3.0
-_REMEMBER_SECONDS = 30.0
+_KEPT_SECONDS = 30.0
 
 
 class _Answered(NamedTuple):
     servers: list[str]
-    asked_seconds: float
+    answered_seconds: float
 
 
 _answered: dict[tuple[str, ...], _Answered] = {}
@@ -28,7 +28,7 @@ async def reachable(connection: Connection) -> dict[str, Any]:
     if len(servers) == 1:
         return arguments
     known, now_seconds = _answered.get(servers), time.monotonic()
-    if known is None or now_seconds - known.asked_seconds > _REMEMBER_SECONDS:
+    if known is None or now_seconds - known.answered_seconds > _KEPT_SECONDS:
         answers = await asyncio.gather(*(_answers(connection, server) for server in servers))
         found = [server for server, does in zip(servers, answers, strict=True) if does]
         known = _answered[servers] = _Answered(found or list(servers), now_seconds)

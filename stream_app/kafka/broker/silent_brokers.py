@@ -53,8 +53,10 @@ class _Connections(KafkaConnectionManager):  # type: ignore[misc]
         if found in self._conns and self._conns[found].connected:
             return found
         known, first = self.cluster.brokers(), self.cluster.bootstrap_brokers()
-        asked = [each.node_id for brokers in (known, first) for each in random.sample(brokers, len(brokers))]
-        ready = [each for each in asked if self.connection_delay(each) == 0]
+        candidates = [
+            each.node_id for brokers in (known, first) for each in random.sample(brokers, len(brokers))
+        ]
+        ready = [each for each in candidates if self.connection_delay(each) == 0]
         return min(ready, key=self._failures, default=found) if known else found
 
     def _failures(self, node_id: Any) -> int:

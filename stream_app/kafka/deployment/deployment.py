@@ -16,7 +16,7 @@ from stream_app.kafka.broker.kafka_exceptions import LogError
 from stream_app.kafka.broker.topic_checks import require_topics
 from stream_app.kafka.broker.topics import Topics
 from stream_app.kafka.deployment.deployment_record import DeploymentTopic, accounts_basis, digest_of
-from stream_app.kafka.deployment.sizes import require_room
+from stream_app.kafka.deployment.sizes import require_record_sizes
 from stream_app.setup.location_names import location_names as read_names
 from stream_app.setup.run_folder.manifest import ACCEPTABLE, differences
 from stream_app.setup.sensor_files import load_registry
@@ -149,6 +149,6 @@ def administration(connection: Connection) -> Iterator[Any]:
 
 def check_topics_of(deployment: Deployment) -> None:
     """:class:`TopicError` with everything that is wrong with the broker's topics."""
-    require_room(deployment.registry, deployment.topics, deployment.settings)
+    require_record_sizes(deployment.registry, deployment.topics, deployment.settings)
     with administration(deployment.connection) as admin:
         require_topics(admin, deployment.topics)

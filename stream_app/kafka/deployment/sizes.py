@@ -112,14 +112,14 @@ def largest_request_bytes(registry: SensorRegistry, topics: Topics, settings: Se
     return max(transaction + MEDIUM_BYTES, question)  # and a dead letter
 
 
-def require_room(registry: SensorRegistry, topics: Topics, settings: Settings | None = None) -> None:
+def require_record_sizes(registry: SensorRegistry, topics: Topics, settings: Settings | None = None) -> None:
     """:class:`SettingsError` where a step of all sensors would not fit in a record."""
-    asked = 0 if settings is None else largest_proposal_bytes(registry, settings)
-    if asked > LARGE_BYTES:
+    question_bytes = 0 if settings is None else largest_proposal_bytes(registry, settings)
+    if question_bytes > LARGE_BYTES:
         raise SettingsError(
             f"a risk budget's question about a step of all {len(registry.sensors)} sensors must fit in a "
             f"record of {topics.proposals}, which has at most {LARGE_BYTES} bytes (max.message.bytes)",
-            f"up to {asked} bytes",
+            f"up to {question_bytes} bytes",
             "lower release.budget.look_ahead, shorten the names of sensors or the list of sigmas, "
             "or let fewer sensors count",
         )

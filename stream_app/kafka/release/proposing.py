@@ -87,16 +87,16 @@ class Proposer:
         self._hearing.check()
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self._answer_seconds
-        asked: Proposal | CrowdQuestion | None = None
+        sent: Proposal | CrowdQuestion | None = None
         while dialogue.proposal is not None:
-            if dialogue.proposal is not asked:
-                asked = dialogue.proposal
-                await self._send(asked)
+            if dialogue.proposal is not sent:
+                sent = dialogue.proposal
+                await self._send(sent)
             try:
                 dialogue.take(await asyncio.wait_for(self._heard.get(), max(0.0, deadline - loop.time())))
             except TimeoutError:
                 missing = ", ".join(map(str, sorted(dialogue.waiting_for)))
-                logger.warning("step %d: no answer in time from partitions %s", asked.step, missing)
+                logger.warning("step %d: no answer in time from partitions %s", sent.step, missing)
                 return
 
     async def _send(self, proposal: Proposal | CrowdQuestion) -> None:

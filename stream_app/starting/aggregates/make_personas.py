@@ -92,19 +92,19 @@ class _City:
 
 
 def make_personas(
-    source: Path | None, asked: PersonaQuestions, progress: Callable[[float], None] = lambda off: None
+    source: Path | None, questions: PersonaQuestions, progress: Callable[[float], None] = lambda off: None
 ) -> MadePersonas:
     """Personas of a home-work table or of synthetic agents; of nothing but sensors without a source.
 
     :class:`~stream_app.exceptions.InputError` says what is missing or does not fit.
     """
     if source is None:
-        _require_days(asked)
-        return _of_counts(asked, progress)
+        _require_days(questions)
+        return _of_counts(questions, progress)
     table = None if source.is_dir() or source.suffix.lower() == ".gpkg" else read_table(source)
     if is_agents(source, table):
-        _require_days(asked)
-        return _of_agents(source, asked, progress)
+        _require_days(questions)
+        return _of_agents(source, questions, progress)
     if table is None or not is_home_work(table):
         found = "a folder" if table is None else columns_in_words(table)
         raise InputError(
@@ -113,12 +113,12 @@ def make_personas(
             found,
             "rename its columns",
         )
-    return _of_home_work(read_home_work(source, table), asked, progress)
+    return _of_home_work(read_home_work(source, table), questions, progress)
 
 
-def _require_days(asked: PersonaQuestions) -> None:
+def _require_days(questions: PersonaQuestions) -> None:
     """A week is made of assumed days or of those of a survey."""
-    if asked.week:
+    if questions.week:
         raise InputError(
             "a cycle of a week must be of a home-work table with assumed days or those of a survey",
             "days of another source",
@@ -127,53 +127,58 @@ def _require_days(asked: PersonaQuestions) -> None:
 
 
 def _of_home_work(
-    table: NamedHomeWork, asked: PersonaQuestions, progress: Callable[[float], None]
+    table: NamedHomeWork, questions: PersonaQuestions, progress: Callable[[float], None]
 ) -> MadePersonas:
     """Classes of a home-work table, with days of a survey or assumed ones."""
-    if asked.zones is not None:
-        table = table.coarse(_digits(table, asked.zones))
+    if questions.zones is not None:
+        table = table.coarse(_digits(table, questions.zones))
     named = sorted({zone for zone in (*table.home, *table.work) if zone})
-    city, remarks = _city(named, asked)
+    city, remarks = _city(named, questions)
     table = NamedHomeWork(_known(table.home, city), _known(table.work, city), table.people)
     numbered = table.numbered(city.zones.names)
     away = (numbered.home == city.outside) | (numbered.work == city.outside)
     if away.any():
         remarks.append(_outside_in_words(float(numbered.people[away].sum()), float(numbered.people.sum())))
-    if asked.activities is None:
-        days = assumed_days(asked.slots, asked.week)
+    if questions.activities is None:
+        days = assumed_days(questions.slots, questions.week)
     else:
-        days = read_days(asked.activities, asked.week)
+        days = read_days(questions.activities, questions.week)
     days = _usable(days, bool((numbered.work >= 0).any()), bool((numbered.work < 0).any()))
-    classes = classes_of(numbered, days, asked.least_people)
+    classes = classes_of(numbered, days, questions.least_people)
     jobs = np.bincount(
         numbered.work[numbered.work >= 0], numbered.people[numbered.work >= 0], city.outside + 1
     )
-    around = _surroundings(city, asked.reach, days, {}, jobs.astype(np.float64))
-    basis = f"a home-work table and {'assumed' if asked.activities is None else 'surveyed'} days"
+    around = _surroundings(city, questions.reach, days, {}, jobs.astype(np.float64))
+    basis = f"a home-work table and {'assumed' if questions.activities is None else 'surveyed'} days"
     return _finished(
-        personas(classes, days, around, asked.places), classes, asked, city, (basis, remarks), progress
+        personas(classes, days, around, questions.places),
+        classes,
+        questions,
+        city,
+        (basis, remarks),
+        progress,
     )
 
 
-def _of_agents(source: Path, asked: PersonaQuestions, progress: Callable[[float], None]) -> MadePersonas:
+def _of_agents(source: Path, questions: PersonaQuestions, progress: Callable[[float], None]) -> MadePersonas:
     """Classes, days, visits and trips of synthetic agents; their own days go no further."""
-    if asked.zones is None and asked.sensors is None:
+    if questions.zones is None and questions.sensors is None:
         raise InputError(
             "synthetic agents must have zones that their points lie in", "none", "give --zones, or --sensors"
         )
-    if asked.activities is not None:
+    if questions.activities is not None:
         raise InputError("agents have activities of their own", "--activities too", "leave it out")
     events = read_agents(source)
-    points = read_points(asked.zones or asked.sensors or source)
+    points = read_points(questions.zones or questions.sensors or source)
     if points.is_globe != events.is_globe:
         raise InputError(
             "agents and zones must both have degrees, or both metres of one map",
             f"{'degrees' if events.is_globe else 'metres'} for agents",
             "give zones with " + ("lat and lon" if events.is_globe else "x and y"),
         )
-    city, remarks = _city(points.names, asked)
+    city, remarks = _city(points.names, questions)
 
-    within = np.inf if asked.zones is not None else asked.within_km
+    within = np.inf if questions.zones is not None else questions.within_km
 
     def zone_of(north: NDArray[np.float64], east: NDArray[np.float64]) -> NDArray[np.int64]:
         names = tuple(map(str, range(north.size)))
@@ -181,39 +186,41 @@ def _of_agents(source: Path, asked: PersonaQuestions, progress: Callable[[float]
         near = at.placed(names, points.middle).nearest(city.zones, within)
         return np.minimum(near, city.outside)  # which has no place, so nothing is nearest to it
 
-    agents = events.days(asked.slots, zone_of, city.outside)
-    found: AgentAggregates = aggregates_of(agents, city.location, len(city.zones.names), asked.least_people)
-    around = _surroundings(city, asked.reach, found.days, found.visits, found.visits.get(WORK))
-    made = personas(found.classes, found.days, around, asked.places)
+    agents = events.days(questions.slots, zone_of, city.outside)
+    found: AgentAggregates = aggregates_of(
+        agents, city.location, len(city.zones.names), questions.least_people
+    )
+    around = _surroundings(city, questions.reach, found.days, found.visits, found.visits.get(WORK))
+    made = personas(found.classes, found.days, around, questions.places)
     basis = "days of synthetic agents, added up"
-    return _finished(made, found.classes, asked, city, (basis, remarks), progress, found.trips)
+    return _finished(made, found.classes, questions, city, (basis, remarks), progress, found.trips)
 
 
-def _of_counts(asked: PersonaQuestions, progress: Callable[[float], None]) -> MadePersonas:
+def _of_counts(questions: PersonaQuestions, progress: Callable[[float], None]) -> MadePersonas:
     """The invented people of ``init --habits assumed``, as personas; mean counts are all that is known."""
-    if asked.sensors is None or asked.people is None:
+    if questions.sensors is None or questions.people is None:
         raise InputError(
             "without a home-work table or agents there must be sensors and a number of people",
-            "no --sensors" if asked.sensors is None else "no --people",
+            "no --sensors" if questions.sensors is None else "no --people",
             "give both, and --counts if there are any",
         )
-    points = read_points(asked.sensors)
+    points = read_points(questions.sensors)
     places = [
         SensorPlace(name, north, east) if points.is_globe else SensorPlace(name)
         for name, north, east in zip(points.names, points.north, points.east, strict=True)
     ]
     habits = {each.name: each for each in ALTERNATIVES}
-    if asked.habits not in habits:
-        raise InputError("--habits must be among " + ", ".join(habits), repr(asked.habits), "choose one")
-    people = assumed_population(habits[asked.habits], places, _DAY // asked.slots)
-    weights = np.full(len(people), asked.people / len(people))
+    if questions.habits not in habits:
+        raise InputError("--habits must be among " + ", ".join(habits), repr(questions.habits), "choose one")
+    people = assumed_population(habits[questions.habits], places, _DAY // questions.slots)
+    weights = np.full(len(people), questions.people / len(people))
     made = replace(people, weights=weights)
     count = len(points.names)
     zones = points.placed((*points.names, ELSEWHERE), points.middle)
     city = _City(zones, np.arange(count + 1), people.location_names, points)
     nobody = np.zeros(0, dtype=np.int64)
     classes = Classes(nobody, nobody, nobody, np.zeros(0))
-    return _finished(made, classes, asked, city, (people.assumed or "", []), progress)
+    return _finished(made, classes, questions, city, (people.assumed or "", []), progress)
 
 
 def _digits(table: NamedHomeWork, zones: Path) -> int:
@@ -228,10 +235,10 @@ def _digits(table: NamedHomeWork, zones: Path) -> int:
     return shorter if names & {code[:shorter] for code in codes} else longest
 
 
-def _city(named: Sequence[str], asked: PersonaQuestions) -> tuple[_City, list[str]]:
+def _city(named: Sequence[str], questions: PersonaQuestions) -> tuple[_City, list[str]]:
     """The zones that are known, and one for everything outside."""
-    points = None if asked.zones is None else read_points(asked.zones, set(named))
-    sensors = None if asked.sensors is None else read_points(asked.sensors)
+    points = None if questions.zones is None else read_points(questions.zones, set(named))
+    sensors = None if questions.sensors is None else read_points(questions.sensors)
     if points is None and sensors is not None and set(named) & set(sensors.names):
         points = sensors
     if sensors is not None and (points is None or points.is_globe != sensors.is_globe):
@@ -258,7 +265,7 @@ def _city(named: Sequence[str], asked: PersonaQuestions) -> tuple[_City, list[st
     )
     if sensors is None:
         return _City(zones, np.arange(len(everywhere)), (*names, ELSEWHERE), points), remarks
-    location = zones.nearest(sensors.placed(sensors.names, middle), asked.within_km)
+    location = zones.nearest(sensors.placed(sensors.names, middle), questions.within_km)
     return _City(zones, location, (*sensors.names, ELSEWHERE), points), remarks
 
 
@@ -306,7 +313,7 @@ def _surroundings(
 def _finished(
     made: Population,
     classes: Classes,
-    asked: PersonaQuestions,
+    questions: PersonaQuestions,
     city: _City,
     words: tuple[str, list[str]],
     progress: Callable[[float], None],
@@ -315,16 +322,16 @@ def _finished(
     """Weights scaled to the people asked for, calibrated, and labelled."""
     basis, remarks = words
     assert made.weights is not None
-    scale = 1.0 if asked.people is None else asked.people / float(made.weights.sum())
+    scale = 1.0 if questions.people is None else questions.people / float(made.weights.sum())
     made = replace(made, weights=made.weights * scale)
     tables: list[Flows | MeanCounts] = []
-    if asked.flows is not None:
-        tables.append(read_flows(asked.flows, city.zones.names, city.location, city.outside))
+    if questions.flows is not None:
+        tables.append(read_flows(questions.flows, city.zones.names, city.location, city.outside))
         basis += ", hourly flows"
     elif trips is not None and trips.people.size:
         tables.append(replace(trips, people=trips.people * scale))
-    if asked.counts is not None:
-        tables.append(mean_counts(asked.counts, city.location_names, int(made.arrays.slots[0])))
+    if questions.counts is not None:
+        tables.append(mean_counts(questions.counts, city.location_names, int(made.arrays.slots[0])))
         basis += ", mean counts"
     if classes.moved:
         remarks.append(
@@ -335,15 +342,15 @@ def _finished(
         calibration = calibrate(
             made,
             tables,
-            penalty=asked.penalty,
-            tolerance=asked.tolerance,
-            most_sweeps=asked.most_sweeps,
+            penalty=questions.penalty,
+            tolerance=questions.tolerance,
+            most_sweeps=questions.most_sweeps,
             progress=progress,
         )
         made = calibration.population
     people = float(made.weights.sum()) if made.weights is not None else 0.0
-    if asked.reach != 1.0:
-        basis += f", going {asked.reach:g} times as far as assumed"
+    if questions.reach != 1.0:
+        basis += f", going {questions.reach:g} times as far as assumed"
     label = f"{len(made):,} personas for {people:,.0f} people from {basis}"
     return MadePersonas(replace(made, assumed=label), calibration, tuple(remarks))
 

@@ -58,31 +58,31 @@ class _Cells:
     names: tuple[str, ...]
 
 
-def read_counts(path: Path, asked: CountsQuestions) -> Counts:
+def read_counts(path: Path, questions: CountsQuestions) -> Counts:
     """The counts of a file; :class:`InputError` says what is wrong, with its row, and never shows a count."""
-    if asked.timezone is not None:
-        check_zone(asked.timezone)
+    if questions.timezone is not None:
+        check_zone(questions.timezone)
     table = read_table(path)
-    for name in asked.ignore:
+    for name in questions.ignore:
         _column(table, name, "--ignore")
-    table = table.drop_columns(list(asked.ignore))
-    time = _named(table, asked.time_column, _TIME_NAMES, "--time-column")
+    table = table.drop_columns(list(questions.ignore))
+    time = _named(table, questions.time_column, _TIME_NAMES, "--time-column")
     if time is None:
         raise InputError(
             "the column of times must be known",
             columns_in_words(table),
             "name it with --time-column, or add a header line",
         )
-    seconds, is_local, are_numbers = parse_times(table, time, asked.time_format, asked.wall_clock)
-    if is_local and asked.timezone is None:
+    seconds, is_local, are_numbers = parse_times(table, time, questions.time_format, questions.wall_clock)
+    if is_local and questions.timezone is None:
         raise InputError(
             f"the time zone of {column_in_words(table, time)} must be known, as its times are those of a "
             "clock on the wall",
             "nothing",
             "name it with --timezone, e.g. Australia/Melbourne; UTC if that is what they are",
         )
-    sensor = _named(table, asked.sensor_column, _SENSOR_NAMES, "--sensor-column")
-    count = _named(table, asked.count_column, _COUNT_NAMES, "--count-column")
+    sensor = _named(table, questions.sensor_column, _SENSOR_NAMES, "--sensor-column")
+    count = _named(table, questions.count_column, _COUNT_NAMES, "--count-column")
     if sensor is not None and count is not None:
         cells, left_out = _long(table, sensor, count), set(table.column_names) - {time, sensor, count}
     else:
@@ -90,9 +90,9 @@ def read_counts(path: Path, asked: CountsQuestions) -> Counts:
     remarks = [f"Columns left out: {', '.join(sorted(left_out))}."] if left_out else []
     if are_numbers and not is_local:
         remarks.append(f"Numbers of {column_in_words(table, time)} are taken as unix seconds; {_WALL_CLOCK}.")
-    if asked.timezone is None:
+    if questions.timezone is None:
         remarks.append("Hours of the day are those of UTC, as no --timezone was given.")
-    return _counts(cells, seconds, is_local, asked, remarks)
+    return _counts(cells, seconds, is_local, questions, remarks)
 
 
 def _long(table: pa.Table, sensor: str, count: str) -> _Cells:
@@ -150,12 +150,12 @@ def _whole(table: pa.Table, name: str) -> NDArray[np.int64]:
 
 
 def _counts(
-    cells: _Cells, seconds: NDArray[np.int64], is_local: bool, asked: CountsQuestions, remarks: list[str]
+    cells: _Cells, seconds: NDArray[np.int64], is_local: bool, questions: CountsQuestions, remarks: list[str]
 ) -> Counts:
-    zone = asked.timezone or "UTC"
+    zone = questions.timezone or "UTC"
     times = seconds[cells.row]
     kept = np.ones(times.size, dtype=bool)
-    if is_local and asked.skip_missing_hour:
+    if is_local and questions.skip_missing_hour:
         kept = exists(times, zone)
         remarks.append(f"Left out {int((~kept).sum()):,} counts of hours that the clock skips.")
     order = np.lexsort((cells.row[kept], times[kept], cells.sensor[kept]))
@@ -177,7 +177,7 @@ def _counts(
         sensor, times, count = sensor[again], times[again], count[again]
     twice = _same(sensor, times)
     hint = "" if is_local else f"; {_WALL_CLOCK}"
-    if twice.any() and not asked.drop_repeated:
+    if twice.any() and not questions.drop_repeated:
         raise InputError(
             "each sensor must be counted once at a time",
             f"{int(twice.sum())} counts more, the first at "
@@ -209,10 +209,10 @@ def _same(sensor: NDArray[np.int64], times: NDArray[np.int64]) -> NDArray[np.boo
     return np.asarray((sensor[1:] == sensor[:-1]) & (times[1:] == times[:-1]))
 
 
-def _named(table: pa.Table, asked: str | None, usual: tuple[str, ...], option: str) -> str | None:
+def _named(table: pa.Table, wanted: str | None, usual: tuple[str, ...], option: str) -> str | None:
     """The column asked for, else the one of a usual name."""
-    if asked is not None:
-        return _column(table, asked, option)
+    if wanted is not None:
+        return _column(table, wanted, option)
     return next((name for name in table.column_names if name.strip().lower() in usual), None)
 
 

@@ -81,8 +81,8 @@ class BudgetPolicy:
                 "bind the policy to an accountant",
             )
         known = [self._registry.get(name) for name in sensors]
-        asked = self._what_if.next_step(AnnouncedStep(known, crowds, self.coming(step)))
-        decision = decide(self.decider(step, sensors), asked.count_over)
+        next_step = self._what_if.next_step(AnnouncedStep(known, crowds, self.coming(step)))
+        decision = decide(self.decider(step, sensors), next_step.count_over)
         return decided(decision, in_crowd=self._in_crowd)
 
     def accounted(self, step: StepSchedule, crowds: StepCrowd | None = None) -> None:

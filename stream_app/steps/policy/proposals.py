@@ -192,7 +192,7 @@ class Respondent:
         self._what_if = what_if
         self._registry = registry
         self._deployment = deployment
-        self._asked: tuple[Proposal, NextStep] | None = None
+        self._last_question: tuple[Proposal, NextStep] | None = None
 
     def answer(self, proposal: Proposal) -> Answer | None:
         """The partition's answer; None for a step that is not next: an answer would be about another state.
@@ -225,11 +225,18 @@ class Respondent:
 
     def _questions(self, proposal: Proposal) -> NextStep:
         """The what-if state of the step, found once for all rounds that one source asks about it."""
-        if self._asked is None or proposal.round == 0 or not _continues(self._asked[0], proposal):
+        if (
+            self._last_question is None
+            or proposal.round == 0
+            or not _continues(self._last_question[0], proposal)
+        ):
             sensors = [self._registry.get(each.sensor) for each in proposal.sensors]
             coming = [[self._registry.get(name) for name in names] for names in proposal.coming]
-            self._asked = proposal, self._what_if.next_step(AnnouncedStep(sensors, proposal.crowds, coming))
-        return self._asked[1]
+            self._last_question = (
+                proposal,
+                self._what_if.next_step(AnnouncedStep(sensors, proposal.crowds, coming)),
+            )
+        return self._last_question[1]
 
 
 def _continues(earlier: Proposal, later: Proposal) -> bool:

@@ -119,10 +119,10 @@ class _Visits:
         """What is costly to make is made once for all; what is work for one does not keep others waiting."""
         if path in self._shared:
             return await self._shared[path].get()
-        asked = request.path_qs, request.headers.get("Authorization", ""), self._site
+        arguments = request.path_qs, request.headers.get("Authorization", ""), self._site
         if path in PEOPLE_PATHS:
-            return await asyncio.get_running_loop().run_in_executor(self._work, respond, *asked)
-        return respond(*asked)
+            return await asyncio.get_running_loop().run_in_executor(self._work, respond, *arguments)
+        return respond(*arguments)
 
     async def _send(self, request: web.BaseRequest, answer: Answer) -> web.StreamResponse:
         """One answer, or word that the client has it already."""

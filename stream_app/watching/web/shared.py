@@ -29,9 +29,9 @@ class Shared:
 
     async def get(self) -> Answer:
         """The answer, now or as soon as it may be made again; all who wait get the same."""
-        asked = time.monotonic()
+        requested_seconds = time.monotonic()
         async with self._making:
-            is_fresh = self._began_seconds >= asked or self._version == self._read_version()
+            is_fresh = self._began_seconds >= requested_seconds or self._version == self._read_version()
             if self._answer is None or not is_fresh:
                 await asyncio.sleep(self._rested_seconds - time.monotonic())
                 self._answer = self._made()

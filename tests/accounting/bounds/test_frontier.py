@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from accounting.bounds.patterns.outside_kernel import Outside, future_ends, history_laws
 from accounting.bounds.patterns.raw_frontier_kernel import FrontierEffort, raw_frontier
 from accounting.hmm.frontier.completion_kernel import completion_gains, new_gains, new_recursion
-from accounting.hmm.frontier.room_kernel import new_room
-from accounting.hmm.frontier.search_kernel import Asked, Found, found_guess, search
+from accounting.hmm.frontier.memory_kernel import new_memory
+from accounting.hmm.frontier.search_kernel import Found, SearchQuestion, found_guess, search
 from accounting.hmm.local_chain_kernel import LocalChain
 from accounting.hmm.propagation import marginals
 from tests.accounting.chains import Case, random_case
@@ -32,11 +32,11 @@ def searched(
     person = LocalChain(case.view, case.start, case.first_slot)
     gains = new_gains(steps, mistakes, places)
     completion_gains(person, evidence, steps - 1, np.ones(places), new_recursion(mistakes, places), gains)
-    room = new_room(case.view, max(expansions, steps), mistakes)
-    asked = Asked(mistakes, max(expansions, steps), 0.0)
-    found = search(person, evidence, case.start, (0, steps - 1), gains, asked, room)
+    memory = new_memory(case.view, max(expansions, steps), mistakes)
+    question = SearchQuestion(mistakes, max(expansions, steps), 0.0)
+    found = search(person, evidence, case.start, (0, steps - 1), gains, question, memory)
     guess = np.empty(steps, np.int64)
-    found_guess(room, found, guess)
+    found_guess(memory, found, guess)
     return found, guess
 
 
@@ -83,8 +83,8 @@ def test_gains_of_another_width_are_refused() -> None:
             law,
             (0, 1),
             np.ones((2, 1, 3)),
-            Asked(0, 2, 0.0),
-            new_room(case.view, 2, 0),
+            SearchQuestion(0, 2, 0.0),
+            new_memory(case.view, 2, 0),
         )
 
 

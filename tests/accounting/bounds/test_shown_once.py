@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from numpy.typing import NDArray
 
-from accounting.hmm.frontier.ascent_kernel import ascend, new_ascent_room
+from accounting.hmm.frontier.ascent_kernel import ascend, new_ascent_memory
 from accounting.hmm.frontier.completion_kernel import completion_gains, new_gains, new_recursion
-from accounting.hmm.frontier.room_kernel import new_room
+from accounting.hmm.frontier.memory_kernel import new_memory
 from accounting.hmm.frontier.shown_once_kernel import first_right_bound, lower_completions, new_first_right
 from accounting.hmm.local_chain_kernel import LocalChain
 from tests.accounting.bounds.test_frontier import masses_won, seeds
@@ -57,8 +57,8 @@ def test_completions_lie_between_the_best_guess_and_the_genie(seed: int) -> None
     mistakes, expansions = int(rng.integers(steps)), int(rng.choice([0, 1, 4, 50]))
     genie = genie_gains(case, evidence, mistakes)
     lowered = genie.copy()
-    room = new_room(case.view, max(steps, expansions), mistakes)
-    lower_completions(person_of(case), evidence, steps - 1, lowered, expansions, room)
+    memory = new_memory(case.view, max(steps, expansions), mistakes)
+    lower_completions(person_of(case), evidence, steps - 1, lowered, expansions, memory)
     least, most = (gains[:, :, : case.start.size].cumsum(axis=1) for gains in (lowered, genie))
     assert (least <= most * (1 + 1e-12)).all()
     for t, m, x in np.ndindex(*least.shape):
@@ -80,7 +80,7 @@ def test_being_shown_once_wins_less_than_being_shown_every_step() -> None:
         genie = genie_gains(case, evidence, mistakes)
         lowered = genie.copy()
         lower_completions(
-            person_of(case), evidence, steps - 1, lowered, 50, new_room(case.view, 50, mistakes)
+            person_of(case), evidence, steps - 1, lowered, 50, new_memory(case.view, 50, mistakes)
         )
         ratios.append(lowered[0].sum() / max(genie[0].sum(), 1e-300))
     assert np.mean(ratios) < 0.97
@@ -107,7 +107,7 @@ def test_a_guess_never_gets_worse_and_wins_what_is_said(seed: int) -> None:
     won = masses_won(case, evidence, mistakes)
     guess = rng.integers(places, size=steps)
     before = won[tuple(guess.tolist())]
-    found = ascend(person_of(case), evidence, guess, new_ascent_room(steps, mistakes, places))
+    found = ascend(person_of(case), evidence, guess, new_ascent_memory(steps, mistakes, places))
     assert found == pytest.approx(won[tuple(guess.tolist())], rel=1e-12, abs=1e-300)
     assert before * (1 - 1e-12) <= found <= max(won.values()) * (1 + 1e-12)
 
@@ -116,5 +116,5 @@ def test_the_worked_example_of_a_guess_made_better() -> None:
     """Half of the people stay at either place: naming each once is within one mistake of everybody."""
     case = Case(np.array([0.5, 0.5]), np.eye(2)[np.newaxis], np.zeros((2, 2), np.int32))
     guess = np.zeros(2, np.int64)
-    assert ascend(person_of(case), np.ones((2, 2)), guess, new_ascent_room(2, 1, 2)) == pytest.approx(1.0)
+    assert ascend(person_of(case), np.ones((2, 2)), guess, new_ascent_memory(2, 1, 2)) == pytest.approx(1.0)
     assert sorted(guess.tolist()) == [0, 1]

@@ -17,7 +17,7 @@ from stream_app.kafka.deployment.sizes import (
     largest_crowd_answer_bytes,
     largest_proposal_bytes,
     largest_request_bytes,
-    require_room,
+    require_record_sizes,
 )
 from stream_app.setup.settings import Settings
 from stream_app.steps.policy import BudgetPolicy, policy_from
@@ -37,7 +37,7 @@ def registry(count: int, name: str = "sensor at the corner {}") -> SensorRegistr
 def test_ten_thousand_sensors_in_one_step_fit_in_every_record() -> None:
     sizes = largest_bytes(registry(10_000), TOPICS)
     assert max(sizes.values()) <= LARGE_BYTES
-    require_room(registry(10_000), TOPICS)
+    require_record_sizes(registry(10_000), TOPICS)
     for topic in sizes:
         assert TOPICS.plan(topic).configuration["max.message.bytes"] == str(LARGE_BYTES)
 
@@ -75,7 +75,7 @@ def test_a_question_about_ten_thousand_sensors_fits_and_is_never_larger_than_rec
     assert asked is not None
     widest = asked.model_copy(update={"candidates": (asked.candidates[0],) * most_candidates(len(names))})
     assert 2**20 < len(widest.line()) <= largest_proposal_bytes(sensors, settings) <= LARGE_BYTES
-    require_room(sensors, TOPICS, settings)
+    require_record_sizes(sensors, TOPICS, settings)
 
 
 def test_sums_of_a_crowd_are_reckoned_with_and_too_many_are_refused_before_the_start() -> None:
@@ -95,15 +95,15 @@ def test_sums_of_a_crowd_are_reckoned_with_and_too_many_are_refused_before_the_s
     answer = CrowdAnswer.of(question, 10**6, (crowd,) * 300)
     assert len(answer.line()) <= largest_crowd_answer_bytes(sensors, settings)
     assert largest_crowd_answer_bytes(sensors, Settings()) == 0
-    require_room(registry(2_500), TOPICS, settings)
+    require_record_sizes(registry(2_500), TOPICS, settings)
     with pytest.raises(SettingsError, match=r"at most 1048576 bytes, got up to .*; turn crowd\.on off"):
-        require_room(registry(10_000), TOPICS, settings)
+        require_record_sizes(registry(10_000), TOPICS, settings)
 
 
 @pytest.mark.slow
 def test_a_question_that_would_outgrow_a_record_is_refused_before_the_start() -> None:
     with pytest.raises(SettingsError, match=r"at most 16777216 bytes .*; lower release\.budget\.look_ahead"):
-        require_room(registry(10_000), TOPICS, budget_settings(100))
+        require_record_sizes(registry(10_000), TOPICS, budget_settings(100))
 
 
 @pytest.mark.slow
@@ -111,7 +111,7 @@ def test_more_sensors_than_a_record_holds_are_refused_with_the_limit_and_what_to
     with pytest.raises(
         SettingsError, match=r"at most 16777216 bytes \(max\.message\.bytes\).*shorten the names"
     ):
-        require_room(registry(40_000, "x" * 240 + "{}"), TOPICS)
+        require_record_sizes(registry(40_000, "x" * 240 + "{}"), TOPICS)
 
 
 def test_a_request_does_not_grow_with_the_partitions_of_people() -> None:
@@ -133,4 +133,4 @@ def test_a_question_to_every_partition_counts_where_it_is_larger() -> None:
 
 @pytest.mark.slow
 def test_fifty_thousand_sensors_with_names_of_twenty_characters_fit_without_splitting() -> None:
-    require_room(registry(50_000, "corner of str. {:05d}"), Topics(tiers=("partner", "public")))
+    require_record_sizes(registry(50_000, "corner of str. {:05d}"), Topics(tiers=("partner", "public")))

@@ -184,7 +184,7 @@ def test_a_run_takes_evidence_up_when_told_to_and_answers_for_no_step_before(tmp
     assert log.summaries[log.raised_from :] == whole.summaries[log.raised_from :]
     limit = given.release.budget.model_copy(update={"risk": 1.0}).limit
     for found, answer in ((log, Answer.OPEN), (whole, Answer.YES)):
-        assert verdict_on(found.summaries, {}, limit, asked=found.asked).answer is answer
+        assert verdict_on(found.summaries, {}, limit, ceilings=found.ceilings).answer is answer
     write_report(out, tmp_path / "report.html")
     said = f"Ceilings before {log.when(log.raised_from)} were computed before that was known"
     assert said in (report := (tmp_path / "report.html").read_text())
@@ -205,10 +205,10 @@ def test_ceilings_of_other_chains_prove_nothing_of_these(tmp_path: Path) -> None
     assert log.raised_from == len(log.summaries)
     highest = max(each.risk["1.0"] for each in log.summaries)
     limit = RiskBudget(risk=highest)
-    assert verdict_on(before.summaries, {}, limit, asked=before.asked).answer is Answer.YES
-    assert verdict_on(log.summaries, {}, limit, asked=log.asked).answer is Answer.OPEN
+    assert verdict_on(before.summaries, {}, limit, ceilings=before.ceilings).answer is Answer.YES
+    assert verdict_on(log.summaries, {}, limit, ceilings=log.ceilings).answer is Answer.OPEN
     both = RiskBudget(risk=highest / 2, added=0.5)
-    refuted = verdict_on(log.summaries, {}, both, is_refuted=True, asked=log.asked)
+    refuted = verdict_on(log.summaries, {}, both, is_refuted=True, ceilings=log.ceilings)
     assert refuted.answer is Answer.OPEN
 
 

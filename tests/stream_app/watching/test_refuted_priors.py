@@ -20,7 +20,7 @@ from models.releases import SensorRelease, StepSchedule
 from stream_app.analysis.alternatives import Alternative, answers, vary
 from stream_app.analysis.planning import plan_releases
 from stream_app.analysis.report import read_run, write_report
-from stream_app.analysis.verdict import Answer, Asked, verdict_on
+from stream_app.analysis.verdict import Answer, CeilingKind, verdict_on
 from stream_app.embedded import RunOptions, run
 from stream_app.exceptions import OutputError, RunChangedError, SettingsError
 from stream_app.setup.given_priors import population_of
@@ -211,21 +211,21 @@ def test_steps_from_before_the_check_are_held_to_the_rule_as_raised(
     for level in sorted({*highest, *(value * 1.001 for value in highest), 0.05, 1.0}):
         limit = RiskBudget(risk=min(level, 1.0))
         recorded, known = (
-            verdict_on(log.summaries, {}, limit, asked=Asked(KAPPA)) for log in (plain, raised)
+            verdict_on(log.summaries, {}, limit, ceilings=CeilingKind(KAPPA)) for log in (plain, raised)
         )
         assert recorded.answer is known.answer
         found.add((verdict_on(plain.summaries, {}, limit).answer, known.answer))
         for number in range(1, 6):
             limit = RiskBudget(number / 10, risk=min(level, 1.0))
             recorded, known = (
-                verdict_on(log.summaries, {}, limit, asked=Asked(KAPPA)) for log in (plain, raised)
+                verdict_on(log.summaries, {}, limit, ceilings=CeilingKind(KAPPA)) for log in (plain, raised)
             )
             assert {recorded.answer, known.answer} != {Answer.YES, Answer.NO}
     assert found == {(Answer.YES, Answer.YES), (Answer.YES, Answer.NO), (Answer.NO, Answer.NO)}
     before = plain.summaries[0].model_copy(update={"within_nats": KAPPA / 2})
     limit = RiskBudget(risk=before.risk["1.0"])
     assert verdict_on((before,), {}, limit).answer is Answer.YES
-    assert verdict_on((before,), {}, limit, asked=Asked(KAPPA)).answer is Answer.OPEN
+    assert verdict_on((before,), {}, limit, ceilings=CeilingKind(KAPPA)).answer is Answer.OPEN
 
 
 def test_the_report_of_a_run_that_got_its_check_late_answers_for_all_steps(

@@ -98,7 +98,7 @@ def personas(
     from models.prior_files import save_population
     from stream_app.starting.aggregates import PersonaQuestions, make_personas
 
-    asked = PersonaQuestions(
+    questions = PersonaQuestions(
         zones=zones,
         sensors=sensors,
         within_km=within_km,
@@ -116,7 +116,9 @@ def personas(
         most_sweeps=sweeps,
     )
     with stderr().status("making personas") as status:
-        made = make_personas(source, asked, lambda off: status.update(f"calibrating: {off:.1e} of all off"))
+        made = make_personas(
+            source, questions, lambda off: status.update(f"calibrating: {off:.1e} of all off")
+        )
         save_population(made.population, output)
     if json:
         print_json({**_document(made), "output": str(output)})

@@ -99,12 +99,12 @@ def check(
     """
     from accounting.audit.calibration import CheckSettings
     from models.prior_files import load_population
-    from stream_app.analysis.priors_against_traces import AskedWindows, check_files
+    from stream_app.analysis.priors_against_traces import WindowOptions, check_files
 
     population = load_population(priors)
-    windows = AskedWindows(window_seconds, origin, window_place, elsewhere, elsewhere_name, held_out_windows)
+    windows = WindowOptions(window_seconds, origin, window_place, elsewhere, elsewhere_name, held_out_windows)
     settings = CheckSettings(mistakes=mistakes, attack=attack, groups=groups, seed=seed)
-    asked = horizon if schedule is None else _schedule(schedule, population, horizon)
+    steps_or_schedule = horizon if schedule is None else _schedule(schedule, population, horizon)
     on_bad_row = "reject" if reject_bad_rows else "fail"
     with progress() as bar:
         task = bar.add_task("checking", total=len(population))
@@ -112,7 +112,7 @@ def check(
             population,
             checkins,
             windows,
-            asked,
+            steps_or_schedule,
             settings,
             on_bad_row=on_bad_row,  # type: ignore[arg-type]
             progress=lambda done: bar.update(task, completed=done),

@@ -130,7 +130,7 @@ class _Stream:
         self.identity, self._service, self._interval = identity, service, interval
         self._name = entity("Datastreams", identity)
         self._next: URL | None = service.address(f"{self._name}/Observations", query)
-        self._asked: set[URL] = set()
+        self._visited: set[URL] = set()
         self.waiting: list[_Observation] = []
         self.last = self.reached = -inf
 
@@ -142,13 +142,13 @@ class _Stream:
     async def fill(self) -> None:
         """Read on where nothing is waiting."""
         while not self.waiting and self._next is not None:
-            if self._next in self._asked:
+            if self._next in self._visited:
                 raise PeerError(
                     f"each page of {self._name} must lead to another one",
                     "a link back to an earlier page",
                     "look at the service's own log",
                 )
-            self._asked.add(self._next)
+            self._visited.add(self._next)
             document = await self._service.get(self._next)
             found = document.get("value")
             if not isinstance(found, list):

@@ -78,7 +78,7 @@ class SensorThings:
 
     async def get(self, url: URL) -> dict[str, Any]:
         """A document."""
-        text = await self._asked("GET", url, None)
+        text = await self._answer("GET", url, None)
         try:
             document = json.loads(text)
         except (ValueError, RecursionError):
@@ -93,7 +93,7 @@ class SensorThings:
         """Create an entity, with one try; :class:`UnknownOutcomeError` where no answer came."""
         await self._once("POST", url, document)
 
-    async def _asked(self, method: str, url: URL, document: Mapping[str, Any] | None) -> bytes:
+    async def _answer(self, method: str, url: URL, document: Mapping[str, Any] | None) -> bytes:
         """The answer, in as many tries as it takes; of requests that may be repeated."""
         pause = _FIRST_PAUSE
         for attempt in range(_TRIES):

@@ -18,7 +18,7 @@ _0, _1 = np.uint64(0), np.uint64(1)
 _FEW = 16  # places of a person whose matrices are laid out in full: no more than two eights a row
 
 
-class Room(NamedTuple):
+class SearchMemory(NamedTuple):
     """Memory of one search: the prefixes expanded, and a heap of those with children still open.
 
     ``W`` is K in whole eights; what is beyond the places is zero.
@@ -44,13 +44,13 @@ class Room(NamedTuple):
 
 
 @jit
-def new_room(chain: ChainView, expansions: int, mistakes: int) -> Room:
+def new_memory(chain: ChainView, expansions: int, mistakes: int) -> SearchMemory:
     """Memory for searches of up to so many expansions, of guesses at this chain's places."""
     slots, places = chain.start.shape
     width = padded(places)
     if places > _FEW:
         slots = 0
-    return Room(
+    return SearchMemory(
         rows_of(chain),
         np.empty((slots, places, width)),
         np.zeros(slots, np.bool_),
@@ -72,9 +72,9 @@ def new_room(chain: ChainView, expansions: int, mistakes: int) -> Room:
 
 
 @inline
-def find_best_child(room: Room, parent: int, taken: int) -> float:
+def find_best_child(memory: SearchMemory, parent: int, taken: int) -> float:
     """Note which child may win most, ties at the lowest place, and give its completion; -1: none is taken."""
-    child, width, nothing = room.child, room.child.shape[1], spread_out(0.0)
+    child, width, nothing = memory.child, memory.child.shape[1], spread_out(0.0)
     row, top = parent * width, nothing
     for x in range(0, width, 8):
         top = larger_of(top, replaced(load(child, row + x), taken - x, nothing))
@@ -84,14 +84,14 @@ def find_best_child(room: Room, parent: int, taken: int) -> float:
         x += 8
     if taken >= 0:  # after that: what was stored in part is slow to be loaded as a whole
         child[parent, taken] = 0.0
-    room.best[parent] = x - 8 + best if best < 8 else 0
+    memory.best[parent] = x - 8 + best if best < 8 else 0
     return most
 
 
 @inline
-def open_one(room: Room, open_count: int, completion: float, parent: int) -> None:
+def open_one(memory: SearchMemory, open_count: int, completion: float, parent: int) -> None:
     """Put one more on the heap of ``open_count``."""
-    heap, parents = room.completion, room.parent
+    heap, parents = memory.completion, memory.parent
     i = np.uint64(open_count)
     while i > _0:
         above = (i - _1) >> _1
@@ -103,9 +103,9 @@ def open_one(room: Room, open_count: int, completion: float, parent: int) -> Non
 
 
 @inline
-def _replace_largest(room: Room, open_count: int, completion: float, parent: int) -> None:
+def _replace_largest(memory: SearchMemory, open_count: int, completion: float, parent: int) -> None:
     """Put another one in the place of the largest of ``open_count``."""
-    heap, parents = room.completion, room.parent
+    heap, parents = memory.completion, memory.parent
     i, size = _0, np.uint64(open_count)
     while True:
         below = i + i + _1
@@ -121,29 +121,29 @@ def _replace_largest(room: Room, open_count: int, completion: float, parent: int
 
 
 @inline
-def open_passed(room: Room, expanded: int, attained: float) -> int:
+def open_passed(memory: SearchMemory, expanded: int, attained: float) -> int:
     """After the dive to number ``expanded``, open what it passed and may win more; how many that are."""
     open_count = 0
     for above in range(expanded):
-        completion = find_best_child(room, above, room.best[above])  # but for the one where the dive went
+        completion = find_best_child(memory, above, memory.best[above])  # but for the one where the dive went
         if completion > attained:
-            open_one(room, open_count, completion, above)
+            open_one(memory, open_count, completion, above)
             open_count += 1
     return open_count
 
 
 @inline
-def take_child(room: Room, open_count: int, attained: float) -> tuple[int, int]:
-    """Take the largest open child, a guess behind ``room.parent[0]``; the guess, and how many stay open.
+def take_child(memory: SearchMemory, open_count: int, attained: float) -> tuple[int, int]:
+    """Take the largest open child, a guess behind ``memory.parent[0]``; the guess, and how many stay open.
 
     Its parent stays on the heap for its next child, unless that cannot win more than what is attained.
     """
-    parent = room.parent[0]
-    guess = room.best[parent]
-    next_completion = find_best_child(room, parent, guess)
+    parent = memory.parent[0]
+    guess = memory.best[parent]
+    next_completion = find_best_child(memory, parent, guess)
     if next_completion <= attained:
         open_count -= 1
-        next_completion, parent = room.completion[open_count], room.parent[open_count]
+        next_completion, parent = memory.completion[open_count], memory.parent[open_count]
     if open_count > 0:
-        _replace_largest(room, open_count, next_completion, parent)
+        _replace_largest(memory, open_count, next_completion, parent)
     return guess, open_count
