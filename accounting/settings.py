@@ -96,7 +96,7 @@ class RiskBudget:
 
     Whoever is above either counts once. People whom habits alone put above it count too; with
     ``habits_apart`` only when releases raise their risk by ``added`` over the bound with nothing released.
-    ``in_hindsight`` also counts what later releases tell about a horizon; ``reserve`` is then the share of
+    ``in_hindsight`` also counts what later releases reveal about a horizon; ``reserve`` is then the share of
     each person's information that is set aside for them.
     """
 

@@ -245,10 +245,10 @@ def _judge(report: EventfulReport, deployment: OnKafka, lines: list[bytes]) -> N
     report.steps_lost = max(report.steps - len(released), 0)
     pseudonyms = load_pseudonym_key(deployment.settings).pseudonyms(deployment.population.people)
     marks = {f'"person":"{name}"'.encode() for name in pseudonyms}
-    told = [line for line in deployment.person_risks() if _person(line) in marks]
-    report.records_compared = len(told)
-    report.records_equal = told == expected_risks
-    report.contradictions = len(told) - len({_subject(line) for line in told})
+    written = [line for line in deployment.person_risks() if _person(line) in marks]
+    report.records_compared = len(written)
+    report.records_equal = written == expected_risks
+    report.contradictions = len(written) - len({_subject(line) for line in written})
     report.dead_letters = len(deployment.values(deployment.topics.rejected))
 
 

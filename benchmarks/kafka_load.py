@@ -164,7 +164,7 @@ def run_rebalance(server: Broker, folder: Path, people: int, sensors: int, steps
     return (
         f"One worker joined and the other left while {steps:,} steps of {sensors} sensors came at "
         f"{STEPS_PER_SECOND:g} a second for {people:,} people: {missing} of {steps * 4:,} summaries missing, "
-        f"{sum(len(told) > 1 for told in summaries.values())} written with two contents; {dropped} steps "
+        f"{sum(len(found) > 1 for found in summaries.values())} written with two contents; {dropped} steps "
         f"delivered again and dropped, {filled} taken from the log; the longest wait for a risk was "
         f"{to_risk.max():.1f} s, "
         f"the median {np.median(to_risk):.3f} s."
@@ -196,11 +196,11 @@ def step_lines(steps: int, sensors: int) -> Iterator[bytes]:
 def latencies(deployment: OnKafka, steps: int) -> tuple[NDArray[np.float64], NDArray[np.float64], float]:
     """Seconds from each step's last reading to its release and to its last summary; seconds of it all.
 
-    A summary that is told again after a worker has left counts when it was told first.
+    A summary that is written again after a worker has left counts when it was written first.
     """
     read, released = np.zeros(steps), np.zeros(steps)
     topics = deployment.topics
-    told = np.full((steps, topics.partitions), np.inf)
+    written = np.full((steps, topics.partitions), np.inf)
     with consuming(deployment.connection) as consumer:
         for record in records(consumer, topics.readings):
             step = json.loads(record.value)["step"]
@@ -211,11 +211,11 @@ def latencies(deployment: OnKafka, steps: int) -> tuple[NDArray[np.float64], NDA
         for record in records(consumer, topics.risks):
             if b'"type":"risk_summary"' in record.value:
                 place = int(record.key), record.partition
-                told[place] = min(told[place], record.timestamp / 1000.0)
+                written[place] = min(written[place], record.timestamp / 1000.0)
     measured = slice(min(WARM_STEPS, steps // 4), None)
-    last_told = told.max(axis=1)
-    span = float(last_told.max() - read.min())
-    return (released - read)[measured], (last_told - read)[measured], span
+    last_written = written.max(axis=1)
+    span = float(last_written.max() - read.min())
+    return (released - read)[measured], (last_written - read)[measured], span
 
 
 def _loaded(accounts: list[Process]) -> int:

@@ -111,7 +111,7 @@ def measured(deployment: OnKafka, policy: str, steps: int, pages: dict[str, int]
                 if step is not None:
                     stamps.setdefault(topic, {}).setdefault(step, []).append(record.timestamp / 1000.0)
     asked, answered = (stamps.get(topic, {}) for topic in (topics.proposals, topics.answers))
-    read, released, told = (stamps[topic] for topic in (topics.readings, topics.releases, topics.risks))
+    read, released, accounted = (stamps[topic] for topic in (topics.readings, topics.releases, topics.risks))
     later = range(1, steps)
     return Walk(
         sensors=len(read[0]),
@@ -119,7 +119,7 @@ def measured(deployment: OnKafka, policy: str, steps: int, pages: dict[str, int]
         rounds=max(len(asked.get(step, ())) for step in later) // topics.partitions,
         asked_seconds=max(max(answered[step]) - min(asked[step]) if asked else 0.0 for step in later),
         release_seconds=max(max(released[step]) - max(read[step]) for step in later),
-        risk_seconds=max(max(told[step]) - max(read[step]) for step in later),
+        risk_seconds=max(max(accounted[step]) - max(read[step]) for step in later),
         sizes={topic: sizes[topic] for topic in shown} | pages,
     )
 

@@ -183,7 +183,7 @@ def audit_population(
     adversary: CrowdAdversary | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Iterator[Audit]:
-    """Audit everybody (or ``people``), one after the other; ``progress`` is told how many are done.
+    """Audit everybody (or ``people``), one after the other; ``progress`` is called with the number done.
 
     Without an ``adversary`` against the informed one. With one the others are all other people of the
     population, who move from the schedule's first step on as their priors say.

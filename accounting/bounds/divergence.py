@@ -12,7 +12,7 @@ from accounting.numerics.divergence_root_kernel import divergence_root
 
 
 def _compute(question: Question) -> float:
-    """With the smaller amount of information, what the releases tell or what is left of it by erasure."""
+    """With the smaller amount of information, what the releases reveal or what is left of it by erasure."""
     erased = question.once(expected_under_erasure)
     information = question.information.best
     nats = information if erased is None else min(information, erased.information_nats)

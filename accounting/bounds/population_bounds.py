@@ -55,7 +55,7 @@ def certify_population(
     With a ``threshold`` the refined bounds are computed only where the fast one is above it and the baseline
     is not: on which side of it ``certified`` lies is the same for everybody, and most people cost little.
 
-    Noised schedules tell less, so the bounds hold for them too; :func:`audit_person` has sharper ones.
+    Noised schedules reveal less, so the bounds hold for them too; :func:`audit_person` has sharper ones.
     :class:`~accounting.exceptions.HorizonError` unless ``0 <= mistakes < T``.
     """
     check_mistakes(mistakes, len(schedule.steps))

@@ -104,7 +104,7 @@ class AccountFigures:
         return PersonRisks(risk, baseline, added, self._decided_by(group))
 
     def median_guess(self) -> float:
-        """How often habits alone tell half of the people or more, mean over the cycle."""
+        """How often the guess from habits is right for half of the people or more, mean over the cycle."""
         first, last = self._accounts.constants.phase_start[:-1], self._accounts.constants.phase_start[1:]
         if first.size == 0:
             return 0.0
@@ -112,7 +112,7 @@ class AccountFigures:
         return Ranked(self.population.mean_draw(each), self._by_account.people).median()
 
     def information_nats(self) -> NDArray[np.float64]:
-        """Bound on what everything released tells about the horizon, nats, shape (N,)."""
+        """Bound on what everything released reveals about the horizon, nats, shape (N,)."""
         return self._by_account.each(self.population.mean_draw(self._state.information / UNITS_PER_NAT))
 
     def worst(self) -> WorstMoments:

@@ -1,7 +1,7 @@
 """The continuous accountant: every person's reconstruction risk over the last ``T`` steps, step by step.
 
 Its state is a pure function of the priors and of the released schedule; counts never reach it. So a replay of
-the release log gives the same state, bit for bit, and what it shows tells nothing about anybody's movements.
+the release log gives the same state, bit for bit, and what it shows reveals nobody's movements.
 """
 
 from __future__ import annotations

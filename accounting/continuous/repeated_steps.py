@@ -1,6 +1,6 @@
-"""What a step that comes again tells about everybody, kept from the last time.
+"""What a step that comes again reveals about everybody, kept from the last time.
 
-Sensors that count all day long make the same step again and again. What such a step tells about a person is
+Sensors that count all day long make the same step again and again. What such a step reveals about a person is
 the same each time in the same slot of the person's chain, so it is computed once; what it adds up to with
 the steps around it is not kept here.
 """

@@ -118,7 +118,7 @@ class Exposure:
         """Whether a count can leave open at which of several own places the person is.
 
         Renewals then do not apply; what uses them treats each place as an outcome of its own,
-        which tells more, and so bounds from above (data processing).
+        which reveals more, and so bounds from above (data processing).
         """
         for t in range(self.steps):
             seen = self.labels[t][self.hits[t]]

@@ -7,7 +7,7 @@ trace, so
     I(X_w..X_u; Y_1..Y_L) = J_w + sum_{k=w..L} H(Y_k | Y_1..Y_{k-1}) - H(Y_{u+1}..Y_L | X_u)
 
 with ``J_w = I(X_w; Y_1..Y_{w-1}) = H(X_w) - E H(X_w | Y_1..Y_{w-1})`` from the renewals of the history.
-Noised releases tell no more than raw ones, and a count of several places no more than the place; for them
+Noised releases reveal no more than raw ones, and a count of several places no more than the place; for them
 the carried terms of the strong data-processing inequality are computed too, and the smaller amount counts.
 """
 
@@ -28,7 +28,7 @@ from accounting.exposure.step_information.contraction_kernel import contraction,
 
 @dataclass(frozen=True, slots=True)
 class HorizonInformation:
-    """Bounds (nats) on what everything released tells about one horizon; exact for raw releases.
+    """Bounds (nats) on what everything released reveals about one horizon; exact for raw releases.
 
     ``carried`` is about the first place of the horizon and was released before it, ``later`` about its
     last place and after it, ``I(X_u; Y_{u+1}..Y_L)``. ``at_the_moment`` counts what was released until the
@@ -75,7 +75,7 @@ def history_mixture(exposure: Exposure, first: int) -> Mixture:
 
 
 def horizon_information(exposure: Exposure, first: int, last: int) -> HorizonInformation:
-    """What a log tells about its steps ``first..last`` (inclusive), at the moment and in hindsight."""
+    """What a log reveals about its steps ``first..last`` (inclusive), at the moment and in hindsight."""
     check_window(exposure, first, last)
     exact = exposure.of_raw_version(
         ("information", first, last), lambda: _raw_information(exposure, first, last)

@@ -1,4 +1,4 @@
-"""How much the releases tell about one person's trajectory: upper bounds on ``I(X; Y_1..Y_T)``, nats.
+"""How much the releases reveal about one person's trajectory: upper bounds on ``I(X; Y_1..Y_T)``, nats.
 
 All are valid, the smallest counts. Raw releases: Koga et al.'s sum and the exact value by renewals (beyond
 the paper). Noised ones: pairwise divergences, the exact information of each count, and data processing.
@@ -86,7 +86,7 @@ def released_information(exposure: Exposure) -> Information:
     if exposure.is_raw and not exposure.is_refined:
         return Information(koga, raw, raw, tuple(shares.tolist()))
     terms = [person_step_terms(exposure, t).conditional for t in range(exposure.steps)]
-    # A noised release tells no more than the raw one (data processing).
+    # A noised release reveals no more than the raw one (data processing).
     best = min(sum(terms), raw) if koga is None else min(sum(terms), raw, koga)
     shown = terms if sum(terms) <= raw else shares.tolist()
     return Information(koga, None, best, tuple(shown))

@@ -8,7 +8,7 @@ relative to their scale, one step in gather form is (Rabiner 1989, eq. 20 and 33
 with ``w`` the likelihood of what was observed. Dividing by the largest score, not multiplying with its
 inverse, makes a place that is certain have exactly 1: after a raw hit the recursion restarts, bit for bit.
 Zeros in the matrix are zeros here. Where scaled arithmetic may have lost a path to underflow, the
-caller is told and goes on in logarithms (:mod:`accounting.hmm.log_space`).
+caller gets a status and goes on in logarithms (:mod:`accounting.hmm.log_space`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Conditional inferential privacy: what noised releases of a trace tell about its values at secret times.
+"""Conditional inferential privacy: what noised releases of a trace reveal about its values at secret times.
 
 Meehan, Chaudhuri, "Location Trace Privacy Under Conditional Priors". The secret is one person's trace or one
 series; the adversary knows a Gaussian-process prior of it up to its mean.

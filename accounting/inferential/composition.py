@@ -46,7 +46,7 @@ class ReleasedSeries:
     windows: tuple[Window, ...]
 
     def information(self, secret_times: Sequence[float]) -> SecretInformation:
-        """What all releases together tell about the values at ``secret_times`` (k,), released or not.
+        """What all releases together reveal about the values at ``secret_times`` (k,), released or not.
 
         The secret values stand first in the joint prior and are not released themselves; a released value at
         the same time equals its secret exactly, up to its noise.

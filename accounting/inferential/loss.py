@@ -29,7 +29,7 @@ _MOST_VALUES = 16  # 2^15 corners
 
 @dataclass(frozen=True, slots=True)
 class InferentialLoss:
-    """What a release tells about one secret, everything evaluated from the noise covariance itself."""
+    """What a release reveals about one secret, everything evaluated from the noise covariance itself."""
 
     epsilon: float  # nats; inf where the release fixes the secret as far as floating point can tell
     order: float

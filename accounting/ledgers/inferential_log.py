@@ -1,4 +1,4 @@
-"""The conditional-inferential-privacy reader: what one sensor's whole series tells about a few of its steps.
+"""The conditional-inferential-privacy reader: what one sensor's whole series reveals of a few steps.
 
 The adversary believes that the series of counts is a Gaussian process. All releases of the sensor are taken
 together, whatever noise windows they belong to: losses of parts do not add up (two adjacent windows of a

@@ -35,7 +35,7 @@ def read_reconstruction(
     settings: HorizonSettings,
     progress: Callable[[int], None] = lambda done: None,
 ) -> ReconstructionStatement:
-    """Replays the log through the accountant that ran beside it; ``progress`` is told the steps done."""
+    """Replays the log through an accountant; ``progress`` is called with the steps done."""
     accountant = ContinuousAccountant(population, settings)
     highest = accountant.risk()
     for done, step in enumerate(log.steps, 1):

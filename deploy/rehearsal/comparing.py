@@ -70,7 +70,7 @@ def compare(engine: Engine, composition: Composition) -> Comparison:
 
 
 def wait_for_risks(engine: Engine, composition: Composition) -> None:
-    """Until every partition has told the risks of three more steps, or of all: every worker goes on."""
+    """Until every partition has written the risks of three more steps, or of all: every worker goes on."""
     wanted = min(accounted_steps(composition) + 3, pages.last_step() + 1)
     try:
         wait_until(f"{wanted} steps in all partitions", lambda: accounted_steps(composition) >= wanted, 600.0)
@@ -80,13 +80,13 @@ def wait_for_risks(engine: Engine, composition: Composition) -> None:
 
 
 def accounted_steps(composition: Composition) -> int:
-    """How many steps every partition has told the risks of."""
-    told: dict[int, int] = {}
+    """Of how many steps every partition has written the risks."""
+    accounted: dict[int, int] = {}
     for line in _tail(composition, "risks", last="200"):
         record = json.loads(line)
         if record["type"] == "risk_summary":
-            told[record["partition"]] = max(told.get(record["partition"], 0), record["step"] + 1)
-    return min(told.values(), default=0)
+            accounted[record["partition"]] = max(accounted.get(record["partition"], 0), record["step"] + 1)
+    return min(accounted.values(), default=0)
 
 
 def _tail(composition: Composition, what: str, last: str = EVERYTHING) -> list[str]:

@@ -42,10 +42,10 @@ class Composition:
         self._engine, self._tree = engine, tree
         self._python = _environment(engine.folder) / "bin" / "python"
         text = (tree / "docker-compose.yml").read_text()
-        told = subprocess.run(
+        converted = subprocess.run(
             [self._python, "-c", _AS_JSON], input=text, capture_output=True, text=True, check=True
         )
-        self.document: dict[str, Any] = json.loads(told.stdout)
+        self.document: dict[str, Any] = json.loads(converted.stdout)
         self.services: dict[str, dict[str, Any]] = {
             name: service for name, service in self.document["services"].items() if "profiles" not in service
         }

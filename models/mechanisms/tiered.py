@@ -35,7 +35,7 @@ class Tiered(Tabulated):
     """The same count for several tiers of recipients: ``tiers`` are pairs of name and epsilon (nats), rising.
 
     Everything an accountant asks is answered for the best-informed tier: by the chain, all tiers together
-    tell no more than that one does.
+    reveal no more than that one does.
     """
 
     tiers: tuple[tuple[str, float], ...]
@@ -119,7 +119,7 @@ class Tiered(Tabulated):
     def zcdp_rho(self) -> float:
         """``epsilon tanh(epsilon / 2)``, which is attained.
 
-        The noise tells what randomised response of the same epsilon does, whose Renyi divergence over its
+        The noise reveals what randomised response of the same epsilon does, whose Renyi divergence over its
         order ``a`` is ``(g(u^2) - g(1/4)) / (u^2 - 1/4)`` with ``u = a - 1/2`` and the concave
         ``g(t) = ln cosh(epsilon sqrt(t))``: largest at ``a = 1``, where it is the divergence. Sharper than
         ``epsilon^2 / 2`` (Bun, Steinke, "Concentrated Differential Privacy", 2016, proposition 1.4).

@@ -94,7 +94,7 @@ class CorrelatedNoise:
 
     @cached_property
     def independent_variance(self) -> NDArray[np.float64]:
-        """Variances (n,) of independent noise that tells at least as much, 0 where nothing is certain.
+        """Variances (n,) of independent noise that reveals at least as much, 0 where nothing is certain.
 
         For diagonal ``D`` with ``G - D`` positive semidefinite, the noise is independent noise with variances
         ``D`` plus independent further noise: the release is post-processing of one with noise ``D`` alone.

@@ -96,7 +96,7 @@ def continued_value(values: Mapping[float, int], level: float, word: int) -> int
 
     Needs no count: below the largest level the process moves by increments, and those are differences of
     values as well as of noise. ``word`` as in :meth:`ReleasedNoise.with_level`. :class:`MechanismError` for a
-    level above the largest: its law depends on the count, and it would tell more than was accounted for.
+    level above the largest: its law depends on the count, and it would reveal more than was accounted for.
     """
     levels = tuple(sorted(values))
     if not levels or level > levels[-1]:

@@ -74,7 +74,7 @@ def binary_channel_information_table(crossover: float, truncated_mass: float) ->
     """Table for a channel that turns its one bit around with probability ``crossover`` in (0, 1/2).
 
     Two-sided geometric noise is one: whether the published value lies above the others' count or not is all
-    that it tells about a person, every value on one side having the same likelihood ratio.
+    that it reveals about a person, every value on one side having the same likelihood ratio.
     """
     probability = np.array([1.0 - crossover, crossover])
     return likelihood_table(probability, probability[::-1] / probability, truncated_mass)

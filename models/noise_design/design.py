@@ -28,7 +28,7 @@ AUTO = "auto"
 
 _AGREEMENT = 0.01  # how far the true information may lie above what a solver claims
 _ROUNDING = 1e-9  # relative
-_EVEN_SHARE = 1e-4  # of a solver's budget, spread evenly: a direction it rounded to no noise would tell all
+_EVEN_SHARE = 1e-4  # of a solver's budget, spread evenly: a direction it rounded to no noise would reveal all
 
 
 @dataclass(frozen=True, slots=True)

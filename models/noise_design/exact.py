@@ -43,7 +43,7 @@ def exact(problem: DesignProblem) -> Floats:
         return size / left + math.exp(-log_weight) if left > 0.0 else math.inf
 
     largest = weight_at_budget(spent, budget) if np.any(gram) else math.inf
-    if math.isinf(largest):  # the rest tells nothing
+    if math.isinf(largest):  # the rest reveals nothing
         return block_noise(split, budget / size, np.zeros_like(split.residual))
     reach = (math.log(largest) - _DECADES, math.log(largest))
     found = minimize_scalar(bound, bounds=reach, method="bounded", options={"xatol": _TOLERANCE})

@@ -1,4 +1,4 @@
-"""The loss that a noise design minimises: what a release with Gaussian noise tells about a secret.
+"""The loss that a noise design minimises: what a release with Gaussian noise reveals about a secret.
 
 Two values of the secret shift the release's law and leave its covariance alone, so their Rényi divergence of
 order ``lambda`` is ``lambda/2`` times a quadratic form in the difference. Its matrix is, for any noise ``G``,
@@ -79,7 +79,7 @@ def loss_nats(information: SecretInformation, order: float, radius: float) -> fl
 
 
 def indirect_information(split: Conditional, noise: Floats) -> SecretInformation:
-    """``A^T (Sigma_{U|S} + G_UU)^-1 A``: what the rest alone tells; its largest eigenvalue is ``alpha``."""
+    """``A^T (Sigma_{U|S} + G_UU)^-1 A``: what the rest reveals; its largest eigenvalue is ``alpha``."""
     if not split.rest.size:
         return SecretInformation(np.zeros((split.secret.size, split.secret.size)), True)
     noise = checked_noise(noise, split.points)[np.ix_(split.rest, split.rest)]

@@ -1,4 +1,4 @@
-"""Compiling, for whoever waits: it takes minutes, once a machine, which is told and kept short.
+"""Compiling, for whoever waits: it takes minutes, once a machine, which is announced and kept short.
 
 A change of this module has nothing compiled again, unlike one of ``jit.py``.
 """
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_PATIENCE: Final = 1.0  # seconds of compiling that nobody needs to be told of
+_PATIENCE: Final = 1.0  # seconds of compiling of which nothing is said
 _SELDOM: Final = (100_000, 20, 100)  # to look for cycles among what numba makes took a seventh
 _AGAIN: Final = 30.0  # seconds between two lines where there is no terminal
 _WHAT: Final = "compiling for this machine, once"
 
 
 @cache
-def tell_when_compiling() -> None:
+def announce_compiling() -> None:
     """Tell when kernels are compiled: a bar on a terminal, else lines, in the log where there is one.
 
     They are compiled without needless work. Kernels that are found in the cache are loaded without a word.
@@ -41,7 +41,7 @@ def tell_when_compiling() -> None:
 
 
 @cache
-def tell_waiting() -> None:
+def announce_waiting() -> None:
     """Tell, once, that another process compiles what this one needs."""
     _say("another process compiles what this one needs too: waiting for it (up to some minutes, once)")
 
@@ -57,7 +57,7 @@ class _Notice(event.Listener):
         self._since = 0.0  # when the outermost of those being compiled was begun
         self._seconds = 0.0  # spent before
         self._collected = gc.get_threshold()  # how often cycles are looked for otherwise
-        self._told = -_AGAIN
+        self._announced_seconds = -_AGAIN
         self._bar: tuple[Progress, TaskID] | None = None
 
     def on_start(self, event: Any) -> None:
@@ -89,8 +89,8 @@ class _Notice(event.Listener):
             self._bar = self._bar or _bar()
             progress, task = self._bar
             progress.update(task, completed=self._done)
-        elif seconds - self._told >= _AGAIN:
-            self._told = seconds
+        elif seconds - self._announced_seconds >= _AGAIN:
+            self._announced_seconds = seconds
             done = f", {self._done} kernels after {seconds:.0f} s" if self._done else ""
             _say(f"{_WHAT} (up to some minutes){done}")
 

@@ -32,7 +32,7 @@ from numba.core.compiler_lock import global_compiler_lock
 from numba.core.config import reload_config
 
 from models.exceptions import MachineError
-from models.numerics.compiling import tell_waiting, tell_when_compiling
+from models.numerics.compiling import announce_compiling, announce_waiting
 from models.numerics.linked import CalledCache, call_linked
 from models.numerics.threads import in_threads
 
@@ -145,7 +145,7 @@ def forget_unused(caches: Path) -> None:
 
 use_one_cpu()
 use_own_cache()
-tell_when_compiling()
+announce_compiling()
 
 
 def jit(function: F) -> F:
@@ -210,7 +210,7 @@ def _wait_for(lock: IO[str]) -> None:
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        tell_waiting()
+        announce_waiting()
         fcntl.flock(lock, fcntl.LOCK_EX)
 
 

@@ -132,7 +132,7 @@ def _without_added(ceilings: CeilingKind, summary: RiskSummary, limit: RiskBudge
 
 
 def people_over(summary: RiskSummary, why: DecisionReason | None, limit: RiskBudget) -> PeopleOver:
-    """Between how many people were over the limit after a step, as far as its records tell.
+    """Between how many people were over the limit after a step, as far as its records show.
 
     Counts at thresholds below the limit bound from above, those beyond it from below; the decision of a risk
     budget knows who is over, in hindsight too, unless somebody's accounts did not answer.
@@ -159,7 +159,7 @@ def _by_risks(summary: RiskSummary, limit: RiskBudget) -> tuple[int, int]:
     ]
     least = max(low for low, _ in bounds)
     most = min(summary.people, sum(high for _, high in bounds))
-    if limit.in_hindsight:  # later releases tell about these steps, which the step's own risks cannot show
+    if limit.in_hindsight:  # later releases reveal more, which the step's own risks cannot show
         most = summary.people
     if limit.habits_apart:  # some of those above are so by habit and may stay
         least = 0

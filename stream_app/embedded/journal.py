@@ -137,7 +137,7 @@ class Journal:
         self._decisions.sync()
         self._releases.append(line)
         self._releases.sync()
-        self._tell_tiers(release)
+        self._append_tiers(release)
 
     def publish_revised(self, release: StepRelease) -> None:
         """Make late or corrected values durable, each once."""
@@ -240,7 +240,7 @@ class Journal:
         """Fingerprint of the key that a step's noise was drawn with."""
         return self._manifest.noise_key(step, self._published)
 
-    def _tell_tiers(self, release: StepRelease) -> None:
+    def _append_tiers(self, release: StepRelease) -> None:
         """Each tier's own view of a release that is durable."""
         for tier, file in self._tier_files.items():
             file.append(release_for_tier(release, tier).line())

@@ -24,13 +24,13 @@ from stream_app.wire import MAX_LINE_BYTES, PlaceReport
 
 logger = logging.getLogger(__name__)
 
-TOLD_EVERY = 20
-"""Guesses: evidence that moved with each would tell whether a volunteer was where the prior expects."""
+SHOWN_EVERY = 20
+"""Guesses: evidence that moved with each would reveal whether a volunteer was where the prior expects."""
 _MOST_LOG = 700.0  # of the evidence: a float holds no more
 
 
 class Panel(Observer):
-    """Reads what was appended to the file at the start and after every step, and tells ``observer``.
+    """Reads what was appended to the file at the start and after every step, and notifies ``observer``.
 
     ``shown`` is what was shown last.
     """
@@ -67,7 +67,7 @@ class Panel(Observer):
         self.read()
 
     def read(self) -> None:
-        """Read what was appended, and tell where it makes twenty guesses more."""
+        """Read what was appended, and show it where it makes twenty guesses more."""
         before, refused = self.shown, []
         for line in self._appended():
             self._lines += 1
@@ -96,7 +96,7 @@ class Panel(Observer):
             return False
         before = self._check.guesses
         is_new = self._check.record(person, report.step, location)
-        if self._check.guesses > before and self._check.guesses % TOLD_EVERY == 0:
+        if self._check.guesses > before and self._check.guesses % SHOWN_EVERY == 0:
             running = self._check.check
             evidence = exp(min(running.log_evidence, _MOST_LOG))
             self.shown = PanelChecked(self._check.guesses, evidence, is_refuted=running.is_refuted)

@@ -65,7 +65,7 @@ def check_note(check: PriorsVerdict, draws: int = 1) -> str:
 
 
 def panel_note(event: PanelChecked) -> str | None:
-    """What volunteers say of the priors while the engine runs; None before the first guesses are told."""
+    """What volunteers say of the priors while the engine runs; None before the first guesses are shown."""
     if event.is_refuted:
         return (
             f"volunteers refute the priors ({event.guesses:,} guesses held against their true places): "
@@ -169,7 +169,7 @@ def rule_warning(check: PriorsVerdict | None, limit: RiskBudget | None) -> str |
 
 
 def habits_warning(accountant: ContinuousAccountant) -> str | None:
-    """What to say where habits alone tell most people's steps, cause and remedy; None where they do not."""
+    """What to say where habits give most people's steps away, with cause and remedy; else None."""
     guess, settings = accountant.median_guess(), accountant.settings
     if guess <= HABITS_DECIDE:
         return None

@@ -1,4 +1,4 @@
-"""A broad sample of results that people are told or that workers compare, each as a digest of its bits.
+"""A broad sample of results that people are shown or that workers compare, each as a digest of its bits.
 
 ``python -m tests.bits.sample`` prints them as one JSON object; :mod:`tests.bits.test_same_bits` compares
 those of processes that see different CPUs.
@@ -116,25 +116,25 @@ def unsure(city: City) -> object:
 def accountant(city: City) -> object:
     """Everybody's account after a horizon of mixed releases, refined bounds included."""
     own = ContinuousAccountant(city.population, HorizonSettings(horizon=5, mistakes=1))
-    told = []
+    figures = []
     for step in schedule(city, None).steps:
         own.apply(step)
-        told.append((own.risk(), own.baseline(), own.summary()))
-    return told, own.snapshot()
+        figures.append((own.risk(), own.baseline(), own.summary()))
+    return figures, own.snapshot()
 
 
 def crowd(city: City) -> object:
     """What the others hide, everybody's account among them, and one person's ceiling."""
-    own, planned, told = (
+    own, planned, figures = (
         BothAccounts(city.population, settings=HorizonSettings(5, 1)),
         schedule(city, None),
         [],
     )
     for step in planned.steps:
         own.apply(step)
-        told.append(([each.units for each in own.crowds], own.risk(), own.information_nats()))
+        figures.append(([each.units for each in own.crowds], own.risk(), own.information_nats()))
     (audit,) = audit_population(city.population, planned, 1, people=[0], adversary=CrowdAdversary(known=1))
-    return told, audit.model_dump_json()
+    return figures, audit.model_dump_json()
 
 
 def mechanisms(city: City) -> object:

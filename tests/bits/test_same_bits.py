@@ -29,7 +29,7 @@ def digests(cpu: dict[str, str]) -> dict[str, str]:
 
 @pytest.mark.slow
 def test_everything_that_is_told_has_the_same_bits_with_and_without_avx512() -> None:
-    """Workers on both take people over from each other, and must not contradict what was told."""
+    """Workers on both take people over from each other, and must not contradict what was published."""
     newer, older = digests(NEWER), digests(OLDER)
     assert len(newer) > 5
     assert older == newer

@@ -92,7 +92,7 @@ def test_figure_5_is_drawn_from_ordered_bounds_and_attacks(tmp_path: Path) -> No
 
 @pytest.mark.slow
 def test_figure_7_compares_noise_with_the_same_sensors_raw() -> None:
-    """What noise hides cannot be told better: no noised bound is above the raw one."""
+    """What noise hides cannot be guessed better: no noised bound is above the raw one."""
     points = figure_7(TINY)
     raw = at(points, "raw, s=2", 0.0)
     for sigma in TINY.sigmas:

@@ -20,14 +20,14 @@ MOST_SECONDS = 2.0
 """Of the processor's time, so that a busy machine is not taken for a hang."""
 
 COUNT, PERSON, TOKEN = "4810397", "canary-person", "canary-token"
-"""What stands in the seeds as somebody's count and id, and as a secret; none may be told by an error."""
+"""What stands in the seeds as somebody's count and id, and as a secret; none may stand in an error."""
 
 
 @dataclass(frozen=True)
 class Target:
     """One door: ``call`` takes bytes and may end well, or in one of the ``known`` errors.
 
-    ``secrets`` of the input that no error may tell; a refused message tells them by its hint only.
+    ``secrets`` of the input that no error may show; a refused message shows them by its hint only.
     """
 
     name: str
@@ -119,8 +119,8 @@ def _in_words(target: Target, message: str) -> str | None:
     """What is wrong with a message to people."""
     if len(message.encode("utf-8", "surrogatepass")) > MOST_MESSAGE_BYTES:
         return f"message of more than {MOST_MESSAGE_BYTES} bytes: {message[:80]!r}"
-    told = [secret for secret in target.secrets if secret in message]
-    return f"message tells {told[0]}: {message[:200]!r}" if told else None
+    shown = [secret for secret in target.secrets if secret in message]
+    return f"message tells {shown[0]}: {message[:200]!r}" if shown else None
 
 
 def _said(error: Exception) -> str:

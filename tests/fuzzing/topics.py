@@ -22,7 +22,7 @@ from stream_app.kafka.broker.topics import Topics
 from stream_app.kafka.deployment.deployment import Deployment
 from stream_app.kafka.deployment.deployment_record import DeploymentRecord, check_same, read_record
 from stream_app.kafka.deployment.person_records import people_of, person_records
-from stream_app.kafka.deployment.records import ANSWER, DEAD_LETTER, DECISION, PROPOSAL, TOLD_STEP
+from stream_app.kafka.deployment.records import ANSWER, DEAD_LETTER, DECISION, PROPOSAL, RISK_STEP
 from stream_app.kafka.deployment.refused_record import RefusedRecord
 from stream_app.kafka.process.worker import Pulse
 from stream_app.kafka.release.progress import KEY, Progress, restore
@@ -136,8 +136,8 @@ def _decision(data: bytes) -> object:
 
 
 def _summary(data: bytes) -> object:
-    """A summary of risks, by which a worker sees how far they were told."""
-    return TOLD_STEP.read_or_warn(_record("risks", data))
+    """A summary of risks, by which a worker sees how far they were written."""
+    return RISK_STEP.read_or_warn(_record("risks", data))
 
 
 def _person(data: bytes) -> list[Rejected]:

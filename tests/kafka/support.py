@@ -252,8 +252,8 @@ class OnKafka:
     def wait_for_steps(
         self, steps: int, seconds: float = 900.0, watch: Callable[[], None] | None = None
     ) -> None:
-        """Until every partition has told the risks of the last of so many steps."""
-        told: dict[int, int] = {}
+        """Until every partition has written the risks of the last of so many steps."""
+        written: dict[int, int] = {}
 
         def is_whole() -> bool:
             """Whether every region has published the last step."""
@@ -265,16 +265,16 @@ class OnKafka:
                 watch()
             for record in records(consumer, self.topics.risks, last=3):
                 if b'"type":"risk_summary"' in record.value:
-                    told[record.partition] = max(told.get(record.partition, -1), int(record.key))
-            is_told = len(told) == self.topics.partitions and min(told.values()) >= steps - 1
-            return is_told and is_whole()
+                    written[record.partition] = max(written.get(record.partition, -1), int(record.key))
+            is_written = len(written) == self.topics.partitions and min(written.values()) >= steps - 1
+            return is_written and is_whole()
 
         try:
             with consuming(self.connection) as consumer:
                 wait_until(f"step {steps - 1} accounted in every partition", is_done, seconds)
         except pytest.fail.Exception:
             logs = "\n".join(f"{each.log.name}:\n{each.text[-1500:]}" for each in self._processes)
-            pytest.fail(f"told {told}, released {len(self.releases())} of {steps}\n{logs}")
+            pytest.fail(f"told {written}, released {len(self.releases())} of {steps}\n{logs}")
 
     def embedded(
         self, lines: Iterable[bytes], schedule: Path | None = None

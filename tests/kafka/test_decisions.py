@@ -65,8 +65,8 @@ def test_budgets_in_the_crowd_are_kept_as_in_the_embedded_engine(kafka: Broker, 
         releases, risks = deployment.embedded(lines)
         assert deployment.releases() == releases
         assert deployment.person_risks() == risks
-        told = [json.loads(line) for line in risks]
-        assert any(each["crowd"] < each["risk"] for each in told)
+        summaries = [json.loads(line) for line in risks]
+        assert any(each["crowd"] < each["risk"] for each in summaries)
         logged = [json.loads(line) for line in deployment.values(deployment.topics.decisions)]
         embedded = (tmp_path / "crowd" / "embedded" / "decisions.jsonl").read_text().splitlines()
         assert [step.pop("deployment") for step in logged] == [deployment.digest] * STEPS
@@ -74,7 +74,7 @@ def test_budgets_in_the_crowd_are_kept_as_in_the_embedded_engine(kafka: Broker, 
         assert all(any(sum(each["crowd"]) for each in step["decisions"]) for step in logged)
         again = compare(Deployment.of(deployment.settings))
         assert again.is_same, again
-        names = {*population.people, *(each["person"] for each in told)}
+        names = {*population.people, *(each["person"] for each in summaries)}
         for line in deployment.values(deployment.topics.answers):
             assert not [name for name in names if name.encode() in line]
         assert not [name for name in names for worker in workers if worker.says(name)]

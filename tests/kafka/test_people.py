@@ -63,9 +63,9 @@ def test_people_come_and_leave_between_two_steps(kafka: Broker, tmp_path: Path) 
         deployment.wait_for_steps(30)
         assert people_at(deployment, 29) == 20
         expected = deployment.embedded(lines)[1]
-        told = [line for line in deployment.person_risks() if json.loads(line)["step"] == 20]
-        assert len(told) == 20
-        assert set(told) <= set(expected)
+        written = [line for line in deployment.person_risks() if json.loads(line)["step"] == 20]
+        assert len(written) == 20
+        assert set(written) <= set(expected)
 
 
 def test_workers_join_and_leave_under_load_and_no_step_is_missing(kafka: Broker, tmp_path: Path) -> None:
@@ -84,7 +84,7 @@ def test_workers_join_and_leave_under_load_and_no_step_is_missing(kafka: Broker,
         deployment.produce(lines[300:])
         deployment.wait_for_steps(120)
         assert deployment.person_risks() == deployment.embedded(lines)[1]
-        assert all(len(told) == 1 for told in deployment.summaries().values())
+        assert all(len(written) == 1 for written in deployment.summaries().values())
         assert len(deployment.summaries()) == 120 * 4
 
 
@@ -127,13 +127,13 @@ def test_assumed_habits_are_told_with_every_risk_until_measured_ones_come(
         load = deployment.command("persons", "load", str(tmp_path / "assumed.json"))
         assert load.ended() == 0
         assert "assumed, not measured (everybody is a commuter)" in load.text
-        wait_until("all are known", lambda: people_told(account.text) == 12)
+        wait_until("all are known", lambda: people_taken(account.text) == 12)
         assert "everybody is a commuter" in page(account)
         deployment.produce(lines[25:50])
         deployment.wait_for_steps(10)
         assert {each.get("assumed") for each in summaries_at(deployment, 9)} == {"everybody is a commuter"}
         deployment.load_people()
-        wait_until("all are others", lambda: people_told(account.text) == 24)
+        wait_until("all are others", lambda: people_taken(account.text) == 24)
         deployment.produce(lines[50:])
         deployment.wait_for_steps(15)
         assert {each.get("assumed") for each in summaries_at(deployment, 14)} == {None}
@@ -149,7 +149,7 @@ def page(worker: Process) -> str:
     return " ".join(re.findall(r"<strong>(.*?)</strong>", text))
 
 
-def people_told(text: str) -> int:
+def people_taken(text: str) -> int:
     """How many records of people a worker says it has taken."""
     return sum(map(int, re.findall(r"(\d+) records of people", text)))
 
@@ -157,8 +157,8 @@ def people_told(text: str) -> int:
 def summaries_at(deployment: OnKafka, step: int) -> list[dict[str, Any]]:
     """The summaries of a step that count anybody."""
     found = deployment.summaries()
-    told = [json.loads(next(iter(found[step, part]))) for part in range(4)]
-    return [each for each in told if each["people"]]
+    written = [json.loads(next(iter(found[step, part]))) for part in range(4)]
+    return [each for each in written if each["people"]]
 
 
 def deletions(text: str) -> int:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from stream_app.kafka.deployment.log_reader import last_told_step
+from stream_app.kafka.deployment.log_reader import last_risk_step
 from stream_app.wire import batched
 from tests.kafka.broker import OLDER_VERSION, Broker, broker
 from tests.kafka.support import OnKafka, small_city
@@ -48,11 +48,11 @@ def compare(kafka: Broker, folder: Path, workers: int, *, in_batches: bool = Fal
         releases, risks = deployment.embedded(lines)
         assert deployment.releases() == releases
         assert deployment.person_risks() == risks
-        assert all(len(told) == 1 for told in deployment.summaries().values())
-        told = [json.loads(each) for told in deployment.summaries().values() for each in told]
-        assert any(summary["not_reached"] for summary in told), "the work was to be scarce"
+        assert all(len(found) == 1 for found in deployment.summaries().values())
+        summaries = [json.loads(each) for found in deployment.summaries().values() for each in found]
+        assert any(summary["not_reached"] for summary in summaries), "the work was to be scarce"
         assert len(deployment.summaries()) == STEPS * deployment.topics.partitions
-        assert is_told(deployment)
+        assert all_risks_written(deployment)
         assert deployment.values(deployment.topics.steps) == []
         for process in accounts:
             assert process.stop() == 0, process.text
@@ -60,7 +60,7 @@ def compare(kafka: Broker, folder: Path, workers: int, *, in_batches: bool = Fal
         for process in (release, *accounts):
             assert not [name for name in people if process.says(name)]
             assert COUNTS.findall(process.text) == []
-        assert all(COUNTS.search(told) for told in (*published(releases), *published(lines, "reading")))
+        assert all(COUNTS.search(text) for text in (*published(releases), *published(lines, "reading")))
 
 
 def with_many(line: bytes) -> bytes:
@@ -79,10 +79,10 @@ def published(lines: list[bytes], kind: str = "release") -> list[str]:
     ]
 
 
-def is_told(deployment: OnKafka) -> bool:
-    """Whether a worker started now would tell nothing that was told before."""
+def all_risks_written(deployment: OnKafka) -> bool:
+    """Whether a worker started now would write no risks a second time."""
     connection, risks = deployment.connection, deployment.topics.risks
-    told = (
-        asyncio.run(last_told_step(connection, risks, each)) for each in range(deployment.topics.partitions)
+    last = (
+        asyncio.run(last_risk_step(connection, risks, each)) for each in range(deployment.topics.partitions)
     )
-    return set(told) == {STEPS - 1}
+    return set(last) == {STEPS - 1}

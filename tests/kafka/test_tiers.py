@@ -78,15 +78,17 @@ def test_tiers_that_only_a_schedule_names_are_refused_before_anything_is_written
 def check_views(deployment: OnKafka, lines: list[bytes], schedule: Path | None = None) -> None:
     """Every topic holds what the embedded run's files do; no value of another tier is on any of them."""
     deployment.embedded(lines, schedule)
-    told = {tier: deployment.values(deployment.topics.tier(tier)) for tier in RISING}
-    for tier, records in told.items():
+    by_tier = {tier: deployment.values(deployment.topics.tier(tier)) for tier in RISING}
+    for tier, records in by_tier.items():
         assert (
             records == (deployment.folder / "embedded" / f"releases-{tier}.jsonl").read_bytes().splitlines()
         )
         assert len(records) == STEPS
-    assert deployment.releases() == told["public"]
-    assert told["public"] != told["press"] != told["partner"]
-    everything = b"".join([*deployment.releases(), *(line for records in told.values() for line in records)])
+    assert deployment.releases() == by_tier["public"]
+    assert by_tier["public"] != by_tier["press"] != by_tier["partner"]
+    everything = b"".join(
+        [*deployment.releases(), *(line for records in by_tier.values() for line in records)]
+    )
     assert b'"tiers"' not in everything
     assert b'"drawn"' not in everything
 

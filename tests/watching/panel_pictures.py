@@ -73,8 +73,8 @@ def draw(dashboard: Dashboard, address: str, begin: float, path: Path) -> None:
     height = rows * ROW_HEIGHT + HEAD
     figure = plt.figure(figsize=(WIDTH, height))
     figure.text(0.012, 1 - 0.28 / height, dashboard.title, fontsize=14, weight="bold", va="center")
-    told = f"drawn from Prometheus' answers over {SECONDS} seconds; not a picture of Grafana"
-    figure.text(0.988, 1 - 0.28 / height, told, fontsize=8.5, color=QUIET, va="center", ha="right")
+    caption = f"drawn from Prometheus' answers over {SECONDS} seconds; not a picture of Grafana"
+    figure.text(0.988, 1 - 0.28 / height, caption, fontsize=8.5, color=QUIET, va="center", ha="right")
     panels = iter(dashboard.panels)
     for place in places:
         grid = place["gridPos"]

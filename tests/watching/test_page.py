@@ -128,8 +128,8 @@ def test_of_thousands_of_sensors_the_page_lists_some_and_finds_the_others(
     state["releases"] = [{**release, "sensor": name} for name in names]
     state["hidden"] = [{**hidden, "sensor": name} for name in names]
     watched = WatchedPage(browser, engine.address + "plain")  # it listens to nothing
-    told = f"event: state\ndata: {json.dumps(state)}\n\n"
-    watched.page.route("**/events", lambda route: route.fulfill(body=told, content_type="text/event-stream"))
+    event = f"event: state\ndata: {json.dumps(state)}\n\n"
+    watched.page.route("**/events", lambda route: route.fulfill(body=event, content_type="text/event-stream"))
     watched.page.goto(engine.address)
     watched.page.wait_for_selector("#sensors .tile")
     for rows in ("#sensors .tile", "#releases tbody tr", "#hidden-map tbody tr"):

@@ -205,9 +205,9 @@ def test_without_weasyprint_or_pango_it_says_what_to_install(
         raise missing
 
     monkeypatch.setattr(pdf, "import_module", fail)
-    with pytest.raises(OutputError, match="libpangoft2") as told:
+    with pytest.raises(OutputError, match="libpangoft2") as error:
         pdf.check_can_print()
-    assert "\n" not in str(told.value)
+    assert "\n" not in str(error.value)
     with pytest.raises(SystemExit):
         command(["report", str(tmp_path), "--pdf", str(tmp_path / "report.pdf")], monkeypatch)
     assert not list(tmp_path.iterdir())

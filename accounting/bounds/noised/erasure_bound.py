@@ -37,7 +37,7 @@ _MOST_ENUMERATION = 1e9  # over all kept sets; two seconds
 
 @dataclass(frozen=True, slots=True)
 class Erasure:
-    """``success`` and ``information_nats`` bound any adversary's and what the noised releases tell."""
+    """``success`` and ``information_nats`` bound any adversary's and what the noised releases reveal."""
 
     success: float
     information_nats: float
@@ -144,7 +144,7 @@ def _evaluate_all(
     """Success bound and information of each kept set, (S, 2): the likeliest sets at the full moment order.
 
     What is left gets the order that is affordable for all of them; a low order on every set would waste the
-    noise, for the likeliest sets keep little and are where a high order tells most.
+    noise, for the likeliest sets keep little and are where a high order lowers the bound most.
     """
     exposure, mistakes, effort = question.exposure, question.mistakes, question.effort
     full = usable_order(exposure, mistakes, effort)

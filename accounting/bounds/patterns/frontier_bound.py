@@ -61,7 +61,7 @@ def frontier_success(exposure: Exposure, mistakes: int, outside: Outside, wanted
 
 
 def frontier_bound(question: Question) -> float | None:
-    """Of the horizon on its own; an upper bound for the noised schedule, which tells less."""
+    """Of the horizon on its own; an upper bound for the noised schedule, which reveals less."""
     exposure = question.exposure
     return frontier_success(exposure, question.mistakes, unobserved(exposure.start), question.effort.vectors)
 

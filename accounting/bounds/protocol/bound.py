@@ -21,7 +21,7 @@ class Scope(Enum):
     """Which releases a bound speaks of."""
 
     ANY = "all"
-    RAW = "raw; noised, as a bound"  # of the raw version of the schedule, which tells more
+    RAW = "raw; noised, as a bound"  # of the raw version of the schedule, which reveals more
     NOISED = "noised"
 
 

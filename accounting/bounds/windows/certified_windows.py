@@ -5,7 +5,7 @@ Every bound holds for any adversary; the least counts:
 - ``shown``: the places of all windows, raw (:mod:`accounting.bounds.windows.shown_places`);
 - ``erasure`` and ``large_counts``: noised windows as coins (:mod:`accounting.bounds.windows.kept_windows`);
 - ``divergence``: the information of all own counts under the binary divergence;
-- ``shifted``: without the windows, plus ``sqrt(I / 2)`` for what their own counts tell (Pinsker, Jensen).
+- ``shifted``: without the windows, plus ``sqrt(I / 2)`` for what their own counts reveal (Pinsker, Jensen).
 
 Releases of one step's presence stay as they are in all of them; a log of such releases alone has the risk of
 :func:`accounting.bounds.certified_horizon`, bit for bit.
@@ -42,7 +42,7 @@ class WindowRisk:
 
     ``bounds`` has every bound that was computed, ``by`` names the least of them; ``baseline`` is the best
     guess without any release. ``own_counts`` (one a release, in the order given) has the laws of what the
-    person adds. ``information_nats`` is what all own counts tell about the horizon, at most.
+    person adds. ``information_nats`` is what all own counts reveal about the horizon, at most.
     """
 
     first: int

@@ -187,7 +187,7 @@ class CrowdAccount:
         return self._risks.risk - self._accounts.state.baseline
 
     def information_nats(self) -> NDArray[np.float64]:
-        """Bound on what everything released tells this adversary about the horizon, nats, (N,)."""
+        """Bound on what everything released reveals to this adversary about the horizon, nats, (N,)."""
         return np.minimum(self.fast.information_nats(), self._everything.information_nats())
 
     def decided_by(self, person: int) -> str:

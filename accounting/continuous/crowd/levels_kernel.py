@@ -76,7 +76,7 @@ def success_by_levels(
 
 @jit
 def is_within_by_levels(horizon: Horizon, person: LevelHorizon, levels: Levels, limit: float) -> bool:
-    """Whether :func:`success_by_levels`, or the exact bound, is at most ``limit``; as few levels as tell it.
+    """Whether :func:`success_by_levels`, or the exact bound, is at most ``limit``, by few levels.
 
     What is left when the next level is reached can only be lower; and where even the first one, at which
     counts reveal least, is above the limit, so is the whole.

@@ -1,7 +1,7 @@
 """The shadow adversary of a run: it attacks drawn people after every step, and sees no count.
 
 Trajectories are drawn from people's priors, releases from the schedule and its mechanisms as they were
-decided. So what it shows is a function of priors and schedule, like the ceiling it stands beside, and tells
+decided. So what it shows is a function of priors and schedule, like the ceiling it stands beside, and reveals
 nothing about anybody. Its memory are the steps of the last horizon and of as much history before as the
 refined bounds follow; what was released earlier it does not use.
 """

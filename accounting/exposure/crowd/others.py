@@ -101,8 +101,8 @@ class Others:
     def ask(self, step: StepSchedule) -> StepCrowd:
         """The crowds of the next step's releases, if these are its sensors; nothing moves on.
 
-        A suppressed sensor is asked about as if it were released, which tells more: so its crowd, and that of
-        the others, does not depend on what is decided for a step.
+        A suppressed sensor is asked about as if it were released, which reveals more. So no
+        crowd depends on what is decided for a step.
         """
         if step.step != self._next_step:
             raise StepOrderError(

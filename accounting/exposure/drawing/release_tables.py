@@ -19,7 +19,7 @@ from models.numerics.elementwise import log
 def released_steps(observations: Sequence[StepObservation]) -> ReleasedSteps:
     """Pack the observations of ``T`` steps; equal mechanisms share one table of their noise's law.
 
-    :class:`UnknownReleaseError` where steps share noise, which these tables cannot tell.
+    :class:`UnknownReleaseError` where steps share noise, which these tables cannot express.
     """
     if not all(observation.can_be_drawn for observation in observations):
         raise UnknownReleaseError(

@@ -1,4 +1,4 @@
-"""What releases over windows tell about one horizon, nats, as a sum over releases with carried terms.
+"""What releases over windows reveal about one horizon, nats, as a sum over releases with carried terms.
 
 Given any other releases, one more adds at most ``I(n_r; Y_r)``. Windows that end at or before the horizon's
 first step ``w`` speak of its first place alone and are carried to it, with the contraction ``eta_t`` of the

@@ -1,4 +1,4 @@
-"""What each sensor tells about an average person: information of single releases, averaged over everybody."""
+"""What each sensor reveals about an average person, release by release."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class SensorInformation:
 
     Each release is taken on its own and each person at the habitual distribution of the step's slot, so the
     figures of several sensors or steps may count the same knowledge twice: they rank sensors, and the bounds
-    say what all of them tell together. They need priors and schedule only, never a count.
+    say what all of them reveal together. They need priors and schedule only, never a count.
     """
 
     def __init__(

@@ -271,7 +271,7 @@ def step_terms(
     unconditioned = outcome_entropy(scratch.now, count)
     if not step.is_raw:
         noised = noised_terms(scratch, count, step)
-        # The entropy holds too: by data processing the raw step tells more.
+        # The entropy holds too: by data processing the raw step reveals more.
         unconditioned = min(unconditioned, noised.pairwise, noised.separate)
     conditional = unconditioned
     if step.is_raw and step_before.is_raw:

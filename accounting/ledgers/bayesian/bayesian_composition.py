@@ -19,7 +19,7 @@ _INDEPENDENT_REMEDY = "compose the mechanisms first and take the leakage of the 
 class Declared:
     """What whoever asks vouches for; nothing is assumed.
 
-    ``independent_tuples``: nobody's tuple tells about another's. ``independent_coins``: each release has
+    ``independent_tuples``: nobody's tuple reveals another's. ``independent_coins``: each release has
     randomness of its own. ``every_known_set``: each epsilon is the supremum over all adversaries, also those
     who know everybody else. ``disjoint_people``: the releases touch sets of people that were fixed before the
     data and do not overlap.

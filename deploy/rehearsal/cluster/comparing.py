@@ -34,18 +34,18 @@ def compare(stage: Stage, first_with_next_key: int | None, erased: Erased | None
     _require(f"{steps} releases, each once and in order", len(released), steps)
     _require("every release is that of the embedded engine", released == expected, True)
     _require("the public saw each once", [each.line for each in stage.public.seen] == expected, True)
-    told = deployment.person_risks()
-    missing = sorted(set(risks) - set(told))
-    _require("no other risks than the embedded engine's", set(told) <= set(risks), True)
+    written = deployment.person_risks()
+    missing = sorted(set(risks) - set(written))
+    _require("no other risks than the embedded engine's", set(written) <= set(risks), True)
     _check_missing(missing, erased)
     summaries = deployment.summaries()
     _require("one summary a step and partition", len(summaries), steps * deployment.topics.partitions)
     _require("all of one opinion", max(map(len, summaries.values())), 1)
-    return Comparison(steps, len(told), len(missing))
+    return Comparison(steps, len(written), len(missing))
 
 
 def _check_missing(missing: list[bytes], erased: Erased | None) -> None:
-    """Risks that only the embedded engine tells: those of the person who was erased, since then."""
+    """Risks that only the embedded engine writes: those of the person who was erased, since then."""
     people = set() if erased is None else {erased.pseudonym}
     _require("risks that are missing are of whoever was erased", {_whose(line) for line in missing}, people)
     if erased is not None:

@@ -27,7 +27,7 @@ from stream_app.kafka.account.snapshot_keeper import SnapshotKeeper
 from stream_app.kafka.account.work_thread import WorkThread
 from stream_app.kafka.broker.log_ends import LogEnds
 from stream_app.kafka.deployment.deployment import Deployment
-from stream_app.kafka.deployment.log_reader import last_step, last_told_step
+from stream_app.kafka.deployment.log_reader import last_risk_step, last_step
 from stream_app.kafka.deployment.refused_record import RefusedRecord
 from stream_app.kafka.process.worker import Job, Pulse, heed_cancellation
 from stream_app.kafka.process.worker_warm_up import account_a_little
@@ -160,7 +160,7 @@ class AccountWorker(Job):
             self._snapshots.write(accounts.partition, saved)
 
     async def _save_last(self) -> None:
-        """Snapshots for whoever comes next, if the step at hand is finished in time: it is not half told."""
+        """Snapshots for whoever comes next, if the step at hand is finished in time."""
         if self._taking is not None:
             await asyncio.wait({self._taking}, timeout=_LAST_STEP_SECONDS)
             if not self._taking.done() or self._taking.cancelled() or self._taking.exception() is not None:
@@ -228,7 +228,7 @@ class AccountWorker(Job):
 
     async def _resume_step(self, partition: int) -> int:
         """The first step whose risks were not written by whoever owned the partition before."""
-        return 1 + await last_told_step(self._deployment.connection, self._topics.risks, partition)
+        return 1 + await last_risk_step(self._deployment.connection, self._topics.risks, partition)
 
     async def _take(self, decision: StepDecision) -> None:
         """One decision: account its step in every partition, and write the risks."""

@@ -157,7 +157,7 @@ class SnapshotKeeper:
         return saved._replace(people=saved.people._replace(records=listed))
 
     def write(self, partition: int, saved: SavedAccounts) -> None:
-        """Write what was saved, beside the work; a failure is told, and tried again later."""
+        """Write what was saved, beside the work; a failure is logged, and tried again later."""
         known = self._partitions[partition]
         known.looked_seconds = self._now_seconds()
         self._writing = asyncio.create_task(self._write_or_warn(partition, known, saved))

@@ -45,7 +45,7 @@ def roles(topics: Topics) -> tuple[Role, ...]:
             "the account workers",
             (
                 *(topics.deployment, topics.steps, topics.persons, topics.decisions, topics.proposals),
-                *(topics.accounts, topics.risks),  # the latter to see how far they were told
+                *(topics.accounts, topics.risks),  # the latter to see how far they were written
             ),
             (
                 *(topics.risks, topics.rejected, topics.answers, topics.accounts),

@@ -14,7 +14,7 @@ from typing import Any
 from stream_app.kafka.broker.broker_errors import patiently
 from stream_app.kafka.broker.connection import Connection
 from stream_app.kafka.broker.reachable import reachable
-from stream_app.kafka.deployment.records import DECISION, IS_SUMMARY, TOLD_STEP
+from stream_app.kafka.deployment.records import DECISION, IS_SUMMARY, RISK_STEP
 from stream_app.wire import StepDecision
 
 _LAST_RECORDS = 64  # marks of transactions at the end of a log are fewer than that
@@ -78,7 +78,7 @@ async def last_step(connection: Connection, topic: str, *, patient: bool = True)
     return -1 if last is None else last.step
 
 
-async def last_told_step(connection: Connection, topic: str, partition: int) -> int:
+async def last_risk_step(connection: Connection, topic: str, partition: int) -> int:
     """The step whose risks stand last in a partition of ``risks``; -1 while there are none.
 
     A summary is written behind the records of single people: where it stands, all of them do.
@@ -87,13 +87,13 @@ async def last_told_step(connection: Connection, topic: str, partition: int) -> 
         begin, end = await _bounds(consumer, where)
         records = _LAST_RECORDS
         while end > begin:
-            start, told = max(begin, end - records), -1
+            start, last = max(begin, end - records), -1
             consumer.seek(where, start)
             async for record in _until(consumer, where, end):
-                summary = TOLD_STEP.read_or_warn(record) if IS_SUMMARY in (record.value or b"") else None
-                told = told if summary is None else summary.step
-            if told >= 0:
-                return told
+                summary = RISK_STEP.read_or_warn(record) if IS_SUMMARY in (record.value or b"") else None
+                last = last if summary is None else summary.step
+            if last >= 0:
+                return last
             end, records = start, 8 * records  # many people may stand before a summary that was not written
         return -1
 

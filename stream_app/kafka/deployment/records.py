@@ -11,7 +11,7 @@ topic                          kind
 ``decisions``                  :data:`DECISION`
 ``persons``                    :func:`person_kind`
 ``proposals``, ``answers``     :data:`PROPOSAL`, :data:`ANSWER`
-``risks``                      :data:`TOLD_STEP`, of summaries
+``risks``                      :data:`RISK_STEP`, of summaries
 ``rejected``                   :data:`DEAD_LETTER`
 ``deployment``                 in :mod:`stream_app.kafka.deployment.deployment_record`
 =============================  ==================================================
@@ -115,7 +115,7 @@ def of_models(holds: str, models: Any, most_bytes: int) -> RecordKind[Any]:
     return RecordKind(holds, most_bytes, lambda _, value: adapter.validate_json(value))
 
 
-class ToldStep(BaseModel):
+class RiskStep(BaseModel):
     """The step of a summary of risks, of whatever version."""
 
     model_config = ConfigDict(frozen=True, strict=True)
@@ -136,7 +136,7 @@ ANSWER: RecordKind[Answer | CrowdAnswer] = of_models(
     "an answer", Annotated[Answer | CrowdAnswer, Field(discriminator="type")], MEDIUM_BYTES
 )
 IS_SUMMARY = b'"type":"risk_summary"'
-TOLD_STEP: RecordKind[ToldStep] = of_model("a summary of risks", ToldStep, MEDIUM_BYTES)
+RISK_STEP: RecordKind[RiskStep] = of_model("a summary of risks", RiskStep, MEDIUM_BYTES)
 DEAD_LETTER: RecordKind[Rejected] = of_model("a dead letter", Rejected, MEDIUM_BYTES)
 
 

@@ -80,7 +80,7 @@ class Core(ABC):
 
     @abstractmethod
     def events(self, taken: Taken, latency_seconds: float) -> Iterable[StepClosed]:
-        """What observers are told of it, once it is durable."""
+        """What observers get of it, once it is durable."""
 
     @abstractmethod
     def _receive(self, record: Arrived, taken: Taken) -> None:

@@ -55,7 +55,7 @@ class ReleaseRules(NamedTuple):
 
 
 class Watched(NamedTuple):
-    """Whom a worker tells what it does."""
+    """Whom a worker notifies of what it does."""
 
     observer: Observer
     counters: ReleaseCounters

@@ -35,7 +35,7 @@ _COMMIT_SECONDS = 0.2  # between transactions that close nothing
 
 
 class DeskWatch:
-    """Whom the desks of a process tell what they do; signs of life are of all of them together."""
+    """Whom the desks of a process notify; signs of life are of all of them together."""
 
     def __init__(self, observer: Observer, counters: ReleaseCounters, pulse: Pulse) -> None:
         self.observer = observer
@@ -124,7 +124,7 @@ class Desk:
         taken.clear()
 
     async def commit(self, taken: Taken) -> None:
-        """Make durable what came of records, then tell whoever watches."""
+        """Make durable what came of records, then notify whoever watches."""
         began = time.monotonic()
         stamp_seconds = await self._log.write(self._core.records(taken))
         if stamp_seconds is not None and self._clock.has_ticks:
@@ -132,7 +132,7 @@ class Desk:
             self._time.observe(stamp_seconds)
         self._committed_seconds = time.monotonic()
         self._watch.wrote()
-        self._tell(taken, began)
+        self._notify(taken, began)
 
     async def _read(self) -> None:
         """Keep records until their turn comes; none are fetched while too many wait."""
@@ -218,13 +218,13 @@ class Desk:
         self._uncommitted += len(records)
         is_early = not self._uncommitted or began - self._committed_seconds < _COMMIT_SECONDS
         if taken.is_idle and is_early:
-            self._tell(taken, began)
+            self._notify(taken, began)
             return
         await self.commit(taken)
         self._uncommitted = 0
 
-    def _tell(self, taken: Taken, began_seconds: float) -> None:
-        """Tell whoever watches, after it is durable."""
+    def _notify(self, taken: Taken, began_seconds: float) -> None:
+        """Notify whoever watches, after it is durable."""
         observer = self._watch.observer
         for outcome, readings in taken.outcomes.items():
             observer.received(outcome, readings)

@@ -62,7 +62,7 @@ class DecidingCore(Core):
         return self.engine.intake.window.watermark
 
     def events(self, taken: Taken, latency_seconds: float) -> Iterator[StepClosed]:
-        """The closed steps; risks are the account workers' to tell."""
+        """The closed steps; the account workers write risks."""
         return (self._event(closed, latency_seconds) for closed in taken.closed)
 
     def _event(self, closed: ClosedStep, latency_seconds: float) -> StepClosed:

@@ -26,7 +26,7 @@ class TransactionLog:
     """Writes for one name: a worker, or a region of it.
 
     Starting it fences whoever wrote under the name before: the broker refuses the older one's next
-    transaction. ``timed`` is the topic whose records tell the broker's time.
+    transaction. ``timed`` is the topic whose records carry the broker's time.
     """
 
     def __init__(self, connection: Connection, transactional_id: str, timed: str, partition: int = 0) -> None:
@@ -63,7 +63,7 @@ class TransactionLog:
         Raises :class:`FencedError` when another one has taken over.
         """
         topic, partition = self._timed
-        with _errors_told(), suppress(_Uncommitted):
+        with _broker_errors(), suppress(_Uncommitted):
             async with self._producer.transaction():
                 sent = await self._producer.send_and_wait(topic, b"", None, partition)
                 raise _Uncommitted
@@ -72,10 +72,10 @@ class TransactionLog:
     async def write(self, records: Iterable[LogRecord]) -> float | None:
         """Commit; :class:`FencedError` when another one has taken over.
 
-        Gives the broker's time, where a record was written that tells it.
+        Gives the broker's time, where a record was written that carries it.
         """
         written = tuple(records)
-        with _errors_told():
+        with _broker_errors():
             async with (
                 said_while_waiting("a transaction", "nothing is published"),
                 self._producer.transaction(),
@@ -88,7 +88,7 @@ class TransactionLog:
 
 
 @contextmanager
-def _errors_told() -> Iterator[None]:
+def _broker_errors() -> Iterator[None]:
     """What a broker answers to a transaction, as errors of ours."""
     from aiokafka.errors import KafkaError, ProducerFenced, UnknownError
 

@@ -16,7 +16,7 @@ PAGE = Path("docs/reference/kafka-topics.md")
 _COMMAND = "python -m stream_app.kafka.tools.documentation"
 _EXAMPLE = Topics(partitions=4, tiers=("city",), has_revised=True)
 _REGIONS = Topics(partitions=4, regions=("north", "south"))
-_TOLD_OTHERWISE = (  # in the column of how long, or below the table, as they are the same for all
+_DOCUMENTED_ELSEWHERE = (  # in the column of how long, or below the table, as they are the same for all
     *("cleanup.policy", "retention.ms", "retention.bytes"),
     *("min.insync.replicas", "unclean.leader.election.enable"),
 )
@@ -98,7 +98,7 @@ def _kept(plan: TopicPlan) -> str:
 
 
 def _other_settings(plan: TopicPlan) -> Iterable[str]:
-    return (f"{key}={value}" for key, value in plan.configuration.items() if key not in _TOLD_OTHERWISE)
+    return (f"{key}={value}" for key, value in plan.configuration.items() if key not in _DOCUMENTED_ELSEWHERE)
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

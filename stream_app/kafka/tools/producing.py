@@ -150,8 +150,8 @@ def checkin_lines(
 ) -> Iterator[bytes]:
     """Check-ins as people counted by sensor and step: every sensor in every step, zeros too.
 
-    A sensor that is active only where somebody checked in would tell that somebody did. Locations are matched
-    by name; check-ins elsewhere or before the origin are left out.
+    A sensor that is active only where somebody checked in would reveal that somebody did. Locations are
+    matched by name; check-ins elsewhere or before the origin are left out.
     """
     from models.fitting import read_checkins
 

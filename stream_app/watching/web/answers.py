@@ -74,7 +74,7 @@ class Answer(NamedTuple):
 
 
 class Site(NamedTuple):
-    """Everything there is to tell."""
+    """Everything that may be shown."""
 
     registry: CollectorRegistry
     board: StatusBoard

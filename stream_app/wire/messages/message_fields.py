@@ -29,7 +29,7 @@ Version = Annotated[int, Field(ge=1, le=1)]
 Step = Annotated[int, Field(ge=0, le=MAX_STEP)]
 Name = Annotated[str, Field(min_length=1, max_length=256)]
 Probability = Annotated[float, Field(ge=0.0, le=1.0)]
-FIRST_FAULT = Field(fail_fast=True)  # of a long list: a million faults would take a gigabyte to tell
+FIRST_FAULT = Field(fail_fast=True)  # of a long list: a million faults would take a gigabyte to report
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 Level = Annotated[str, Field(pattern=r"^[0-9][0-9.e-]{0,30}$"), AfterValidator(_a_share)]
 Index = Annotated[int, Field(ge=0, le=MAX_INDEX)]

@@ -97,10 +97,10 @@ def test_cascade_decides_as_the_dear_bound_does(threshold: float) -> None:
 
 
 def test_progress_reaches_everybody() -> None:
-    told: list[int] = []
-    audits = list(audit_population(town(5), raw_schedule(3, 2), 1, progress=told.append))
+    done: list[int] = []
+    audits = list(audit_population(town(5), raw_schedule(3, 2), 1, progress=done.append))
     assert [audit.person for audit in audits] == [f"p{i}" for i in range(5)]
-    assert told == [1, 2, 3, 4, 5]
+    assert done == [1, 2, 3, 4, 5]
 
 
 def near_deterministic(places: int) -> MovementPrior:

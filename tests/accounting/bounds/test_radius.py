@@ -71,11 +71,11 @@ def test_raised_ceilings_are_those_of_the_reference(case: dict[str, Any]) -> Non
 def test_whoever_is_told_the_first_place_may_be_held_against_the_horizon_alone(case: dict[str, Any]) -> None:
     prior, person = (exposure_of(case[who], steps_of(case)) for who in ("persona", "true"))
     first, last = case["horizon"]
-    found, told = Radius.between(prior, person, first, last), case["told_first_place"]
-    assert close(found.kl, told["horizon_kl"])
-    assert found.tv >= told["horizon_tv"] - 1e-12
-    raised = found.ceilings(min(1.0, told["optimum_persona"]))
-    assert close(raised["kl"], told["kl"])
+    found, expected = Radius.between(prior, person, first, last), case["told_first_place"]
+    assert close(found.kl, expected["horizon_kl"])
+    assert found.tv >= expected["horizon_tv"] - 1e-12
+    raised = found.ceilings(min(1.0, expected["optimum_persona"]))
+    assert close(raised["kl"], expected["kl"])
     assert min(raised.values()) >= case["optimum_true"] - 1e-12
 
 
@@ -222,7 +222,7 @@ def random_channels(rng: np.random.Generator, places: int, steps: int) -> list[F
 
 @pytest.mark.slow
 def test_no_adversary_who_knows_the_person_beats_the_raised_ceiling_of_6000_pairs() -> None:
-    """From the persona's exact optimum, over horizons with history, each formula and the told form."""
+    """From the persona's exact optimum, over horizons with history; also with the first place shown."""
     rng = np.random.default_rng(0)
     tight = 0
     for _ in range(6000):
@@ -235,9 +235,9 @@ def test_no_adversary_who_knows_the_person_beats_the_raised_ceiling_of_6000_pair
         best = window_optimum(true, channels, horizon, mistakes)
         raised = Radius.between(prior, person).ceilings(window_optimum(persona, channels, horizon, mistakes))
         assert min(raised.values()) >= best - 1e-12
-        told = [*[np.ones((persona.places, 1))] * first, np.eye(persona.places), *channels[first + 1 :]]
+        shown = [*[np.ones((persona.places, 1))] * first, np.eye(persona.places), *channels[first + 1 :]]
         radius = Radius.between(prior, person, first, steps - 1)
-        raised = radius.ceilings(window_optimum(persona, told, horizon, mistakes))
+        raised = radius.ceilings(window_optimum(persona, shown, horizon, mistakes))
         assert min(raised.values()) >= best - 1e-12
         tight += min(raised.values()) < 0.99
     assert tight > 1000

@@ -62,20 +62,20 @@ def test_figures_of_all_are_those_of_people_listed_one_by_one(operations: int | 
     one = ContinuousAccountant(some, chosen, shares=in_one_share(len(some)))
     all_of = ContinuousAccountant(listed(some), chosen, shares=in_one_share(int(PEOPLE.sum())))
     assert len(one.population) == len(one.people) == len(WEIGHTS)
-    rng, told = np.random.default_rng(8), set()
+    rng, not_reached = np.random.default_rng(8), set()
     for step in range(10):
         released = random_step(rng, step, LOCATIONS)
         one.apply(released)
         all_of.apply(released)
         found, chains = one.summary(), one.summary().chains
         assert found == replace(all_of.summary(), chains=chains)
-        told.add(found.not_reached)
+        not_reached.add(found.not_reached)
         np.testing.assert_array_equal(np.repeat(one.risk(), PEOPLE), all_of.risk())
         crossed = np.isin(np.arange(len(WEIGHTS)), one.crossings())
         np.testing.assert_array_equal(np.flatnonzero(np.repeat(crossed, PEOPLE)), all_of.crossings())
     assert one.everybody == PEOPLE.sum()
     assert one.median_guess() == all_of.median_guess()
-    assert max(told) > 0 or operations in (None, 0)
+    assert max(not_reached) > 0 or operations in (None, 0)
 
 
 def test_a_budget_counts_the_people_behind_personas() -> None:

@@ -178,7 +178,7 @@ def test_a_radius_raises_the_crowd_ceiling_like_any_other() -> None:
 
 
 def test_people_who_come_later_hide_nobody_before_and_steps_come_in_order() -> None:
-    """Newcomers are told at the first step they are seen in, and hide others from the next on."""
+    """Newcomers are revealed at the first step they are seen in, and hide others from the next on."""
     steps = steps_of([RAW] * 4)
     since = np.where(np.arange(60) < 20, 0, 2)
     settings = HorizonSettings(2, 0, sharpen_above=0.0)

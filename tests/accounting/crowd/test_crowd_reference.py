@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from accounting.exposure.crowd.difference_kernel import difference_masses
 from accounting.exposure.crowd.hiding import left_of_entropy
 from accounting.exposure.crowd.variance_kernel import COINS, RATES, TRANSFORMS, VARIANCE
-from tests.accounting.crowd.told import free_bits, neighbours
+from tests.accounting.crowd.side_information import free_bits, neighbours
 
 CASES = json.loads((Path(__file__).parent / "crowd.json").read_text())["cases"]
 
@@ -32,13 +32,13 @@ def own_sensors(case: dict[str, Any], step: int, places: int) -> tuple[list[int]
 def crowd_of(case: dict[str, Any]) -> NDArray[np.float64]:
     """Sums of each other person (rows) at each sensor."""
     found = np.zeros((len(case["others"]), len(case["sensors"]), TRANSFORMS + len(RATES)))
-    for i, (other, tell) in enumerate(zip(case["others"], case["tell"], strict=True)):
+    for i, (other, side_information) in enumerate(zip(case["others"], case["tell"], strict=True)):
         initial, moves = np.array(other["initial"]), [np.array(each) for each in other["transitions"]]
-        for free in tell["free"]:
+        for free in side_information["free"]:
             here, own = own_sensors(case, free["step"], initial.size)
-            told = neighbours(initial, moves, tell["told"], free["step"])
+            side = neighbours(initial, moves, side_information["told"], free["step"])
             number = here.index(free["sensor"]) + 1
-            found[i, free["sensor"]] += free_bits(*told, own, number)[number - 1]
+            found[i, free["sensor"]] += free_bits(*side, own, number)[number - 1]
     return found
 
 

@@ -40,7 +40,7 @@ COIN_MOVES = np.full((2, 2), 0.5)
 
 
 def sums_of(q: NDArray[np.float64]) -> SensorCrowd:
-    """A crowd in which nothing is told, of bits with the probabilities ``q``."""
+    """A crowd of which nothing is revealed, of bits with the probabilities ``q``."""
     variance = q * (1.0 - q)
     transforms = [sum(rate * each for each in variance) for rate in RATES]  # ln e^(-rate v), turned around
     found = [variance.sum(), (2 * np.minimum(q, 1 - q)).sum(), *transforms]
@@ -181,8 +181,8 @@ def test_steps_of_a_crowd_are_not_independent() -> None:
     assert ceiling(exposure, SeenInCrowd(schedule.steps, independent, APART)) < best - 0.05
     people = Population.pack([MovementPrior.from_dense(f"p{k}", linger) for k in range(5)])
     others = Others(people)
-    told = [others.apply(step) for step in schedule.steps]
-    assert best <= ceiling(exposure, SeenInCrowd(schedule.steps, told, APART))
+    crowds = [others.apply(step) for step in schedule.steps]
+    assert best <= ceiling(exposure, SeenInCrowd(schedule.steps, crowds, APART))
 
 
 def test_who_knows_everybody_is_the_informed_adversary_to_the_bit() -> None:
@@ -274,7 +274,7 @@ def test_information_is_the_least_of_what_crowd_and_noise_leave() -> None:
 
 
 def test_only_a_channel_for_all_that_may_be_told_is_used_as_one() -> None:
-    """The mean over what is told never becomes a reveal probability; a level does."""
+    """The mean over what is revealed never becomes a reveal probability; a level does."""
     crowd = sums_of(np.full(40, 0.4))
     (mean,) = in_crowd(step_of(RAW), (crowd,), APART).releases
     (level,) = at_level(step_of(RAW), (crowd,), APART, 1e-3).releases

@@ -56,7 +56,7 @@ def random_steps(rng: np.random.Generator, count: int) -> list[StepSchedule]:
 
 
 class Slowly:
-    """One person's greedy rule in plain arrays: what is told, who is free, and the sums."""
+    """One person's greedy rule in plain arrays: what is revealed, who is free, and the sums."""
 
     def __init__(self, population: Population, person: int) -> None:
         chain = population.chain(person)
@@ -70,7 +70,7 @@ class Slowly:
         self.laws = [chain.start[slot] for slot in range(cycle)]
         name = population.people[person]
         self.waits = bool(hashlib.sha256(f"{COIN}\0{name}".encode()).digest()[0] & 1)
-        self.told: int | None = None
+        self.revealed: int | None = None
         self.was_free = False
 
     def law(self, step: int) -> Floats:
@@ -94,20 +94,20 @@ class Slowly:
             {k for k, own in enumerate(step.releases) if z in own.sensor.locations} for z in self.places
         ]
         if self.was_free:
-            self.told, self.was_free = step.step, False
+            self.revealed, self.was_free = step.step, False
         elif any(covers):
-            if not (self.told is None and self.waits):
+            if not (self.revealed is None and self.waits):
                 self._free(step, covers, sums)
             if sums.any():
                 self.was_free = True
             else:
-                self.told = step.step
+                self.revealed = step.step
         return sums
 
     def _free(self, step: StepSchedule, covers: list[set[int]], sums: Floats) -> None:
         most_back = 1 if self.own is not None else 8
         now = step.step
-        earlier = None if self.told is None else max(self.told, now - most_back)
+        earlier = None if self.revealed is None else max(self.revealed, now - most_back)
         before = np.ones(1) if earlier is None else self.law(earlier)
         left = self.law(now)[None] if earlier is None else self.between(earlier, now)
         right = self.between(now, now + 1)
@@ -211,7 +211,7 @@ def test_a_step_that_comes_again_is_looked_up_with_the_same_bits() -> None:
 
 
 def test_whoever_joins_counts_from_then_on_once_they_are_told() -> None:
-    """Nothing was told of a newcomer, and who was there before is not touched."""
+    """Nothing was revealed of a newcomer, and who was there before is not touched."""
     rng = np.random.default_rng(8)
     population, steps = random_people(rng, 20), random_steps(rng, 10)
     since = np.where(np.arange(20) < 12, 0, 4)

@@ -103,9 +103,9 @@ def test_what_later_releases_tell_stays_within_the_reserve():
         released = tuple(done.decision.schedule for done in run)
         exposure = Exposure.of(population.chain(0), Schedule(released), population.location_count)
         for first in range(len(steps) - HORIZON + 1):
-            told = horizon_information(exposure, first, first + HORIZON - 1)
-            assert told.in_hindsight <= cap + 4 / UNITS_PER_NAT
-            checked += told.later > 0
+            found = horizon_information(exposure, first, first + HORIZON - 1)
+            assert found.in_hindsight <= cap + 4 / UNITS_PER_NAT
+            checked += found.later > 0
         raw += sum(r.mechanism.is_exact for step in released for r in step.releases)
     assert checked > 50
     assert raw > 50

@@ -29,8 +29,10 @@ def test_no_side_information_survives_a_move_better_than_the_coefficient_says(ki
         matrix = random_matrix(rng, places, kind)
         coefficient = contraction(matrix)
         for _ in range(10):
-            told = rng.dirichlet(np.full(3, rng.choice([0.1, 1.0, 10.0])), size=places)
-            joint = rng.dirichlet(np.full(places, rng.choice([0.1, 1.0])))[:, None] * told  # (place, told)
+            side_information = rng.dirichlet(np.full(3, rng.choice([0.1, 1.0, 10.0])), size=places)
+            joint = (
+                rng.dirichlet(np.full(places, rng.choice([0.1, 1.0])))[:, None] * side_information
+            )  # (place, told)
             before = _mutual_information(joint)
             after = _mutual_information(matrix.T @ joint)
             assert after <= coefficient * before + 1e-13

@@ -102,7 +102,7 @@ def test_what_samplers_cut_off_is_charged_alike_by_audit_and_stream() -> None:
 
 
 def test_sensor_of_a_district_leaves_the_place_open() -> None:
-    """It tells less than one sensor each; the bound refines it, and `exact` is None to say so."""
+    """It reveals less than one sensor each; the bound refines it, and `exact` is None to say so."""
     start, matrix = koga_chain(4, 0.3)
     district = StepSchedule(0, (SensorRelease(Sensor("district", (0, 1)), RAW),))
     observations = tuple(observe(district, 4) for _ in range(3))

@@ -62,9 +62,9 @@ def test_the_sum_fails_for_correlated_tuples() -> None:
 def test_the_maximum_fails_for_correlated_tuples() -> None:
     """Two equal bits, each through the same randomiser: the pair leaks twice the maximum."""
     database = FiniteDatabase(np.diag([0.5, 0.5]))
-    told = np.array([0.2, 0.8])
-    first = bit_channel(np.broadcast_to(told[:, None], (2, 2)))
-    second = bit_channel(np.broadcast_to(told[None, :], (2, 2)))
+    probability = np.array([0.2, 0.8])
+    first = bit_channel(np.broadcast_to(probability[:, None], (2, 2)))
+    second = bit_channel(np.broadcast_to(probability[None, :], (2, 2)))
     one, two = leakage(database, first).epsilon, leakage(database, second).epsilon
     assert one == two == pytest.approx(math.log(4))
     assert leakage(database, compose(first, second)).epsilon == pytest.approx(2 * math.log(4))
@@ -143,11 +143,11 @@ def test_the_leakage_is_the_definition_written_out(random: np.random.Generator, 
     cells = list(itertools.product(*map(range, law.shape)))
     for adversary in database.adversaries():
         kept = (adversary.target, *adversary.known)
-        for told in itertools.product(*(range(law.shape[j]) for j in adversary.known)):
+        for known in itertools.product(*(range(law.shape[j]) for j in adversary.known)):
             for y in range(channel.shape[-1]):
                 ratios = []
                 for value in range(law.shape[adversary.target]):
-                    rows = [x for x in cells if tuple(x[j] for j in kept) == (value, *told)]
+                    rows = [x for x in cells if tuple(x[j] for j in kept) == (value, *known)]
                     mass = sum(database.law[x] for x in rows)
                     if mass > 0.0:
                         ratios.append(sum(database.law[x] * channel[(*x, y)] for x in rows) / mass)

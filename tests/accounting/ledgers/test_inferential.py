@@ -75,7 +75,7 @@ def test_monte_carlo_agrees_with_the_loss() -> None:
 
 
 def test_two_windows_together_lose_more_than_either() -> None:
-    """The ledger takes both: a secret at the edge of one window is told by the next as well."""
+    """The ledger takes both: a secret at the edge of one window is revealed by the next as well."""
     one = log_of(*({A: Correlated.of(NOISE, k)} for k in range(5)))
     two = log_of(*({A: Correlated.of(NOISE, k)} for k in range(10)))
     alone, together = (read_inferential(log, question(4)).loss_nats for log in (one, two))
@@ -95,8 +95,8 @@ def test_a_raw_secret_has_no_finite_loss() -> None:
 def test_a_step_that_was_not_released_is_told_by_its_neighbours_and_by_less() -> None:
     """Noise at the secret step only hides; without its own release the loss is smaller, not none."""
     silent = log_of({A: Gaussian(1.0)}, {A: Suppressed()}, {A: Gaussian(1.0)})
-    told = log_of({A: Gaussian(1.0)}, {A: Gaussian(1.0)}, {A: Gaussian(1.0)})
-    losses = [read_inferential(log, question(1)).loss_nats for log in (silent, told)]
+    released = log_of({A: Gaussian(1.0)}, {A: Gaussian(1.0)}, {A: Gaussian(1.0)})
+    losses = [read_inferential(log, question(1)).loss_nats for log in (silent, released)]
     assert 0.0 < losses[0] < losses[1] < math.inf
 
 

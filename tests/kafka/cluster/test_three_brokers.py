@@ -68,7 +68,7 @@ def test_lost_brokers_cost_no_step_and_publish_nothing_twice(tmp_path: Path) -> 
         assert [each.line for each in public.seen] == releases
         assert deployment.releases() == releases
         assert deployment.person_risks() == risks
-        assert all(len(told) == 1 for told in deployment.summaries().values())
+        assert all(len(written) == 1 for written in deployment.summaries().values())
 
 
 @pytest.mark.slow

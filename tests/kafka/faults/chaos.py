@@ -121,9 +121,9 @@ def _judge(report: ChaosReport, deployment: OnKafka, lines: Sequence[bytes]) -> 
     report.contradictions = sum(len(found) > 1 for found in values.values())
     expected_releases, expected_risks = deployment.embedded(lines)
     report.releases_equal = released == expected_releases
-    told = deployment.person_risks()
-    report.risks_compared = len(told)
-    report.risks_equal = told == expected_risks
+    written = deployment.person_risks()
+    report.risks_compared = len(written)
+    report.risks_equal = written == expected_risks
     summaries = deployment.summaries()
     report.repeated_summaries = sum(len(found) > 1 for found in summaries.values())
     assert len(summaries) == report.steps * deployment.topics.partitions

@@ -10,7 +10,7 @@ import pytest
 
 from stream_app.kafka.broker.topic_checks import check_topics, create_topics
 from stream_app.kafka.deployment.deployment import Deployment, administration
-from stream_app.kafka.deployment.log_reader import last_told_step
+from stream_app.kafka.deployment.log_reader import last_risk_step
 from stream_app.kafka.release.progress import KEY, Progress
 from stream_app.kafka.tools.replay import compare
 from tests.kafka.broker import Broker, broker
@@ -110,15 +110,15 @@ def test_poison_that_waits_for_a_worker_or_lies_in_the_log_misleads_nobody(
         releases, risks = deployment.embedded(lines)
         assert deployment.releases() == releases
         assert deployment.person_risks() == risks
-        assert all(len(told) == 1 for told in deployment.summaries().values())
+        assert all(len(written) == 1 for written in deployment.summaries().values())
         assert deployment.values(topics.rejected) == []
         assert account.says("is not a decision")
         assert compare(Deployment.of(deployment.settings)).is_same
         for partition in range(topics.partitions):
             for poisoned in (b"poison", b'{"type":"risk_summary"}', b'{"type":"risk","person":"p"}'):
                 deployment.send(topics.risks, poisoned, key=b"24", partition=partition)
-            told = asyncio.run(last_told_step(deployment.connection, topics.risks, partition))
-            assert told == 25
+            written = asyncio.run(last_risk_step(deployment.connection, topics.risks, partition))
+            assert written == 25
 
 
 def test_a_release_worker_whose_progress_was_lost_publishes_nothing_a_second_time(

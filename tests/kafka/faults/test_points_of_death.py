@@ -1,4 +1,4 @@
-"""Workers killed at every point of a transaction leave a log that is whole, in order and told once."""
+"""Workers killed at every point of a transaction leave a log that is whole, in order and written once."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_a_release_worker_dies_at_every_point_under_a_budget(kafka: Broker, tmp_
             assert_died(deployment.start_dying("release", point, 2))
             assert_prefix(deployment)
         finish(deployment, lines)
-        assert all(len(told) == 1 for told in deployment.summaries().values())
+        assert all(len(written) == 1 for written in deployment.summaries().values())
 
 
 def portion(lines: list[bytes], turn: int) -> list[bytes]:
@@ -110,5 +110,5 @@ def finish(deployment: OnKafka, lines: list[bytes]) -> None:
     public = deployment.folder / "embedded" / "releases-public.jsonl"
     assert deployment.releases() == (public.read_bytes().splitlines() if public.exists() else releases)
     names = load_pseudonym_key(deployment.settings).pseudonyms(deployment.population.people)
-    told = [line for line in deployment.person_risks() if json.loads(line)["person"] in names]
-    assert told == risks
+    written = [line for line in deployment.person_risks() if json.loads(line)["person"] in names]
+    assert written == risks

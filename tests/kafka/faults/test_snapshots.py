@@ -107,7 +107,7 @@ def test_who_takes_over_goes_on_from_a_sound_snapshot_and_from_no_other(
         deployment.wait_for_steps(50)
         assert {each[0] for each in wait_until_taken_over(fifth).values()} == {30}
         assert deployment.person_risks() == deployment.embedded(lines)[1]
-        assert all(len(told) == 1 for told in deployment.summaries().values())
+        assert all(len(written) == 1 for written in deployment.summaries().values())
         assert len(deployment.summaries()) == 50 * 4
 
 
@@ -149,9 +149,9 @@ def test_people_who_changed_since_the_snapshot_are_accounted_alone_and_who_left_
         assert sum(each[1] for each in known) == 10
         assert sum(each[2] for each in known) == 20
         expected = deployment.embedded(lines)[1]
-        told = [line for line in deployment.person_risks() if b'"step":20,' in line]
-        assert len(told) == 20
-        assert set(told) <= set(expected)
+        written = [line for line in deployment.person_risks() if b'"step":20,' in line]
+        assert len(written) == 20
+        assert set(written) <= set(expected)
         second.send(signal.SIGTERM)
         assert second.stop() == 0
         names = Pseudonymiser.parse(SECRETS["TALLYGUARD_PSEUDONYM_KEY_SECRET"]).pseudonyms(population.people)
@@ -160,7 +160,7 @@ def test_people_who_changed_since_the_snapshot_are_accounted_alone_and_who_left_
 
 
 def test_a_log_that_was_made_again_has_no_snapshots(kafka: Broker, tmp_path: Path) -> None:
-    """Though it holds the same steps: nothing tells that those before were the same."""
+    """Though it holds the same steps: nothing shows that those before were the same."""
     population, sensors, messages = small_city(20)
     with OnKafka(tmp_path / "again", kafka.address, population, sensors) as deployment:
         deployment.load_people()

@@ -1,4 +1,4 @@
-"""What one noised count tells about one person: exact, and never understated."""
+"""What one noised count reveals about one person: exact, and never understated."""
 
 from __future__ import annotations
 

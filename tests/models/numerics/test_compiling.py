@@ -21,7 +21,7 @@ import numpy as np
 from models.numerics.eigenvalues import _below
 _below(np.ones(2), np.ones(1), 0.5)
 """
-TOLD = "compiling for this machine, once"
+ANNOUNCED = "compiling for this machine, once"
 A_LOG = "import logging; logging.basicConfig(format='log: %(message)s', level='INFO')"
 A_QUIET_LOG = A_LOG.replace("INFO", "WARNING")
 OURS_QUIET = f"{A_QUIET_LOG}; logging.getLogger('models').setLevel('WARNING')"
@@ -30,29 +30,29 @@ A_TERMINAL = "sys.stderr.isatty = lambda: True"
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("before", "told"),
+    ("before", "said"),
     [
-        ("", f"{TOLD} (up to some minutes)\n"),
-        (A_LOG, f"log: {TOLD} (up to some minutes)\n"),
-        (A_QUIET_LOG, f"{TOLD} (up to some minutes)\n"),
+        ("", f"{ANNOUNCED} (up to some minutes)\n"),
+        (A_LOG, f"log: {ANNOUNCED} (up to some minutes)\n"),
+        (A_QUIET_LOG, f"{ANNOUNCED} (up to some minutes)\n"),
         (OURS_QUIET, ""),
     ],
     ids=["no log", "log", "log of warnings", "our own level"],
 )
 def test_a_line_says_that_kernels_are_compiled_and_none_when_they_are_there(
-    tmp_path: Path, before: str, told: str
+    tmp_path: Path, before: str, said: str
 ) -> None:
     """A notebook's log of warnings does not silence it; a deployment that wants only warnings of us does."""
-    assert stderr_of(before, tmp_path) == told
+    assert stderr_of(before, tmp_path) == said
     assert stderr_of(before, tmp_path) == ""
 
 
 @pytest.mark.slow
 def test_a_terminal_shows_a_bar(tmp_path: Path) -> None:
     shown = stderr_of(A_TERMINAL, tmp_path, FORCE_COLOR="1", COLUMNS="100")
-    assert TOLD in shown
+    assert ANNOUNCED in shown
     assert "0 kernels" in shown
-    assert TOLD not in stderr_of(A_TERMINAL, tmp_path, FORCE_COLOR="1")
+    assert ANNOUNCED not in stderr_of(A_TERMINAL, tmp_path, FORCE_COLOR="1")
 
 
 def stderr_of(before: str, cache: Path, **more: str) -> str:

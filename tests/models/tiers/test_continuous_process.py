@@ -118,8 +118,8 @@ def test_a_coalition_learns_no_more_than_its_best_member(
     """By density: two tiers below a third that is not in the coalition, pooled, at two values of the data."""
     low, high = sorted(levels)
     path = PrivateProcess(1, 2.0, stream(1))
-    told_low, told_high = one + path.at(low)[0], one + path.at(high)[0]
-    step = told_low - told_high
+    value_low, value_high = one + path.at(low)[0], one + path.at(high)[0]
+    step = value_low - value_high
 
     def log_density(value: float) -> float:
         """Of the better value through the process from level 2, and of the step down to the other."""
@@ -128,7 +128,7 @@ def test_a_coalition_learns_no_more_than_its_best_member(
             if step == 0.0
             else (1 - (low / high) ** 2) * stats.laplace(scale=1 / low).pdf(step)
         )
-        return math.log(density_below(high, 2.0, told_high - value) * jump)
+        return math.log(density_below(high, 2.0, value_high - value) * jump)
 
     assert abs(log_density(one) - log_density(other)) <= high * abs(one - other) + 1e-6
 
@@ -148,9 +148,9 @@ def test_published_tiers_lie_on_the_grid_and_differ_by_the_process_alone() -> No
     """Multiples of the step, value and noise rounded apart: no low bits that tell values apart."""
     grid = Grid.for_level(1.0)
     for value in (0.123456789, 5.0, -17.25):
-        told = publish_tiers(np.array([value, 1.0]), PrivateProcess(2, 1.0, stream(3)), [0.2, 1.0], grid)
-        assert np.array_equal(told / grid.step, np.rint(told / grid.step))
-        noise = told - grid.round(np.array([value, 1.0]))
+        published = publish_tiers(np.array([value, 1.0]), PrivateProcess(2, 1.0, stream(3)), [0.2, 1.0], grid)
+        assert np.array_equal(published / grid.step, np.rint(published / grid.step))
+        noise = published - grid.round(np.array([value, 1.0]))
         expected = publish_tiers(np.zeros(2), PrivateProcess(2, 1.0, stream(3)), [0.2, 1.0], grid)
         assert np.array_equal(noise, expected)
     assert grid.step == 2.0**-10

@@ -1,4 +1,4 @@
-"""Tiers of a count: each has exactly its own noise, together they tell what the best-informed one tells."""
+"""Tiers of a count: each has exactly its own noise, together they reveal what the best-informed one does."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def test_a_coalition_learns_no_more_than_its_best_member(
 
 
 def test_two_independent_tiers_would_leak_more_than_the_better_one() -> None:
-    """What the chain is for: levels 0.6 and 0.3 drawn apart tell 0.9 together, from one chain 0.6."""
+    """What the chain is for: levels 0.6 and 0.3 drawn apart reveal 0.9 together, from one chain 0.6."""
     apart = math.log(ideal(0.6, 9)[9] * ideal(0.3, 9)[9] / (ideal(0.6, 9)[8] * ideal(0.3, 9)[8]))
     assert apart == pytest.approx(0.9)
 

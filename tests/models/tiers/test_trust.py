@@ -71,10 +71,10 @@ def test_nobody_is_told_more_than_the_distance_permits(level) -> None:  # type: 
     distances = SQUARE.distances("city")
     assigned = assign_tiers(distances, level, [0.2, 0.4, 1.0])
     epsilon = {None: 0.0, **dict(assigned.tiers)}
-    told = {name: epsilon[tier] for name, tier in assigned.tier_of.items()}
-    assert all(told[name] <= level(distances[name]) for name in distances)
+    received = {name: epsilon[tier] for name, tier in assigned.tier_of.items()}
+    assert all(received[name] <= level(distances[name]) for name in distances)
     ordered = sorted(distances, key=lambda name: distances[name])
-    assert [told[name] for name in ordered] == sorted(told.values(), reverse=True)
+    assert [received[name] for name in ordered] == sorted(received.values(), reverse=True)
     assert assigned.tier_of["stranger"] is None
     assert Tiered(assigned.tiers).epsilon == 1.0
 

@@ -152,9 +152,9 @@ def test_audit_says_which_release_did_it(tallyguard: Tallyguard, files: Path) ->
     documents = tallyguard(*arguments, "--why", "--json").document
     for document in documents:
         why = document.pop("why")
-        told = [release["information_nats"] for release in why["releases"]]
-        assert told == sorted(told, reverse=True)
-        assert sum(told) == pytest.approx(document["information"]["exact"], abs=1e-12)
+        nats = [release["information_nats"] for release in why["releases"]]
+        assert nats == sorted(nats, reverse=True)
+        assert sum(nats) == pytest.approx(document["information"]["exact"], abs=1e-12)
     assert documents == tallyguard(*arguments, "--json").document
     ann, bob = (document["certified"] for document in documents)
     assert len(why["releases"]) == 0 < ann < bob == 1.0  # bob never goes to work
@@ -336,8 +336,8 @@ def test_run_publishes_and_continues_without_publishing_twice(tallyguard: Tallyg
     assert tallyguard(*arguments).document["steps"] == 0
     assert (files / "out" / "releases.jsonl").read_bytes() == releases
     assert not list((files / "out").glob("*.key"))
-    told = first.out + first.err + (files / "out" / "risks.jsonl").read_text()
-    assert not re.search(r"\b(ann|bob)\b", told)
+    said = first.out + first.err + (files / "out" / "risks.jsonl").read_text()
+    assert not re.search(r"\b(ann|bob)\b", said)
 
 
 def test_check_finds_nothing_wrong_with_good_files(tallyguard: Tallyguard, files: Path) -> None:

@@ -57,8 +57,8 @@ def test_completion_can_be_installed(tallyguard: Tallyguard) -> None:
 def test_the_exit_status_is_told_by_help_and_documentation(tallyguard: Tallyguard) -> None:
     """Scripts rely on it."""
     text = " ".join(tallyguard("--help").out.split())
-    told = re.findall(r"(\d) ([a-z][^;.]+)", text[text.index("Exit status:") :])
-    assert [status for status, _ in told] == ["0", "1", "2", "3"]
+    listed = re.findall(r"(\d) ([a-z][^;.]+)", text[text.index("Exit status:") :])
+    assert [status for status, _ in listed] == ["0", "1", "2", "3"]
     page = " ".join(OUTPUT.read_text().split())
-    for status, meaning in told:
+    for status, meaning in listed:
         assert f"| {status} | {meaning} |" in page

@@ -80,8 +80,8 @@ def test_a_plan_is_what_the_run_decides(
     decided = [StepDecision.model_validate_json(line) for line in (files / "out/decisions.jsonl").open("rb")]
     assert len(decided) == len(planned["steps"]) == STEPS
     for step, decision in zip(planned["steps"], decided, strict=True):
-        told = [(r["sensor"], r["mechanism"], r.get("sigma")) for r in step["releases"]]
-        assert told == [(d.sensor, d.mechanism, d.parameters.get("sigma")) for d in decision.decisions]
+        released = [(r["sensor"], r["mechanism"], r.get("sigma")) for r in step["releases"]]
+        assert released == [(d.sensor, d.mechanism, d.parameters.get("sigma")) for d in decision.decisions]
         assert decision.why is not None
         assert step["why"] == decision.why.model_dump(mode="json")
     assert {step["why"]["because"] for step in planned["steps"]} >= {"budget"}
@@ -154,8 +154,10 @@ def test_a_plan_has_the_risks_of_the_run_bit_for_bit_where_work_is_scarce(
     options = RunOptions(tmp_path / "out", schedule=tmp_path / "schedule.json")
     run(given, options, people, chunks=[lines_of(messages)])
     lines = (tmp_path / "out/risks.jsonl").read_bytes().splitlines()
-    told = [line for line in lines if b'"type":"risk_summary"' in line]
-    assert [summary_message(step.risks, attack=step.attack).line().rstrip() for step in planned.steps] == told
+    summaries = [line for line in lines if b'"type":"risk_summary"' in line]
+    assert [
+        summary_message(step.risks, attack=step.attack).line().rstrip() for step in planned.steps
+    ] == summaries
     assert planned.as_run
     cleared = sum(step.decided.why.cleared for step in planned.steps if step.decided.why)
     not_reached = sum(step.risks.not_reached for step in planned.steps)

@@ -165,9 +165,9 @@ def test_a_plan_decides_as_a_run_with_a_crowd_does(tmp_path: Path, adversary: st
     ] == lines
     assert {each.why.reason for each in found if each.why is not None} >= {BudgetReason.BUDGET}
     lines = (tmp_path / "out" / "risks.jsonl").read_bytes().splitlines()
-    told = [RiskSummary.model_validate_json(line) for line in lines if b'"risk_summary"' in line]
+    summaries = [RiskSummary.model_validate_json(line) for line in lines if b'"risk_summary"' in line]
     assert planned.crowd is not None
-    for step, crowd, summary in zip(planned.steps, planned.crowd.steps, told, strict=True):
+    for step, crowd, summary in zip(planned.steps, planned.crowd.steps, summaries, strict=True):
         in_crowd = crowd_message(crowd, given.crowd.adversary)
         assert summary_message(step.risks, crowd=in_crowd).line() == summary.line()
     without = given.model_copy(update={"pseudonym_key_secret": None})

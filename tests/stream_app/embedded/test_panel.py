@@ -20,7 +20,7 @@ from models.prior_files import save_population
 from models.priors import Population
 from stream_app.analysis.preflight import check_files
 from stream_app.embedded import RunOptions, run
-from stream_app.embedded.panel import TOLD_EVERY
+from stream_app.embedded.panel import SHOWN_EVERY
 from stream_app.exceptions import SettingsError
 from stream_app.kafka.processes import run_account_worker, run_release_worker
 from stream_app.setup.settings_sources import load_settings
@@ -118,7 +118,7 @@ def test_nothing_of_the_panel_is_in_what_a_run_writes_and_no_single_guess_is_tol
     watched(tmp_path / "without", None)
     assert outputs_of(tmp_path / "with") == outputs_of(tmp_path / "without")
     assert heard.events[0] == PanelChecked(0, 1.0, is_refuted=False)
-    assert all(event.guesses % TOLD_EVERY == 0 for event in heard.events)
+    assert all(event.guesses % SHOWN_EVERY == 0 for event in heard.events)
     few = private(tmp_path / "few.jsonl", reports(population(), 4.0)[: 6 * HORIZON])
     assert watched(tmp_path / "few", few)[0].events == [PanelChecked(0, 1.0, is_refuted=False)]
 

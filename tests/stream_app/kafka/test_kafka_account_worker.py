@@ -33,7 +33,7 @@ from stream_app.wire.messages import RiskSummary, StepDecision
 from tests.stream_app.engine_support import population
 
 
-class Told:
+class Written:
     """Keeps what would be written to the topics of risks and dead letters."""
 
     def __init__(self) -> None:
@@ -77,10 +77,10 @@ def steps_of(deployment: Deployment, count: int) -> tuple[StepSchedule, ...]:
 def test_the_risks_of_steps_taken_from_the_log_are_told_once_each(deployment: Deployment) -> None:
     """Whatever order steps are handed over in: each once, and none before those it follows."""
 
-    async def work() -> tuple[Told, PartitionAccounts]:
+    async def work() -> tuple[Written, PartitionAccounts]:
         log = steps_of(deployment, 8)
         worker = worker_of(deployment, log)
-        told = worker._risks = Told()  # type: ignore[assignment]
+        risks = worker._risks = Written()  # type: ignore[assignment]
         accounts = PartitionAccounts(0, deployment)
         records = person_records(population(3), ["a", "b", "c"], 0, "d")
         people = {name: parse_person(name.encode(), value, "d") for name, value in records}
@@ -88,17 +88,17 @@ def test_the_risks_of_steps_taken_from_the_log_are_told_once_each(deployment: De
         worker._partitions = {0: accounts}
         for step in (0, 1, 5, 3, 2, 6, 5, 7):
             await worker._take(decision_of(log[step]))
-        return told, accounts  # type: ignore[return-value]
+        return risks, accounts  # type: ignore[return-value]
 
-    told, accounts = asyncio.run(work())
-    assert told.steps == list(range(8))
+    risks, accounts = asyncio.run(work())
+    assert risks.steps == list(range(8))
     assert accounts.next_step == 8
 
 
 def test_a_partition_that_is_given_later_is_told_to_where_the_others_are(
     deployment: Deployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its owner before has told up to step 2; the log is not followed a second time for it."""
+    """Its owner before has written up to step 2; the log is not followed a second time for it."""
     written: list[tuple[int, int]] = []
     followed: list[int | None] = []
 
@@ -110,14 +110,14 @@ def test_a_partition_that_is_given_later_is_told_to_where_the_others_are(
             if first is None or isinstance(first, int):
                 followed.append(first)
 
-    class Both(Told):
+    class Both(Written):
         async def write(self, partition: int, summary: RiskSummary, *more: object) -> None:  # type: ignore[override]
             written.append((partition, summary.step))
 
-    async def last_told_step(_: object, topic: str, partition: int) -> int:
+    async def last_risk_step(_: object, topic: str, partition: int) -> int:
         return 2 if partition == 1 else -1
 
-    monkeypatch.setattr("stream_app.kafka.account.account_worker.last_told_step", last_told_step)
+    monkeypatch.setattr("stream_app.kafka.account.account_worker.last_risk_step", last_risk_step)
 
     async def work() -> None:
         log = steps_of(deployment, 8)

@@ -27,8 +27,12 @@ class Admin:
         self._limit = limit
 
     def describe_cluster(self) -> dict[str, Any]:
-        told = [{"broker_id": 1}, {"broker_id": 2, "is_fenced": False}, {"broker_id": 3, "is_fenced": True}]
-        return {"brokers": told}
+        brokers = [
+            {"broker_id": 1},
+            {"broker_id": 2, "is_fenced": False},
+            {"broker_id": 3, "is_fenced": True},
+        ]
+        return {"brokers": brokers}
 
     def describe_configs(self, resources: list[SimpleNamespace], **_: object) -> dict[str, Any]:
         if self._limit is None:

@@ -60,7 +60,7 @@ def change(
     accounts.change(newcomers)
 
 
-def told(accounts: PartitionAccounts) -> tuple[object, ...]:
+def written(accounts: PartitionAccounts) -> tuple[object, ...]:
     """Everything that is written of a partition after a step."""
     records = accounts.records()
     figures = records.risk.tolist(), records.baseline.tolist(), records.added.tolist()
@@ -112,7 +112,7 @@ def run(accounts: PartitionAccounts, log: list[StepSchedule], found: list[tuple[
     change(accounts, entries(list(range(20)), 0, 0), log)
     for step in log:
         accounts.apply(step)
-        found.append(told(accounts))
+        found.append(written(accounts))
         if step.step == 3:
             change(accounts, {**entries(list(range(20, 35)), 1, 2), f"{4:032x}": None}, log)
         if step.step == 6:

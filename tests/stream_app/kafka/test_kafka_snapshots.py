@@ -101,7 +101,7 @@ def accounts_of(deployment: Deployment, people: Population, log: Iterable[Decide
     return accounts
 
 
-def told(accounts: PartitionAccounts) -> tuple[bytes, list[Any]]:
+def written(accounts: PartitionAccounts) -> tuple[bytes, list[Any]]:
     """What a worker writes after a step."""
     records = accounts.records()
     return accounts.summary().line(), [each.tolist() for each in records if hasattr(each, "tolist")]
@@ -223,7 +223,7 @@ def test_accounts_go_on_from_a_snapshot_as_if_nothing_had_happened(
     for decided in log[70:]:
         for accounts in (uninterrupted, again):
             accounts.apply(decided.schedule, decided.crowds)
-        assert told(again) == told(uninterrupted)
+        assert written(again) == written(uninterrupted)
     assert again.accounts.whole.snapshot() == uninterrupted.accounts.whole.snapshot()
 
 

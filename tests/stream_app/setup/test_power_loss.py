@@ -317,11 +317,11 @@ def test_on_a_small_disk_the_command_says_what_to_do_and_goes_on_once_there_is_r
         assert said.count("\n") == 1
         assert "free some space, then start the same command again" in said
         (small / "ballast").unlink()
-        told = (small / "out" / "releases.jsonl").read_bytes()
+        released = (small / "out" / "releases.jsonl").read_bytes()
         assert ended(small / "out", source, tmp_path / "second.log") == (0, "")
         assert ended(tmp_path / "whole", source, tmp_path / "whole.log") == (0, "")
         assert outputs_of(small / "out") == outputs_of(tmp_path / "whole")
-        assert outputs_of(small / "out")["releases.jsonl"].startswith(told[: told.rfind(b"\n") + 1])
+        assert outputs_of(small / "out")["releases.jsonl"].startswith(released[: released.rfind(b"\n") + 1])
     finally:
         subprocess.run(["umount", str(small)], check=True)
 

@@ -67,8 +67,8 @@ def test_a_deployment_publishes_for_the_tiers_of_its_recipients(file: Path, tmp_
     assert findings["stranger is too far away for any tier"] == "warning"
     ways = {"named": {"recipients": str(file)}, "written": {"tiers": settings.release.tiers}}
     for name, release in ways.items():
-        told = {"release": {"mechanism": "tiered", **release}}
-        run_on(tmp_path / name, [lines_of(messages_of_a_day(4, 2))], settings=told)
+        settings_given = {"release": {"mechanism": "tiered", **release}}
+        run_on(tmp_path / name, [lines_of(messages_of_a_day(4, 2))], settings=settings_given)
     for tier in settings.release.tiers:
         name = f"releases-{tier}.jsonl"
         assert (tmp_path / "named" / name).read_bytes() == (tmp_path / "written" / name).read_bytes()

@@ -77,9 +77,9 @@ def test_the_maximum_is_the_same_in_the_chart_the_table_the_terminal_the_page_an
 def test_the_same_people_at_the_same_steps(seen: Seen) -> None:
     """The terminal's table is the beginning of the report's; the page knows the same moments."""
     report, log, places = seen
-    told = [(each.person, each.step, each.baseline, each.risk, each.added) for each in log.exposed]
+    exposed = [(each.person, each.step, each.baseline, each.risk, each.added) for each in log.exposed]
     terminal = [(each.pseudonym, each.step, each.baseline, each.risk, each.added) for each in report.exposed]
-    assert terminal == told[: len(terminal)]
+    assert terminal == exposed[: len(terminal)]
     rows = {row["person"]: row for row in places.people.exposed(0.0)["people"]}
     assert [
         (rows[each.person]["most_added_step"], rows[each.person]["most_added"]) for each in log.exposed
@@ -107,8 +107,8 @@ def test_the_attack_is_the_same_everywhere(seen: Seen) -> None:
     }
     assert state["history"][-1]["attack"] == [attack.success, attack.low, attack.high]
     names = ("", "_low", "_high")
-    told = [places.registry.get_sample_value(f"tallyguard_attack_mean{name}") for name in names]
-    assert told == [attack.success, attack.low, attack.high]
+    metrics = [places.registry.get_sample_value(f"tallyguard_attack_mean{name}") for name in names]
+    assert metrics == [attack.success, attack.low, attack.high]
     for summary in log.summaries:
         assert summary.attack is not None
         assert summary.mean_baseline - 1e-9 <= summary.attack.low <= summary.attack.success

@@ -70,8 +70,8 @@ def spent(registry: CollectorRegistry) -> dict[tuple[str, str], float | None]:
 @pytest.mark.parametrize("last", [None, Raw()])
 def test_metrics_go_on_from_a_carried_account_as_if_every_step_had_been_told(last: Mechanism | None) -> None:
     steps = schedules(40, last)
-    told, carried = (CollectorRegistry() for _ in range(2))
-    metrics = EngineMetrics(told, SENSORS, (0.5,), 1e-6)
+    uninterrupted, carried = (CollectorRegistry() for _ in range(2))
+    metrics = EngineMetrics(uninterrupted, SENSORS, (0.5,), 1e-6)
     for step in steps:
         metrics.closed(closed(step))
     saved = json.loads(json.dumps(account_of(steps[:25]).save()))
@@ -79,8 +79,8 @@ def test_metrics_go_on_from_a_carried_account_as_if_every_step_had_been_told(las
     metrics.carried(PrivacyAccount.load(saved))
     for step in steps[25:]:
         metrics.closed(closed(step))
-    assert spent(carried) == spent(told)
-    assert all(value is not None and value > 0 for value in spent(told).values())
+    assert spent(carried) == spent(uninterrupted)
+    assert all(value is not None and value > 0 for value in spent(uninterrupted).values())
 
 
 def test_an_account_is_as_short_after_a_long_history_as_after_a_short_one() -> None:

@@ -42,7 +42,7 @@ def add(folder: Path, day: bytes, levels: dict[str, float], **changed: object) -
     run_on(folder, [day], settings={**tiers(levels, **changed), **keys}, accept_changes=True)
 
 
-def told(folder: Path, tier: str) -> dict[tuple[int, str], int | None]:
+def tier_values(folder: Path, tier: str) -> dict[tuple[int, str], int | None]:
     found = values(folder, f"releases-{tier}.jsonl")
     return {key: entry.get("value") for key, entry in found.items() if entry["mechanism"] != "raw"}  # type: ignore[misc]
 
@@ -120,7 +120,7 @@ def test_a_tier_added_later_gets_past_values_of_its_own_level(tmp_path: Path) ->
     before = outputs_of(tmp_path)
     add(tmp_path, day, PRESS)
     assert outputs_of(tmp_path) == before
-    public, press, partner = (told(tmp_path, tier) for tier in ("public", "press", "partner"))
+    public, press, partner = (tier_values(tmp_path, tier) for tier in ("public", "press", "partner"))
     found = np.array([[series[key] for key in press] for series in (public, press, partner)]) - 1000
     together = chain_noise(
         (0.2, 0.5, 1.0), np.random.default_rng(4).integers(0, 2**64, (9000, 3, 2), np.uint64)
@@ -137,8 +137,8 @@ def test_the_same_addition_gives_the_same_values_and_a_lost_file_comes_back(tmp_
     for name in ("one", "two"):
         run_on(tmp_path / name, [DAY], settings=tiers(FIRST))
         add(tmp_path / name, DAY, PRESS)
-    assert told(tmp_path / "one", "press") == told(tmp_path / "two", "press")
-    assert None not in told(tmp_path / "one", "press").values()
+    assert tier_values(tmp_path / "one", "press") == tier_values(tmp_path / "two", "press")
+    assert None not in tier_values(tmp_path / "one", "press").values()
     add(tmp_path / "one", DAY, PRESS | {"school": 0.3})
     whole = {path.name: path.read_bytes() for path in (tmp_path / "one").glob("*-*.jsonl")}
     assert len(whole) == 6  # four tiers, two of them continued
@@ -175,7 +175,7 @@ def test_a_better_tier_than_any_before_begins_with_new_readings(tmp_path: Path) 
     run_on(tmp_path, [DAY], settings=tiers(FIRST))
     later = lines_of([activation(6, "A"), reading(6, "A", 40)])
     add(tmp_path, DAY + later, FIRST | {"research": 2.0})
-    found = told(tmp_path, "research")
+    found = tier_values(tmp_path, "research")
     assert found.pop((6, "A")) is not None
     assert found
     assert set(found.values()) == {None}
@@ -194,7 +194,7 @@ def test_past_values_need_the_key_of_their_steps(tmp_path: Path) -> None:
     with pytest.raises(TierContinuationError, match="step 6"):
         add(tmp_path, DAY + later, PRESS, new_tiers_from=6)
     add(tmp_path, DAY + later, PRESS, new_tiers_from=6, **ratcheted)
-    found = told(tmp_path, "press")
+    found = tier_values(tmp_path, "press")
     assert {step for (step, _), value in found.items() if value is not None} == {6}
 
 
@@ -210,10 +210,10 @@ def test_clamped_values_are_continued_from_what_was_drawn(tmp_path: Path) -> Non
     add(free, day, PRESS)
     add(clamped, day, PRESS, clamp_negative=True)
     for tier in PRESS:
-        expected = {key: max(value or 0, 0) for key, value in told(free, tier).items()}
-        assert told(clamped, tier) == expected
+        expected = {key: max(value or 0, 0) for key, value in tier_values(free, tier).items()}
+        assert tier_values(clamped, tier) == expected
         assert b"drawn" not in (clamped / f"releases-{tier}.jsonl").read_bytes()
-    assert min(value or 0 for value in told(free, "press").values()) < 0
+    assert min(value or 0 for value in tier_values(free, "press").values()) < 0
 
 
 def test_continued_values_are_the_owners_and_must_not_get_lost(tmp_path: Path) -> None:

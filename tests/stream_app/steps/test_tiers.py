@@ -58,17 +58,17 @@ def test_each_tier_has_a_file_with_its_own_value_of_the_same_draw(tmp_path: Path
     log = values(tmp_path / "out", "releases.jsonl")
     assert list(log[0, "A"]["tiers"]) == ["public", "partner"]  # type: ignore[call-overload]
     for name, file in zip(TIERS, FILES, strict=True):
-        told = values(tmp_path / "out", file)
-        assert told[0, "A"] == {"sensor": "A", "mechanism": "tiered", **log[0, "A"]["tiers"][name]}  # type: ignore[index]
-        assert told[0, "A"]["epsilon"] == TIERS[name]
-        assert told[0, "B"] == {"sensor": "B", "mechanism": "raw", "value": 7}
-        assert told[0, "C"] == {"sensor": "C", "mechanism": "suppressed"}
+        shown = values(tmp_path / "out", file)
+        assert shown[0, "A"] == {"sensor": "A", "mechanism": "tiered", **log[0, "A"]["tiers"][name]}  # type: ignore[index]
+        assert shown[0, "A"]["epsilon"] == TIERS[name]
+        assert shown[0, "B"] == {"sensor": "B", "mechanism": "raw", "value": 7}
+        assert shown[0, "C"] == {"sensor": "C", "mechanism": "suppressed"}
         assert len(json_lines(tmp_path / "out" / file)) == 2
     expected = KeyedPublisher(NoiseKey.parse(NOISE_SECRET), "test", 0, 60).publish(
         StepSchedule(0, (SensorRelease(REGISTRY.get("A"), Tiered(tuple(TIERS.items()))),)), [40]
     )
-    told_a = {name: told["value"] for name, told in log[0, "A"]["tiers"].items()}  # type: ignore[attr-defined]
-    assert expected[0] == TierValues(told_a, told_a)
+    values_a = {name: shown["value"] for name, shown in log[0, "A"]["tiers"].items()}  # type: ignore[attr-defined]
+    assert expected[0] == TierValues(values_a, values_a)
     assert log[0, "A"]["value"] == log[0, "A"]["tiers"]["public"]["value"]  # type: ignore[index]
 
 
@@ -129,10 +129,10 @@ def test_correlated_noise_runs_window_after_window_and_survives_a_restart(tmp_pa
     correlated = {"release": {"mechanism": "correlated", "covariance": str(tmp_path / "noise.npy")}}
     day = lines_of(messages_of_a_day(8, 4))
     run_on(tmp_path / "whole", [day], settings=correlated)
-    told = values(tmp_path / "whole", "releases.jsonl")
-    assert {entry["mechanism"] for entry in told.values()} <= {"correlated", "suppressed"}
-    assert all(entry["position"] == step % 3 for (step, _), entry in told.items() if "value" in entry)
-    assert len({entry["design"] for entry in told.values() if "value" in entry}) == 1
+    shown = values(tmp_path / "whole", "releases.jsonl")
+    assert {entry["mechanism"] for entry in shown.values()} <= {"correlated", "suppressed"}
+    assert all(entry["position"] == step % 3 for (step, _), entry in shown.items() if "value" in entry)
+    assert len({entry["design"] for entry in shown.values() if "value" in entry}) == 1
     half = day[: day.rindex(b"\n", 0, len(day) // 2) + 1]
     run_on(tmp_path / "halves", [half], settings=correlated, keep_open=True)
     run_on(tmp_path / "halves", [day], settings=correlated)
@@ -223,9 +223,9 @@ def test_everybody_is_told_what_the_least_informed_tier_is_however_the_settings_
     ]
     settings = ReleaseSettings.model_validate({"mechanism": "tiered", "tiers": written})
     assert list(settings.tiers) == [name for name, _ in Tiered(tuple(written.items())).tiers]
-    told = [public_release(release, settings.tiers).line() for release in log]
-    assert b"".join(told) == (tmp_path / "out" / "releases-public.jsonl").read_bytes()
-    assert b"".join(told) != (tmp_path / "out" / "releases-partner.jsonl").read_bytes()
+    shown = [public_release(release, settings.tiers).line() for release in log]
+    assert b"".join(shown) == (tmp_path / "out" / "releases-public.jsonl").read_bytes()
+    assert b"".join(shown) != (tmp_path / "out" / "releases-partner.jsonl").read_bytes()
 
 
 def test_a_tier_without_a_log_of_its_own_reaches_nobody() -> None:

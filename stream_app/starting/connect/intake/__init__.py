@@ -1,4 +1,4 @@
-"""Payloads of brokers and services, which are taken or become dead letters: nobody is there to be told."""
+"""Payloads of brokers and services, which are taken or become dead letters."""
 
 from stream_app.starting.connect.intake.payload_intake import Payload, PayloadIntake, open_intake
 

@@ -26,11 +26,11 @@ def law_at(initial: Floats, transitions: Sequence[Floats], step: int) -> Floats:
 
 
 def neighbours(
-    initial: Floats, transitions: Sequence[Floats], told: Sequence[int], step: int
+    initial: Floats, transitions: Sequence[Floats], revealed: Sequence[int], step: int
 ) -> tuple[Floats, Floats, Floats]:
-    """Weight of the place told of before a step, the moves to the step and those on to the next told one."""
+    """Weight of the place revealed before a step, the moves to the step, and to the next revealed place."""
     places = initial.size
-    earlier, later = [u for u in told if u < step], [u for u in told if u > step]
+    earlier, later = [u for u in revealed if u < step], [u for u in revealed if u > step]
     right = moves_between(transitions, step, min(later)) if later else np.ones((places, 1))
     if not earlier:
         return np.ones(1), law_at(initial, transitions, step)[None], right
