@@ -7,7 +7,11 @@ from typing import ClassVar
 
 from accounting.attacks.either_guess import MOST_PATTERNS, won_by_pattern
 from accounting.attacks.simulation.hit_tables_kernel import likeliest_between
-from accounting.attacks.simulation.searched_guess_kernel import SEARCHED_FROM, Guesses, searched_success
+from accounting.attacks.simulation.searched_guess_kernel import (
+    SEARCHED_FROM,
+    GuessesBetweenHits,
+    searched_success,
+)
 from accounting.attacks.targets import AttackResult, RecordedTarget, Target
 from accounting.bounds.patterns.segments_kernel import no_hit_weight
 
@@ -34,7 +38,7 @@ class SearchedGuess:
         won = won_by_pattern(target)
         weight = no_hit_weight(target.exposure.hits)
         tables = target.tables
-        guesses = Guesses(tables.nodes, weight, tables.best_path, likeliest_between(tables))
+        guesses = GuessesBetweenHits(tables.nodes, weight, tables.best_path, likeliest_between(tables))
         least = won.success.sum() / max(1.0, MOST_SEARCH_WORK / _pattern_work(target))
         if target.mistakes == 0:
             least = inf  # MAP is the best there is

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from accounting.bounds.noised.posterior_kernel import Horizon
+from accounting.bounds.noised.posterior_kernel import LogHorizon
 from accounting.bounds.population_sample_kernel import Released, Sample, judge_people
 from accounting.bounds.protocol import Effort
 from accounting.exceptions import EffortError
@@ -55,7 +55,7 @@ def mean_added(
     released = Released(schedule.first_slot, labels, steps, value_tables(steps))
     guess = np.empty(last - first + 1, np.int64)
     found = np.empty((effort.draws, 3))
-    horizon = Horizon(first, last, mistakes, guess, max(1, effort.vectors), 0)
+    horizon = LogHorizon(first, last, mistakes, guess, max(1, effort.vectors), 0)
     judge_people(found, population.arrays, released, _sample(len(population), effort), horizon)
     bound, unmoved = found[:, 0], found[:, 2]
     attack = np.maximum(0.0, found[:, 1] - unmoved)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accounting.bounds.noised.drawn_posteriors_kernel import judge_draw, new_draw_work, own_log
-from accounting.bounds.noised.posterior_kernel import Horizon, fill_prior_guess
+from accounting.bounds.noised.posterior_kernel import LogHorizon, fill_prior_guess
 from accounting.bounds.population_bounds_kernel import first_place_law
 from accounting.exposure.drawing.noised_steps_kernel import ReleasedSteps
 from accounting.exposure.drawing.own_releases_kernel import ValueTables
@@ -44,7 +44,7 @@ def judge_people(
     population: PopulationArrays,
     released: Released,
     sample: Sample,
-    horizon: Horizon,
+    horizon: LogHorizon,
 ) -> None:
     """Fill ``found`` (n, 3) with bound, attained and unmoved success of each draw.
 
@@ -60,7 +60,7 @@ def judge_people(
         start = first_place_law(population, sample.people[i], chain, slot)
         log = own_log(LocalChain(chain, start, slot), labels, released.steps, released.values)
         guess = np.empty(horizon.guess.size, np.int64)
-        own_horizon = Horizon(
+        own_horizon = LogHorizon(
             horizon.first, horizon.last, horizon.mistakes, guess, horizon.vectors, horizon.order
         )
         work = new_draw_work(log, own_horizon)

@@ -28,7 +28,7 @@ NEGLIGIBLE = 1e-6
 """Relative excess of the fast bound over the guess from the prior below which nothing is refined."""
 
 
-class Horizon(NamedTuple):
+class HorizonRules(NamedTuple):
     """What the adversary tries on everybody: the last ``steps``, at most ``mistakes`` of them wrong."""
 
     steps: int  # T
@@ -99,7 +99,7 @@ class Accounts(NamedTuple):
     nonstationary: Nonstationary
     state: HorizonState
     since: NDArray[np.int64]  # (N,) step from which each person's releases count
-    horizon: Horizon
+    horizon: HorizonRules
 
 
 @jit
@@ -115,7 +115,7 @@ def has_initial_distribution(population: PopulationArrays, person: int) -> bool:
 
 
 @inline
-def slot_of(accounts: Accounts, person: int, step: int) -> int:
+def account_slot(accounts: Accounts, person: int, step: int) -> int:
     """The slot of the person's cycle in which a step lies."""
     return (accounts.horizon.first_slot + step) % int(accounts.population.slots[person])
 

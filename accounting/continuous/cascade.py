@@ -153,7 +153,7 @@ class Units:
         )
 
 
-class Effort(NamedTuple):
+class RefinementEffort(NamedTuple):
     """How a horizon is refined: with so many vectors, of what was ``seen``."""
 
     vectors: int
@@ -198,9 +198,9 @@ class Cascade:
             self._run(np.ones(self._due.size, dtype=np.bool_), _ALL, vectors, seen)
             return
         left = self._shares.even_parts(operations)
-        whole = self._paid_whole(Effort(vectors, seen), left)
+        whole = self._paid_whole(RefinementEffort(vectors, seen), left)
         self._run(whole, _ALL, vectors, seen)
-        exact = Effort(FEW_VECTORS, seen_exactly(seen.labels))
+        exact = RefinementEffort(FEW_VECTORS, seen_exactly(seen.labels))
         few = self._most_added(~whole, exact, left)
         self._run(few, _FEW, *exact)
         further = []
@@ -210,7 +210,7 @@ class Cascade:
             further.append((_MORE, vectors))
         for way, effort in further:
             matters = few & (self._risk > self._accounts.state.baseline[self._chain])
-            chosen = self._most_added(matters, Effort(effort, seen), left)
+            chosen = self._most_added(matters, RefinementEffort(effort, seen), left)
             self._run(chosen, way, effort, seen)
 
     def settle(self, groups: Groups) -> Groups:
@@ -250,7 +250,7 @@ class Cascade:
         )
         return groups._replace(figures=figures)
 
-    def _operations(self, units: NDArray[np.int64], effort: Effort) -> NDArray[np.int64]:
+    def _operations(self, units: NDArray[np.int64], effort: RefinementEffort) -> NDArray[np.int64]:
         """What refining with this effort costs each of these due units, (n,)."""
         cost = np.full(self._units.alike.size, -1, dtype=np.int64)
         cost[self._chain[units]] = 0
@@ -258,7 +258,7 @@ class Cascade:
         cost[chains] = find_operations(self._accounts, chains, *effort)
         return cost[self._chain[units]]
 
-    def _paid_whole(self, effort: Effort, left: NDArray[np.int64]) -> NDArray[np.bool_]:
+    def _paid_whole(self, effort: RefinementEffort, left: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Units that get all vectors at once: owed it, or of a share that can pay it for all of its own."""
         is_paid = self._is_owed.copy()
         owed = np.flatnonzero(is_paid)
@@ -273,7 +273,7 @@ class Cascade:
         return is_paid
 
     def _most_added(
-        self, among: NDArray[np.bool_], effort: Effort, left: NDArray[np.int64]
+        self, among: NDArray[np.bool_], effort: RefinementEffort, left: NDArray[np.int64]
     ) -> NDArray[np.bool_]:
         """Those ``among`` the units that their shares pay for, the most added first; of equals by rank."""
         chosen = np.zeros(among.size, dtype=np.bool_)

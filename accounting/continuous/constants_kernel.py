@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from accounting.continuous.accounts_kernel import Accounts, Constants, Horizon, slot_of, to_units
+from accounting.continuous.accounts_kernel import Accounts, Constants, HorizonRules, account_slot, to_units
 from accounting.exposure.prior_constants_kernel import prior_constants
 from accounting.exposure.step_information.contraction_kernel import GAPS, gap_contractions
 from accounting.exposure.step_information.renewal_kernel import surprise
@@ -21,7 +21,7 @@ def fill_phase(
     chain: ChainView,
     start: NDArray[np.float64],
     slot: int,
-    horizon: Horizon,
+    horizon: HorizonRules,
 ) -> None:
     """``q``, baseline and ``H(X_w)`` of a horizon that starts in ``slot`` with the law ``start``."""
     person = LocalChain(chain, start, slot)
@@ -59,7 +59,7 @@ def fill_constants(
             constants.contraction[row : row + last] = gap_contractions(chain)
         else:
             first_step = max(step_number - accounts.horizon.steps + 1, accounts.since[person])
-            slot = slot_of(accounts, person, first_step)
+            slot = account_slot(accounts, person, first_step)
             last = slot + 1
         for phase in range(slot, last):
             start = chain.start[phase]

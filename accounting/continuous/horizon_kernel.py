@@ -43,7 +43,12 @@ from accounting.continuous.accounts_kernel import (
     to_units,
 )
 from accounting.exposure.step_information.contraction_kernel import GAPS
-from accounting.exposure.step_information.step_terms_kernel import Scratch, StepView, new_scratch, step_terms
+from accounting.exposure.step_information.step_terms_kernel import (
+    StepView,
+    TermsScratch,
+    new_terms_scratch,
+    step_terms,
+)
 from accounting.numerics.divergence_root_kernel import divergence_root
 from models.numerics.jit import bare_jit, inline, jit, pjit
 from models.priors.chain import PopulationArrays, inlined_chain_view
@@ -64,7 +69,7 @@ class KnownTerms(NamedTuple):
     conditional: NDArray[np.int64]  # (N,)
 
 
-class Rows(NamedTuple):
+class RingRows(NamedTuple):
     """Rows of the rings, for one step."""
 
     now: int  # of unconditioned: the step itself
@@ -75,7 +80,7 @@ class Rows(NamedTuple):
 
 
 @jit
-def ring_rows(step: int, horizon: int) -> Rows:
+def ring_rows(step: int, horizon: int) -> RingRows:
     """Where the rings keep what the horizon that ends with ``step`` needs; the same for everybody."""
     first = step - horizon + 1
     unconditioned = np.empty(MEMORY + 1, dtype=np.int64)
@@ -83,11 +88,11 @@ def ring_rows(step: int, horizon: int) -> Rows:
     for gap in range(MEMORY + 1):
         unconditioned[gap] = (first - gap) % (horizon + MEMORY)
         carried[gap] = (first - gap) % (MEMORY + 1)
-    return Rows(step % (horizon + MEMORY), step % horizon, first % horizon, unconditioned, carried)
+    return RingRows(step % (horizon + MEMORY), step % horizon, first % horizon, unconditioned, carried)
 
 
 @inline
-def carried_units(state: HorizonState, constants: Constants, rows: Rows, person: int, phase: int) -> int:
+def carried_units(state: HorizonState, constants: Constants, rows: RingRows, person: int, phase: int) -> int:
     """``J`` of the horizon, in units and not yet limited by ``H(X_w)``; see the module's formula.
 
     Never more than a step earlier and what that step said: rounding must not let it rise in silence.
@@ -141,7 +146,7 @@ def phase_of_horizon(
 def slide(
     state: HorizonState,
     constants: Constants,
-    rows: Rows,
+    rows: RingRows,
     person: int,
     phase: int,
     unconditioned: int,
@@ -178,8 +183,8 @@ def _advance_some(
     accounts: Accounts,
     transition: Transition,
     known_terms: KnownTerms,
-    rows: Rows,
-    scratch: Scratch,
+    rows: RingRows,
+    scratch: TermsScratch,
 ) -> None:
     """:func:`advance` of the people ``begin..end - 1``."""
     population, constants, nonstationary, state, all_since, horizon = accounts
@@ -224,6 +229,6 @@ def advance(
     What a step says that comes again is looked up in ``known_terms``. The loop counts no references to the
     accounts' dozens of arrays, which took twice what the arithmetic does.
     """
-    scratch = new_scratch(transition.before, transition.step, most_places)
+    scratch = new_terms_scratch(transition.before, transition.step, most_places)
     rows = ring_rows(transition.number, accounts.horizon.steps)
     _advance_some(begin, end, accounts, transition, known_terms, rows, scratch)

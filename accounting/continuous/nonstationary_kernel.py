@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from accounting.continuous.accounts_kernel import HISTORY, Accounts, slot_of
+from accounting.continuous.accounts_kernel import HISTORY, Accounts, account_slot
 from models.numerics.jit import pjit
 from models.priors.chain import chain_view
 from models.priors.stationary_kernel import push_forward
@@ -41,18 +41,18 @@ def advance_marginals(
         chain = chain_view(accounts.population, person)
         if step_number > since:
             before[:] = now
-            slot = slot_of(accounts, person, step_number - 1)
+            slot = account_slot(accounts, person, step_number - 1)
             push_forward(before, chain.column_start[slot], chain.row, chain.value, now)
         first_step = step_number - accounts.horizon.steps + 1
         if first_step - HISTORY > since:
             moved = np.empty(first.size)
-            slot = slot_of(accounts, person, first_step - HISTORY - 1)
+            slot = account_slot(accounts, person, first_step - HISTORY - 1)
             push_forward(earliest, chain.column_start[slot], chain.row, chain.value, moved)
             earliest[:] = moved
         is_changed[k] = False
         if first_step > since:
             moved = np.empty(first.size)
-            slot = slot_of(accounts, person, first_step - 1)
+            slot = account_slot(accounts, person, first_step - 1)
             push_forward(first, chain.column_start[slot], chain.row, chain.value, moved)
             is_changed[k] = accounts.population.slots[person] > 1
             for x in range(moved.size):

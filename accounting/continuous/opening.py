@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accounting.bounds.radius import bound_for
-from accounting.continuous.accounts_kernel import HISTORY, Accounts, Horizon, Nonstationary, empty_state
+from accounting.continuous.accounts_kernel import HISTORY, Accounts, HorizonRules, Nonstationary, empty_state
 from accounting.continuous.constants_kernel import empty_constants, fill_constants
 from accounting.continuous.people import Groups
 from accounting.continuous.saved_state import RunningAccount
@@ -23,7 +23,7 @@ def open_accounts(
     ``groups`` say who has the same figures, which are still to be filled in.
     """
     arrays, draws, locations = population.accounted.arrays, population.draws, population.location_count
-    horizon = Horizon(
+    horizon = HorizonRules(
         settings.horizon,
         settings.mistakes,
         settings.vectors,

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from accounting.bounds.noised.noised_frontier_kernel import SEQUENCES
 from accounting.bounds.noised.noised_history_kernel import LEAST_LAWS
 from accounting.bounds.patterns.raw_frontier_kernel import EXPANSIONS
-from accounting.continuous.accounts_kernel import HISTORY, Accounts, Horizon
+from accounting.continuous.accounts_kernel import HISTORY, Accounts, HorizonRules
 from accounting.continuous.refine_kernel import MOST_LAWS
 from accounting.exposure.step_information.seen_steps_kernel import WHOLE, SeenSteps
 from models.numerics.jit import bare_jit, bare_pjit, jit
@@ -77,7 +77,7 @@ def _expanded(searched: float, vectors: int, mistakes: int, products: float) -> 
 
 @bare_jit
 def _noised_operations(
-    counted: CountedHits, horizon: Horizon, vectors: int, places: float, moves: float
+    counted: CountedHits, horizon: HorizonRules, vectors: int, places: float, moves: float
 ) -> float:
     """What the bound through noise takes: the history's pairs of laws, then all sequences of levels."""
     if counted.noised + counted.noised_before == 0.0:

@@ -42,9 +42,9 @@ from accounting.continuous.accounts_kernel import (
     HISTORY,
     UNITS_PER_NAT,
     Accounts,
-    Horizon,
+    HorizonRules,
+    account_slot,
     has_initial_distribution,
-    slot_of,
 )
 from accounting.exposure.step_information.renewal_kernel import renewal_information
 from accounting.exposure.step_information.seen_steps_kernel import (
@@ -92,8 +92,8 @@ def _first_laws(
     """Laws of the place in the steps ``earliest`` and ``first``, (K,) each."""
     own = accounts.population.initial_start[person]
     if not has_initial_distribution(accounts.population, person):
-        before = chain.start[slot_of(accounts, person, earliest)]
-        return before, chain.start[slot_of(accounts, person, first)]
+        before = chain.start[account_slot(accounts, person, earliest)]
+        return before, chain.start[account_slot(accounts, person, first)]
     now = accounts.nonstationary.first[own : own + chain.places.size]
     if earliest < first:
         return accounts.nonstationary.earliest[own : own + chain.places.size], now
@@ -114,8 +114,8 @@ def raw_horizon(accounts: Accounts, person: int, first: int, labels: NDArray[np.
     known_steps = min(max(first - since, 0), HISTORY)
     begin, earliest = first + first_row, first - known_steps
     law_before, law = _first_laws(accounts, person, chain, earliest, begin)
-    horizon = LocalChain(chain, law, slot_of(accounts, person, begin))
-    before = LocalChain(chain, law_before, slot_of(accounts, person, earliest))
+    horizon = LocalChain(chain, law, account_slot(accounts, person, begin))
+    before = LocalChain(chain, law_before, account_slot(accounts, person, earliest))
     marginal = marginals(chain, law, horizon.first_slot, steps)
     hits = np.zeros(marginal.shape, np.bool_)
     rows = slice(counted_from - first_row, steps - first_row)
@@ -130,7 +130,7 @@ def raw_horizon(accounts: Accounts, person: int, first: int, labels: NDArray[np.
 
 
 @jit
-def exact_bound(raw: RawHorizon, horizon: Horizon) -> RawSuccess:
+def least_exact_bound(raw: RawHorizon, horizon: HorizonRules) -> RawSuccess:
     """The least bound as if every count were exact; 1 where the search's tables would be too large."""
     steps, places = raw.hits.shape
     laws, shown = history_laws(raw.before, raw.hits_before, raw.marginal_before, MOST_LAWS)
@@ -143,13 +143,13 @@ def exact_bound(raw: RawHorizon, horizon: Horizon) -> RawSuccess:
 
 
 @jit
-def exact_success(raw: RawHorizon, horizon: Horizon) -> float:
+def exact_success(raw: RawHorizon, horizon: HorizonRules) -> float:
     """Its value."""
-    return exact_bound(raw, horizon).value
+    return least_exact_bound(raw, horizon).value
 
 
 @jit
-def noised_success(raw: RawHorizon, seen: SeenSteps, horizon: Horizon) -> float:
+def noised_success(raw: RawHorizon, seen: SeenSteps, horizon: HorizonRules) -> float:
     """The frontier bound with the noise of what was ``seen``; 1 where nothing is noised, or too much is."""
     steps, places = raw.hits.shape
     chain, known = raw.person.chain, raw.hits_before.copy()
@@ -178,7 +178,7 @@ def _exact_bounds(accounts: Accounts, person: int, raw: RawHorizon, carried: flo
     guess = accounts.constants.guess[accounts.constants.phase_start[person] + slot]
     information = renewal_information(chain, start, slot, raw.hits, raw.marginal).sum() + carried
     divergence = divergence_root(information * (1.0 + 1e-12), guess)
-    success = exact_bound(raw, accounts.horizon)
+    success = least_exact_bound(raw, accounts.horizon)
     return RefinedBounds(success.value, success.by, divergence)
 
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from accounting.exposure.guess_success_kernel import constant_success, guess_success, most_likely_path
 from accounting.exposure.subset_maxima_kernel import log_subset_maximum, subset_table
-from accounting.hmm.frontier.search_kernel import affordable_vectors, best_guess
+from accounting.hmm.frontier.search_kernel import affordable_expansions, best_guess
 from accounting.hmm.local_chain_kernel import LocalChain
 from accounting.hmm.log_sum_kernel import log_sum
 from accounting.hmm.propagation import gap_matrices, marginals
@@ -152,7 +152,7 @@ def promising_constants(
 
 
 @jit
-def best_constant(
+def best_constant_place(
     gaps: NDArray[np.float64], marginal: NDArray[np.float64], mistakes: int, above: float
 ) -> int:
     """The place whose constant guess is best, -1 if none can reach ``above``.
@@ -200,7 +200,7 @@ def best_baseline(
     if reached > success:
         guess, success, kind = likeliest, reached, MARGINAL_GUESS
     if gaps.shape[0] > 0:
-        place = best_constant(gaps, marginal, mistakes, success)
+        place = best_constant_place(gaps, marginal, mistakes, success)
         if place >= 0:
             constant = np.full(steps, place)
             reached = guess_success(chain, start, first_slot, constant, mistakes)
@@ -237,7 +237,7 @@ def constants_from_gaps(
         bounds = GuessBounds(np.inf, np.inf, markov_guess(marginal, mistakes), np.inf)
     known = best_baseline(chain, start, first_slot, marginal, mistakes, gaps)
     wanted = max(_VECTORS, _LEAST_EXPANSIONS // steps)
-    vectors = affordable_vectors(chain, steps, mistakes, wanted)
+    vectors = affordable_expansions(chain, steps, mistakes, wanted)
     if vectors == 0:
         return PriorConstants(bounds, known)
     guess = np.empty(steps, np.int64)

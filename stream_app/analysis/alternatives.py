@@ -97,7 +97,7 @@ class Alternative:
 
 
 @dataclass(frozen=True)
-class Answer:
+class VariedRisks:
     """What an alternative makes of the releases; probabilities. People count as many as they stand for.
 
     ``most_added`` is None within a radius. ``over`` are the most people over the limit after any step, of
@@ -147,7 +147,7 @@ def answers(
     settings: Settings,
     first_slot: int,
     progress: Callable[[], None] = lambda: None,
-) -> tuple[Answer, ...]:
+) -> tuple[VariedRisks, ...]:
     """One row an alternative; ``progress`` is called after each step of each."""
     horizon, limit = settings.horizon_settings(first_slot), settings.release.budget.limit
     return tuple(
@@ -163,7 +163,7 @@ def _answer(
     limit: RiskBudget | None,
     settings: Settings,
     progress: Callable[[], None],
-) -> Answer:
+) -> VariedRisks:
     population, within = alternative.population, alternative.within_nats
     shares = people_shares(alternative.names, settings.kafka.partitions)
     accountant = ContinuousAccountant(population, horizon, shares=shares)
@@ -179,7 +179,7 @@ def _answer(
             over = max(over, float(standing.count(np.logical_or(*who_is_over(standing, limit)))))
         progress()
     worst, people = accountant.worst(), accountant.everybody
-    return Answer(
+    return VariedRisks(
         name=alternative.name,
         rests_on=alternative.rests_on,
         people=float(people),

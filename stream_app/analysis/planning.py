@@ -17,7 +17,7 @@ from accounting.exceptions import SettingsError
 from models.mechanisms import Mechanism
 from models.priors import Population
 from models.releases import Schedule, Sensor, SensorRegistry, in_single_steps
-from stream_app.analysis.alternatives import Alternative, Answer, answers, vary
+from stream_app.analysis.alternatives import Alternative, VariedRisks, answers, vary
 from stream_app.analysis.crowd import CrowdSoFar, PlannedCrowd
 from stream_app.setup.given_priors import require_people
 from stream_app.setup.keys import load_pseudonym_key
@@ -110,7 +110,7 @@ class ReleasePlan:
     as_run: bool = True
     warning: str | None = None
     note: str | None = None
-    alternatives: tuple[Answer, ...] = ()
+    alternatives: tuple[VariedRisks, ...] = ()
     personas: SharesOfPeople | None = None  # None where everybody stands for themselves
     crowd: PlannedCrowd | None = None
     adversary: AdversaryName = INFORMED

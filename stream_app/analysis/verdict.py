@@ -17,7 +17,7 @@ from accounting.settings import RiskBudget
 from stream_app.wire import DecisionReason, RiskSummary
 
 
-class Answer(Enum):
+class MayPublish(Enum):
     """May this be published?"""
 
     YES = "yes"
@@ -54,7 +54,7 @@ AS_RECORDED = CeilingKind()
 class Verdict(NamedTuple):
     """The answer for all steps, and the step it rests on: the first that breaks the rule, or the worst."""
 
-    answer: Answer
+    answer: MayPublish
     limit: RiskBudget | None = None
     at: PeopleOver | None = None
     steps: int = 0  # that stand against a yes
@@ -76,7 +76,7 @@ def verdict_on(
     answer is about ``ceilings`` of that kind: steps recorded before are judged by what they would be.
     """
     if limit is None:
-        return Verdict(Answer.NO_RULE, of_steps=len(summaries))
+        return Verdict(MayPublish.NO_RULE, of_steps=len(summaries))
     is_unbounded = is_refuted and limit.added is not None
     found = [_over_within(ceilings, summary, reasons.get(summary.step), limit) for summary in summaries]
     if is_unbounded:
@@ -85,9 +85,9 @@ def verdict_on(
     unclear = [over for over in found if over.most > over.allowed]
     if broken:
         worst = max(broken, key=lambda over: over.least - over.allowed)
-        return Verdict(Answer.NO, limit, worst, len(broken), len(found))
+        return Verdict(MayPublish.NO, limit, worst, len(broken), len(found))
     worst = max(unclear or found, key=lambda over: over.most)
-    answer = Answer.OPEN if unclear else Answer.YES
+    answer = MayPublish.OPEN if unclear else MayPublish.YES
     return Verdict(answer, limit, worst, len(unclear), len(found), is_unbounded and bool(unclear))
 
 

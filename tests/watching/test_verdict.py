@@ -16,7 +16,7 @@ from accounting.decisions import BudgetReason
 from accounting.settings import HorizonSettings, RiskBudget
 from stream_app.analysis.accounted_again import read_decisions
 from stream_app.analysis.report import pdf, read_run, write_report
-from stream_app.analysis.verdict import Answer, people_over, verdict_on
+from stream_app.analysis.verdict import MayPublish, people_over, verdict_on
 from stream_app.exceptions import OutputError
 from stream_app.watching.wording import in_a_hundred
 from stream_app.wire.messages import DecisionReason
@@ -70,7 +70,7 @@ def test_a_run_under_a_budget_may_be_published_with_the_figures_it_rests_on(tmp_
     log, limit = read_run(folder), RiskBudget(share=0.2, added=0.2)
     assert log.limit == limit
     verdict = verdict_on(log.summaries, log.reasons, limit)
-    assert verdict.answer is Answer.YES
+    assert verdict.answer is MayPublish.YES
     assert verdict.at is not None
     assert max(most_over(folder, limit)) <= verdict.at.most <= verdict.at.allowed == 1
     words = words_of(folder, tmp_path)
@@ -90,7 +90,7 @@ def test_raw_counts_held_against_a_rule_are_not_to_be_published(
     log = read_run(folder)
     assert log.limit is not None
     verdict = verdict_on(log.summaries, log.reasons, log.limit)
-    assert (verdict.answer, verdict.at is None) == (Answer.NO, False)
+    assert (verdict.answer, verdict.at is None) == (MayPublish.NO, False)
     words = words_of(folder, tmp_path)
     assert "No: even if habits are as assumed" in words
     assert "and the run is only compared with the rule" in words
@@ -117,21 +117,25 @@ def why(reason: BudgetReason, over: int, natural: int) -> DecisionReason:
 @pytest.mark.parametrize(
     ("reason", "limit", "answer"),
     [
-        (why(BudgetReason.BUDGET, 9, 8), RiskBudget(0.1, added=0.4), Answer.YES),
-        (why(BudgetReason.HABITS, 0, 25), RiskBudget(0.1, added=0.4), Answer.NO),
-        (why(BudgetReason.SPENT, 21, 0), RiskBudget(0.1, added=0.4), Answer.OPEN),  # not counted beyond 21
-        (why(BudgetReason.NO_ANSWER, 0, 0), RiskBudget(0.1, added=0.4), Answer.OPEN),
-        (None, RiskBudget(0.1, added=0.4), Answer.OPEN),  # 3 to 90 of 200
-        (None, RiskBudget(0.5, added=0.4), Answer.YES),  # 90 of 100 allowed
-        (None, RiskBudget(0.01, added=0.4), Answer.NO),  # 3 of 2 allowed
-        (None, RiskBudget(0.0, added=0.45), Answer.YES),  # the most is no more than the limit
-        (None, RiskBudget(0.0, added=0.45, in_hindsight=True), Answer.OPEN),
-        (why(BudgetReason.BUDGET, 0, 0), RiskBudget(0.0, added=0.45, in_hindsight=True), Answer.YES),
-        (None, RiskBudget(0.01, risk=0.4, habits_apart=True), Answer.OPEN),
+        (why(BudgetReason.BUDGET, 9, 8), RiskBudget(0.1, added=0.4), MayPublish.YES),
+        (why(BudgetReason.HABITS, 0, 25), RiskBudget(0.1, added=0.4), MayPublish.NO),
+        (
+            why(BudgetReason.SPENT, 21, 0),
+            RiskBudget(0.1, added=0.4),
+            MayPublish.OPEN,
+        ),  # not counted beyond 21
+        (why(BudgetReason.NO_ANSWER, 0, 0), RiskBudget(0.1, added=0.4), MayPublish.OPEN),
+        (None, RiskBudget(0.1, added=0.4), MayPublish.OPEN),  # 3 to 90 of 200
+        (None, RiskBudget(0.5, added=0.4), MayPublish.YES),  # 90 of 100 allowed
+        (None, RiskBudget(0.01, added=0.4), MayPublish.NO),  # 3 of 2 allowed
+        (None, RiskBudget(0.0, added=0.45), MayPublish.YES),  # the most is no more than the limit
+        (None, RiskBudget(0.0, added=0.45, in_hindsight=True), MayPublish.OPEN),
+        (why(BudgetReason.BUDGET, 0, 0), RiskBudget(0.0, added=0.45, in_hindsight=True), MayPublish.YES),
+        (None, RiskBudget(0.01, risk=0.4, habits_apart=True), MayPublish.OPEN),
     ],
 )
 def test_what_is_not_known_counts_against_publishing(
-    reason: DecisionReason | None, limit: RiskBudget, answer: Answer
+    reason: DecisionReason | None, limit: RiskBudget, answer: MayPublish
 ) -> None:
     """Thresholds 0.01 and 0.5, at or above which releases added to 90 and 3 of 200 people."""
     reasons = {} if reason is None else {0: reason}

@@ -19,7 +19,7 @@ _VECTORS = 2  # of the search that finds one of them
 _MOST_CONSTANTS = 32  # that the ascents of the patterns that matter most begin with, too
 
 
-class Guesses(NamedTuple):
+class GuessesBetweenHits(NamedTuple):
     """What MAP and marginals guess between two hits, and where hits are possible."""
 
     nodes: Nodes
@@ -30,7 +30,7 @@ class Guesses(NamedTuple):
 
 @jit
 def _follow(
-    guesses: Guesses,
+    guesses: GuessesBetweenHits,
     pattern: NDArray[np.int64],
     weight: NDArray[np.float64],
     first: NDArray[np.int64],
@@ -54,7 +54,7 @@ def _follow(
 
 @jit
 def searched_success(
-    person: LocalChain, won: WonByPattern, guesses: Guesses, mistakes: int, least: float
+    person: LocalChain, won: WonByPattern, guesses: GuessesBetweenHits, mistakes: int, least: float
 ) -> float:
     """Success of the best guess found for each pattern; those that win less than ``least`` are not searched.
 

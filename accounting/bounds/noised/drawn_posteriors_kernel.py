@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accounting.bounds.noised.posterior_kernel import (
-    Horizon,
+    LogHorizon,
     PosteriorWork,
     Success,
     new_posterior_work,
@@ -52,7 +52,7 @@ def own_log(
 
 
 @jit
-def new_draw_work(log: OwnLog, horizon: Horizon) -> DrawWork:
+def new_draw_work(log: OwnLog, horizon: LogHorizon) -> DrawWork:
     """Scratch for draws of this log."""
     steps, chain = log.releases.first.size - 1, log.person.chain
     likelihood = np.empty((steps, log.person.start.size))
@@ -61,7 +61,7 @@ def new_draw_work(log: OwnLog, horizon: Horizon) -> DrawWork:
 
 
 @jit
-def judge_draw(log: OwnLog, horizon: Horizon, draws: Draws, work: DrawWork) -> Success:
+def judge_draw(log: OwnLog, horizon: LogHorizon, draws: Draws, work: DrawWork) -> Success:
     """A trajectory and its outputs from the stream of ``draws``, and what can be guessed given them."""
     begin_stream(draws, work.stream)
     walk(log.walker, work.stream, work.trace)
@@ -71,7 +71,7 @@ def judge_draw(log: OwnLog, horizon: Horizon, draws: Draws, work: DrawWork) -> S
 
 @pjit(lambda found, *_: len(found), least=64)
 def judge_draws(
-    begin: int, end: int, found: NDArray[np.float64], log: OwnLog, horizon: Horizon, seed: int
+    begin: int, end: int, found: NDArray[np.float64], log: OwnLog, horizon: LogHorizon, seed: int
 ) -> None:
     """Fill ``found`` (n, 3) with bound, attained and unmoved success; draw ``i`` is from block ``i``."""
     work = new_draw_work(log, horizon)

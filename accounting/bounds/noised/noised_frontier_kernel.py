@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from accounting.bounds.patterns.raw_frontier_kernel import (
     FrontierEffort,
-    Limits,
+    SegmentLimits,
     add_convolution,
     arrivals,
     bound_segment,
@@ -31,7 +31,7 @@ from accounting.bounds.patterns.raw_frontier_kernel import (
 )
 from accounting.exposure.step_information.seen_steps_kernel import OwnChannels
 from accounting.hmm.frontier.completion_kernel import (
-    Recursion,
+    Completions,
     gains_of,
     guess_and_be_shown,
     new_gains,
@@ -69,7 +69,7 @@ class Sources(NamedTuple):
     first_success: NDArray[np.float64]  # (R, s + 1)
 
 
-class Target(NamedTuple):
+class SegmentTarget(NamedTuple):
     """Where segments end."""
 
     last: int  # step before it
@@ -162,7 +162,7 @@ def _step_back(person: LocalChain, trail: Trail, t: int, tools: Tools) -> None:
     for m in range(value.shape[0]):
         for x in range(arriving.size):
             value[m, x] = trail.genie[t, m, x] * trail.weight[t, x]
-    guess_and_be_shown(chain, slot, Recursion(value, trail.genie[t - 1], tools.top))
+    guess_and_be_shown(chain, slot, Completions(value, trail.genie[t - 1], tools.top))
     gains_of(trail.genie[t - 1], trail.gains[t - 1])
     retreat(chain, slot, arriving, trail.reach[t - 1])
 
@@ -173,7 +173,7 @@ def _bound_from(
     trail: Trail,
     between: tuple[int, int],
     source: tuple[NDArray[np.float64], float, NDArray[np.float64]],
-    target: Target,
+    target: SegmentTarget,
     effort: FrontierEffort,
     tools: Tools,
 ) -> None:
@@ -187,7 +187,7 @@ def _bound_from(
     if mass > 0.0:
         share *= target.shown
         tolerance = effort.tolerance * _SHARE + _SLACK * mass * share
-        limits = Limits(mass, likeliest, share, tolerance, effort.vectors, target.expansions)
+        limits = SegmentLimits(mass, likeliest, share, tolerance, effort.vectors, target.expansions)
         bounds = found, target.success
         bound_segment(person, trail.weight, law, between, trail.gains, limits, tools.memory, bounds)
         for m in range(found.size):
@@ -202,7 +202,7 @@ def _follow_back(
     marginal: NDArray[np.float64],
     trail: Trail,
     sources: Sources,
-    target: Target,
+    target: SegmentTarget,
     effort: FrontierEffort,
     tools: Tools,
 ) -> None:
@@ -320,7 +320,7 @@ def noised_frontier(
         trail.reach[steps - 1] = ends[e]
         trail.genie[steps - 1] = ends[e]
         number += 1
-        end = Target(steps - 1, 1.0, np.ones(mistakes + 1), _expansions_up_to(number, targets, effort))
+        end = SegmentTarget(steps - 1, 1.0, np.ones(mistakes + 1), _expansions_up_to(number, targets, effort))
         _follow_back(person, sight, marginal, trail, sources, end, effort, tools)
     for t in range(steps - 1, -1, -1):
         for x in range(places):
@@ -329,7 +329,9 @@ def noised_frontier(
                 trail.genie[t - 1] = trail.reach[t - 1]
                 number += 1
                 expansions = _expansions_up_to(number, targets, effort)
-                target = Target(t - 1, channels.shown[sight.sensor[t, x]], sources.success[t, x], expansions)
+                target = SegmentTarget(
+                    t - 1, channels.shown[sight.sensor[t, x]], sources.success[t, x], expansions
+                )
                 _follow_back(person, sight, marginal, trail, sources, target, effort, tools)
         _add_light(person, sight, trail, sources, t)
     total = 0.0

@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from accounting.bounds.patterns.moment_kernel import success_bound
 from accounting.bounds.patterns.segments_kernel import find_nodes, segment_polynomials
 from accounting.hmm.frontier.completion_kernel import (
-    Recursion,
+    Completions,
     completion_gains,
+    new_completions,
     new_gains,
-    new_recursion,
 )
 from accounting.hmm.frontier.memory_kernel import SearchMemory, new_memory
 from accounting.hmm.frontier.search_kernel import SearchQuestion, found_guess, search
@@ -32,7 +32,7 @@ _NEGLIGIBLE = 1e-4  # of the posterior's mass: what a search may leave open
 _MUCH_ABOVE = 1.1  # bound to attained, where a search is far from its end
 
 
-class Horizon(NamedTuple):
+class LogHorizon(NamedTuple):
     """Steps ``first..last`` of a log, of whose guesses at most ``mistakes`` may be wrong."""
 
     first: int
@@ -60,14 +60,14 @@ class PosteriorWork(NamedTuple):
     won: NDArray[np.float64]  # (K,) likelihood of what comes after, of each last place
     weight: NDArray[np.float64]  # (T, K) evidence, scaled so that the whole mass is 1
     gains: NDArray[np.float64]  # (T, s + 1, W), K in whole eights
-    recursion: Recursion
+    recursion: Completions
     wrong: NDArray[np.float64]  # (s + 1, K), exactly so many mistakes, and the place
     wrong_ahead: NDArray[np.float64]  # (s + 1, K), a step later
     memory: SearchMemory
 
 
 @jit
-def new_posterior_work(horizon: Horizon, chain: ChainView) -> PosteriorWork:
+def new_posterior_work(horizon: LogHorizon, chain: ChainView) -> PosteriorWork:
     """Scratch for posteriors of this horizon of a person with this chain."""
     steps, rows, places = horizon.guess.size, horizon.mistakes + 1, chain.start.shape[1]
     return PosteriorWork(
@@ -77,7 +77,7 @@ def new_posterior_work(horizon: Horizon, chain: ChainView) -> PosteriorWork:
         np.empty(places),
         np.empty((steps, places)),
         new_gains(steps, horizon.mistakes, places),
-        new_recursion(horizon.mistakes, places),
+        new_completions(horizon.mistakes, places),
         np.empty((rows, places)),
         np.empty((rows, places)),
         new_memory(chain, steps * horizon.vectors, horizon.mistakes),
@@ -181,7 +181,7 @@ def _unmoved(horizon: LocalChain, guess: NDArray[np.int64], work: PosteriorWork)
 
 
 @jit
-def _moment_bound(horizon: LocalChain, question: Horizon, work: PosteriorWork) -> float:
+def _moment_bound(horizon: LocalChain, question: LogHorizon, work: PosteriorWork) -> float:
     """``min_j S_j / C(T - s, j)`` of the posterior; spends ``work.weight``."""
     steps, places = work.weight.shape
     for x in range(places):
@@ -194,7 +194,7 @@ def _moment_bound(horizon: LocalChain, question: Horizon, work: PosteriorWork) -
 
 @bare_jit
 def success_by_search(
-    person: LocalChain, likelihood: NDArray[np.float64], horizon: Horizon, work: PosteriorWork
+    person: LocalChain, likelihood: NDArray[np.float64], horizon: LogHorizon, work: PosteriorWork
 ) -> Success:
     """:func:`success_given` without the moment bound; 1, 0, 0 where outputs are too unlikely for floats."""
     first, last = horizon.first, horizon.last
@@ -212,7 +212,7 @@ def success_by_search(
 
 @jit
 def success_given(
-    person: LocalChain, likelihood: NDArray[np.float64], horizon: Horizon, work: PosteriorWork
+    person: LocalChain, likelihood: NDArray[np.float64], horizon: LogHorizon, work: PosteriorWork
 ) -> Success:
     """What can be guessed of a horizon given all outputs of its log.
 
@@ -228,7 +228,7 @@ def success_given(
 
 
 @jit
-def fill_prior_guess(person: LocalChain, horizon: Horizon, work: PosteriorWork) -> float:
+def fill_prior_guess(person: LocalChain, horizon: LogHorizon, work: PosteriorWork) -> float:
     """Fill ``horizon.guess`` with the best guess found without any output; its success is exact.
 
     ``person`` starts with the log.

@@ -16,13 +16,13 @@ from dataclasses import replace
 import numpy as np
 
 from accounting.bounds.noised.drawn_posteriors_kernel import judge_draws, own_log
-from accounting.bounds.noised.posterior_kernel import Horizon, fill_prior_guess, new_posterior_work
+from accounting.bounds.noised.posterior_kernel import LogHorizon, fill_prior_guess, new_posterior_work
 from accounting.bounds.patterns import MOST_OPERATIONS, Size
 from accounting.bounds.protocol import Bound, Effort, LogQuestion, Question, Scope
 from accounting.exposure import Exposure
 from accounting.exposure.drawing import released_steps
 from accounting.exposure.drawing.own_releases_kernel import value_tables
-from accounting.hmm.frontier.search_kernel import affordable_vectors
+from accounting.hmm.frontier.search_kernel import affordable_expansions
 from accounting.hmm.local_chain_kernel import LocalChain
 from accounting.numerics import upper_mean
 
@@ -56,14 +56,14 @@ def sampled_success(
     return min(1.0, without + upper_mean(added, 1.0 - effort.confidence) + _ROUNDING)
 
 
-def _horizon(exposure: Exposure, window: tuple[int, int], mistakes: int, effort: Effort) -> Horizon:
+def _horizon(exposure: Exposure, window: tuple[int, int], mistakes: int, effort: Effort) -> LogHorizon:
     """What is asked; the work of the moment bound is shared out over the draws."""
     first, last = window
     steps = last - first + 1
     size = replace(Size.of(exposure), steps=steps, hits=0, has_cycle=True)
     order = size.affordable_order(min(effort.order, steps - mistakes), 4.0 * MOST_OPERATIONS / effort.draws)
-    vectors = affordable_vectors(exposure.chain, steps, mistakes, effort.vectors)
-    return Horizon(first, last, mistakes, np.empty(steps, np.int64), vectors, order)
+    vectors = affordable_expansions(exposure.chain, steps, mistakes, effort.vectors)
+    return LogHorizon(first, last, mistakes, np.empty(steps, np.int64), vectors, order)
 
 
 def _compute(question: Question) -> float | None:

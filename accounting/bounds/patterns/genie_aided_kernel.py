@@ -27,7 +27,11 @@ from numpy.typing import NDArray
 from accounting.bounds.patterns.moment_kernel import multiply_into, success_bound
 from accounting.bounds.patterns.pattern_walk_kernel import enter, next_node, walk_backwards
 from accounting.bounds.patterns.segments_kernel import Nodes
-from accounting.hmm.frontier.completion_kernel import Recursion, guess_and_be_shown, new_recursion
+from accounting.hmm.frontier.completion_kernel import (
+    Completions,
+    guess_and_be_shown,
+    new_completions,
+)
 from accounting.hmm.local_chain_kernel import LocalChain, slot_of
 from models.numerics.jit import bare_jit, jit
 
@@ -79,7 +83,7 @@ def _back_from(
     unseen: Unseen,
     b: int,
     suffix: NDArray[np.float64],
-    work: Recursion,
+    work: Completions,
     reached: NDArray[np.float64],
 ) -> float:
     """Guess backwards from node ``b``, after which ``suffix[m]`` is won with ``m`` mistakes left.
@@ -130,7 +134,7 @@ def genie_aided_by_pattern(person: LocalChain, unseen: Unseen, mistakes: int, ch
     nodes, polynomials = unseen.nodes, unseen.polynomials
     steps, places = unseen.weight.shape
     end = nodes.time.size - 1
-    work = new_recursion(mistakes, places)
+    work = new_completions(mistakes, places)
     reached = np.zeros((steps + 2, end + 1, mistakes + 1))  # what follows each node, as it is worth to it
     moments = np.zeros((steps + 2, polynomials.shape[2]))  # of the segments behind the node
     moments[0, 0] = 1.0

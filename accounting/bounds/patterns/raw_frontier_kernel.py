@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 from accounting.bounds.patterns.outside_kernel import Outside
 from accounting.bounds.patterns.segments_kernel import Nodes, find_nodes, no_hit_weight
 from accounting.hmm.eight import padded
-from accounting.hmm.frontier.completion_kernel import completion_gains, new_recursion
+from accounting.hmm.frontier.completion_kernel import completion_gains, new_completions
 from accounting.hmm.frontier.memory_kernel import SearchMemory, new_memory
 from accounting.hmm.frontier.search_kernel import SearchQuestion, search
 from accounting.hmm.frontier.shown_once_kernel import (
@@ -85,7 +85,7 @@ def _targets(
     size = hits + ends.shape[0]
     time, place = np.full(size, steps), np.full(size, -1)
     gains = np.empty((size, steps, mistakes + 1, padded(places)))
-    walk = new_recursion(mistakes, places)
+    walk = new_completions(mistakes, places)
     won = np.empty(places)
     for b in range(size):
         if b < hits:
@@ -160,7 +160,7 @@ def at_end(
     return total, largest
 
 
-class Limits(NamedTuple):
+class SegmentLimits(NamedTuple):
     """What is known of a segment before it is searched, and how hard it is to be."""
 
     mass: float  # that comes to the target at all: what is won if every guess may be wrong
@@ -178,7 +178,7 @@ def bound_segment(
     law: NDArray[np.float64],
     between: tuple[int, int],
     gains: NDArray[np.float64],
-    limits: Limits,
+    limits: SegmentLimits,
     memory: SearchMemory,
     bounds: tuple[NDArray[np.float64], NDArray[np.float64]],
 ) -> None:
@@ -261,7 +261,7 @@ def add_convolution(
         before = found[j]
 
 
-class Scratch(NamedTuple):
+class SourceScratch(NamedTuple):
     """Memory of one source after the other."""
 
     mass: NDArray[np.float64]  # (T + 1, K)
@@ -280,7 +280,7 @@ def _add_sources(
     outside: Outside,
     effort: FrontierEffort,
     memory: SearchMemory,
-    scratch: Scratch,
+    scratch: SourceScratch,
 ) -> float:
     """What is won from the horizon's beginning; fills what is won behind each hit, from the last on."""
     steps, places = weight.shape
@@ -301,7 +301,7 @@ def _add_sources(
                     reached, path = mass[time[b], place[b]], likeliest[time[b], place[b]]
                 else:
                     reached, path = at_end(mass[steps], likeliest[steps], ends[b - hit_count])
-                limits = Limits(reached, path, share, effort.tolerance, effort.vectors, expansions)
+                limits = SegmentLimits(reached, path, share, effort.tolerance, effort.vectors, expansions)
                 between = (first, time[b] - 1)
                 bound_segment(person, weight, mass[first], between, gains[b], limits, memory, (found, won[b]))
                 if effort.shown_once >= 0:
@@ -335,7 +335,7 @@ def raw_frontier(
     targets = _targets(person, weight, find_nodes(hits), outside.ends, mistakes)
     memory = new_memory(person.chain, max(steps * effort.vectors, effort.shown_once), mistakes)
     _lower(person, weight, targets, effort, memory)
-    scratch = Scratch(
+    scratch = SourceScratch(
         np.empty((steps + 1, places)),
         np.empty((steps + 1, places)),
         np.empty(mistakes + 1),

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from accounting.continuous.accounts_kernel import HISTORY, Accounts, Horizon
+from accounting.continuous.accounts_kernel import HISTORY, Accounts, HorizonRules
 from accounting.continuous.refine_kernel import RawHorizon, exact_success, noised_success, raw_horizon
 from accounting.exposure.step_information.seen_steps_kernel import SeenSteps
 from models.numerics.jit import jit, pjit
@@ -44,7 +44,7 @@ def level_horizon(
 
 
 @jit
-def success_at_level(horizon: Horizon, person: LevelHorizon, levels: Levels, k: int) -> float:
+def success_at_level(horizon: HorizonRules, person: LevelHorizon, levels: Levels, k: int) -> float:
     """The bound through noise, with the counts erased at level ``k``."""
     rows = slice(person.row, person.row + HISTORY + horizon.steps)
     whole = levels.seen[k]
@@ -54,7 +54,7 @@ def success_at_level(horizon: Horizon, person: LevelHorizon, levels: Levels, k: 
 
 @jit
 def success_by_levels(
-    horizon: Horizon, person: LevelHorizon, levels: Levels, everything: float, known: float
+    horizon: HorizonRules, person: LevelHorizon, levels: Levels, everything: float, known: float
 ) -> float:
     """The bound on the person's horizon; ``everything`` is one if all counts were exact.
 
@@ -75,7 +75,7 @@ def success_by_levels(
 
 
 @jit
-def is_within_by_levels(horizon: Horizon, person: LevelHorizon, levels: Levels, limit: float) -> bool:
+def is_within_by_levels(horizon: HorizonRules, person: LevelHorizon, levels: Levels, limit: float) -> bool:
     """Whether :func:`success_by_levels`, or the exact bound, is at most ``limit``, by few levels.
 
     What is left when the next level is reached can only be lower; and where even the first one, at which

@@ -16,7 +16,7 @@ import numpy as np
 from accounting.continuous import ContinuousAccountant
 from accounting.continuous.accounts_kernel import HISTORY
 from accounting.continuous.shadow.adversary_kernel import Sampled, attack_people
-from accounting.continuous.shadow.drawn_attacks import AttackedPart, Guesses, MeanAttack, mean_attack
+from accounting.continuous.shadow.drawn_attacks import AttackedPart, MeanAttack, PriorGuesses, mean_attack
 from accounting.continuous.shadow.drawn_people import DrawnPart
 from accounting.continuous.shadow.noted_steps import NotedStep, noted, recent_log
 from accounting.exceptions import StepOrderError
@@ -69,7 +69,7 @@ class Shadow:
         if found is None:
             return None
         guesses = self._accountant.account_baseline(), self._accountant.by_account.people
-        return mean_attack(found, Guesses(*guesses), self._confidence)
+        return mean_attack(found, PriorGuesses(*guesses), self._confidence)
 
     def attack(self) -> tuple[AttackedPart, ...] | None:
         """How the attack goes after the last step noted, which is the last one accounted.

@@ -17,14 +17,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accounting.bounds.noised.drawn_posteriors_kernel import DrawWork, OwnLog, new_draw_work
-from accounting.bounds.noised.posterior_kernel import Horizon, fill_prior_guess, success_by_search
-from accounting.continuous.accounts_kernel import HISTORY, Accounts, has_initial_distribution, slot_of
+from accounting.bounds.noised.posterior_kernel import LogHorizon, fill_prior_guess, success_by_search
+from accounting.continuous.accounts_kernel import HISTORY, Accounts, account_slot, has_initial_distribution
 from accounting.exposure.drawing.own_releases_kernel import OwnReleases, ValueTables, draw_likelihoods
 from accounting.exposure.drawing.random_draws_kernel import Draws, begin_stream, new_walker, uniform, walk
 from accounting.exposure.prior_constants_kernel import prior_constants
-from accounting.hmm.frontier.search_kernel import affordable_vectors
-from accounting.hmm.local_chain_kernel import LocalChain
-from accounting.hmm.local_chain_kernel import slot_of as local_slot_of
+from accounting.hmm.frontier.search_kernel import affordable_expansions
+from accounting.hmm.local_chain_kernel import LocalChain, slot_of
 from accounting.hmm.propagation import marginals
 from models.numerics.jit import bare_jit, jit, pjit
 from models.priors.chain import chain_view
@@ -88,7 +87,7 @@ def _own_window(accounts: Accounts, person: int, step: int) -> OwnWindow:
 def _own_chain(accounts: Accounts, person: int, window: OwnWindow) -> LocalChain:
     """The person's chain from the window's first step on."""
     chain = chain_view(accounts.population, person)
-    slot = slot_of(accounts, person, window.earliest)
+    slot = account_slot(accounts, person, window.earliest)
     start = chain.start[slot]
     if has_initial_distribution(accounts.population, person):
         own = accounts.population.initial_start[person]
@@ -169,20 +168,20 @@ def _own_releases(log: RecentLog, rows: NDArray[np.int64], places: NDArray[np.in
 
 
 @jit
-def _fill_guess(inside: LocalChain, horizon: Horizon, known_success: float, work: DrawWork) -> None:
+def _fill_guess(inside: LocalChain, horizon: LogHorizon, known_success: float, work: DrawWork) -> None:
     """Fill ``horizon.guess`` with a guess made without any release that is as good as the best one known.
 
     ``inside`` starts with the horizon.
     """
     guess, mistakes = horizon.guess, horizon.mistakes
-    alone = Horizon(0, guess.size - 1, mistakes, guess, horizon.vectors, 0)
-    success = fill_prior_guess(inside, alone, work.posterior)
+    whole = LogHorizon(0, guess.size - 1, mistakes, guess, horizon.vectors, 0)
+    success = fill_prior_guess(inside, whole, work.posterior)
     if success < (1.0 - _ROUNDED) * known_success:
         guess[:] = prior_constants(inside, guess.size, mistakes, False).baseline.guess
 
 
 @bare_jit
-def _added(log: OwnLog, horizon: Horizon, draws: Draws, work: DrawWork) -> int:
+def _added(log: OwnLog, horizon: LogHorizon, draws: Draws, work: DrawWork) -> int:
     """What the attack adds in one draw, in units."""
     begin_stream(draws, work.stream)
     walk(log.walker, work.stream, work.trace)
@@ -215,12 +214,12 @@ def attack_people(
         rows = _own_rows(accounts, person, window, log)
         own = _own_chain(accounts, person, window)
         releases = _own_releases(log, rows, own.chain.places)
-        expansions = affordable_vectors(own.chain, steps, mistakes, vectors)
+        expansions = affordable_expansions(own.chain, steps, mistakes, vectors)
         if releases.first[-1] == 0 or expansions == 0:
             continue
         own_log = OwnLog(own, new_walker(own), releases)
-        slot = local_slot_of(own, window.known)
-        horizon = Horizon(
+        slot = slot_of(own, window.known)
+        horizon = LogHorizon(
             window.known, window.known + steps - 1, mistakes, sampled.guess[i, slot], expansions, 0
         )
         work = new_draw_work(own_log, horizon)

@@ -47,7 +47,7 @@ class MeanAttack:
         return sum(part.draws for part in self.parts)
 
 
-class Guesses(NamedTuple):
+class PriorGuesses(NamedTuple):
     """How often guesses without releases succeed, (G,), of so many ``people`` (G,) each."""
 
     baseline: NDArray[np.float64]
@@ -62,7 +62,7 @@ class Guesses(NamedTuple):
         return total / (_EXACT * int(self.people.sum()))
 
 
-def mean_attack(parts: Iterable[AttackedPart], guesses: Guesses, confidence: float) -> MeanAttack | None:
+def mean_attack(parts: Iterable[AttackedPart], guesses: PriorGuesses, confidence: float) -> MeanAttack | None:
     """The mean over all people; None without a draw.
 
     Every part counts by its people; in which order they come makes no difference. The interval is a bet on

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from accounting.continuous.accounts_kernel import Accounts, has_initial_distribution, is_in_reach, to_units
 from accounting.continuous.horizon_kernel import Transition, beliefs
-from accounting.exposure.step_information.step_terms_kernel import Scratch, new_scratch, step_terms
+from accounting.exposure.step_information.step_terms_kernel import TermsScratch, new_terms_scratch, step_terms
 from models.numerics.jit import bare_jit, bare_pjit, pjit
 from models.priors.chain import PopulationArrays, inlined_chain_view
 from models.priors.stationary_kernel import push_forward
@@ -30,7 +30,7 @@ def _find_some(
     accounts: Accounts,
     transition: Transition,
     terms: Terms,
-    scratch: Scratch,
+    scratch: TermsScratch,
     moved: NDArray[np.float64],
 ) -> None:
     """:func:`find_terms` of the people ``begin..end - 1`` of ``terms``."""
@@ -64,7 +64,7 @@ def find_terms(
 
     The marginals of people with an initial distribution are not moved on.
     """
-    scratch = new_scratch(transition.before, transition.step, most_places)
+    scratch = new_terms_scratch(transition.before, transition.step, most_places)
     _find_some(begin, end, accounts, transition, terms, scratch, np.empty(most_places))
 
 

@@ -17,7 +17,7 @@ from accounting.continuous.accounts_kernel import (
     UNITS_PER_NAT,
     Accounts,
     Constants,
-    Horizon,
+    HorizonRules,
     has_initial_distribution,
 )
 from accounting.exposure.prior_constants_kernel import prior_constants
@@ -93,7 +93,7 @@ def find_largest_guesses(
     end: int,
     population: PopulationArrays,
     people: NDArray[np.int64],
-    horizon: Horizon,
+    horizon: HorizonRules,
     guesses: NDArray[np.float64],
 ) -> None:
     """A bound on the guess ``q`` of every law of each one's start, at its largest over starts and slots.

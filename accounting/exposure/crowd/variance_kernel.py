@@ -76,7 +76,7 @@ class Crowd(NamedTuple):
     now: NDArray[np.float64]  # the same of this step
 
 
-class Scratch(NamedTuple):
+class CrowdScratch(NamedTuple):
     """Working memory of one thread."""
 
     left: NDArray[np.float64]  # (K, K) from the place at the last revealed step to the one now
@@ -91,10 +91,10 @@ class Scratch(NamedTuple):
 
 
 @jit
-def new_scratch(most_places: int) -> Scratch:
+def new_crowd_scratch(most_places: int) -> CrowdScratch:
     """For people with up to so many places."""
     size = max(most_places, 1)
-    return Scratch(
+    return CrowdScratch(
         np.zeros((size, size)),
         np.zeros((size, size)),
         np.zeros(size),
@@ -108,7 +108,7 @@ def new_scratch(most_places: int) -> Scratch:
 
 
 @bare_jit
-def find_own_sensors(places: NDArray[np.int32], sensor: NDArray[np.int64], scratch: Scratch) -> int:
+def find_own_sensors(places: NDArray[np.int32], sensor: NDArray[np.int64], scratch: CrowdScratch) -> int:
     """Number the sensors that count at exactly one of the person's places or more; -1 if nobody counts.
 
     Places of several sensors are marked ``SEVERAL``: whoever is there is revealed.
@@ -132,7 +132,7 @@ def find_own_sensors(places: NDArray[np.int32], sensor: NDArray[np.int64], scrat
 
 @bare_jit
 def add_free_bits(
-    scratch: Scratch, first_places: int, places: int, last_places: int, sensors: int, designated: int
+    scratch: CrowdScratch, first_places: int, places: int, last_places: int, sensors: int, designated: int
 ) -> None:
     """Add to ``scratch.sums`` what a person's free step gives, from ``weight``, ``left``, ``right``, ``own``.
 
@@ -160,7 +160,7 @@ def add_free_bits(
 
 @bare_jit
 def _pass_by(
-    scratch: Scratch, x: np.uint64, places: np.uint64, last_places: np.uint64, sensors: np.uint64
+    scratch: CrowdScratch, x: np.uint64, places: np.uint64, last_places: np.uint64, sensors: np.uint64
 ) -> None:
     """``passing`` on the way from place ``x``: by each sensor's places, and by those that nobody counts."""
     for k in range(sensors + _1):
@@ -226,7 +226,7 @@ def _units_of(sums: NDArray[np.float64], sensor: int, total: NDArray[np.int64]) 
 
 
 @bare_jit
-def _lay_out_moves(chain: ChainView, slot: int, back: int, scratch: Scratch) -> None:
+def _lay_out_moves(chain: ChainView, slot: int, back: int, scratch: CrowdScratch) -> None:
     """``left`` over the ``back`` steps up to ``slot``, ``right`` of the next one; ``weight`` is not touched.
 
     Without a step back ``left`` stays as it is.
@@ -265,7 +265,7 @@ def _lay_out_matrix(chain: ChainView, slot: int, places: np.uint64, matrix: NDAr
 
 
 @bare_jit
-def _lay_out(crowd: Crowd, person: int, chain: ChainView, state: int, scratch: Scratch) -> int:
+def _lay_out(crowd: Crowd, person: int, chain: ChainView, state: int, scratch: CrowdScratch) -> int:
     """``weight``, ``left`` and ``right`` of a person who is free; how many places were revealed of."""
     places, cycle = chain.places.size, chain.start.shape[0]
     slot = crowd.slot % cycle
@@ -308,14 +308,14 @@ def add_up_crowd(
     for i in range(begin * PEOPLE_A_BLOCK, min(end * PEOPLE_A_BLOCK, crowd.people.size)):
         person = crowd.people[i]
         most = max(most, crowd.population.places_start[person + 1] - crowd.population.places_start[person])
-    scratch = new_scratch(min(most, MOST_PLACES))
+    scratch = new_crowd_scratch(min(most, MOST_PLACES))
     for block in range(begin, end):
         _add_block(crowd, block * PEOPLE_A_BLOCK, state, scratch, sums[block])
 
 
 @bare_jit
 def _add_block(
-    crowd: Crowd, first: int, state: NDArray[np.int8], scratch: Scratch, sums: NDArray[np.int64]
+    crowd: Crowd, first: int, state: NDArray[np.int8], scratch: CrowdScratch, sums: NDArray[np.int64]
 ) -> None:
     """Ask so many people from ``first`` on."""
     for i in range(first, min(first + PEOPLE_A_BLOCK, crowd.people.size)):
@@ -324,7 +324,7 @@ def _add_block(
 
 @bare_jit
 def _add_person(
-    crowd: Crowd, person: int, state: NDArray[np.int8], scratch: Scratch, sums: NDArray[np.int64]
+    crowd: Crowd, person: int, state: NDArray[np.int8], scratch: CrowdScratch, sums: NDArray[np.int64]
 ) -> None:
     """Ask one person, by the greedy rule."""
     chain = inlined_chain_view(crowd.population, person)

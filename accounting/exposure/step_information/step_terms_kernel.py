@@ -43,7 +43,7 @@ class Seen(NamedTuple):
     outcome: NDArray[np.int64]  # (O,) the outcome of each number less one
 
 
-class Scratch(NamedTuple):
+class TermsScratch(NamedTuple):
     """Working memory of one thread; all zero between people."""
 
     now: Seen
@@ -75,12 +75,12 @@ def new_seen(step: StepView) -> Seen:
 
 
 @jit
-def new_scratch(step_before: StepView, step: StepView, most_places: int) -> Scratch:
+def new_terms_scratch(step_before: StepView, step: StepView, most_places: int) -> TermsScratch:
     """Working memory for one task; nobody has more than ``most_places`` places."""
     rows = min(step_before.outcome_start.size, most_places + 1)
     columns = min(step.outcome_start.size, most_places + 1)
     sensors = step.divergence.size
-    return Scratch(
+    return TermsScratch(
         new_seen(step),
         new_seen(step_before),
         np.zeros((rows, columns)),
@@ -189,7 +189,7 @@ def _factorised_information(seen: Seen, count: int, closeness: NDArray[np.float6
 
 
 @bare_jit
-def noised_terms(scratch: Scratch, count: int, step: StepView) -> NoisedTerms:
+def noised_terms(scratch: TermsScratch, count: int, step: StepView) -> NoisedTerms:
     """Bounds on the information of the step whose ``count`` outcomes are in ``scratch.now``.
 
     ``separate`` sums over sensors the exact information of "counted by this sensor" and its value:
@@ -227,7 +227,7 @@ def conditional_entropy(
     before: NDArray[np.float64],
     labels_before: NDArray[np.int32],
     labels: NDArray[np.int32],
-    scratch: Scratch,
+    scratch: TermsScratch,
     count: int,
     count_before: int,
 ) -> float:
@@ -262,7 +262,7 @@ def step_terms(
     now: NDArray[np.float64],
     step_before: StepView,
     step: StepView,
-    scratch: Scratch,
+    scratch: TermsScratch,
 ) -> StepTerms:
     """The two terms of one step; ``before`` and ``now`` are the person's marginals of the two steps."""
     count = collect_outcomes(chain.places, now, step.labels, scratch.now)
@@ -296,13 +296,13 @@ def person_terms(
     step: StepView,
 ) -> StepTerms:
     """:func:`step_terms` of a single person."""
-    scratch = new_scratch(step_before, step, chain.places.size)
+    scratch = new_terms_scratch(step_before, step, chain.places.size)
     return step_terms(chain, slot_before, before, now, step_before, step, scratch)
 
 
 @jit
 def person_noised_terms(places: NDArray[np.int32], now: NDArray[np.float64], step: StepView) -> NoisedTerms:
     """:func:`noised_terms` of a single person."""
-    scratch = new_scratch(step, step, places.size)
+    scratch = new_terms_scratch(step, step, places.size)
     count = collect_outcomes(places, now, step.labels, scratch.now)
     return noised_terms(scratch, count, step)

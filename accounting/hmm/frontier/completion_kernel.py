@@ -26,7 +26,7 @@ from models.priors.chain import ChainView
 _1 = np.uint64(1)
 
 
-class Recursion(NamedTuple):
+class Completions(NamedTuple):
     """``W(t, m, x)``, a row for each number of mistakes left."""
 
     value: NDArray[np.float64]  # (s + 1, K)
@@ -35,13 +35,13 @@ class Recursion(NamedTuple):
 
 
 @jit
-def new_recursion(mistakes: int, places: int) -> Recursion:
+def new_completions(mistakes: int, places: int) -> Completions:
     """Empty arrays for one recursion."""
-    return Recursion(np.empty((mistakes + 1, places)), np.empty((mistakes + 1, places)), np.empty(places))
+    return Completions(np.empty((mistakes + 1, places)), np.empty((mistakes + 1, places)), np.empty(places))
 
 
 @bare_jit
-def guess_and_be_shown(chain: ChainView, slot: int, walk: Recursion) -> None:
+def guess_and_be_shown(chain: ChainView, slot: int, walk: Completions) -> None:
     """``walk.before`` from ``walk.value``: one guess, one answer of the genie.
 
     Of each place what a wrong guess leaves is added up, and what the right one gains is taken at its largest.
@@ -91,7 +91,7 @@ def completion_gains(
     weight: NDArray[np.float64],
     last: int,
     won: NDArray[np.float64],
-    walk: Recursion,
+    walk: Completions,
     gains: NDArray[np.float64],
 ) -> None:
     """Fill ``gains[t, m, x]`` for ``t <= last``: what one more mistake allowed adds to ``W(t, m, x)``.

@@ -26,7 +26,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from accounting.hmm.frontier.completion_kernel import completion_gains, new_gains, new_recursion
+from accounting.hmm.frontier.completion_kernel import completion_gains, new_completions, new_gains
 from accounting.hmm.frontier.memory_kernel import SearchMemory, new_memory, open_one, open_passed, take_child
 from accounting.hmm.frontier.prefix_kernel import (
     begin_search,
@@ -137,7 +137,7 @@ def found_guess(memory: SearchMemory, found: Found, guesses: NDArray[np.int64]) 
 
 
 @jit
-def affordable_vectors(chain: ChainView, steps: int, mistakes: int, most: int) -> int:
+def affordable_expansions(chain: ChainView, steps: int, mistakes: int, most: int) -> int:
     """Expansions a step, up to ``most``, for a search of some milliseconds; 0 where one takes far longer."""
     slots, places = chain.start.shape
     entries = steps * (mistakes + 1) * places
@@ -157,7 +157,7 @@ def best_guess(
     """
     steps, places = weight.shape
     gains = new_gains(steps, mistakes, places)
-    completion_gains(person, weight, steps - 1, np.ones(places), new_recursion(mistakes, places), gains)
+    completion_gains(person, weight, steps - 1, np.ones(places), new_completions(mistakes, places), gains)
     memory = new_memory(person.chain, vectors * steps, mistakes)
     question = SearchQuestion(mistakes, vectors * steps, 0.0)
     found = search(person, weight, person.start, (0, steps - 1), gains, question, memory)

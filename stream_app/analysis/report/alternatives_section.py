@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from html import escape
 
 from accounting.continuous import RiskSummary
-from stream_app.analysis.alternatives import EXPLAINED, Answer
+from stream_app.analysis.alternatives import EXPLAINED, VariedRisks
 from stream_app.analysis.crowd import PlannedCrowd
 from stream_app.analysis.report.html import paragraph, table
 from stream_app.watching.wording import in_a_hundred
@@ -14,7 +14,7 @@ from stream_app.watching.wording import in_a_hundred
 _DARKEST = 5.0  # sigma from which a cell is no darker
 
 
-def if_habits_are_otherwise(found: Sequence[Answer]) -> Iterable[str]:
+def if_habits_are_otherwise(found: Sequence[VariedRisks]) -> Iterable[str]:
     """The priors at hand and each alternative, a row each; then who has taken note of it."""
     yield paragraph(EXPLAINED)
     head = (

@@ -7,7 +7,7 @@ from html import escape
 from math import isfinite
 from typing import Any
 
-from stream_app.analysis.alternatives import Answer
+from stream_app.analysis.alternatives import VariedRisks
 from stream_app.analysis.audit_file import AuditedPerson
 from stream_app.analysis.crowd import PlannedCrowd
 from stream_app.analysis.report.alternatives_section import among_the_others, if_habits_are_otherwise
@@ -42,7 +42,7 @@ def run_report(
     made: str,
     lower: Lowering | None = None,
     later: Sequence[Hindsight | None] | None = None,
-    varied: Sequence[Answer] = (),
+    varied: Sequence[VariedRisks] = (),
     crowd: PlannedCrowd | None = None,
 ) -> str:
     """The report of a run; ``made`` says when and with which version, ``lower`` what would lower the risk.

@@ -9,7 +9,7 @@ from accounting.settings import RiskBudget
 from stream_app.analysis.report.html import Rows, paragraph, table
 from stream_app.analysis.report.texts import CHOOSING_A_RULE
 from stream_app.analysis.run_log import RunLog
-from stream_app.analysis.verdict import Answer, PeopleOver, Verdict, verdict_on
+from stream_app.analysis.verdict import MayPublish, PeopleOver, Verdict, verdict_on
 from stream_app.setup.release_settings import BUDGET
 from stream_app.watching.wording import in_a_hundred, in_points
 
@@ -25,9 +25,9 @@ def may_i_publish(log: RunLog) -> Iterable[str]:
     )
     yield f'<p class="verdict">{escape(sentence(verdict, log))}</p>'
     yield table(("", ""), _figures(verdict, log))
-    if verdict.answer is Answer.NO_RULE:
+    if verdict.answer is MayPublish.NO_RULE:
         yield paragraph(CHOOSING_A_RULE)
-    elif verdict.answer is Answer.OPEN and not verdict.is_unbounded:
+    elif verdict.answer is MayPublish.OPEN and not verdict.is_unbounded:
         yield paragraph(
             'Add the limit to thresholds, so that people above it are counted, or set mechanism = "budget" '
             "under [release], so that every step is decided by the rule; then run again."
@@ -44,11 +44,11 @@ def sentence(verdict: Verdict, log: RunLog) -> str:
             f"{log.summaries[-1].people:,} people."
         )
     when, may = log.when(verdict.at.step), f"{verdict.at.allowed:,} of {verdict.at.people:,} people may be"
-    if verdict.answer is Answer.YES:
+    if verdict.answer is MayPublish.YES:
         over = f"at most {verdict.at.most:,} were over the limit" if verdict.at.most else "nobody was over it"
         return f"Yes, {log.judged_condition}: {may} over the limit, and at every step {over}."
     steps = f"{verdict.steps:,} of {verdict.of_steps:,} steps"
-    if verdict.answer is Answer.NO:
+    if verdict.answer is MayPublish.NO:
         return (
             f"No: even {log.judged_condition}, at {when} at least {verdict.at.least:,} people were over "
             f"the limit, and {may}; the rule is broken at {steps}."

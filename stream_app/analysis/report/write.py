@@ -8,7 +8,7 @@ from pathlib import Path
 
 from models.mechanisms import NO_DESIGNS, Designs
 from stream_app.analysis.accounted_again import read_decisions
-from stream_app.analysis.alternatives import Answer
+from stream_app.analysis.alternatives import VariedRisks
 from stream_app.analysis.audit_file import read_audit
 from stream_app.analysis.crowd import PlannedCrowd
 from stream_app.analysis.report.hindsight_section import exposed_in_hindsight
@@ -36,7 +36,7 @@ def make_report(
     now: datetime | None = None,
     priors: Priors | None = None,
     designs: Designs = NO_DESIGNS,
-    varied: Sequence[Answer] = (),
+    varied: Sequence[VariedRisks] = (),
     crowd: PlannedCrowd | None = None,
 ) -> str:
     """The report of a run's folder or of an audit's JSON, as HTML.

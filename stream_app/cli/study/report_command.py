@@ -26,7 +26,7 @@ from stream_app.cli.shared.output import print_json, progress, stdout
 if TYPE_CHECKING:
     from accounting.exposure.crowd import CrowdAdversary
     from models.mechanisms import Designs
-    from stream_app.analysis.alternatives import Answer
+    from stream_app.analysis.alternatives import VariedRisks
     from stream_app.analysis.crowd import PlannedCrowd
     from stream_app.analysis.report import Priors
     from stream_app.setup.settings import Settings
@@ -106,7 +106,7 @@ def report(
         stdout().print(f"The report is in {' and '.join(map(str, outputs))}.", soft_wrap=True)
 
 
-def _varied(folder: Path, known: Priors, settings: Settings, specs: list[str]) -> tuple[Answer, ...]:
+def _varied(folder: Path, known: Priors, settings: Settings, specs: list[str]) -> tuple[VariedRisks, ...]:
     """What other habits make of the run's releases; nothing where nothing was asked."""
     from stream_app.analysis.accounted_again import read_decisions
     from stream_app.analysis.alternatives import Alternative, answers, vary

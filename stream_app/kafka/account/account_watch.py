@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from accounting.continuous import RiskFigures, RiskSummary, join_people, no_moments, summarise
-from accounting.continuous.shadow import Guesses, MeanAttack, mean_attack
+from accounting.continuous.shadow import MeanAttack, PriorGuesses, mean_attack
 from accounting.exposure.crowd import CrowdAdversary
 from accounting.exposure.step_information import SensorInformation
 from models.releases import StepSchedule
@@ -240,7 +240,7 @@ class AccountWatch:
         parts = [each.attack() for each in self._partitions]
         found = [each for part in parts if part is not None for each in part]
         is_whole = all(part is not None for part in parts)
-        guesses = Guesses(standing.baseline, standing.people_each)
+        guesses = PriorGuesses(standing.baseline, standing.people_each)
         return mean_attack(found, guesses, self._partitions[0].confidence) if is_whole else None
 
 

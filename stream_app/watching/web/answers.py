@@ -60,7 +60,7 @@ _REFUSALS = {
 }
 
 
-class Answer(NamedTuple):
+class WebAnswer(NamedTuple):
     """Status, kind and bytes of a response, and what a browser may load with it.
 
     A client that has the body named ``etag`` already need not be sent it again.
@@ -90,7 +90,7 @@ def path_of(target: str) -> str | None:
         return None
 
 
-def respond(target: str, authorization: str, site: Site) -> Answer:
+def respond(target: str, authorization: str, site: Site) -> WebAnswer:
     """What is at a request's target, for whoever sends this ``Authorization`` header."""
     path = path_of(target)
     if path is None:
@@ -98,7 +98,7 @@ def respond(target: str, authorization: str, site: Site) -> Answer:
     if path in _STATIC:
         name, content_type = _STATIC[path]
         body, etag = _static(name)
-        return Answer(HTTPStatus.OK, content_type, body, _LIVE, etag)
+        return WebAnswer(HTTPStatus.OK, content_type, body, _LIVE, etag)
     if path.startswith(_RUNBOOKS):
         return _runbook(path.removeprefix(_RUNBOOKS))
     if path in PEOPLE_PATHS:
@@ -106,28 +106,28 @@ def respond(target: str, authorization: str, site: Site) -> Answer:
     return _public(path, site)
 
 
-def refusal(status: HTTPStatus) -> Answer:
+def refusal(status: HTTPStatus) -> WebAnswer:
     """Why a request is not answered, in a few words."""
     return _say(status, {"error": _REFUSALS.get(status, status.phrase)})
 
 
-def _public(path: str, site: Site) -> Answer:
+def _public(path: str, site: Site) -> WebAnswer:
     status = site.board.read()
     if path == "/metrics":
-        return Answer(HTTPStatus.OK, CONTENT_TYPE_LATEST, generate_latest(site.registry))
+        return WebAnswer(HTTPStatus.OK, CONTENT_TYPE_LATEST, generate_latest(site.registry))
     if path == "/-/healthy":
         return _probe(status.is_healthy, status.phase, status.reason)
     if path == "/-/ready":
         return _probe(status.is_ready, status.phase, status.reason)
     if path == "/plain":
-        return Answer(HTTPStatus.OK, _HTML, render(status, site.about).encode(), _PLAIN)
+        return WebAnswer(HTTPStatus.OK, _HTML, render(status, site.about).encode(), _PLAIN)
     if path == "/state.json":
         picture = state_json(status, site.about, has_people=site.people is not None).encode()
-        return Answer(HTTPStatus.OK, _JSON, picture, etag=_etag(picture))
+        return WebAnswer(HTTPStatus.OK, _JSON, picture, etag=_etag(picture))
     return _say(HTTPStatus.NOT_FOUND, {"error": "nothing is here", "paths": _PATHS})
 
 
-def _people(path: str, query: dict[str, list[str]], authorization: str, site: Site) -> Answer:
+def _people(path: str, query: dict[str, list[str]], authorization: str, site: Site) -> WebAnswer:
     """Single people, for the holder of the token only."""
     if site.people is None:
         return _say(HTTPStatus.FORBIDDEN, {"error": "no page_token is set, so nobody may see single people"})
@@ -141,17 +141,17 @@ def _people(path: str, query: dict[str, list[str]], authorization: str, site: Si
     return _say(HTTPStatus.OK, explanation)
 
 
-def _runbook(name: str) -> Answer:
+def _runbook(name: str) -> WebAnswer:
     """What to do about an alert, as it stands in the documentation; without a name the names there are."""
     books: dict[str, str] = json.loads(_static("runbooks.json")[0])
     if not name:
-        return Answer(HTTPStatus.OK, _TEXT, "".join(f"{each}\n" for each in books).encode())
+        return WebAnswer(HTTPStatus.OK, _TEXT, "".join(f"{each}\n" for each in books).encode())
     if name not in books:
         return _say(HTTPStatus.NOT_FOUND, {"error": "no runbook has this name", "names": list(books)})
-    return Answer(HTTPStatus.OK, _TEXT, books[name].encode())
+    return WebAnswer(HTTPStatus.OK, _TEXT, books[name].encode())
 
 
-def _exposed(threshold: str, people: PeopleBoard) -> Answer:
+def _exposed(threshold: str, people: PeopleBoard) -> WebAnswer:
     try:
         level = float(threshold)
     except ValueError:
@@ -161,13 +161,13 @@ def _exposed(threshold: str, people: PeopleBoard) -> Answer:
     return _say(HTTPStatus.OK, people.exposed(level))
 
 
-def _probe(is_good: bool, phase: str, reason: str) -> Answer:
+def _probe(is_good: bool, phase: str, reason: str) -> WebAnswer:
     status = HTTPStatus.OK if is_good else HTTPStatus.SERVICE_UNAVAILABLE
     return _say(status, {"ok": is_good, "phase": phase, "reason": reason})
 
 
-def _say(status: HTTPStatus, document: object) -> Answer:
-    return Answer(status, _JSON, json.dumps(document).encode())
+def _say(status: HTTPStatus, document: object) -> WebAnswer:
+    return WebAnswer(status, _JSON, json.dumps(document).encode())
 
 
 @cache

@@ -22,7 +22,7 @@ from prometheus_client import CollectorRegistry
 
 from stream_app.exceptions import SettingsError
 from stream_app.setup.settings import Settings
-from stream_app.watching.web.answers import PEOPLE_PATHS, Answer, Site, path_of, refusal, respond
+from stream_app.watching.web.answers import PEOPLE_PATHS, Site, WebAnswer, path_of, refusal, respond
 from stream_app.watching.web.connections import HEADERS, Connections, logger
 from stream_app.watching.web.people_board import PeopleBoard
 from stream_app.watching.web.shared import Shared
@@ -115,7 +115,7 @@ class _Visits:
                 return await self._listen(request)
             return await self._send(request, await self._answer(path, request))
 
-    async def _answer(self, path: str | None, request: web.BaseRequest) -> Answer:
+    async def _answer(self, path: str | None, request: web.BaseRequest) -> WebAnswer:
         """What is costly to make is made once for all; what is work for one does not keep others waiting."""
         if path in self._shared:
             return await self._shared[path].get()
@@ -124,7 +124,7 @@ class _Visits:
             return await asyncio.get_running_loop().run_in_executor(self._work, respond, *arguments)
         return respond(*arguments)
 
-    async def _send(self, request: web.BaseRequest, answer: Answer) -> web.StreamResponse:
+    async def _send(self, request: web.BaseRequest, answer: WebAnswer) -> web.StreamResponse:
         """One answer, or word that the client has it already."""
         headers = {**HEADERS, "Content-Security-Policy": answer.policy}
         if answer.etag:

@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import Callable
 
-from stream_app.watching.web.answers import Answer
+from stream_app.watching.web.answers import WebAnswer
 
 _REST = 9.0  # times the making of an answer, so that making takes at most a tenth of the time
 _MOST_REST_SECONDS = 3.0
@@ -18,16 +18,16 @@ class Shared:
     ``version`` changes when there is anything new; without it, always.
     """
 
-    def __init__(self, make: Callable[[], Answer], version: Callable[[], object] = object) -> None:
+    def __init__(self, make: Callable[[], WebAnswer], version: Callable[[], object] = object) -> None:
         self._make = make
         self._read_version = version
         self._making = asyncio.Lock()
-        self._answer: Answer | None = None
+        self._answer: WebAnswer | None = None
         self._version: object = None
         self._began_seconds = 0.0
         self._rested_seconds = 0.0
 
-    async def get(self) -> Answer:
+    async def get(self) -> WebAnswer:
         """The answer, now or as soon as it may be made again; all who wait get the same."""
         requested_seconds = time.monotonic()
         async with self._making:
@@ -37,7 +37,7 @@ class Shared:
                 self._answer = self._made()
             return self._answer
 
-    def _made(self) -> Answer:
+    def _made(self) -> WebAnswer:
         self._version, self._began_seconds = self._read_version(), time.monotonic()
         answer = self._make()
         ended = time.monotonic()

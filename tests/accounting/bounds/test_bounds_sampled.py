@@ -14,7 +14,7 @@ from accounting.bounds import Effort
 from accounting.bounds.certified_horizon import horizon_risk
 from accounting.bounds.noised.drawn_posteriors_kernel import judge_draws, own_log
 from accounting.bounds.noised.posterior_kernel import (
-    Horizon,
+    LogHorizon,
     PosteriorWork,
     fill_prior_guess,
     new_posterior_work,
@@ -46,7 +46,7 @@ class Exact:
         first, last = window
         vectors, order = effort
         person = LocalChain(case.view, case.start, case.first_slot)
-        self.horizon = Horizon(first, last, mistakes, np.empty(last - first + 1, np.int64), vectors, order)
+        self.horizon = LogHorizon(first, last, mistakes, np.empty(last - first + 1, np.int64), vectors, order)
         work = new_posterior_work(self.horizon, case.view)
         self.prior = fill_prior_guess(person, self.horizon, work)
         self.optimum = self.bound = self.unmoved = 0.0

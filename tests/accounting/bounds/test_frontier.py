@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from accounting.bounds.patterns.outside_kernel import Outside, future_ends, history_laws
 from accounting.bounds.patterns.raw_frontier_kernel import FrontierEffort, raw_frontier
-from accounting.hmm.frontier.completion_kernel import completion_gains, new_gains, new_recursion
+from accounting.hmm.frontier.completion_kernel import completion_gains, new_completions, new_gains
 from accounting.hmm.frontier.memory_kernel import new_memory
 from accounting.hmm.frontier.search_kernel import Found, SearchQuestion, found_guess, search
 from accounting.hmm.local_chain_kernel import LocalChain
@@ -31,7 +31,7 @@ def searched(
     steps, places = evidence.shape
     person = LocalChain(case.view, case.start, case.first_slot)
     gains = new_gains(steps, mistakes, places)
-    completion_gains(person, evidence, steps - 1, np.ones(places), new_recursion(mistakes, places), gains)
+    completion_gains(person, evidence, steps - 1, np.ones(places), new_completions(mistakes, places), gains)
     memory = new_memory(case.view, max(expansions, steps), mistakes)
     question = SearchQuestion(mistakes, max(expansions, steps), 0.0)
     found = search(person, evidence, case.start, (0, steps - 1), gains, question, memory)

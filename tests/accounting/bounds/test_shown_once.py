@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from numpy.typing import NDArray
 
 from accounting.hmm.frontier.ascent_kernel import ascend, new_ascent_memory
-from accounting.hmm.frontier.completion_kernel import completion_gains, new_gains, new_recursion
+from accounting.hmm.frontier.completion_kernel import completion_gains, new_completions, new_gains
 from accounting.hmm.frontier.memory_kernel import new_memory
 from accounting.hmm.frontier.shown_once_kernel import first_right_bound, lower_completions, new_first_right
 from accounting.hmm.local_chain_kernel import LocalChain
@@ -32,7 +32,7 @@ def genie_gains(case: Case, evidence: NDArray[np.float64], mistakes: int) -> NDA
     """Completions of whoever is shown the place after every guess."""
     steps, places = evidence.shape
     gains = new_gains(steps, mistakes, places)
-    walk = new_recursion(mistakes, places)
+    walk = new_completions(mistakes, places)
     completion_gains(person_of(case), evidence, steps - 1, np.ones(places), walk, gains)
     return gains
 

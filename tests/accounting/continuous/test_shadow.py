@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from accounting.continuous import ContinuousAccountant, PeopleShares
 from accounting.continuous.shadow import (
     AttackedPart,
-    Guesses,
     MeanAttack,
+    PriorGuesses,
     Shadow,
     drawn_parts,
     mean_attack,
@@ -290,7 +290,7 @@ def test_parts_count_by_their_people() -> None:
     """Ten people drawn a hundred times each, and a thousand drawn once: the few count for little."""
     rng = np.random.default_rng(5)
     misses = 0
-    guesses = Guesses(np.array([0.05, 0.05]), np.array([10, 1000]))
+    guesses = PriorGuesses(np.array([0.05, 0.05]), np.array([10, 1000]))
     for _ in range(40):
         few, many = rng.random(1000) < 0.9, rng.random(1000) < 0.2
         parts = [
@@ -304,4 +304,4 @@ def test_parts_count_by_their_people() -> None:
         misses += not mean.low <= truth <= mean.high
         assert mean.high - mean.low < 0.12
     assert misses <= 4
-    assert mean_attack([], Guesses(np.empty(0), np.empty(0, dtype=np.int64)), 0.9) is None
+    assert mean_attack([], PriorGuesses(np.empty(0), np.empty(0, dtype=np.int64)), 0.9) is None

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from accounting.exposure.crowd.variance_kernel import COLUMNS, add_free_bits, new_scratch
+from accounting.exposure.crowd.variance_kernel import COLUMNS, add_free_bits, new_crowd_scratch
 
 Floats = NDArray[np.float64]
 
@@ -42,7 +42,7 @@ def free_bits(weight: Floats, left: Floats, right: Floats, own: NDArray[np.int64
     """The kernel's sums of one person's free step, (sensors, COLUMNS)."""
     sensors = max(int(own.max()), 0)
     size = max(*left.shape, *right.shape, sensors, 1)
-    scratch = new_scratch(size)
+    scratch = new_crowd_scratch(size)
     scratch.weight[: weight.size] = weight
     scratch.left[: left.shape[0], : left.shape[1]] = left
     scratch.right[: right.shape[0], : right.shape[1]] = right

@@ -15,7 +15,7 @@ from accounting.exposure.crowd import equivalent_sigma
 from accounting.settings import OPERATIONS, RiskBudget
 from stream_app.analysis.report.verdict_section import may_i_publish
 from stream_app.analysis.run_log import read_run
-from stream_app.analysis.verdict import Answer, CeilingKind, verdict_on
+from stream_app.analysis.verdict import CeilingKind, MayPublish, verdict_on
 from stream_app.embedded import RunOptions, run
 from stream_app.watching.crowd_watch import HiddenLine, hour_of, with_step
 from stream_app.watching.events import Observer, Observers, StepClosed
@@ -184,8 +184,8 @@ def test_steps_without_a_crowd_neither_break_a_rule_in_the_crowd_nor_show_that_i
     limit = RiskBudget(0.0, risk=0.5)
     assert summary.at_risk["0.5"] > 0
     without = summary.model_copy(update={"crowd": None})
-    assert verdict_on((without,), {}, limit).answer is Answer.NO
-    assert verdict_on((without,), {}, limit, ceilings=CeilingKind(in_crowd=True)).answer is Answer.OPEN
+    assert verdict_on((without,), {}, limit).answer is MayPublish.NO
+    assert verdict_on((without,), {}, limit, ceilings=CeilingKind(in_crowd=True)).answer is MayPublish.OPEN
     why = DecisionReason(
         reason=BudgetReason.BUDGET,
         people=30,
@@ -196,7 +196,7 @@ def test_steps_without_a_crowd_neither_break_a_rule_in_the_crowd_nor_show_that_i
         rounds=1,
         adversary="crowd",
     )
-    assert verdict_on((without,), {5: why}, limit).answer is Answer.NO
+    assert verdict_on((without,), {5: why}, limit).answer is MayPublish.NO
     low = {"at_risk": dict.fromkeys(summary.at_risk, 0), "risk": dict.fromkeys(summary.risk, 0.4)}
     least = summary.model_copy(update=low)
-    assert verdict_on((least,), {5: why}, limit, ceilings=CeilingKind(in_crowd=True)).answer is Answer.YES
+    assert verdict_on((least,), {5: why}, limit, ceilings=CeilingKind(in_crowd=True)).answer is MayPublish.YES

@@ -22,7 +22,7 @@ from stream_app.analysis.accounted_again import account, read_decisions
 from stream_app.analysis.alternatives import Alternative
 from stream_app.analysis.planning import plan_releases
 from stream_app.analysis.report import load_priors, read_run, write_report
-from stream_app.analysis.verdict import Answer, verdict_on
+from stream_app.analysis.verdict import MayPublish, verdict_on
 from stream_app.embedded import RunOptions, run
 from stream_app.exceptions import RunChangedError, SettingsError
 from stream_app.kafka.processes import _deployment
@@ -183,7 +183,7 @@ def test_a_run_takes_evidence_up_when_told_to_and_answers_for_no_step_before(tmp
     whole = read_run(tmp_path / "whole")
     assert log.summaries[log.raised_from :] == whole.summaries[log.raised_from :]
     limit = given.release.budget.model_copy(update={"risk": 1.0}).limit
-    for found, answer in ((log, Answer.OPEN), (whole, Answer.YES)):
+    for found, answer in ((log, MayPublish.OPEN), (whole, MayPublish.YES)):
         assert verdict_on(found.summaries, {}, limit, ceilings=found.ceilings).answer is answer
     write_report(out, tmp_path / "report.html")
     said = f"Ceilings before {log.when(log.raised_from)} were computed before that was known"
@@ -205,11 +205,11 @@ def test_ceilings_of_other_chains_prove_nothing_of_these(tmp_path: Path) -> None
     assert log.raised_from == len(log.summaries)
     highest = max(each.risk["1.0"] for each in log.summaries)
     limit = RiskBudget(risk=highest)
-    assert verdict_on(before.summaries, {}, limit, ceilings=before.ceilings).answer is Answer.YES
-    assert verdict_on(log.summaries, {}, limit, ceilings=log.ceilings).answer is Answer.OPEN
+    assert verdict_on(before.summaries, {}, limit, ceilings=before.ceilings).answer is MayPublish.YES
+    assert verdict_on(log.summaries, {}, limit, ceilings=log.ceilings).answer is MayPublish.OPEN
     both = RiskBudget(risk=highest / 2, added=0.5)
     refuted = verdict_on(log.summaries, {}, both, is_refuted=True, ceilings=log.ceilings)
-    assert refuted.answer is Answer.OPEN
+    assert refuted.answer is MayPublish.OPEN
 
 
 def test_alternatives_say_what_they_leave_out(tmp_path: Path) -> None:

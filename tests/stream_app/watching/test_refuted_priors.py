@@ -20,7 +20,7 @@ from models.releases import SensorRelease, StepSchedule
 from stream_app.analysis.alternatives import Alternative, answers, vary
 from stream_app.analysis.planning import plan_releases
 from stream_app.analysis.report import read_run, write_report
-from stream_app.analysis.verdict import Answer, CeilingKind, verdict_on
+from stream_app.analysis.verdict import CeilingKind, MayPublish, verdict_on
 from stream_app.embedded import RunOptions, run
 from stream_app.exceptions import OutputError, RunChangedError, SettingsError
 from stream_app.setup.given_priors import population_of
@@ -220,12 +220,16 @@ def test_steps_from_before_the_check_are_held_to_the_rule_as_raised(
             recorded, known = (
                 verdict_on(log.summaries, {}, limit, ceilings=CeilingKind(KAPPA)) for log in (plain, raised)
             )
-            assert {recorded.answer, known.answer} != {Answer.YES, Answer.NO}
-    assert found == {(Answer.YES, Answer.YES), (Answer.YES, Answer.NO), (Answer.NO, Answer.NO)}
+            assert {recorded.answer, known.answer} != {MayPublish.YES, MayPublish.NO}
+    assert found == {
+        (MayPublish.YES, MayPublish.YES),
+        (MayPublish.YES, MayPublish.NO),
+        (MayPublish.NO, MayPublish.NO),
+    }
     before = plain.summaries[0].model_copy(update={"within_nats": KAPPA / 2})
     limit = RiskBudget(risk=before.risk["1.0"])
-    assert verdict_on((before,), {}, limit).answer is Answer.YES
-    assert verdict_on((before,), {}, limit, ceilings=CeilingKind(KAPPA)).answer is Answer.OPEN
+    assert verdict_on((before,), {}, limit).answer is MayPublish.YES
+    assert verdict_on((before,), {}, limit, ceilings=CeilingKind(KAPPA)).answer is MayPublish.OPEN
 
 
 def test_the_report_of_a_run_that_got_its_check_late_answers_for_all_steps(
