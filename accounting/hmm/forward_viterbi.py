@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from accounting.hmm.lanes import sum_and_max_of_products
 from accounting.hmm.local_chain_kernel import LocalChain, slot_of
-from models.numerics.jit import inline, jit
+from models.numerics.jit import bare_jit, inline, jit
 from models.priors.chain import ChainView
 
 SAFE_PRODUCT = 1e-290
@@ -64,14 +64,14 @@ class Filtered(NamedTuple):
     is_exact: bool
 
 
-@jit
+@bare_jit
 def is_full(chain: ChainView) -> bool:
     """Whether every entry of every slot's matrix is stored: ``value`` is then plain column-major."""
     slots, places = chain.start.shape
     return bool(chain.value.size == slots * places * places)
 
 
-@jit
+@bare_jit
 def smallest_entry(value: NDArray[np.float64]) -> float:
     """The smallest positive probability of a matrix; 1 when there is none."""
     smallest = 1.0
@@ -96,7 +96,7 @@ def new_recursion(steps: int, places: int) -> Recursion:
     return Recursion(np.empty(places), np.empty(places), np.empty(places), np.empty((steps, places)))
 
 
-@jit
+@bare_jit
 def predict_sparse(chain: ChainView, slot: int, work: Recursion, step: int) -> None:
     """Move belief and the scores of ``step`` by the matrix of ``slot``, into next belief and score."""
     for y in range(chain.places.size):
@@ -110,7 +110,7 @@ def predict_sparse(chain: ChainView, slot: int, work: Recursion, step: int) -> N
         work.next_score[y] = best
 
 
-@jit
+@bare_jit
 def predict_full(chain: ChainView, slot: int, work: Recursion, step: int) -> None:
     """The same through a full matrix, at the speed of memory."""
     places = chain.places.size
@@ -122,7 +122,7 @@ def predict_full(chain: ChainView, slot: int, work: Recursion, step: int) -> Non
         )
 
 
-@jit
+@bare_jit
 def condition(places: NDArray[np.int32], observed: Observed, step: int, work: Recursion) -> Scale:
     """Weigh what was predicted with what was observed in ``step``, and rescale it into belief and scores.
 
@@ -152,7 +152,7 @@ def condition(places: NDArray[np.int32], observed: Observed, step: int, work: Re
     return Scale(total, best, lowest / max(total, best, 1.0))
 
 
-@jit
+@bare_jit
 def filter_steps(person: LocalChain, smallest: float, observed: Observed, work: Recursion) -> Filtered:
     """All steps of one observed trace of one person.
 
@@ -198,6 +198,16 @@ def best_predecessor(chain: ChainView, slot: int, scores: NDArray[np.float64], s
 
 
 @inline
+def likeliest_end(scores: NDArray[np.float64], last: int, places: int) -> int:
+    """The place with the largest score in step ``last``; ties at the lowest index."""
+    best = 0
+    for x in range(1, places):
+        if scores[last, x] > scores[last, best]:
+            best = x
+    return best
+
+
+@inline
 def trace_back(
     chain: ChainView, first_slot: int, scores: NDArray[np.float64], path: NDArray[np.int32]
 ) -> None:
@@ -206,7 +216,7 @@ def trace_back(
     Only the columns on the path are looked at again, so no back-pointers are kept.
     """
     last = path.size - 1
-    path[last] = np.argmax(scores[last, : chain.places.size])
+    path[last] = likeliest_end(scores, last, chain.places.size)
     for step in range(last - 1, -1, -1):
         slot = (first_slot + step) % chain.start.shape[0]
         path[step] = best_predecessor(chain, slot, scores, step, path[step + 1])

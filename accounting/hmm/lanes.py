@@ -15,7 +15,7 @@ from numba.core import cgutils, types
 from numpy.typing import NDArray
 
 from accounting.hmm.vectors import LANES, ZEROS, add, data_of, join, larger, load
-from models.numerics.jit import intrinsic, jit
+from models.numerics.jit import bare_jit, intrinsic
 
 
 def _lane_products(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -44,7 +44,7 @@ def _fused_products(typing_context: Any, column: Any, belief: Any, score: Any, c
 _products = intrinsic(_fused_products)
 
 
-@jit
+@bare_jit
 def sum_and_max_of_products(
     column: NDArray[np.float64], belief: NDArray[np.float64], score: NDArray[np.float64]
 ) -> tuple[float, float]:

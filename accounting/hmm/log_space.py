@@ -9,20 +9,20 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from accounting.hmm.forward_viterbi import POSSIBLE, Filtered, Observed, Recursion
+from accounting.hmm.forward_viterbi import POSSIBLE, Filtered, Observed, Recursion, likeliest_end
 from accounting.hmm.local_chain_kernel import LocalChain, slot_of
 from accounting.hmm.log_sum_kernel import log_sum
-from models.numerics.jit import jit
+from models.numerics.jit import bare_jit
 from models.priors.chain import ChainView
 
 
-@jit
+@bare_jit
 def log_of(probability: float) -> float:
     """``ln p``, -inf at 0."""
     return np.log(probability) if probability > 0.0 else -np.inf
 
 
-@jit
+@bare_jit
 def log_predict(chain: ChainView, slot: int, work: Recursion, step: int) -> None:
     """One step of both recursions; all of ``work`` are logarithms."""
     for y in range(chain.places.size):
@@ -36,7 +36,7 @@ def log_predict(chain: ChainView, slot: int, work: Recursion, step: int) -> None
         work.next_score[y] = best
 
 
-@jit
+@bare_jit
 def log_condition(places: NDArray[np.int32], observed: Observed, step: int, work: Recursion) -> float:
     """Weigh what was predicted with what was observed in ``step``; the total's log, -inf if impossible."""
     total = -np.inf
@@ -48,7 +48,7 @@ def log_condition(places: NDArray[np.int32], observed: Observed, step: int, work
     return total
 
 
-@jit
+@bare_jit
 def log_filter_steps(person: LocalChain, observed: Observed, work: Recursion) -> Filtered:
     """All steps of one observed trace; arguments as in ``filter_steps``, all of ``work`` logarithms."""
     chain = person.chain
@@ -63,10 +63,11 @@ def log_filter_steps(person: LocalChain, observed: Observed, work: Recursion) ->
         total = log_condition(chain.places, observed, step, work)
         if total == -np.inf:
             return Filtered(step, -np.inf, -np.inf, True)
-    return Filtered(POSSIBLE, total, work.scores[observed.labels.shape[0] - 1, :places].max(), True)
+    last = observed.labels.shape[0] - 1
+    return Filtered(POSSIBLE, total, work.scores[last, likeliest_end(work.scores, last, places)], True)
 
 
-@jit
+@bare_jit
 def log_best_predecessor(chain: ChainView, slot: int, score: NDArray[np.float64], place: int) -> int:
     """The place one best comes from to reach ``place``; ties at the lowest index."""
     best = -np.inf
@@ -79,13 +80,13 @@ def log_best_predecessor(chain: ChainView, slot: int, score: NDArray[np.float64]
     return chosen
 
 
-@jit
+@bare_jit
 def log_trace_back(
     chain: ChainView, first_slot: int, scores: NDArray[np.float64], path: NDArray[np.int32]
 ) -> None:
     """The best path from logarithmic scores (T, K), into ``path`` (T,)."""
     last = path.size - 1
-    path[last] = np.argmax(scores[last, : chain.places.size])
+    path[last] = likeliest_end(scores, last, chain.places.size)
     for step in range(last - 1, -1, -1):
         slot = (first_slot + step) % chain.start.shape[0]
         path[step] = log_best_predecessor(chain, slot, scores[step], path[step + 1])

@@ -83,12 +83,18 @@ def _weigh_places(places: NDArray[np.int32], observed: Observed, work: LaneWork)
 
 
 @inline
-def _is_exact(work: LaneWork, smallest: float) -> bool:
-    """Whether no product of what was left with the matrix's smallest entry can have underflowed."""
+def _lowest(work: LaneWork) -> float:
+    """The smallest number there was at any place."""
     lowest = np.inf
     for y in range(WIDTH):
         lowest = min(lowest, work.lowest[y])
-    return bool(lowest * smallest >= SAFE_PRODUCT)
+    return lowest
+
+
+@inline
+def _is_exact(work: LaneWork, smallest: float) -> bool:
+    """Whether no product of what was left with the matrix's smallest entry can have underflowed."""
+    return bool(_lowest(work) * smallest >= SAFE_PRODUCT)
 
 
 @inline
@@ -139,5 +145,5 @@ def filter_small_step(chain: ChainView, slot: int, observed: Observed, work: Lan
             work.matrix, work.belief, score, weight, score, work.lowest, chain.places.size
         )
     if total == 0.0 or best == 0.0:
-        return Scale(0.0, 0.0, work.lowest.min())
-    return Scale(total, best, work.lowest.min())
+        return Scale(0.0, 0.0, _lowest(work))
+    return Scale(total, best, _lowest(work))

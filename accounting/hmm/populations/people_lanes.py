@@ -27,7 +27,7 @@ from accounting.hmm.vectors import (
     store,
     whole,
 )
-from models.numerics.jit import intrinsic, jit
+from models.numerics.jit import bare_jit, intrinsic
 
 COLUMNS = 4
 """Columns done at a time."""
@@ -146,7 +146,7 @@ def _condition(typing_context: Any, arrays: Any, where: Any) -> Any:
 _condition_eight = intrinsic(_condition)
 
 
-@jit
+@bare_jit
 def move_people(
     columns: NDArray[np.float64],
     belief: NDArray[np.float64],
@@ -169,7 +169,7 @@ def move_people(
             _move_column(arrays, (y, i, places, people))
 
 
-@jit
+@bare_jit
 def condition_people(
     labels: NDArray[np.int32],
     weights: NDArray[np.float64],

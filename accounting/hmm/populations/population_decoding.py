@@ -31,11 +31,10 @@ from accounting.hmm.local_chain_kernel import LocalChain
 from accounting.hmm.place_lanes import WIDTH
 from accounting.hmm.small_chains import LaneWork, filter_small_step, is_small
 from accounting.hmm.trace_decoding import DecodeWork, decode_trace, new_decode_work
-from models.numerics.jit import inline, jit, pjit
+from models.numerics.jit import bare_jit, bare_pjit, inline, pjit
 from models.priors.chain import ChainView, PopulationArrays, inlined_chain_view
 
-PEOPLE_PER_BLOCK = 64
-"""People a thread visits with one set of scratch arrays."""
+LEAST_PEOPLE = 64  # worth a thread with scratch of its own
 
 
 class People(NamedTuple):
@@ -87,19 +86,13 @@ def start_of(population: PopulationArrays, person: int, first_slot: int) -> NDAr
     return population.distribution[offset : offset + places]
 
 
-@jit
+@bare_jit
 def largest_place_count(population: PopulationArrays) -> int:
     """The number of places of the person who has most."""
     most = 1
     for person in range(population.slots.size):
         most = max(most, population.places_start[person + 1] - population.places_start[person])
     return most
-
-
-@jit
-def block_count(population: PopulationArrays) -> int:
-    """Into how many blocks the people fall."""
-    return (population.slots.size + PEOPLE_PER_BLOCK - 1) // PEOPLE_PER_BLOCK
 
 
 def smallest_entries(population: PopulationArrays) -> NDArray[np.float64]:
@@ -109,42 +102,36 @@ def smallest_entries(population: PopulationArrays) -> NDArray[np.float64]:
     return smallest
 
 
-@pjit(lambda smallest, _: smallest.size, least=1024)
+@bare_pjit(lambda smallest, _: smallest.size, least=1024)
 def _fill_smallest(begin: int, end: int, smallest: NDArray[np.float64], population: PopulationArrays) -> None:
     for person in range(begin, end):
         entries = population.value[population.entry_start[person] : population.entry_start[person + 1]]
         smallest[person] = smallest_entry(entries)
 
 
-@jit
-def _decode_block(
-    people: People, block: int, most: int, observations: Observations, decoded: DecodedArrays
+@bare_jit
+def _decode_each(
+    begin: int, end: int, people: People, observations: Observations, decoded: DecodedArrays, work: DecodeWork
 ) -> None:
-    """The traces of one block of people; ``most`` places has the person who has most.
-
-    What the people share is taken apart first: handed on as a whole, it would be counted as used by each.
-    """
-    arrays, smallest, first_slot = people.arrays, people.smallest, people.first_slot
+    """The traces of these people, in the same scratch."""
+    arrays, first_slot = people.arrays, people.first_slot
     labels, likelihood = observations.labels, observations.likelihood
     status, log_likelihood, log_path, path = decoded
-    work = new_decode_work(labels.shape[0], most)
-    first = block * PEOPLE_PER_BLOCK
-    for i in range(first, min(smallest.size, first + PEOPLE_PER_BLOCK)):
+    for i in range(begin, end):
         person = LocalChain(inlined_chain_view(arrays, i), start_of(arrays, i, first_slot), first_slot)
-        found = decode_trace(person, smallest[i], Observed(labels, likelihood[i]), work, path[i])
+        found = decode_trace(person, people.smallest[i], Observed(labels, likelihood[i]), work, path[i])
         status[i] = found.status
         log_likelihood[i] = found.log_likelihood
         log_path[i] = found.log_path
 
 
-@pjit(lambda people, *_: block_count(people.arrays))
+@pjit(lambda people, *_: people.smallest.size, least=LEAST_PEOPLE)
 def decode_people(
     begin: int, end: int, people: People, observations: Observations, decoded: DecodedArrays
 ) -> None:
     """Every person's whole trace in one visit to their matrix."""
-    most = largest_place_count(people.arrays)
-    for block in range(begin, end):
-        _decode_block(people, block, most, observations, decoded)
+    work = new_decode_work(observations.labels.shape[0], largest_place_count(people.arrays))
+    _decode_each(begin, end, people, observations, decoded, work)
 
 
 @inline
@@ -153,25 +140,25 @@ def own_places(people: People, person: int) -> slice:
     return slice(people.arrays.places_start[person], people.arrays.places_start[person + 1])
 
 
-@jit
+@bare_jit
 def _begin_person(people: People, person: int, state: FilterArrays) -> None:
-    own = own_places(people, person)
-    state.belief[own] = start_of(people.arrays, person, people.first_slot)
-    state.score[own] = state.belief[own]
+    start, first = start_of(people.arrays, person, people.first_slot), people.arrays.places_start[person]
+    for x in range(start.size):
+        state.belief[first + x] = state.score[first + x] = start[x]
     state.log_likelihood[person] = 0.0
     state.log_path[person] = 0.0
     state.status[person] = POSSIBLE
     state.is_exact[person] = True
 
 
-@pjit(lambda people, *_: people.smallest.size, least=1024)
+@bare_pjit(lambda people, *_: people.smallest.size, least=1024)
 def begin_filter(begin: int, end: int, people: People, state: FilterArrays) -> None:
     """Set belief and score to everybody's start, before the first observation."""
     for person in range(begin, end):
         _begin_person(people, person, state)
 
 
-@jit
+@bare_jit
 def _move_person(
     chain: ChainView,
     slot: int,
@@ -240,21 +227,24 @@ def _filter_person(
     state.log_path[person] += np.log(scale.best)
 
 
-@jit
-def _filter_block(
-    people: People, block: int, most: int, step: int, observations: Observations, state: FilterArrays
+@bare_jit
+def _filter_each(
+    begin: int,
+    end: int,
+    people: People,
+    step: int,
+    observations: Observations,
+    state: FilterArrays,
+    work: DecodeWork,
 ) -> None:
-    """One step for those of one block whose trace is still possible."""
-    work = new_decode_work(1, most)
-    first = block * PEOPLE_PER_BLOCK
-    for i in range(first, min(people.smallest.size, first + PEOPLE_PER_BLOCK)):
+    """One step for those of these people whose trace is still possible."""
+    labels, likelihood = observations.labels, observations.likelihood
+    for i in range(begin, end):
         if state.status[i] == POSSIBLE:
-            _filter_person(
-                people, i, step, Observed(observations.labels, observations.likelihood[i]), work, state
-            )
+            _filter_person(people, i, step, Observed(labels, likelihood[i]), work, state)
 
 
-@pjit(lambda people, *_: block_count(people.arrays))
+@pjit(lambda people, *_: people.smallest.size, least=LEAST_PEOPLE)
 def filter_people(
     begin: int, end: int, people: People, step: int, observations: Observations, state: FilterArrays
 ) -> None:
@@ -263,6 +253,5 @@ def filter_people(
     ``step`` counts from 0 at the first slot; ``observations`` have this step only. Not for people whose
     ``is_exact`` has become False: their whole trace is decoded instead.
     """
-    most = largest_place_count(people.arrays)
-    for block in range(begin, end):
-        _filter_block(people, block, most, step, observations, state)
+    work = new_decode_work(1, largest_place_count(people.arrays))
+    _filter_each(begin, end, people, step, observations, state, work)

@@ -12,10 +12,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from accounting.hmm.forward_viterbi import POSSIBLE, SAFE_PRODUCT, smallest_entry
+from accounting.hmm.forward_viterbi import POSSIBLE, SAFE_PRODUCT, likeliest_end, smallest_entry
 from accounting.hmm.populations.people_lanes import PeopleScale, condition_people, move_people
 from accounting.hmm.populations.population_decoding import DecodedArrays, Observations
-from models.numerics.jit import jit, pjit
+from models.numerics.jit import bare_jit, pjit
 
 BLOCK = 64
 """People in one block: their beliefs and scores for 100 places stay in the second-level cache."""
@@ -34,15 +34,15 @@ class BlockState(NamedTuple):
     belief: NDArray[np.float64]  # (K, BLOCK)
     next_belief: NDArray[np.float64]  # (K, BLOCK)
     scores: NDArray[np.float64]  # (T, K, BLOCK)
-    weights: NDArray[np.float64]  # (O, BLOCK), one where the block is not full
+    weights: NDArray[np.float64]  # (O, BLOCK); of lanes without a person whatever was there
     scale: PeopleScale
 
 
-@jit
+@bare_jit
 def _trace_back(columns: NDArray[np.float64], scores: NDArray[np.float64], path: NDArray[np.int32]) -> None:
     """The best path of one person from ``scores`` (T, K); ties at the lowest index."""
     last = path.size - 1
-    path[last] = np.argmax(scores[last])
+    path[last] = likeliest_end(scores, last, columns.shape[0])
     for step in range(last - 1, -1, -1):
         column = columns[path[step + 1]]
         best = -1.0
@@ -52,7 +52,7 @@ def _trace_back(columns: NDArray[np.float64], scores: NDArray[np.float64], path:
                 path[step] = x
 
 
-@jit
+@bare_jit
 def _decode_block(
     shared: SharedChain, block: Observations, state: BlockState, decoded: DecodedArrays, first: int
 ) -> None:
@@ -82,7 +82,7 @@ def _decode_block(
             _trace_back(shared.columns, state.scores[:, :, i], decoded.path[first + i])
 
 
-@jit
+@bare_jit
 def _note(step: int, people: int, state: BlockState, decoded: DecodedArrays, first: int) -> None:
     """Add the step's logarithms, or the step to the status of whom it is impossible for."""
     for i in range(people):
@@ -111,19 +111,19 @@ def decode_shared(
     ``is_exact`` (N,) becomes False where underflow may have hidden a path.
     """
     labels, likelihood = observations.labels, observations.likelihood
-    people = likelihood.shape[0]
-    places = shared.columns.shape[0]
+    people, places = likelihood.shape[0], shared.columns.shape[0]
     smallest = smallest_entry(shared.columns.ravel())
+    state = BlockState(
+        np.empty((places, BLOCK)),
+        np.empty((places, BLOCK)),
+        np.empty((labels.shape[0], places, BLOCK)),
+        np.ones((likelihood.shape[2], BLOCK)),
+        PeopleScale(np.empty(BLOCK), np.empty(BLOCK), np.empty(BLOCK)),
+    )
     for block in range(begin, end):
         first = block * BLOCK
         last = min(people, first + BLOCK)
-        state = BlockState(
-            np.empty((places, BLOCK)),
-            np.empty((places, BLOCK)),
-            np.empty((labels.shape[0], places, BLOCK)),
-            np.ones((likelihood.shape[2], BLOCK)),
-            PeopleScale(np.empty(BLOCK), np.empty(BLOCK), np.full(BLOCK, np.inf)),
-        )
+        state.scale.lowest[:] = np.inf
         _decode_block(shared, Observations(labels, likelihood[first:last]), state, decoded, first)
         for i in range(last - first):
             is_exact[first + i] = state.scale.lowest[i] * smallest >= SAFE_PRODUCT
