@@ -70,9 +70,9 @@ class ContinuousAccountant(AccountFigures):
 
     People with an equal prior and start, accounted from the same step on, have *one account*: what a step
     reveals is found once for all of them, and figures of people are the account's. ``population`` then has
-    one prior an account, that of the first of its ``people`` (N,). With ``apart`` everybody has an account
-    alone, for whom something else than priors tells apart; no figure is another one. A persona of the
-    population's ``weights`` counts for all people behind it, as if each were listed by a name of their own.
+    one prior an account, that of the first of its ``people`` (N,). With ``apart`` each person has an account
+    of their own, needed where people with equal priors still differ. Figures do not change. A persona of the
+    population's ``weights`` counts for all people behind it, as if each were listed under a name.
 
     Where a population has chains drawn from what few data leave open, each chain is accounted as a person of
     its own, and every figure of a person is its mean over the chains: no adversary does better on average,

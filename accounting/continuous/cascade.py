@@ -5,13 +5,13 @@ people (:class:`~accounting.continuous.people.PeopleShares`) has an even part of
 partitions, threads and restarts refine the same people and give the same bits. What a share does not use is
 lost: the others may be held elsewhere.
 
-1. Who is owed it is refined with all vectors, whatever that costs.
+1. People who are owed it are refined with all vectors, whatever that costs.
 2. A share that can pay all vectors for everybody else does so.
-3. Else those to whom most was added get few vectors, as if every count were exact, as far as the work goes;
-   of them, with what is left, those to whom still most was added get the bound through the noise with few
-   vectors, if any count is noised; and then all vectors.
+3. Another share goes through three rounds, each as far as its work lasts and each for the people with the
+   most added risk: few vectors as if every count were exact; then, of these people, few vectors through the
+   noise if any count is noised; then all vectors.
 
-What a person costs is found for those alone whom a share might pay for, at the least that anybody costs.
+The cost of a person is computed only if a share could pay for it at the least cost there is.
 
 People of one share with equal priors and starts are paid for once, and people of all shares who went the same
 way are computed once. For example two shares with a person of one prior each: the first share pays for few
@@ -62,10 +62,10 @@ def find_due(accounts: Accounts, settings: HorizonSettings) -> Due:
 
 
 def is_above(limit: RiskBudget, within_nats: float, state: HorizonState) -> NDArray[np.bool_]:
-    """Who is above the limit of decisions by the fast bound, (N,): the refined ones may have cleared them.
+    """Who is above the limit of decisions by the fast bound, (N,): the refined bounds may have cleared them.
 
-    But for those whom habits alone put above it, whom no bound clears. Whom ``habits_apart`` spares is
-    judged by the limit as it was set, not by what a radius lowers it to.
+    Left out are people whom habits alone put above the limit, because no bound clears them. People whom
+    ``habits_apart`` spares are judged by the limit as it was set, not by the lower one within a radius.
     """
     most = 1.0 if limit.added is None else limit.added
     level = _level(budget_within(within_nats, limit), state)
@@ -192,7 +192,7 @@ class Cascade:
         self._refined = {0: _Refined(state.risk, state.decided_by)}
 
     def refine(self, operations: int | None) -> None:
-        """Lower their risks within so much work (None: any); :meth:`settle` tells whose."""
+        """Lower the risks of due units within so much work (None: any); see :meth:`settle` for whose."""
         vectors, seen = self._accounts.horizon.vectors, self._horizon.seen
         if operations is None:
             self._run(np.ones(self._due.size, dtype=np.bool_), _ALL, vectors, seen)
@@ -259,7 +259,7 @@ class Cascade:
         return cost[self._chain[units]]
 
     def _paid_whole(self, effort: RefinementEffort, left: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Units that get all vectors at once: owed it, or of a share that can pay it for all of its own."""
+        """Units that get all vectors at once: those owed it, and all of a share that can pay for all."""
         is_paid = self._is_owed.copy()
         owed = np.flatnonzero(is_paid)
         left -= self._shares.total(owed, self._operations(owed, effort))
@@ -286,10 +286,10 @@ class Cascade:
     def _within_reach(
         self, units: NDArray[np.int64], added: NDArray[np.float64], left: NDArray[np.int64]
     ) -> NDArray[np.int64]:
-        """Of these units, in their order, those whom their shares could pay for at the least that each costs.
+        """The first of these units that each share could pay for if all cost as little as possible.
 
-        With whoever ties with the last of them. For example a share with 80 000 operations left cannot reach
-        beyond the second unit, by what was added, at 35 000 each.
+        Ties with the last one are included. For example a share has 80 000 operations left and a unit costs
+        35 000 at least: only the two units with the most added risk are within reach.
         """
         most = np.maximum(left, 0) // LEAST_OPERATIONS
         bounds = np.searchsorted(self._shares.share[units], np.arange(left.size + 1))

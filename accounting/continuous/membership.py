@@ -17,7 +17,7 @@ Arrays = TypeVar("Arrays", bound=Any)  # a NamedTuple of arrays whose last axis 
 
 
 def join_running(first: RunningAccount, second: RunningAccount, population: Population) -> RunningAccount:
-    """Both, after the same step, but for groups; in ``population`` the first accounts come first."""
+    """Both accounts after the same step, without groups; ``population`` has those of ``first`` first."""
     return first._replace(
         accounts=join_accounts(first.accounts, second.accounts, population.accounted.arrays)
     )
@@ -26,16 +26,16 @@ def join_running(first: RunningAccount, second: RunningAccount, population: Popu
 def take_running(
     running: RunningAccount, accounts: NDArray[np.int64], population: Population
 ) -> RunningAccount:
-    """That of these accounts, by position, but for groups; ``population`` is they."""
+    """These accounts, by position, without groups; ``population`` has their priors."""
     chains = population.chains_of(accounts)
     return running._replace(accounts=take_accounts(running.accounts, chains, population.accounted.arrays))
 
 
 def same_accounts(first: RunningAccount, second: RunningAccount, population: Population) -> NDArray[np.int64]:
-    """For each account of the second the one of the first that is the same, or -1, (A,).
+    """For each account of ``second`` the equal one of ``first``, -1 where there is none, (A,).
 
-    ``population`` are the accounts of the first, then those of the second. Priors, starts, first steps and
-    all that the steps have made of them must be equal.
+    ``population`` are the accounts of ``first``, then those of ``second``. Equal are priors, starts, first
+    steps and the whole state after the steps so far.
     """
     count, draws = first.accounts.since.size // population.draws, population.draws
     since = np.concatenate((first.accounts.since, second.accounts.since))[::draws]
@@ -68,7 +68,7 @@ def join_accounts(first: Accounts, second: Accounts, population: PopulationArray
 
 
 def take_accounts(accounts: Accounts, people: NDArray[np.int64], population: PopulationArrays) -> Accounts:
-    """The accounts of these people, by position; ``population`` is they."""
+    """The accounts of these people, by position; ``population`` has their priors."""
     return Accounts(
         population,
         take_constants(accounts.constants, people),

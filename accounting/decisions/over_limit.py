@@ -39,14 +39,14 @@ class OverLimit:
         )
 
     def cut_above(self, most: int) -> OverLimit:
-        """The same counts, all above ``most`` as one more than it: they are not distinguished everywhere."""
+        """The same counts, cut at ``most + 1``: partitions do not count beyond."""
         return replace(self, over=tuple(min(count, most + 1) for count in self.over))
 
     def spoken_for(self, limit: RiskBudget) -> int:
-        """Places in the budget that habits take at some hour, where they leave any.
+        """Places in the budget that habits take, at the hour at which they take most but do not break it.
 
-        A budget that habits alone break at an hour cannot be kept then: nothing is released at such hours,
-        and they are no reason to release less at others.
+        At an hour at which habits alone break the budget, nothing is released. Such hours do not lower what
+        other hours may release.
         """
         allowed = limit.allowed(self.people)
         return max((count for count in self.natural if count <= allowed), default=0)

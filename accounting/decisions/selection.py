@@ -1,9 +1,8 @@
 """Which sensors to switch on: the set of most use within a risk budget, and how far it is from the best.
 
 ``use`` is what releasing saves compared with silence: weight times (cost of silence - expected error).
-Whatever set keeps the budget, each of its sensors alone keeps it too, since by the fast bound
-fewer sensors never reveal more. So nothing admissible is of more use than the best single uses, ``most`` of
-them, added up.
+If a set keeps the budget, so does each of its sensors by itself, since by the fast bound fewer sensors never
+reveal more. So the ``most`` largest single uses, added up, bound the use of every admissible set.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ def select_sensors(
 ) -> Selection:
     """The best set of at most ``most`` sensors found; exact where all assignments can be tried.
 
-    ``ask`` counts people over the limit, by the fast bound: only then is ``bound`` one.
+    ``ask`` must count people over the limit by the fast bound; otherwise ``bound`` is not a bound.
     """
     chosen = replace(settings or SearchSettings(), most_released=most)
     decision = decide(StepDecider(step, choices, limit, chosen), ask)

@@ -115,9 +115,9 @@ class NoiseShare(_Part):
 class ShownNowAndThen(_Part):
     """Shows the exact count of a set of places with probability ``shown``, else nothing.
 
-    All parts of one release fall by a coin of its own, which comes up with probability ``revealed``. Coins of
-    their own for each part, which come up with ``shown``, all do so at least as often; but what they reveal
-    on average, whoever sees the release's coin, is ``revealed`` times the entropy.
+    All parts of one release share one coin, which comes up with probability ``revealed``. Separate coins with
+    probability ``shown`` would all come up at least as often. But the mean information, for somebody who sees
+    the shared coin, is ``revealed`` times the entropy.
     """
 
     parts: tuple[Mechanism, ...]

@@ -23,9 +23,9 @@ from stream_app.wire import CrowdSummary
 
 
 class Accounts(NamedTuple):
-    """The account against whoever knows where everybody else is, and beside it that against the crowd.
+    """The account against an adversary who knows where everybody else is, and the one against the crowd's.
 
-    ``decides`` says which of them a risk budget is kept by: the crowd's, or else the informed one.
+    ``decides`` says whether a risk budget is kept by the crowd account; by default the informed one.
     """
 
     informed: ContinuousAccountant
@@ -41,9 +41,9 @@ class Accounts(NamedTuple):
         pseudonyms: Sequence[str],
         effective_from: NDArray[np.int64] | None = None,
     ) -> Accounts:
-        """Before the first step of ``horizon``; ``pseudonyms`` (N,) say who shares work, and toss coins."""
+        """Before the first step of ``horizon``; ``pseudonyms`` (N,) decide shares of work and toss coins."""
         shares = people_shares(pseudonyms, settings.kafka.partitions)
-        apart = settings.has_crowd  # in which people are told apart by more than priors
+        apart = settings.has_crowd  # in a crowd people with equal priors still differ
         informed = ContinuousAccountant(population, horizon, effective_from, shares, apart)
         if not settings.has_crowd:
             return cls(informed)
@@ -52,7 +52,7 @@ class Accounts(NamedTuple):
         return cls(informed, CrowdAccount(informed, settings.crowd.adversary, pseudonyms, limit), decides)
 
     def held_by(self, settings: Settings, people: tuple[str, ...], cells: Cells) -> Accounts:
-        """These accounts before any step, as a snapshot's people held them; in a crowd each has one alone."""
+        """These accounts before any step, with a snapshot's people in its cells; in a crowd each has one."""
         if self.crowd is not None:
             return self
         shares = people_shares(people, settings.kafka.partitions)

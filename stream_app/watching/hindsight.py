@@ -79,8 +79,8 @@ def hindsight(
 ) -> Hindsight | None:
     """The risk of one person's ``past`` steps; None where noise is shared between steps.
 
-    Against whoever knows where everybody else is, or with a ``crowd``, the log among the others, against
-    whoever does not.
+    Without ``crowd`` the adversary knows where everybody else is; with it, the adversary does not, and the
+    person hides among the others of that log.
 
     ``log`` are consecutive released steps around them, as many as :func:`covers` asks for; ``first_slot`` is
     the slot of step 0. Where several chains stand for the person, both ceilings are means over them.

@@ -113,7 +113,7 @@ def expected_under_erasure(question: Question) -> Erasure | None:
 
 
 def erasure(question: Question, raw: RawBounds) -> Erasure:
-    """Kept sets that are not enumerated are charged what bounds the raw version of the whole schedule.
+    """The bounds averaged over kept sets; a set that is not enumerated counts with the raw schedule's bound.
 
     The true optimum of each kept set is used where trajectories can be enumerated for all of them.
     """

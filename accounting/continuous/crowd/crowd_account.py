@@ -68,12 +68,12 @@ class CrowdRisks:
 class CrowdAccount:
     """Risks of a population in which everybody hides among the others, moved on by :meth:`apply`.
 
-    ``informed`` is the account against whoever knows where everybody else is, as ever, which every step must
-    be applied to first; whoever does not know does no better. Beside it the fast bound is computed from what
-    each count reveals in the crowd, and, for those whom that leaves high, the bound through noise at each of
-    ``LEVELS``, as far as the settings' ``operations`` go: highest added first, and whoever is above the limit
-    ``decided`` by both accounts whatever it costs. Risks hold if the others move independently, as their
-    priors say.
+    ``informed`` is the account against an adversary who knows where everybody else is. Apply every step to it
+    first: somebody who knows less does no better, so its risks bound these. The fast bound is computed from
+    what each count reveals in the crowd. Where it stays high, the bound through noise is computed at each of
+    ``LEVELS``, for the highest added risk first, as far as the settings' ``operations`` go; people above the
+    limit ``decided`` by both accounts get it whatever it costs. Risks hold if the others move independently,
+    as their priors say.
 
     What is revealed of the others follows from priors and announced sensors, so a replay gives the same bits.
     """

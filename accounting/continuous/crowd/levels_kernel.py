@@ -56,10 +56,10 @@ def success_at_level(horizon: HorizonRules, person: LevelHorizon, levels: Levels
 def success_by_levels(
     horizon: HorizonRules, person: LevelHorizon, levels: Levels, everything: float, known: float
 ) -> float:
-    """The bound on the person's horizon; ``everything`` is one if all counts were exact.
+    """The bound on the person's horizon; ``everything`` is the bound if all counts were exact.
 
-    1 where it is not below ``known``, a bound there is already: at the first level counts reveal least, so
-    where that one is not, the whole is not either.
+    1 where the first level is not below ``known``, a bound that holds already: counts reveal least at the
+    first level, so the whole bound is not below ``known`` either.
     """
     lowest = success_at_level(horizon, person, levels, 0)
     highest, smaller, total = everything, 0.0, 0.0
@@ -78,8 +78,8 @@ def success_by_levels(
 def is_within_by_levels(horizon: HorizonRules, person: LevelHorizon, levels: Levels, limit: float) -> bool:
     """Whether :func:`success_by_levels`, or the exact bound, is at most ``limit``, by few levels.
 
-    What is left when the next level is reached can only be lower; and where even the first one, at which
-    counts reveal least, is above the limit, so is the whole.
+    The bound falls from level to level, so the search ends once it is within the limit. It also ends if the
+    first level, at which counts reveal least, is above the limit.
     """
     if max(exact_success(person.raw, horizon), person.least) <= limit:
         return True

@@ -17,11 +17,11 @@ from accounting.continuous.people.worst_moments import WorstMoments, no_moments
 
 
 class Figures(NamedTuple):
-    """What the last step made of each group; of each of the D chains that stand for a person, where two axes.
+    """What the last step made of each group, and of each of the D chains that stand for a person.
 
-    ``reached`` and ``reached_before`` say how many thresholds the risk had reached after the last step and
-    after the one before it, ``is_unreached`` which chains the refined bounds could have lowered in the last
-    step, had its work sufficed.
+    ``reached`` and ``reached_before`` are how many thresholds the risk had reached after the last step and
+    after the one before it. ``is_unreached`` marks chains that the refined bounds could have lowered in the
+    last step if its work had sufficed.
     """
 
     risk: NDArray[np.float64]  # (D, G)
@@ -69,9 +69,9 @@ class Groups(NamedTuple):
         return self.account * draws + np.arange(draws)[:, np.newaxis]
 
     def split(self, cells: NDArray[np.int64], apart: NDArray[np.int64]) -> Groups:
-        """Keep together only cells for which ``apart`` (n,) is the same, too; of ``cells`` (n,) whole groups.
+        """Split whole groups, ``cells`` (n,), so that only cells with an equal ``apart`` (n,) stay together.
 
-        For example cells 4, 5, 6 of one group: with ``apart`` 7, 9, 7 the second of them becomes another one.
+        For example cells 4, 5, 6 of one group with ``apart`` 7, 9, 7: cell 5 becomes a group of its own.
         """
         key = self.of_cell[cells] * (int(apart.max(initial=0)) + 1) + apart
         _, first, label = np.unique(key, return_index=True, return_inverse=True)
@@ -90,7 +90,7 @@ class Groups(NamedTuple):
     def join(self, others: Groups, account: NDArray[np.int64]) -> Groups:
         """These cells, then the others', whose accounts have the numbers ``account`` here.
 
-        Groups of one account whose figures have come to be the same are one again.
+        Groups of one account with equal figures become one group again.
         """
         figures = self.figures if self.account.size else take_people(others.figures, others.account[:0])
         more = others.figures if others.account.size else take_people(self.figures, self.account[:0])

@@ -14,7 +14,7 @@ from models.priors import Population
 
 
 def equal_accounts(population: Population, since: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Each person's first one with an equal prior, or as many equal chains, and the same ``since``, (N,).
+    """For each person the first one with an equal prior (or equal chains) and the same ``since``, (N,).
 
     Priors are compared number by number. Of people A, A, B, A accounted from 0, 0, 0 and 7: 0, 0, 2, 3.
     """
@@ -53,12 +53,12 @@ class Cells(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Holders:
-    """People in cells: those of one account and one share of the work, whose figures are always the same.
+    """People in cells. A cell holds people of one account and one share of the work: their figures are equal.
 
-    ``cell`` (N,) is each person's. Of each cell (B,) ``account`` and ``share`` are known, ``rank``, the least
-    of its people's, and how many ``people`` are in it: a persona that ``stands_for`` (N,) so many counts for
-    all of them, None where everybody stands for themselves. People of one account and share who came at
-    different times may be in several.
+    ``cell`` (N,) is each person's cell. Of each cell (B,) ``account``, ``share``, the smallest ``rank`` of
+    its people and the number of its ``people`` are known. A persona counts for as many people as it
+    ``stands_for`` (N,); None where everybody stands for themselves. People of one account and share who came
+    at different times may be in different cells.
     """
 
     cell: NDArray[np.int32]
@@ -130,7 +130,7 @@ class Holders:
         """These people, then the others, whose accounts have the numbers ``account`` here.
 
         Everybody has these ``shares``; ``group`` is that of each cell, of these and then the others'. Cells
-        of one account, share and group are one. For each of them its first one in that order is told, too.
+        with the same account, share and group become one. Also returns the first old cell of each new one.
         """
         cell = np.concatenate((self.cell, others.cell + np.int32(self.account.size)))
         owner = np.concatenate((self.account, account[others.account]))

@@ -29,9 +29,10 @@ def drawn_parts(
 ) -> list[DrawnPart]:
     """An even part of the draws for every share: its people of smallest rank, one draw each.
 
-    If a share has fewer people than draws, all are drawn equally often, about so many times in all. For
-    example ranks 7, 5, 6 of one share: with 2 draws person 1 and person 2 once, with 8 all three times.
-    Where each ``stands_for`` (N,) so many, the people behind them are drawn.
+    If a share has fewer people than draws, everybody is drawn equally often, so that all draws together are
+    about as many. For example ranks 7, 5, 6 of one share: with 2 draws persons 1 and 2 once each, with 8
+    draws all three people three times. Where a person ``stands_for`` (N,) several, the people behind are
+    drawn.
     """
     each = max(1, draws // shares.count)
     order = np.lexsort((shares.rank, shares.share))
@@ -50,11 +51,10 @@ def _part(people: NDArray[np.int64], rank: NDArray[np.int64], draws: int) -> Dra
 def _part_of_personas(
     personas: NDArray[np.int64], rank: NDArray[np.int64], behind: NDArray[np.int64], draws: int
 ) -> DrawnPart:
-    """Every so manieth of the people behind the personas, in the order of ranks; all ranks say which first.
+    """People behind the personas at even distances, in the order of ranks; the ranks decide where to begin.
 
-    So a persona is drawn as often, on average, as people are ``behind`` it. For example 2 of the 10 people
-    behind personas of 7 and 3: one of the first five and the fifth after it, of the first persona both times
-    or of each.
+    So a persona is drawn in proportion to the people ``behind`` it. For example 2 draws of the 10 people
+    behind personas of 7 and 3: one of the first five people and the fifth after that one.
     """
     total = int(behind.sum())
     first = int(np.bitwise_xor.reduce(rank[personas]))  # of 2^56: which part of the way to the next one

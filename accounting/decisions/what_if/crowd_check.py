@@ -106,10 +106,10 @@ class CrowdCheck:
         goes_on: NDArray[np.bool_],
         choose: _Choose,
     ) -> list[_Case]:
-        """Evaluate these people as far as the work goes; by which case each answer is known.
+        """Evaluate these people as far as the work goes; returns the case under which each answer is stored.
 
-        Of those whose step ``goes_on`` it is not asked whether more like it could follow. ``choose`` says
-        which of those who are not known, the nearest to the limit first, the work is spent on.
+        For people whose step ``goes_on``, later steps like it are not checked. ``choose`` selects whom the
+        work is spent on among people without an answer, given in order of distance to the limit.
         """
         levels = self._with_step(step)
         order = np.lexsort((self._shares.rank[terms.people], excess))

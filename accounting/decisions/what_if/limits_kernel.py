@@ -54,8 +54,9 @@ class Limits(NamedTuple):
 class BudgetLevels(NamedTuple):
     """The levels of a risk budget; 1 where there is no such limit.
 
-    Within a radius the ``risk`` of releases is held to less than the ``habitual_risk`` that was set: who is
-    between the two by habit alone would be above the limit if raised, and is not spared by ``is_apart``.
+    Within a radius the ``risk`` of releases is held to less than the ``habitual_risk`` that was set. People
+    whose habits alone put them between the two would be above the limit if raised: ``is_apart`` does not
+    spare them.
     """
 
     risk: float
@@ -180,9 +181,9 @@ def set_limits(
 ) -> None:
     """Everybody's limits on one horizon, none on a step; so many ``chains`` stand for each person.
 
-    For one with an initial distribution the laws of all later starts are covered by the guess in ``guesses``
-    (N,), and no baseline is counted on. It counts whatever ``is_apart`` says: others who are over by habit
-    alone may then gain ``added`` on top of the guess.
+    With an initial distribution the guess in ``guesses`` (N,) covers the laws of all later starts, and the
+    baseline counts as 0. Such people are never spared; others who are over by habit alone may gain ``added``
+    on top of the guess if ``is_apart``.
     """
     constants = accounts.constants
     for first in range(begin * chains, end * chains, chains):

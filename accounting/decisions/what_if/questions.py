@@ -55,8 +55,8 @@ _PEOPLE_AT_ONCE = 2048
 class Basis(NamedTuple):
     """What questions about any step need.
 
-    ``crowd`` where the limit is on ceilings against that adversary: whoever is within it by the ``informed``
-    questions is within it there, too. So many ``people`` (A,) have each account.
+    ``crowd`` is set where the limit is on ceilings against the crowd adversary. People within the limit by
+    the ``informed`` questions are within it there, too. ``people`` (A,) is how many people have each account.
     """
 
     accountant: ContinuousAccountant
@@ -94,9 +94,9 @@ class WhatIf:
     def __init__(
         self, accountant: ContinuousAccountant, limit: RiskBudget, crowd: CrowdAccount | None = None
     ) -> None:
-        """Refined bounds are used where the accounts surely refine whom they clear; not for hindsight.
+        """Refined bounds are used only where the accounts will refine the same people, and not in hindsight.
 
-        Nor where several chains stand for a person, all of which would have to be refined.
+        Nor where several chains stand for a person, because all of them would have to be refined.
         """
         settings, population, informed = accountant.settings, accountant.population, None
         if crowd is not None:

@@ -76,7 +76,7 @@ class QuickBounds:
 
 
 def _nats(mechanism: Mechanism, probability: NDArray[np.float64]) -> NDArray[np.float64]:
-    """As the accountant's kernels see it: the mechanism's table, without one the entropy."""
+    """Information by the mechanism's table, as in the accountant's kernels; without a table the entropy."""
     if not isinstance(mechanism, Tabulated):
         return binary_entropy(probability)
     nats = np.empty(probability.size)

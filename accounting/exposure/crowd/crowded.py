@@ -12,13 +12,15 @@ from models.noise import InformationTable, least_information, scaled_entropy_tab
 
 @dataclass(frozen=True, slots=True)
 class Crowded(SeenRelease):
-    """``inner`` in a crowd, as accountants of one person ask it.
+    """A release as seen by somebody who does not know where the others are; ``inner`` is the release itself.
 
-    It reveals at most ``share`` of the entropy of being counted. With ``is_erased`` it stands for the channel
-    that reveals the person's bit with probability ``share`` and else nothing, and all its verbs are that
-    channel's. Otherwise only :meth:`information` knows of the crowd, and all else is as for whoever knows
-    where the others are: the mean over what is revealed of them is a bound on information, not on more.
-    Differential privacy knows no crowd: its figures are the release's.
+    It reveals at most ``share`` of the entropy of being counted.
+
+    - With ``is_erased`` it is an erasure channel: the person's bit with probability ``share``, else nothing.
+    - Otherwise only :meth:`information` takes the crowd into account, because a mean over what is revealed of
+      the others bounds information and nothing more. Everything else is that of ``inner``.
+
+    Differential privacy does not depend on a crowd: its figures are those of ``inner``.
     """
 
     share: float

@@ -94,10 +94,10 @@ StepCrowd = tuple[SensorCrowd, ...]
 
 
 def revealed(variance: float, mechanism: Mechanism, companions: int = 0) -> float:
-    """Most probable value of the others' sum plus the released noise, from above: the erasure's delta.
+    """The largest probability of a value of the others' sum plus the noise, from above: the erasure's delta.
 
-    For companions the largest mass of as many consecutive values. Other noise than symmetric with a known
-    law counts as none: a function of the count reveals no more than the count.
+    With companions, the largest probability of as many consecutive values. Noise counts only if it is
+    symmetric with a known law; other noise is left out, which is safe because it only hides more.
     """
     return min(1.0, (1 + companions) * _mode(variance, _noise_of(mechanism)))  # type: ignore[arg-type]
 
@@ -127,8 +127,8 @@ def left_of_entropy(coins: float) -> float:
 def in_crowd(step: StepSchedule, crowds: StepCrowd, adversary: CrowdAdversary) -> StepSchedule:
     """The step as this adversary sees it, for bounds on information.
 
-    With companions the noise alone is not known to hide the group, so a count stands as an exact one whose
-    crowd the noise belongs to.
+    With companions the noise by itself is not known to hide the group. A count then stands as an exact one,
+    and the noise as part of its crowd.
     """
     return _replaced(step, crowds, adversary, partial(_hidden, adversary=adversary))
 
@@ -149,8 +149,8 @@ def _replaced(
 ) -> StepSchedule:
     """The step with other mechanisms; what is not released stays as it is.
 
-    A crowd is not known to hide anybody at a sensor that can count somebody again, nor in the difference of
-    several values of one count; nor is noise, of which the accounts of these speak, known to hide a group.
+    A crowd is not known to hide anybody at a sensor that can count somebody twice, nor in the difference of
+    several values of one count. For such releases noise is not known to hide a group either.
     """
     releases = (
         own

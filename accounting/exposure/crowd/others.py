@@ -57,13 +57,12 @@ class _StepAnswer(NamedTuple):
 class Others:
     """Everybody of a population as a crowd; :meth:`apply` asks them at one step after the other.
 
-    ``since[i]`` is the first step that person ``i`` is part of the crowd at, by default ``first_step``.
-    ``names`` (N,) toss the coins, by default the population's; give the same wherever answers must agree.
-    Whoever comes after ``log_start``, by default ``first_step``, is revealed at the first step they are seen
-    in: it may be the step after a free one under a prior that this one replaces.
-    Nothing is ever revised: what a step hides depends on that step and earlier ones, and on the next move.
-    A step with the same sensors, slot and states as an earlier one is looked up. Answers of groups of people
-    add up to that of all.
+    ``since[i]`` is the first step at which person ``i`` is part of the crowd, by default ``first_step``.
+    ``names`` (N,) toss the coins, by default the population's; give the same names wherever answers must
+    agree. A person who comes after ``log_start``, by default ``first_step``, is revealed at the first step
+    they are seen in, because it may follow a free step under the prior that this one replaces. Nothing is
+    ever revised: what a step hides depends on that step, earlier ones and the next move. A step with the same
+    sensors, slot and states as an earlier one is looked up. Answers of groups of people add up.
     """
 
     population: Population

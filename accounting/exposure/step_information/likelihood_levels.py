@@ -132,7 +132,7 @@ def nothing_seen_for(steps: int, location_count: int) -> SeenSteps:
 
 
 def is_whole(seen: SeenSteps) -> bool:
-    """Whether the arrays, from wherever they come, belong together."""
+    """Whether the arrays, which may come from a snapshot, belong together."""
     count = _count(seen)
     shapes = [(count, WAYS), (count, WAYS, MOST_LEVELS), (count, WAYS, MOST_LEVELS), (count, WAYS)]
     if [array.shape for array in seen.tables] != shapes:
@@ -142,7 +142,7 @@ def is_whole(seen: SeenSteps) -> bool:
 
 
 def followed_by(seen: SeenSteps, step: SeenSteps) -> SeenSteps:
-    """As many rows: without the first, and with one more step. Channels that no row needs are dropped."""
+    """The rows moved on by one: without the first, with ``step``. Channels without a row are dropped."""
     channel = np.concatenate((seen.channel[1:], np.where(step.channel < 0, -1, step.channel + _count(seen))))
     is_needed = np.zeros(_count(seen) + _count(step) + 1, np.bool_)  # the last one for "counted nowhere"
     is_needed[channel] = True

@@ -14,7 +14,7 @@ from models.releases import Sensor, SensorRelease, StepSchedule, parts_of
 
 
 class _Entries(NamedTuple):
-    """The places a sensor counts at, of all who know such a place; all but ``people`` of shape (n,)."""
+    """The places at which a sensor counts, for everybody who knows one; all of shape (n,) but ``people``."""
 
     people: NDArray[np.int64]  # (P,), who knows one
     owner: NDArray[np.int64]  # by number among these

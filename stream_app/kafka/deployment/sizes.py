@@ -66,7 +66,7 @@ def largest_bytes(
 
 
 def largest_crowd_answer_bytes(registry: SensorRegistry, settings: Settings) -> int:
-    """The largest answer of a partition with what all sensors' counts hide among; 0 where nobody is asked."""
+    """The largest answer of a partition about the crowd at all sensors; 0 where no crowd is configured."""
     if not settings.has_crowd:
         return 0
     rows = (_SUMS,) * len(registry.sensors)

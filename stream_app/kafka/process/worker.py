@@ -223,7 +223,7 @@ class Watchdog:
 
 
 def heed_cancellation() -> None:
-    """For the loops of jobs: clients that are closed swallow the cancellation of whoever waits for them."""
+    """Raise if the task was cancelled. Clients swallow a cancellation while they are closed, so loops ask."""
     task = asyncio.current_task()
     if task is not None and task.cancelling():
         raise asyncio.CancelledError

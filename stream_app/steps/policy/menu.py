@@ -19,8 +19,8 @@ _CONTRADICTION = 1e6
 class SensorWishes:
     """What is wanted of a sensor.
 
-    ``noised`` are the mechanisms beside raw, ``max_sigma`` the noise at which its count is worth nothing
-    (None: that of the noisiest), ``weight`` its importance, ``only`` the one mechanism it may have.
+    ``noised`` are the mechanisms beside raw. ``max_sigma`` is the noise at which its count is worth nothing
+    (None: that of the noisiest mechanism). ``weight`` is its importance, ``only`` the one mechanism allowed.
     """
 
     noised: tuple[Gaussian, ...] = ()
