@@ -57,8 +57,8 @@ def run(population: Population, sensors: int, operations: int) -> Timed:
     for step in range(STEPS + 1):
         offered = choices(rng, sensors)
         began = time.perf_counter()
-        asked = what_if.next_step(AnnouncedStep([choice.sensor for choice in offered]))
-        found = decide(StepDecider(step, offered, LIMIT, people=len(population)), asked.count_over)
+        next_step = what_if.next_step(AnnouncedStep([choice.sensor for choice in offered]))
+        found = decide(StepDecider(step, offered, LIMIT, people=len(population)), next_step.count_over)
         decided.append(time.perf_counter() - began)
         began = time.perf_counter()
         accountant.apply(found.schedule)

@@ -110,14 +110,14 @@ def measured(deployment: OnKafka, policy: str, steps: int, pages: dict[str, int]
                 step = json.loads(record.value or b"{}").get("step")
                 if step is not None:
                     stamps.setdefault(topic, {}).setdefault(step, []).append(record.timestamp / 1000.0)
-    asked, answered = (stamps.get(topic, {}) for topic in (topics.proposals, topics.answers))
+    proposed, answered = (stamps.get(topic, {}) for topic in (topics.proposals, topics.answers))
     read, released, accounted = (stamps[topic] for topic in (topics.readings, topics.releases, topics.risks))
     later = range(1, steps)
     return Walk(
         sensors=len(read[0]),
         policy=policy,
-        rounds=max(len(asked.get(step, ())) for step in later) // topics.partitions,
-        asked_seconds=max(max(answered[step]) - min(asked[step]) if asked else 0.0 for step in later),
+        rounds=max(len(proposed.get(step, ())) for step in later) // topics.partitions,
+        asked_seconds=max(max(answered[step]) - min(proposed[step]) if proposed else 0.0 for step in later),
         release_seconds=max(max(released[step]) - max(read[step]) for step in later),
         risk_seconds=max(max(accounted[step]) - max(read[step]) for step in later),
         sizes={topic: sizes[topic] for topic in shown} | pages,

@@ -151,9 +151,9 @@ def budgeted(setting: Setting, limit: RiskBudget, accounts: Accounts, ahead: int
 
     def choose(step: int, choices: Sequence[SensorChoice], crowds: StepCrowd | None) -> StepSchedule:
         coming = setting.steps[step + 1 : step + 1 + ahead]
-        asked = what_if.next_step(AnnouncedStep([choice.sensor for choice in choices], crowds, coming))
+        question = what_if.next_step(AnnouncedStep([choice.sensor for choice in choices], crowds, coming))
         decider = StepDecider(step, choices, limit, people=len(setting.population))
-        return decide(decider, asked.count_over).schedule
+        return decide(decider, question.count_over).schedule
 
     return choose
 

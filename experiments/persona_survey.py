@@ -237,8 +237,8 @@ def survey_rows(folder: Path, seed: int = 1, most: int = MOST_CHECKED) -> list[S
     drawn = np.sort(np.random.default_rng(seed).permutation(len(others.home))[:most])
     for way, population, persona, unmatched in _ways(known, others):
         for attack, schedule in (("nothing released", None), ("10 busiest zones, raw", busiest(known))):
-            asked = drawn if len(population) > 1 else drawn[:MOST_BY_FLOWS]
-            checked = _checked(population, persona, others, asked, schedule)
+            sample = drawn if len(population) > 1 else drawn[:MOST_BY_FLOWS]
+            checked = _checked(population, persona, others, sample, schedule)
             rows.append(_row(way, len(population), unmatched, attack, checked))
     return rows
 

@@ -202,9 +202,9 @@ def test_continuous_integration_runs_every_test_and_the_linters(tmp_path: Path, 
     environment = os.environ | {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
     done = subprocess.run([ROOT / ".ci" / "run"], env=environment, check=False)
     assert (done.returncode == 0) == (fails == "nothing")
-    asked = (tmp_path / "asked").read_text().splitlines()
-    assert "install" in asked[0]
-    assert sorted(asked[1:]) == ["lint", "test"]
+    targets = (tmp_path / "asked").read_text().splitlines()
+    assert "install" in targets[0]
+    assert sorted(targets[1:]) == ["lint", "test"]
 
 
 def test_a_machine_without_python_is_told_so() -> None:

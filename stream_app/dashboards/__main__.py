@@ -44,8 +44,8 @@ def generated() -> dict[Path, str]:
 
 def _runbooks() -> str:
     """The text of every runbook by its file's name."""
-    books = {path.name: path.read_text() for path in sorted((_ROOT / "docs/runbooks").glob("*.md"))}
-    return json.dumps(books, indent=2, ensure_ascii=False) + "\n"
+    runbooks = {path.name: path.read_text() for path in sorted((_ROOT / "docs/runbooks").glob("*.md"))}
+    return json.dumps(runbooks, indent=2, ensure_ascii=False) + "\n"
 
 
 def _operator_rule() -> str:

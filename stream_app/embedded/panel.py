@@ -68,17 +68,17 @@ class Panel(Observer):
 
     def read(self) -> None:
         """Read what was appended, and show it where it makes twenty guesses more."""
-        before, refused = self.shown, []
+        before, refused_lines = self.shown, []
         for line in self._appended():
             self._lines += 1
             if not self._take(line):
-                refused.append(self._lines)
-        if refused:
+                refused_lines.append(self._lines)
+        if refused_lines:
             logger.warning(
                 "panel: %d lines do not say where a person of the priors was, at one of their locations and "
                 "later than was known; the first is line %d",
-                len(refused),
-                refused[0],
+                len(refused_lines),
+                refused_lines[0],
             )
         if self.shown != before:
             self._observer.panel_checked(self.shown)

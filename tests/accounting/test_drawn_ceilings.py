@@ -88,12 +88,12 @@ def test_quantiles_hold_for_the_draws_to_come() -> None:
 def test_seeds_and_people_are_told_apart() -> None:
     two = Population.pack([MovementPrior.from_dense(name, ROWS) for name in ("ada", "bob")])
     both = Evidence(("ada", "bob"), Lists(np.array([0, 2, 4]), np.full(4, 3.0)))
-    asked = [
+    ceilings = [
         posterior_ceiling(two, person, SCHEDULE, 0, both, draws=5, effort=Effort(seed=seed))
         for person, seed in ((0, 0), (0, 0), (0, 1), (1, 0))
     ]
-    assert asked[0] == asked[1]
-    assert len({each.mean for each in asked}) == 3
+    assert ceilings[0] == ceilings[1]
+    assert len({each.mean for each in ceilings}) == 3
 
 
 def test_what_cannot_be_asked_is_refused() -> None:

@@ -186,14 +186,14 @@ def _survey() -> CrowdSurvey:
 
 def _negotiation() -> Negotiation:
     """Its proposal, once it has heard among whom people would be counted."""
-    policy = _book_policy()
+    policy = _policy()
     coming = policy.coming(0)
     limit, crowds = policy.limit, _survey().crowds
     return Negotiation(policy.decider(0, ("A", "B")), limit, 2, coming, source=_source(), crowds=crowds)
 
 
 @cache
-def _book_policy() -> Any:
+def _policy() -> Any:
     from stream_app.steps.policy import policy_from
 
     return policy_from(_deployment().settings.release, _deployment().registry, None)

@@ -31,10 +31,10 @@ class WatchedPage:
     def __init__(self, browser: Browser, url: str, **context: Any) -> None:
         self.page: Page = browser.new_context(**context).new_page()
         self.complaints: list[str] = []
-        self.asked: set[str] = set()
+        self.requested: set[str] = set()
         self.page.on("console", self._heard)
         self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
-        self.page.on("request", lambda request: self.asked.add(request.url))
+        self.page.on("request", lambda request: self.requested.add(request.url))
         self.page.goto(url, wait_until="domcontentloaded")
 
     def _heard(self, message: Any) -> None:

@@ -188,8 +188,8 @@ def last_values(panel: Panel, address: str, unit: Unit) -> list[Answer]:
 def ask_range(panel: Panel, address: str, begin: float, unit: Unit) -> Iterator[Answer]:
     """Series of a panel's queries since ``begin``."""
     for query in panel.queries:
-        asked = {"query": for_picture(query), "start": begin, "end": time.time(), "step": 1}
-        answer = json.loads(get(f"{address}/api/v1/query_range?{urllib.parse.urlencode(asked)}")[1])
+        parameters = {"query": for_picture(query), "start": begin, "end": time.time(), "step": 1}
+        answer = json.loads(get(f"{address}/api/v1/query_range?{urllib.parse.urlencode(parameters)}")[1])
         for series in answer["data"]["result"]:
             seconds, values = zip(*series["values"], strict=True)
             yield Answer(

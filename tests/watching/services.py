@@ -80,11 +80,11 @@ def wait_until(what: str, is_so: Callable[[], bool], seconds: float = START_SECO
     Asking takes a fifth of the time at most: what is waited for needs the processor.
     """
     deadline = time.monotonic() + seconds
-    while (asked := time.monotonic()) < deadline:
+    while (began := time.monotonic()) < deadline:
         try:
             if is_so():
                 return
         except OSError:
             pass
-        time.sleep(min(max(_SHORTEST_SECONDS, 4.0 * (time.monotonic() - asked)), _LONGEST_SECONDS))
+        time.sleep(min(max(_SHORTEST_SECONDS, 4.0 * (time.monotonic() - began)), _LONGEST_SECONDS))
     pytest.fail(f"{what} did not happen within {seconds:.0f} s")

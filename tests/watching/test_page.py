@@ -63,7 +63,7 @@ def test_the_page_loads_draws_and_asks_nobody_else(watched: WatchedPage, engine:
     assert watched.page.locator("#sensors .tile").count() == len(engine.city.registry.sensors)
     assert watched.page.locator("#releases tbody tr").count() > 0
     assert watched.complaints == []
-    assert all(url.startswith(engine.address) for url in watched.asked)
+    assert all(url.startswith(engine.address) for url in watched.requested)
 
 
 def test_the_page_moves_by_itself_when_steps_close(watched: WatchedPage, engine: LiveEngine) -> None:

@@ -114,9 +114,9 @@ class Site:
         password = secrets.token_hex(24)
         with administration(self.deployment.connection) as admin:
             change = UserScramCredentialUpsertion(user, ScramMechanism.SCRAM_SHA_512, password)
-            refused = admin.alter_user_scram_credentials([change])[user]
-        if refused:
-            raise RehearsalError(f"the brokers must take a new password of {user}: {refused}")
+            failure = admin.alter_user_scram_credentials([change])[user]
+        if failure:
+            raise RehearsalError(f"the brokers must take a new password of {user}: {failure}")
         self.password_file(user).write_text(password)
         self.deployment.log_in_anew()
 

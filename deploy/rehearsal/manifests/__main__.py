@@ -40,7 +40,7 @@ def main() -> int:
             ]
             with serving(built.programs, Path(temporary) / "server") as cluster:
                 objects, pods = dry_run(cluster, built.definitions)
-                refused = refusals(cluster)
+                broken = refusals(cluster)
         except RehearsalError as error:
             say(f"failed: {error}")
             return 1
@@ -49,7 +49,7 @@ def main() -> int:
         for name, count in objects.items()
     ]
     rows += [("pods of all workloads, one by one, under `restricted`", f"{pods} accepted")]
-    rows += [(f"{what}, to see that it can fail", "refused") for what in refused]
+    rows += [(f"{what}, to see that it can fail", "refused") for what in broken]
     lines = "\n".join(f"| {what} | {found} |" for what, found in rows)
     versions = {"kubernetes": KUBERNETES, "etcd": ETCD, "kubeconform": KUBECONFORM, "operator": OPERATOR}
     options.output.write_text(_PAGE.format(rows=lines, **versions))

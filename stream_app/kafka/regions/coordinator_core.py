@@ -96,7 +96,7 @@ class CoordinatorCore(DecidingCore):
         """Decisions, whole steps, and where to continue."""
         for closed in taken.closed:
             yield self._written.decided(closed)
-        yield from self._written.refused(taken.rejected)
+        yield from self._written.dead_letters(taken.rejected)
         for whole in taken.whole if isinstance(taken, CoordinatorTaken) else ():
             key = str(whole.step).encode()
             yield LogRecord(self._topics.whole, key, whole.line().rstrip())

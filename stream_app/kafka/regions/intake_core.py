@@ -118,7 +118,7 @@ class IntakeCore(Core):
                 yield from self._written.released(part.release)
                 line = PublishedStep(step=part.schedule.step).line().rstrip()
                 yield LogRecord(self._topics.sealed, None, line, partition)
-        yield from self._written.refused(taken.rejected)
+        yield from self._written.dead_letters(taken.rejected)
         for key, value in step_records(self._window.take_changed()).items():
             yield LogRecord(self._topics.progress, key, value, partition)
         yield LogRecord(self._topics.progress, KEY, self._progress().record(), partition)

@@ -127,7 +127,7 @@ class ReleaseCore(DecidingCore):
         """Closed steps, dead letters, the open steps that changed, and where to continue."""
         for closed in taken.closed:
             yield from self._written.of(closed)
-        yield from self._written.refused(taken.rejected)
+        yield from self._written.dead_letters(taken.rejected)
         window = self.engine.intake.window
         for key, value in step_records(window.take_changed()).items():
             yield LogRecord(self._topics.progress, key, value)

@@ -152,6 +152,6 @@ class StepRecords:
         decision = decision_of(closed.schedule, closed.why, self._deployment, closed.crowds)
         return LogRecord(self._topics.decisions, str(closed.schedule.step).encode(), decision.line().rstrip())
 
-    def refused(self, rejected: Iterable[Rejected]) -> Iterable[LogRecord]:
+    def dead_letters(self, rejected: Iterable[Rejected]) -> Iterable[LogRecord]:
         """Dead letters."""
         return (LogRecord(self._topics.rejected, None, each.line().rstrip()) for each in rejected)

@@ -143,12 +143,12 @@ def _people(path: str, query: dict[str, list[str]], authorization: str, site: Si
 
 def _runbook(name: str) -> WebAnswer:
     """What to do about an alert, as it stands in the documentation; without a name the names there are."""
-    books: dict[str, str] = json.loads(_static("runbooks.json")[0])
+    runbooks: dict[str, str] = json.loads(_static("runbooks.json")[0])
     if not name:
-        return WebAnswer(HTTPStatus.OK, _TEXT, "".join(f"{each}\n" for each in books).encode())
-    if name not in books:
-        return _say(HTTPStatus.NOT_FOUND, {"error": "no runbook has this name", "names": list(books)})
-    return WebAnswer(HTTPStatus.OK, _TEXT, books[name].encode())
+        return WebAnswer(HTTPStatus.OK, _TEXT, "".join(f"{each}\n" for each in runbooks).encode())
+    if name not in runbooks:
+        return _say(HTTPStatus.NOT_FOUND, {"error": "no runbook has this name", "names": list(runbooks)})
+    return WebAnswer(HTTPStatus.OK, _TEXT, runbooks[name].encode())
 
 
 def _exposed(threshold: str, people: PeopleBoard) -> WebAnswer:

@@ -24,10 +24,10 @@ seeds = st.integers(0, 2**32 - 1)
 CHARGED = 1.01  # light patterns may make the bound one in a hundred larger
 
 
-def without_moments(asked: Question) -> float | None:
+def without_moments(question: Question) -> float | None:
     """What the genie-aided adversary wins, not sharpened by the moment bound."""
-    with mock.patch.dict(asked._answers, {hit_moments: None}):
-        return genie_aided_bound(asked)
+    with mock.patch.dict(question._answers, {hit_moments: None}):
+        return genie_aided_bound(question)
 
 
 def genie_aided(

@@ -81,6 +81,6 @@ def test_what_is_kept_for_other_noise_changes_no_bit():
             anew = exposure_to(case.start, case.matrices, schedule, case.first_slot)
             before = anew if before is None else before.under(anew.observations)
             for in_hindsight in (False, True):
-                asked = {"in_hindsight": in_hindsight, "effort": effort}
-                assert horizon_risk(before, *window, 0, **asked) == horizon_risk(anew, *window, 0, **asked)
+                kept = {"in_hindsight": in_hindsight, "effort": effort}
+                assert horizon_risk(before, *window, 0, **kept) == horizon_risk(anew, *window, 0, **kept)
             assert all_bounds(question(before, 0, effort)) == all_bounds(question(anew, 0, effort))

@@ -60,10 +60,12 @@ def test_no_adversary_is_above_the_ceiling_however_often_people_are_read(seed: i
     exposure = Exposure(chain, chain.start[0], 0, tuple(observe(step, places) for step in schedule))
     everything = all_paths(chain.start[0], matrix[None], steps)
     whole = window_optimum(everything, channels, (0, steps - 1), mistakes)
-    asked = question(exposure, mistakes, Effort(draws=200))
-    assert min(asked.values().values()) >= whole - 1e-12
-    assert certify(asked, baseline(exposure, mistakes).success).value >= whole - 1e-12
-    assert "sampled" not in asked.values(certain=False), "nobody knows the law that would be drawn from"
+    bound_question = question(exposure, mistakes, Effort(draws=200))
+    assert min(bound_question.values().values()) >= whole - 1e-12
+    assert certify(bound_question, baseline(exposure, mistakes).success).value >= whole - 1e-12
+    assert "sampled" not in bound_question.values(certain=False), (
+        "nobody knows the law that would be drawn from"
+    )
     last = window_optimum(everything, channels, (1, 2), mistakes)
     for in_hindsight in (False, True):
         assert horizon_risk(exposure, 1, 2, mistakes, in_hindsight=in_hindsight).certified >= last - 1e-12

@@ -152,9 +152,9 @@ def test_no_adversary_is_above_the_ceiling_of_random_logs(seed: int) -> None:
     exposure = Exposure(chain, chain.start[0], 0, tuple(observe(step, places) for step in log))
     everything = all_paths(chain.start[0], matrix[None], steps)
     whole = window_optimum(everything, channels, (0, steps - 1), mistakes)
-    asked = question(exposure, mistakes, Effort(draws=200))
-    assert min(asked.values().values()) >= whole - 1e-9
-    assert certify(asked, baseline(exposure, mistakes).success).value >= whole - 1e-9
+    bound_question = question(exposure, mistakes, Effort(draws=200))
+    assert min(bound_question.values().values()) >= whole - 1e-9
+    assert certify(bound_question, baseline(exposure, mistakes).success).value >= whole - 1e-9
     accountant = ContinuousAccountant(population, HorizonSettings(horizon=2, mistakes=mistakes))
     for each in log:
         accountant.apply(each)

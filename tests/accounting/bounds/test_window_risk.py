@@ -49,14 +49,14 @@ def test_own_counts_of_the_reference(number: int) -> None:
         case["window_information"],
         strict=True,
     ):
-        asked = release.as_release(most, Raw())
-        found = own_count_law(log.exposure, asked)
+        raw = release.as_release(most, Raw())
+        found = own_count_law(log.exposure, raw)
         assert found == pytest.approx(law, abs=1e-8)
         information = own_count_information(found, release.noise)
         assert information == pytest.approx(nats, abs=1e-8)
         if not release.is_raw:
             assert shift_probability(release.noise, most) == pytest.approx(delta, abs=1e-8)
-        owns.append(OwnCount(asked, found, most, information))
+        owns.append(OwnCount(raw, found, most, information))
     total = window_information(log.exposure, owns, *log.horizon).total
     assert total == pytest.approx(case["information_bound"], abs=1e-8)
     assert total >= case["information"] - 1e-12

@@ -89,13 +89,13 @@ def test_a_budget_counts_the_people_behind_personas() -> None:
             StepSchedule(step, tuple(SensorRelease(each, how) for each in sensors))
             for how in (Suppressed(), Gaussian(3.0), Gaussian(1.0), Raw())
         ]
-        asked = [
+        counts = [
             WhatIf(each, LIMIT).next_step(AnnouncedStep(sensors)).count_over(candidates)
             for each in (one, all_of)
         ]
-        assert asked[0] == asked[1]
-        assert asked[0].people == PEOPLE.sum()
-        over.update(asked[0].over)
+        assert counts[0] == counts[1]
+        assert counts[0].people == PEOPLE.sum()
+        over.update(counts[0].over)
         one.apply(candidates[2])
         all_of.apply(candidates[2])
     assert len(over) > 1

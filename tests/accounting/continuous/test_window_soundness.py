@@ -52,10 +52,10 @@ def check_running(log: Log, counted: list[Counted], releases: list[WindowRelease
     Without vectors by the fast bound alone, whose information is no less than that of what was published.
     """
     horizon = log.horizon[1] - log.horizon[0] + 1
-    asked = HorizonSettings(
+    horizon_settings = HorizonSettings(
         horizon, log.mistakes, sharpen=vectors > 0, sharpen_above=0.0, vectors=max(vectors, 1)
     )
-    accountant = ContinuousAccountant(population_of(log), asked)
+    accountant = ContinuousAccountant(population_of(log), horizon_settings)
     slack = []
     for step in shown_steps(log.exposure.steps, releases):
         accountant.apply(step)

@@ -262,9 +262,9 @@ def test_partitions_and_newcomers_account_as_one_to_the_bit() -> None:
     late = BothAccounts(everybody.subset(positions[1][:4]), adversary, settings)
     parts[1] = BothAccounts(everybody.subset(positions[1][4:]), adversary, settings)
     for step in steps:
-        asked = [each.ask(step) for each in (*parts, late)]
-        assert asked == [each.ask(step) for each in (*parts, late)]
-        total = tuple(sum(each, start=SensorCrowd()) for each in zip(*asked, strict=True))
+        crowds = [each.ask(step) for each in (*parts, late)]
+        assert crowds == [each.ask(step) for each in (*parts, late)]
+        total = tuple(sum(each, start=SensorCrowd()) for each in zip(*crowds, strict=True))
         assert whole.apply(step) == total
         for each in (*parts, late):
             each.apply(step, total)

@@ -111,9 +111,9 @@ def run(
     """Decide and account step after step."""
     what_if = WhatIf(accountant, limit)
     for t, sensors in enumerate(steps):
-        asked = what_if.next_step(AnnouncedStep(sensors, coming=steps[t + 1 : t + 1 + look_ahead]))
+        next_step = what_if.next_step(AnnouncedStep(sensors, coming=steps[t + 1 : t + 1 + look_ahead]))
         decision = decide(
-            StepDecider(t, choices_of(sensors, released=released), limit, search), asked.count_over
+            StepDecider(t, choices_of(sensors, released=released), limit, search), next_step.count_over
         )
         what_if.note(decision.schedule)
         accountant.apply(decision.schedule)

@@ -31,8 +31,8 @@ def decided_in_crowd(
     found = []
     for t, sensors in enumerate(steps):
         crowds = account.ask(announced(t, sensors))
-        asked = what_if.next_step(AnnouncedStep(sensors, crowds))
-        decision = decide(StepDecider(t, deciding.choices_of(sensors), limit, search), asked.count_over)
+        next_step = what_if.next_step(AnnouncedStep(sensors, crowds))
+        decision = decide(StepDecider(t, deciding.choices_of(sensors), limit, search), next_step.count_over)
         what_if.note(decision.schedule, crowds)
         assert account.apply(decision.schedule, crowds) == crowds
         found.append((decision, deciding.over_limit(account, limit)))
@@ -111,7 +111,7 @@ def test_partitions_answer_together_what_one_process_does() -> None:
     limit = RiskBudget(0.1, risk=0.6)
     make = lambda some: BothAccounts(some, CrowdAdversary(known=2), settings, decided=limit)  # noqa: E731
     whole, parts = make(population), [make(part) for part in population.split(3)]
-    asked_of = [WhatIf(each.informed, limit, each) for each in (whole, *parts)]
+    what_ifs = [WhatIf(each.informed, limit, each) for each in (whole, *parts)]
     cleared = 0
     for t in range(6):
         sensors = [
@@ -123,7 +123,7 @@ def test_partitions_answer_together_what_one_process_does() -> None:
         choices = deciding.choices_of(sensors)
         candidates = [StepSchedule(t, deciding.schedule_of_random(rng, choices)) for _ in range(5)]
         one, *others = (
-            each.next_step(AnnouncedStep(sensors, crowds)).count_over(candidates) for each in asked_of
+            each.next_step(AnnouncedStep(sensors, crowds)).count_over(candidates) for each in what_ifs
         )
         together = others[0] + others[1] + others[2]
         assert together == one

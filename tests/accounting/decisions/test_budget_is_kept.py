@@ -95,9 +95,9 @@ def test_asking_changes_nothing():
     list(deciding.run(accountant, limit, steps))
     before = accountant.snapshot()
     sensors = [Sensor(f"s{k}", (k,)) for k in range(LOCATIONS)]
-    asked = WhatIf(accountant, limit).next_step(AnnouncedStep(sensors))
+    next_step = WhatIf(accountant, limit).next_step(AnnouncedStep(sensors))
     choices = deciding.choices_of(sensors)
-    asked.count_over([StepSchedule(8, deciding.schedule_of_random(rng, choices)) for _ in range(5)])
+    next_step.count_over([StepSchedule(8, deciding.schedule_of_random(rng, choices)) for _ in range(5)])
     assert accountant.snapshot() == before
 
 

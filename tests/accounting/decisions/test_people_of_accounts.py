@@ -38,12 +38,12 @@ def test_counts_and_decisions_are_those_of_people_accounted_one_by_one(seed: int
     shares, since = shares_of(population.people), rng.integers(0, 3, 40)
     one = ContinuousAccountant(population, chosen, since, shares)
     each = OneAccountEach(population, chosen, since, shares, apart=True)
-    asked = [WhatIf(accountant, limit) for accountant in (one, each)]
-    assert asked[0].people == asked[1].people == 40
+    what_ifs = [WhatIf(accountant, limit) for accountant in (one, each)]
+    assert what_ifs[0].people == what_ifs[1].people == 40
     steps = [deciding.random_sensors(rng, LOCATIONS) for _ in range(9)]
     for t, sensors in enumerate(steps[:7]):
         coming = steps[t + 1 : t + 1 + int(rng.integers(0, 3))]
-        questions = [what_if.next_step(AnnouncedStep(sensors, coming=coming)) for what_if in asked]
+        questions = [what_if.next_step(AnnouncedStep(sensors, coming=coming)) for what_if in what_ifs]
         choices = deciding.choices_of(sensors)
         picks = [StepSchedule(t, deciding.schedule_of_random(rng, choices)) for _ in range(6)]
         for enough in (None, 3):
@@ -51,7 +51,7 @@ def test_counts_and_decisions_are_those_of_people_accounted_one_by_one(seed: int
             cut = [found if enough is None else found.cut_above(enough) for found in counts]
             assert replace(cut[0], cleared=()) == replace(cut[1], cleared=())
             assert enough is not None or counts[0].cleared == counts[1].cleared
-        for what_if, accountant in zip(asked, (one, each), strict=True):
+        for what_if, accountant in zip(what_ifs, (one, each), strict=True):
             what_if.note(picks[0])
             accountant.apply(picks[0])
 
@@ -70,8 +70,8 @@ def test_people_of_one_account_are_evaluated_once_and_each_share_pays_for_them()
         accountant = ContinuousAccountant(population, chosen)
         accountant.apply_all(steps[:2])
         sensors = [release.sensor for release in steps[2].releases]
-        asked = WhatIf(accountant, limit).next_step(AnnouncedStep(sensors))
-        return asked.count_over([steps[2]]).cleared[0]
+        next_step = WhatIf(accountant, limit).next_step(AnnouncedStep(sensors))
+        return next_step.count_over([steps[2]]).cleared[0]
 
     many = kinds.subset(np.arange(240) % 80).renamed([f"p{k}" for k in range(240)])
     all_work = [None, *(2**k for k in range(22, 34, 2))]

@@ -43,30 +43,30 @@ def a_question(
 
 
 def best_by_enumeration(
-    asked: NextStep, choices: Sequence[SensorChoice], limit: RiskBudget, most: int | None = None
+    next_step: NextStep, choices: Sequence[SensorChoice], limit: RiskBudget, most: int | None = None
 ) -> tuple[float, Assignment | None]:
     """The least cost of all assignments that keep the budget."""
     every = list(product(*(range(len(choice.options)) for choice in choices)))
     if most is not None:
         silent = [len(choice.options) - 1 for choice in choices]
         every = [a for a in every if sum(k != s for k, s in zip(a, silent, strict=True)) <= most]
-    counts = asked.count_over([schedule_of(3, choices, assignment) for assignment in every])
+    counts = next_step.count_over([schedule_of(3, choices, assignment) for assignment in every])
     kept = [a for a, ok in zip(every, counts.is_admissible(limit), strict=True) if ok]
     best = min(kept, key=lambda a: cost_of(choices, a), default=None)
     return (cost_of(choices, best) if best is not None else float("inf")), best
 
 
 def decide_with(
-    asked: NextStep, choices: Sequence[SensorChoice], limit: RiskBudget, settings: SearchSettings
+    next_step: NextStep, choices: Sequence[SensorChoice], limit: RiskBudget, settings: SearchSettings
 ) -> Decision:
-    return decide(StepDecider(3, choices, limit, settings), asked.count_over)
+    return decide(StepDecider(3, choices, limit, settings), next_step.count_over)
 
 
 @pytest.mark.parametrize("seed", range(40))
 def test_one_sensor_gets_the_least_noise_that_keeps_the_budget(seed):
-    asked, choices, limit = a_question(seed, 1)
-    cost, best = best_by_enumeration(asked, choices, limit)
-    decision = decide_with(asked, choices, limit, SearchSettings(exact_up_to=5))
+    next_step, choices, limit = a_question(seed, 1)
+    cost, best = best_by_enumeration(next_step, choices, limit)
+    decision = decide_with(next_step, choices, limit, SearchSettings(exact_up_to=5))
     if best is None:
         assert not decision.schedule.releases[0].mechanism.is_released
     else:
@@ -79,9 +79,9 @@ def test_several_sensors_are_near_the_best_assignment():
     """Measured: how much of what the best assignment saves over silence the search saves."""
     found, exact = [], 0
     for seed in range(40):
-        asked, choices, limit = a_question(seed, 3)
-        cost, best = best_by_enumeration(asked, choices, limit)
-        decision = decide_with(asked, choices, limit, SearchSettings(exact_up_to=1))
+        next_step, choices, limit = a_question(seed, 3)
+        cost, best = best_by_enumeration(next_step, choices, limit)
+        decision = decide_with(next_step, choices, limit, SearchSettings(exact_up_to=1))
         silence = sum(choice.costs[-1] for choice in choices)
         if best is None or cost == silence:
             continue
@@ -96,9 +96,9 @@ def test_several_sensors_are_near_the_best_assignment():
 @pytest.mark.slow
 def test_all_assignments_are_tried_where_they_are_few():
     for seed in range(10):
-        asked, choices, limit = a_question(seed, 2)
-        cost, best = best_by_enumeration(asked, choices, limit)
-        decision = decide_with(asked, choices, limit, SearchSettings(exact_up_to=25))
+        next_step, choices, limit = a_question(seed, 2)
+        cost, best = best_by_enumeration(next_step, choices, limit)
+        decision = decide_with(next_step, choices, limit, SearchSettings(exact_up_to=25))
         assert best is None or decision.cost == cost
 
 
@@ -106,9 +106,9 @@ def test_all_assignments_are_tried_where_they_are_few():
 def test_selection_is_exact_on_small_cases_and_never_above_its_bound():
     reached = 0
     for seed in range(30):
-        asked, choices, limit = a_question(seed, 3)
-        cost, best = best_by_enumeration(asked, choices, limit, most=2)
-        chosen = select_sensors(3, choices, limit, 2, asked.count_over, SearchSettings(exact_up_to=125))
+        next_step, choices, limit = a_question(seed, 3)
+        cost, best = best_by_enumeration(next_step, choices, limit, most=2)
+        chosen = select_sensors(3, choices, limit, 2, next_step.count_over, SearchSettings(exact_up_to=125))
         silence = sum(choice.costs[-1] for choice in choices)
         assert len(chosen.sensors) <= 2
         assert chosen.use <= chosen.bound + 1e-9
@@ -116,7 +116,7 @@ def test_selection_is_exact_on_small_cases_and_never_above_its_bound():
             assert chosen.use == pytest.approx(silence - cost)
             assert silence - cost <= chosen.bound + 1e-9
             reached += chosen.use > 0
-        greedy = select_sensors(3, choices, limit, 2, asked.count_over, SearchSettings(exact_up_to=1))
+        greedy = select_sensors(3, choices, limit, 2, next_step.count_over, SearchSettings(exact_up_to=1))
         assert len(greedy.sensors) <= 2
         assert greedy.use <= chosen.use + 1e-9
     assert reached > 10
@@ -128,11 +128,11 @@ def test_the_search_ends_and_asks_nothing_twice_whatever_is_answered():
         sensors = [Sensor(f"s{k}", (k,)) for k in range(int(rng.integers(1, 7)))]
         search = Search(deciding.choices_of(sensors), SearchSettings(exact_up_to=8, rounds=4))
         for _ in range(20):
-            asked = search.candidates
-            if not asked:
+            candidates = search.candidates
+            if not candidates:
                 break
-            assert len(set(asked)) == len(asked)
-            over = rng.integers(0, 9, len(asked)).tolist()
+            assert len(set(candidates)) == len(candidates)
+            over = rng.integers(0, 9, len(candidates)).tolist()
             search.take(over, [count < 4 for count in over])
         assert not search.candidates
 
@@ -149,9 +149,9 @@ def test_a_round_about_ten_thousand_sensors_is_no_longer_than_one_about_five_hun
     )
     released = []
     while search.candidates:
-        asked = search.candidates
-        assert sum(map(len, asked)) <= OPTIONS_A_ROUND
-        over = [sum(option == 0 for option in assignment) for assignment in asked]
+        candidates = search.candidates
+        assert sum(map(len, candidates)) <= OPTIONS_A_ROUND
+        over = [sum(option == 0 for option in assignment) for assignment in candidates]
         search.take(over, [count <= 300 for count in over])
         assert search.best is not None
         released.append(sum(option == 0 for option in search.best))

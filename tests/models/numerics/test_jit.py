@@ -100,13 +100,13 @@ def test_only_caches_that_nobody_used_for_weeks_are_removed(tmp_path: Path) -> N
 
 @pytest.mark.slow
 def test_every_process_compiles_for_the_same_cpu_whatever_the_environment_says() -> None:
-    asked = {"NUMBA_CPU_NAME": "haswell", "NUMBA_CPU_FEATURES": "+avx512f"}
+    variables = {"NUMBA_CPU_NAME": "haswell", "NUMBA_CPU_FEATURES": "+avx512f"}
     code = (
         "from models.numerics.jit import numba; print(numba.config.CPU_NAME, repr(numba.config.CPU_FEATURES))"
     )
     run = subprocess.run(
         [sys.executable, "-c", code],
-        env=os.environ | asked,
+        env=os.environ | variables,
         cwd=ROOT,
         capture_output=True,
         text=True,

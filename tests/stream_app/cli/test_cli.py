@@ -170,17 +170,17 @@ def test_audit_says_the_ceiling_within_a_radius_wherever_it_says_a_ceiling(
 ) -> None:
     """The same figures in JSON, table, why, hindsight and report, with the condition; 0 nats change none."""
     monkeypatch.setenv("COLUMNS", "80")
-    asked = ("audit", "priors.json", "--schedule", "schedule.json", "--mistakes", "0", "--no-attacks")
+    command = ("audit", "priors.json", "--schedule", "schedule.json", "--mistakes", "0", "--no-attacks")
     more = ("--why", "--hindsight", "0:1", "--person", "ann")
-    (plain,) = tallyguard(*asked, *more, "--json").document
-    (same,) = tallyguard(*asked, *more, "--radius", "0", "--json").document
+    (plain,) = tallyguard(*command, *more, "--json").document
+    (same,) = tallyguard(*command, *more, "--radius", "0", "--json").document
     assert same["certified_radius"] == plain["certified"]
     assert same["hindsight"]["now_radius"] == plain["hindsight"]["now"]
-    (near,) = tallyguard(*asked, *more, "--radius", "0.05", "--json").document
+    (near,) = tallyguard(*command, *more, "--radius", "0.05", "--json").document
     assert near["certified"] == plain["certified"] < near["certified_radius"] < 1.0
     assert (near["radius"]["first_step"], near["radius"]["last_step"]) == (0, 2)
     assert near["hindsight"]["then"] < near["hindsight"]["then_radius"] < 1.0
-    table = tallyguard(*asked, *more, "--radius", "0.05").out
+    table = tallyguard(*command, *more, "--radius", "0.05").out
     said = "within 0.05 nats of the prior's (relative entropy, KL(person || prior)), no method does better; "
     assert f"{said}no added" in table
     for ceiling in (
@@ -195,7 +195,7 @@ def test_audit_says_the_ceiling_within_a_radius_wherever_it_says_a_ceiling(
     report = (files / "report.html").read_text()
     assert f"<td>{in_a_hundred(near['certified_radius'])}</td>" in report
     assert escape(near["radius"]["condition"]) in report
-    assert all(tallyguard(*asked, f"--radius={wrong}").code == 2 for wrong in ("-0.1", "inf", "nan"))
+    assert all(tallyguard(*command, f"--radius={wrong}").code == 2 for wrong in ("-0.1", "inf", "nan"))
 
 
 @pytest.mark.slow
@@ -214,10 +214,10 @@ def test_audit_says_how_sure_a_ceiling_of_fitted_priors_is(
     assert fitted.document["evidence"] == "evidence.parquet"
     steps = [{"sensors": ["work"], "mechanism": "gaussian", "sigma": 2.0}] * 3
     (files / "noised.json").write_text(json.dumps({"first_slot": 0, "steps": steps}))
-    asked = ("audit", "fitted.json", "--schedule", "noised.json", "--mistakes", "0", "--no-attacks")
+    command = ("audit", "fitted.json", "--schedule", "noised.json", "--mistakes", "0", "--no-attacks")
     sure = ("--posterior", "50", "--evidence", "evidence.parquet")
-    documents = tallyguard(*asked, *sure, "--json").document
-    table = tallyguard(*asked, *sure).out
+    documents = tallyguard(*command, *sure, "--json").document
+    table = tallyguard(*command, *sure).out
     schedule = tg.Schedule.gaussian([[tg.load_priors("fitted.json").location_names.index("work")]] * 3, 2.0)
     audits = tg.audit(
         tg.load_priors("fitted.json"), schedule, 0, draws=0, evidence=tg.load_evidence("evidence.parquet")
@@ -240,7 +240,7 @@ def test_audit_says_how_sure_a_ceiling_of_fitted_priors_is(
     assert "mean ceiling" in audits[:1].shown()
     assert found["condition"] in audits.caption()
     for wrong in (("--posterior", "50"), ("--evidence", "evidence.parquet"), ("--posterior", "1", *sure[2:])):
-        assert tallyguard(*asked, *wrong).code == 2
+        assert tallyguard(*command, *wrong).code == 2
     other = tallyguard("audit", "priors.json", "--schedule", "schedule.json", *sure)
     assert other.code == 1
     assert "write it with the priors it belongs to" in other.err

@@ -57,21 +57,21 @@ def test_audit_in_a_crowd_shows_both_ceilings_with_the_condition(
     (tmp_path / "crowd.json").write_text(dumps({"people": people}))
     steps = [{"sensors": [0], "mechanism": "raw"}] * 3
     (tmp_path / "day.json").write_text(dumps({"steps": steps}))
-    asked = ("audit", tmp_path / "crowd.json", "--schedule", tmp_path / "day.json", "--mistakes", "0")
-    asked += ("--person", "p7")
-    (plain,) = run(*asked, "--adversary", "informed", "--json").document
-    assert "adversary" not in run(*asked, "--json").document[0]
-    (crowd,) = run(*asked, "--adversary", "crowd", "--json").document
+    command = ("audit", tmp_path / "crowd.json", "--schedule", tmp_path / "day.json", "--mistakes", "0")
+    command += ("--person", "p7")
+    (plain,) = run(*command, "--adversary", "informed", "--json").document
+    assert "adversary" not in run(*command, "--json").document[0]
+    (crowd,) = run(*command, "--adversary", "crowd", "--json").document
     assert (plain["adversary"], plain["certified_informed"]) == ("informed", plain["certified"])
     assert (crowd["adversary"], crowd["certified_informed"]) == ("crowd", plain["certified"])
     assert crowd["baseline"] < crowd["certified"] < plain["certified"]
     assert crowd["attacks"]["map"] is None
     assert crowd["attacks"]["prior"]["success"] <= crowd["certified"]
-    (known,) = run(*asked, "--adversary", "crowd", "--known", "59", "--json").document
+    (known,) = run(*command, "--adversary", "crowd", "--known", "59", "--json").document
     assert known["certified"] == plain["certified"]
-    (few,) = run(*asked, "--adversary", "crowd", "--alone", "0.3", "--companions", "1", "--json").document
+    (few,) = run(*command, "--adversary", "crowd", "--alone", "0.3", "--companions", "1", "--json").document
     assert crowd["certified"] < few["certified"] <= 1.0
-    shown = run(*asked, "--adversary", "crowd").out
+    shown = run(*command, "--adversary", "crowd").out
     assert all(in_a_hundred(crowd[name]) in shown for name in ("certified", "certified_informed"))
     assert crowd["crowd"]["condition"] in shown
     (tmp_path / "audit.json").write_text(dumps([crowd]))
@@ -83,9 +83,9 @@ def test_audit_in_a_crowd_shows_both_ceilings_with_the_condition(
     (tmp_path / "mixed.json").write_text(dumps([crowd, plain]))
     assert run("report", tmp_path / "mixed.json", "--output", tmp_path / "no.html").code == 1
     for wrong in (("--why",), ("--radius", "0.1"), ("--posterior", "5")):
-        assert run(*asked, "--adversary", "crowd", *wrong).code == 2
-    assert run(*asked, "--adversary", "nobody").code == 2
-    assert run(*asked, "--known", "3").code == 2
+        assert run(*command, "--adversary", "crowd", *wrong).code == 2
+    assert run(*command, "--adversary", "nobody").code == 2
+    assert run(*command, "--known", "3").code == 2
 
 
 @pytest.mark.slow
@@ -98,15 +98,15 @@ def test_past_steps_in_a_crowd_are_shown_beside_those_of_who_knows_all(
     (tmp_path / "crowd.json").write_text(dumps({"people": people}))
     steps = [{"sensors": [0] if step % 2 else [], "mechanism": "raw"} for step in range(6)]
     (tmp_path / "day.json").write_text(dumps({"steps": steps}))
-    asked = ("audit", tmp_path / "crowd.json", "--schedule", tmp_path / "day.json", "--mistakes", "0")
-    asked += ("--person", "p7", "--hindsight", "2:3")
-    (plain,) = run(*asked, "--json").document
-    (crowd,) = run(*asked, "--adversary", "crowd", "--known", "2", "--json").document
+    command = ("audit", tmp_path / "crowd.json", "--schedule", tmp_path / "day.json", "--mistakes", "0")
+    command += ("--person", "p7", "--hindsight", "2:3")
+    (plain,) = run(*command, "--json").document
+    (crowd,) = run(*command, "--adversary", "crowd", "--known", "2", "--json").document
     found, informed = crowd["hindsight"], plain["hindsight"]
     assert (found["then_informed"], found["now_informed"]) == (informed["then"], informed["now"])
     assert found["baseline"] == informed["baseline"] < found["then"] <= found["now"] < informed["now"]
     assert found["then"] < informed["then"]
-    shown = run(*asked, "--adversary", "crowd", "--known", "2").out
+    shown = run(*command, "--adversary", "crowd", "--known", "2").out
     assert "in the crowd under its condition above" in shown
     for name in ("then", "now", "then_informed", "now_informed"):
         assert in_a_hundred(found[name]) in shown

@@ -229,7 +229,7 @@ def test_a_rule_on_the_ceiling_is_answered_for_each_alternative(
 
 
 @pytest.mark.parametrize(
-    ("asked", "said"),
+    ("specs", "said"),
     [
         (("radius",), "an alternative must be a name of its own, =, and nats or a priors file"),
         (("as given=0.1",), "a name of its own"),
@@ -244,14 +244,14 @@ def test_alternatives_that_are_none_end_in_a_sentence(
     files: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
-    asked: tuple[str, ...],
+    specs: tuple[str, ...],
     said: str,
 ) -> None:
     monkeypatch.chdir(files)
     document = json.loads((files / "priors.json").read_text())
     document["locations"] = [f"{name}!" for name in document["locations"]]
     (files / "elsewhere.json").write_text(json.dumps(document))
-    options = [option for each in asked for option in ("--vary", each)]
+    options = [option for each in specs for option in ("--vary", each)]
     assert call(monkeypatch, "plan", "schedule.json", "--priors", "priors.json", *options) == 1
     assert said in capsys.readouterr().err
 

@@ -109,8 +109,8 @@ def test_what_another_input_has_released_is_refused_and_what_follows_is_not(depl
     with pytest.raises(OutputError, match=rf"steps before {STEPS} .* give only steps from {STEPS} on"):
         backfill(deployment, "again.jsonl")
     assert outputs_of(deployment / "out") == before
-    following = [activation(STEPS, "A"), reading(STEPS, "A", 3), activation(STEPS + 19, "B")]
-    (deployment / "following.jsonl").write_bytes(lines_of(following))
+    later_lines = [activation(STEPS, "A"), reading(STEPS, "A", 3), activation(STEPS + 19, "B")]
+    (deployment / "following.jsonl").write_bytes(lines_of(later_lines))
     assert "20 steps" in backfill(deployment, "following.jsonl")
     assert "0 steps" in backfill(deployment, "following.jsonl")
 

@@ -205,12 +205,12 @@ def test_on_kafka_a_process_of_its_own_watches_the_panel(tmp_path: Path) -> None
     given = f'panel = "panel.jsonl"\nhorizon = {HORIZON}\nmistakes = {settings().mistakes}\n'
     config = tmp_path / "t.toml"
     config.write_text(given)
-    asked = [sys.executable, "-c", MAIN, "priors", "watch", "priors.json", "--config", str(config)]
-    once = subprocess.run([*asked, "--once", "--json"], cwd=tmp_path, capture_output=True, check=True)
+    command = [sys.executable, "-c", MAIN, "priors", "watch", "priors.json", "--config", str(config)]
+    once = subprocess.run([*command, "--once", "--json"], cwd=tmp_path, capture_output=True, check=True)
     assert json.loads(once.stdout) == asdict(heard.events[-1])
-    said = subprocess.run([*asked, "--once"], cwd=tmp_path, capture_output=True, check=True, text=True)
+    said = subprocess.run([*command, "--once"], cwd=tmp_path, capture_output=True, check=True, text=True)
     assert "Volunteers do not refute the priors (120 guesses" in " ".join(said.stdout.split())
-    going = [*asked, "--listen", "127.0.0.1:0", "--every", "1"]
+    going = [*command, "--listen", "127.0.0.1:0", "--every", "1"]
     with subprocess.Popen(going, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as process:
         try:
             assert process.stderr is not None
@@ -228,11 +228,11 @@ def test_on_kafka_a_process_of_its_own_watches_the_panel(tmp_path: Path) -> None
     with socket.create_server(("127.0.0.1", 0)) as taken:
         held = f"127.0.0.1:{taken.getsockname()[1]}"
         refused = subprocess.run(
-            [*asked, "--listen", held], check=False, cwd=tmp_path, capture_output=True, text=True
+            [*command, "--listen", held], check=False, cwd=tmp_path, capture_output=True, text=True
         )
     assert "must be free" in refused.stderr
     config.write_text("horizon = 4\n")
-    refused = subprocess.run(asked, check=False, cwd=tmp_path, capture_output=True, text=True)
+    refused = subprocess.run(command, check=False, cwd=tmp_path, capture_output=True, text=True)
     assert "panel must name the file of volunteers' true places" in " ".join(refused.stderr.split())
 
 

@@ -185,10 +185,12 @@ def test_a_loop_ends_though_a_client_has_swallowed_its_cancellation() -> None:
     assert asyncio.run(work())
 
 
-@pytest.mark.parametrize("asked", [None, 2])
-def test_a_summary_names_the_most_exposed_only_when_asked(deployment: Deployment, asked: int | None) -> None:
+@pytest.mark.parametrize("most_exposed", [None, 2])
+def test_a_summary_names_the_most_exposed_only_when_asked(
+    deployment: Deployment, most_exposed: int | None
+) -> None:
     """Then as the summary of a run in one process does, in the same order."""
-    settings = deployment.settings.model_copy(update={"most_exposed": asked})
+    settings = deployment.settings.model_copy(update={"most_exposed": most_exposed})
     deployment = dataclasses.replace(deployment, settings=settings)
     accounts = PartitionAccounts(0, deployment)
     records = person_records(population(3), ["a", "b", "c"], 0, "d")
@@ -199,7 +201,7 @@ def test_a_summary_names_the_most_exposed_only_when_asked(deployment: Deployment
     worst, names = accounts.accountant.worst(), accounts.pseudonyms
     ranked = sorted(range(3), key=lambda i: (-worst.added[i], names[i]))
     named = [each.person for each in accounts.summary().worst]
-    assert named == ([names[i] for i in ranked[:2]] if asked else [])
+    assert named == ([names[i] for i in ranked[:2]] if most_exposed else [])
     assert accounts.summary().most_added == worst.added.max() > 0
 
 
@@ -252,12 +254,12 @@ def test_a_proposal_that_cannot_be_answered_ends_no_worker(
     """Whoever may write there could end every account worker with one record."""
     release = {"mechanism": "budget", "budget": {"share": 0.4, "added": 0.3}}
     settings = deployment.settings.model_dump(exclude_unset=True)
-    asked = Deployment.of(Settings.model_validate({**settings, "release": release}))
-    limit = asked.limit()
+    budgeted = Deployment.of(Settings.model_validate({**settings, "release": release}))
+    limit = budgeted.limit()
     assert limit is not None
     options = tuple(SensorOptions(sensor=name, options=(0,)) for name in "AB")
     proposal = Proposal(
-        source=Source(deployment=asked.digest, session="s"),
+        source=Source(deployment=budgeted.digest, session="s"),
         step=0,
         round=0,
         limit=Limit.of(limit),
@@ -265,8 +267,8 @@ def test_a_proposal_that_cannot_be_answered_ends_no_worker(
         sensors=options,
         candidates=((0, 0),),
     )
-    worker = worker_of(asked)
-    worker._partitions = {0: PartitionAccounts(0, asked)}
+    worker = worker_of(budgeted)
+    worker._partitions = {0: PartitionAccounts(0, budgeted)}
     worker._proposed = {0: proposal.model_copy(update=change)}
     asyncio.run(worker._answer())
     assert worker._proposed == {}

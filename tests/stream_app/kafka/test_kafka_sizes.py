@@ -71,9 +71,11 @@ def test_a_question_about_ten_thousand_sensors_fits_and_is_never_larger_than_rec
     assert isinstance(policy, BudgetPolicy)
     names = [sensor.name for sensor in sensors.sensors]
     decider = policy.decider(0, names)
-    asked = Negotiation(decider, policy.limit, 4, source=Source(deployment="d", session="s")).proposal
-    assert asked is not None
-    widest = asked.model_copy(update={"candidates": (asked.candidates[0],) * most_candidates(len(names))})
+    proposal = Negotiation(decider, policy.limit, 4, source=Source(deployment="d", session="s")).proposal
+    assert proposal is not None
+    widest = proposal.model_copy(
+        update={"candidates": (proposal.candidates[0],) * most_candidates(len(names))}
+    )
     assert 2**20 < len(widest.line()) <= largest_proposal_bytes(sensors, settings) <= LARGE_BYTES
     require_record_sizes(sensors, TOPICS, settings)
 
@@ -127,8 +129,8 @@ def test_a_request_does_not_grow_with_the_partitions_of_people() -> None:
 @pytest.mark.slow
 def test_a_question_to_every_partition_counts_where_it_is_larger() -> None:
     topics, settings = Topics(partitions=8), budget_settings(24)
-    asked = 8 * largest_proposal_bytes(registry(10_000), settings)
-    assert largest_request_bytes(registry(10_000), topics, settings) == asked
+    question_bytes = 8 * largest_proposal_bytes(registry(10_000), settings)
+    assert largest_request_bytes(registry(10_000), topics, settings) == question_bytes
 
 
 @pytest.mark.slow

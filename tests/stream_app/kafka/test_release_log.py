@@ -82,9 +82,9 @@ def from_task(cause: KafkaError) -> KafkaError:
 @pytest.mark.parametrize("error", [ProducerFenced(), UnknownError(), from_task(UnknownError())])
 def test_a_broker_that_has_no_word_for_it_has_fenced_the_writer(error: KafkaError) -> None:
     """Of some thousand writers that are fenced while they commit, a few are told -1 and nothing else."""
-    for asked in (failing(error).write([]), failing(error).broker_seconds()):
+    for call in (failing(error).write([]), failing(error).broker_seconds()):
         with pytest.raises(FencedError, match=r"only one release worker may write, got .*newer one"):
-            asyncio.run(asked)
+            asyncio.run(call)
 
 
 def test_another_failure_of_a_transaction_says_its_cause() -> None:

@@ -46,10 +46,10 @@ class Visitor(Observer):
         self.events.append(event)
         with urllib.request.urlopen(f"{self.address}metrics", timeout=10) as answer:
             self.metrics = answer.read().decode()
-        asked = urllib.request.Request(
+        request = urllib.request.Request(
             f"{self.address}people.json?threshold=0", headers={"Authorization": f"Bearer {self.token}"}
         )
-        with urllib.request.urlopen(asked, timeout=10) as answer:
+        with urllib.request.urlopen(request, timeout=10) as answer:
             self.people = answer.read()
 
 

@@ -217,9 +217,9 @@ def test_the_table_of_habits_begins_in_the_morning() -> None:
 def test_a_file_without_a_header_prints_no_count(tmp_path: Path) -> None:
     """Its first row is taken for names: what looks like a number is told by its place alone."""
     bare = written(tmp_path, "2026-01-01 00:00,4810397,2\n2026-01-01 01:00,3,4\n")
-    for asked in (CountsQuestions(), CountsQuestions(time_column="4810396"), CountsQuestions(ignore=("48",))):
+    for given in (CountsQuestions(), CountsQuestions(time_column="4810396"), CountsQuestions(ignore=("48",))):
         with pytest.raises(InputError) as raised:
-            read_counts(bare, asked)
+            read_counts(bare, given)
         assert "3 columns" in str(raised.value)
         assert "4810397" not in str(raised.value)
     torn = written(tmp_path, "time,4810397\n2026-01-01 00:00,many\n")

@@ -196,9 +196,9 @@ def test_two_commands_lead_to_a_running_engine(tmp_path: Path, shape: Callable[[
     assert (out / "releases.jsonl").read_text().count('"mechanism"') == 3
 
 
-def made(folder: Path, shape: Callable[[Path], list[object]], **asked: object) -> Population:
+def made(folder: Path, shape: Callable[[Path], list[object]], **questions: object) -> Population:
     source, _, zones = shape(folder)
-    return make_personas(Path(str(source)), PersonaQuestions(zones=Path(str(zones)), **asked)).population  # type: ignore[arg-type]
+    return make_personas(Path(str(source)), PersonaQuestions(zones=Path(str(zones)), **questions)).population  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -236,8 +236,8 @@ def test_zones_go_to_the_nearest_sensor_within_reach(tmp_path: Path) -> None:
     source, _, zones = od(tmp_path)
     rows = {"sensors": [{"name": "gate", "locations": ["gate"], "lat": 48.004, "lon": 2.0}]}
     sensors = written(tmp_path, json.dumps(rows), "sensors.json")
-    asked = PersonaQuestions(zones=Path(str(zones)), sensors=sensors, within_km=1.0)
-    found = make_personas(Path(str(source)), asked).population
+    questions = PersonaQuestions(zones=Path(str(zones)), sensors=sensors, within_km=1.0)
+    found = make_personas(Path(str(source)), questions).population
     assert found.location_names == ("gate", "elsewhere")
     person = found.people.index("north to mill, works")
     assert found.prior(person).places.tolist()[0] == 0
@@ -298,8 +298,8 @@ def test_polygons_are_placed_by_their_middle(tmp_path: Path) -> None:
 def test_new_york_s_counties_go_through_the_table_and_the_map(tmp_path: Path) -> None:
     """1 954 flows between 62 counties: everybody has a home and work, on a map of polygons."""
     folder = shared("data/ny_commuting")
-    asked = PersonaQuestions(zones=folder / "counties_2011.geojson")
-    found = make_personas(folder / "flows_2011.csv", asked)
+    questions = PersonaQuestions(zones=folder / "counties_2011.geojson")
+    found = make_personas(folder / "flows_2011.csv", questions)
     assert len(found.population) == 1954
     assert found.population.location_count == 63
     assert not found.remarks

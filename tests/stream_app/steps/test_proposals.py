@@ -155,19 +155,19 @@ def test_only_an_answer_to_the_very_proposal_counts():
     )
     changed = Negotiation(other.decider(0, ("0",)), policy.limit, 1, source=SOURCE)
     negotiation = Negotiation(policy.decider(0, ("0",)), policy.limit, 1, source=SOURCE)
-    asked = negotiation.proposal
+    proposal = negotiation.proposal
     for late in (earlier.proposal, changed.proposal):
         assert late is not None
         answer = respondent.answer(late)
         assert answer is not None
         negotiation.take(answer)
         assert negotiation.waiting_for == {0}
-        assert negotiation.proposal is asked
-    assert asked is not None
-    answer = respondent.answer(asked)
+        assert negotiation.proposal is proposal
+    assert proposal is not None
+    answer = respondent.answer(proposal)
     assert answer is not None
     negotiation.take(answer)
-    assert negotiation.decided is not None or negotiation.proposal is not asked
+    assert negotiation.decided is not None or negotiation.proposal is not proposal
 
 
 def test_nobody_answers_for_another_deployment():

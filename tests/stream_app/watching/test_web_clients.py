@@ -251,8 +251,8 @@ def test_the_picture_is_made_once_for_all_who_look(
     listening = [connect(web, EVENTS) for _ in range(12)]
     for listener in listening:
         until(listener, b"\n\n")
-    asked = b"GET http://here/state.json HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
-    for path in (asked, asked.replace(b"http://here", b"")):
+    request = b"GET http://here/state.json HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+    for path in (request, request.replace(b"http://here", b"")):
         assert b'"people":200' in rest(connect(web, path))
     assert len(made) == 1
     board.rejected(Reason.NOT_JSON)
@@ -277,10 +277,10 @@ def test_metrics_are_made_once_for_those_who_ask_together(
         return real(registry)
 
     monkeypatch.setattr(answers, "generate_latest", slow)
-    asking = [
+    clients = [
         connect(web, b"GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n") for _ in range(30)
     ]
-    assert {status(rest(client)) for client in asking} == {200}
+    assert {status(rest(client)) for client in clients} == {200}
     assert len(made) < 6
 
 
@@ -307,8 +307,8 @@ def test_who_has_the_picture_already_is_not_sent_it_again(web: WebServer, board:
 @pytest.mark.slow
 def test_what_is_said_of_single_people_is_kept_nowhere(web: WebServer) -> None:
     """Not in a browser's cache, whose files outlive the token."""
-    asked = b"GET /people.json HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\nConnection: close\r\n\r\n"
-    answer = rest(connect(web, asked % b"a token of some length"))
+    request = b"GET /people.json HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\nConnection: close\r\n\r\n"
+    answer = rest(connect(web, request % b"a token of some length"))
     assert status(answer) == 200
     assert b"Cache-Control: no-store\r\n" in answer
 
