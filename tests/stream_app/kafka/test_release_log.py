@@ -34,12 +34,12 @@ def test_every_record_of_a_tiered_step_tells_its_readers_what_they_may_know(writ
     mechanism = Tiered(tuple(epsilons.items()))
     schedule = StepSchedule(0, tuple(SensorRelease(REGISTRY.get(name), mechanism) for name in "AB"))
     publisher = KeyedPublisher(NoiseKey.parse(NOISE_SECRET), "test", 0, 60, clamp_negative=True)
-    release = release_of(schedule, publisher.publish(schedule, [0, 0]))
+    released = release_of(schedule, publisher.publish(schedule, [0, 0]))
     accounts: Any = None  # are elsewhere
-    closed = ClosedStep(schedule, release, (), accounts, accounts, (), is_replayed=False)
+    closed = ClosedStep(schedule, released, (), accounts, accounts, (), is_replayed=False)
     topics = Topics.of(configured)
     written_to = {topic: value or b"" for topic, _, value, _ in StepRecords(topics).of(closed)}
-    readings = [entry.tiers or {} for entry in release.releases]
+    readings = [entry.tiers or {} for entry in released.releases]
     values = {name: [tiers[name].value for tiers in readings] for name in epsilons}
     read = {
         topic: [entry["value"] for entry in json.loads(written_to[topic])["releases"]]
