@@ -1,7 +1,7 @@
 """``tallyguard connect mqtt`` killed over and over, by a process of its own whose children need no imports.
 
-``CODE`` with arguments ``CONFIG FOLDER KILLS SEED`` prints how often the connector was killed at a random
-moment, and how often between making messages durable and acknowledging them.
+``CODE`` with arguments ``CONFIG FOLDER KILLS SEED`` prints a line for each kill, and then how often the
+connector was killed at a random moment, and how often between making messages durable and acknowledging them.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def connector(config: str, folder: str, *, is_exact: bool) -> int:
 def kill_many(config: str, folder: str, kills: int, seed: int) -> tuple[int, int]:
     """Exact moments, behind which the broker sends everything again, then random and exact ones in turn.
 
-    Those that ended by themselves must have been killed. An exact one may find nothing to acknowledge later.
+    Those that ended by themselves must have been killed.
     """
     drawn = random.Random(seed)
     random_kills = exact_kills = 0
@@ -63,4 +63,5 @@ def kill_many(config: str, folder: str, kills: int, seed: int) -> tuple[int, int
             status = done[1]
             exact_kills += 1
         assert os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL, status
+        print("killed", flush=True)
     return random_kills, exact_kills
