@@ -20,7 +20,7 @@ from accounting.bounds.radius import Radius
 from accounting.exceptions import HorizonError
 from accounting.exposure.crowd import CrowdAdversary
 from models.exceptions import PriorError
-from models.priors import Evidence, Population
+from models.priors import Evidence, MovementPrior, Population
 from models.releases import Schedule
 from stream_app.watching.prior_notes import basis_note, crowd_note, posterior_note, radius_note
 from tallyguard.people import People, exposure_of, seen_under
@@ -295,7 +295,7 @@ def _within(
 ) -> Within:
     """The declared radius for everybody, or the distance of each person's other prior."""
     last = len(schedule.steps) - 1
-    if isinstance(radius, int | float | Radius):
+    if not isinstance(radius, MovementPrior | Population | Sequence):
         declared = radius if isinstance(radius, Radius) else Radius(0, last, kl=radius)
         if (declared.first, declared.last) != (0, last):
             raise HorizonError(

@@ -69,7 +69,9 @@ class InHindsight(Table):
         """Guess and both ceilings of everybody, sorted by what the releases add; needs matplotlib."""
         rows = self.columns()
         then = Marks("ceiling then", rows["ceiling_then"], "x")
-        return plot_ceilings(axes, rows["person"], rows["guess"], rows["ceiling_now"], then)
+        return plot_ceilings(
+            axes, rows["person"], rows["guess"], rows["ceiling_now"], then, label="ceiling now"
+        )
 
 
 def hindsight(

@@ -23,13 +23,14 @@ def plot_ceilings(
     guesses: Sequence[float],
     ceilings: Sequence[float],
     *between: Marks,
+    label: str = "ceiling",
 ) -> Axes:
     """A line a person from guess to ceiling, those to whom most is added on top; new axes if None."""
     axes = new_axes() if axes is None else axes
     order = sorted(range(len(people)), key=lambda k: ceilings[k] - guesses[k])
     rows = range(len(order))
     axes.hlines(rows, [guesses[k] for k in order], [ceilings[k] for k in order], color="0.8")
-    for marks in (Marks("guess", guesses, "o"), *between, Marks("ceiling", ceilings, "|")):
+    for marks in (Marks("guess", guesses, "o"), *between, Marks(label, ceilings, "|")):
         found = [(value, row) for row, k in enumerate(order) if (value := marks.values[k]) is not None]
         if found:
             size = 12 if marks.marker == "|" else 6

@@ -122,6 +122,8 @@ def test_a_radius_stands_beside_the_ceiling_with_its_condition(people: tg.Popula
     assert "within 0.05 nats of the prior's" in near.caption()
     raised = near.columns()["ceiling_radius"]
     assert all(a.certified < b < 1.0 for a, b in zip(plain, raised, strict=True))
+    again = tg.audit(people, SCHEDULE, 0, draws=0, radius=np.float32(0.5))  # type: ignore[arg-type]
+    assert len(again.columns()["ceiling_radius"]) == 2
     assert tg.audit(people, SCHEDULE, 0, draws=0, radius=0.0).columns()["ceiling_radius"] == [
         each.certified for each in plain
     ]
@@ -214,7 +216,7 @@ def test_other_results_draw_themselves(people: tg.Population) -> None:
     door = tg.MoveSensor.of("door", {(0, 1): 1, (1, 0): 1})
     windows = tg.certify_windows(people, [tg.WindowRelease(door, 1, 3, 3, tg.Gaussian(20.0))], (0, 3))
     past = tg.hindsight(people, SCHEDULE, 0, 1)
-    for result, marks in ((windows, ["guess", "ceiling"]), (past, ["guess", "ceiling then", "ceiling"])):
+    for result, marks in ((windows, ["guess", "ceiling"]), (past, ["guess", "ceiling then", "ceiling now"])):
         axes = result.plot()
         assert [each.get_text() for each in axes.get_legend().get_texts()] == marks
         assert {each.get_text() for each in axes.get_yticklabels()} == {"ada", "bob"}
