@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections import Counter
 
 import pytest
 
 from tests import ROOT
-from tests.rooms import PLAN, TABLES, arrows, folder_of, imports, layers, modules, refreshed, room_layers
+from tests.rooms import arrows, folder_of, imports, layers, modules
 
 MAY_IMPORT = {
     "models": {"models"},
@@ -51,27 +50,6 @@ def test_an_arrow_the_other_way_would_be_noticed() -> None:
     assert list(imports(source, {"stream_app.steps.engine"})) == ["numpy", "stream_app.steps.engine"]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("package", MAY_IMPORT)
-def test_a_package_can_be_taken_in_at_a_glance(package: str) -> None:
-    """At most a dozen modules and folders at its root, in at most six layers of imports."""
-    found = room_layers(package)
-    assert sum(map(len, found)) <= 12
-    assert len(found) <= 6, found
-
-
-def test_no_folder_is_a_heap_and_no_two_modules_share_a_name() -> None:
-    """A folder holds what one reader looks for at once; a module is known by its name within its package.
-
-    Only registries, which play one role in several folders, share theirs.
-    """
-    files = Counter(path.parent for path in modules().values())
-    assert not {path: count for path, count in files.items() if count > 14}
-    names = Counter((m.split(".")[0], p.name) for m, p in modules().items() if not p.name.startswith("__"))
-    names = Counter({key: count for key, count in names.items() if key[1] != "registry.py"})
-    assert not [name for name, count in names.items() if count > 1]
-
-
 @pytest.mark.parametrize("package", MAY_IMPORT)
 def test_folders_do_not_import_each_other_in_a_circle(package: str) -> None:
     """Inside a package arrows between folders point one way; a face only hands on what its folder holds."""
@@ -79,12 +57,6 @@ def test_folders_do_not_import_each_other_in_a_circle(package: str) -> None:
     inside = [name for name in modules() if name.startswith(f"{package}.")]
     room = {name: folder_of(name) if folder_of(name) != package else name for name in inside}
     assert layers((room[a], room[b]) for a, b in arrows() if a in room and b in room and a not in faces)
-
-
-def test_plan_and_tables_show_the_rooms_as_they_are() -> None:
-    """``python -m tests.rooms`` writes what is committed; every folder says what it holds."""
-    assert {path: path.read_text() for path in (PLAN, TABLES)} == {p: refreshed(p) for p in (PLAN, TABLES)}
-    assert "|  |" not in TABLES.read_text().replace("|  | `", "")
 
 
 def holds_kernels(module: str) -> bool:
