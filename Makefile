@@ -15,7 +15,7 @@ COMPARE_BITS := tests/test_readme.py tests/models/noise/test_correlated.py \
 	tests/stream_app/embedded/test_restart.py::test_a_killed_run_with_tiers_or_a_budget_ends_with_the_same_files \
 	$(addprefix tests/accounting/,test_audit.py exposure/test_information.py exposure/test_history.py \
 	bounds/test_horizon_risk.py continuous/test_repeated_steps.py)
-CODE := models accounting stream_app tallyguard tests benchmarks experiments deploy
+CODE := models accounting stream_app tallyguard tests benchmarks experiments
 
 # The first interpreter that is new enough; PYTHON=... chooses another.
 PYTHON ?= $(shell for candidate in python3 python3.11 python3.12 python3.13; do \
@@ -92,13 +92,13 @@ soak: install-dev services fuzz ## a hundred killed workers and two hours of eve
 	@$(BIN)/python -m benchmarks.soak --kills $(or $(KILLS),100) --minutes $(or $(MINUTES),120) --results docs/results
 
 rehearsal: | $(VENV)/bin/python ## images built and the compose file run by Podman, everything killed once (as root, on Debian)
-	@$(BIN)/python -m deploy.rehearsal
+	@$(BIN)/python -m tests.rehearsal
 
 rehearsal-kubernetes: install-dev ## the manifests before a real API server, built with Go (FOLDER=where programs are kept)
-	@$(BIN)/python -m deploy.rehearsal.manifests $(if $(FOLDER),--folder $(FOLDER))
+	@$(BIN)/python -m tests.rehearsal.manifests $(if $(FOLDER),--folder $(FOLDER))
 
 rehearsal-cluster: install-dev services ## three brokers lose each other, workers are upgraded, secrets replaced, a person erased
-	@$(BIN)/python -m deploy.rehearsal.cluster
+	@$(BIN)/python -m tests.rehearsal.cluster
 
 held-out: install-dev ## the paper's summary on real check-ins (DATA=folder with the Parquet files)
 	@$(BIN)/python -m experiments.held_out $(if $(DATA),--data $(DATA)) --results docs/results

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from deploy.rehearsal.composition import Composition, copied_tree
-from deploy.rehearsal.machine import Engine
-from deploy.rehearsal.resources import Watch
 from tests import ROOT
 from tests.deploy.files import KUBERNETES, VERSION, compose, containers, manifests
+from tests.rehearsal.composition import Composition, copied_tree
+from tests.rehearsal.machine import Engine
+from tests.rehearsal.resources import Watch
 
 PAGE = (ROOT / "docs/results/rehearsal.md").read_text()
 MANIFESTS_PAGE = (ROOT / "docs/results/rehearsal-kubernetes.md").read_text()
@@ -80,7 +80,7 @@ def mebibytes(quantity: str) -> int:
 
 def test_services_start_after_those_they_wait_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """And the profile that needs an image of its own is left out."""
-    monkeypatch.setattr("deploy.rehearsal.composition._environment", lambda folder: Path(sys.prefix))
+    monkeypatch.setattr("tests.rehearsal.composition._environment", lambda folder: Path(sys.prefix))
     tree = copied_tree(tmp_path)
     order = list(Composition(Engine(tmp_path), tree).in_order())
     assert sorted(order) == sorted(SERVICES)
@@ -107,12 +107,12 @@ def test_the_watch_sees_the_memory_of_a_control_group() -> None:
 
 def test_the_rehearsal_needs_the_standard_library_only() -> None:
     """It starts on a bare machine; the rehearsal of a cluster has what the tests have."""
-    rehearsal = ROOT / "deploy/rehearsal"
+    rehearsal = ROOT / "tests/rehearsal"
     for path in set(rehearsal.rglob("*.py")) - set((rehearsal / "cluster").rglob("*.py")):
         tree = ast.parse(path.read_text())
         names = {node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
         names |= {
             alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names
         }
-        foreign = {name.split(".")[0] for name in names} - set(sys.stdlib_module_names) - {"deploy"}
+        foreign = {name.split(".")[0] for name in names} - set(sys.stdlib_module_names) - {"tests"}
         assert not foreign, path

@@ -7,7 +7,7 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
-from deploy.rehearsal.saying import RehearsalError
+from tests.rehearsal.saying import RehearsalError
 
 HOUR_SECONDS = 3600
 

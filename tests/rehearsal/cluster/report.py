@@ -7,10 +7,10 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from deploy.rehearsal.cluster.comparing import Comparison
-from deploy.rehearsal.cluster.stage import Event, Stage
-from deploy.rehearsal.report import table
 from tests.kafka.broker import VERSION
+from tests.rehearsal.cluster.comparing import Comparison
+from tests.rehearsal.cluster.stage import Event, Stage
+from tests.rehearsal.report import table
 
 _ABOUT = """# A cluster as operators run it
 

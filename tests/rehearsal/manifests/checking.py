@@ -9,10 +9,10 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from deploy.rehearsal.images import ROOT
-from deploy.rehearsal.manifests.building import Built
-from deploy.rehearsal.manifests.serving import Cluster
-from deploy.rehearsal.saying import RehearsalError, say
+from tests.rehearsal.images import ROOT
+from tests.rehearsal.manifests.building import Built
+from tests.rehearsal.manifests.serving import Cluster
+from tests.rehearsal.saying import RehearsalError, say
 
 FOLDERS = ("base", "city", "people", "regions", "prometheus-operator")
 VERSIONS = ("1.31.0", "1.37.0")

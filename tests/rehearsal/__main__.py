@@ -1,4 +1,4 @@
-"""``python -m deploy.rehearsal``: from a bare machine to a report, and back to a bare machine."""
+"""``python -m tests.rehearsal``: from a bare machine to a report, and back to a bare machine."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import sys
 import tempfile
 from pathlib import Path
 
-from deploy.rehearsal import comparing, images, machine, pages, report, scraping
-from deploy.rehearsal.composition import Composition, copied_tree
-from deploy.rehearsal.killing import Killing
-from deploy.rehearsal.machine import Engine
-from deploy.rehearsal.report import Findings
-from deploy.rehearsal.resources import Watch
-from deploy.rehearsal.saying import RehearsalError, say, step, wait_until
+from tests.rehearsal import comparing, images, machine, pages, report, scraping
+from tests.rehearsal.composition import Composition, copied_tree
+from tests.rehearsal.killing import Killing
+from tests.rehearsal.machine import Engine
+from tests.rehearsal.report import Findings
+from tests.rehearsal.resources import Watch
+from tests.rehearsal.saying import RehearsalError, say, step, wait_until
 
 LARGEST_BYTES = 700_000_000
 _ONE_BEFORE_THE_NEXT = ("producer", "release", "account", "kafka", "prometheus")
@@ -117,7 +117,7 @@ def _bring_up(engine: Engine, composition: Composition, killing: Killing, found:
 
 
 def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m deploy.rehearsal", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tests.rehearsal", description=__doc__)
     results = images.ROOT / "docs" / "results" / "rehearsal.md"
     parser.add_argument("--output", type=Path, default=results, help="the report")
     parser.add_argument("--folder", type=Path, help="where images are kept; a temporary one if left out")

@@ -9,14 +9,14 @@ from typing import TypeVar
 
 from kafka.errors import KafkaError
 
-from deploy.rehearsal.cluster.fleet import Ended, Fleet
-from deploy.rehearsal.cluster.load import Load
-from deploy.rehearsal.cluster.site import Site
-from deploy.rehearsal.saying import say, wait_until
 from models.exceptions import TallyguardError
 from stream_app.kafka.deployment.deployment import administration
 from tests.kafka.cluster.brokers import Cluster, wait_for_copies
 from tests.kafka.cluster.public_reader import PublicReader
+from tests.rehearsal.cluster.fleet import Ended, Fleet
+from tests.rehearsal.cluster.load import Load
+from tests.rehearsal.cluster.site import Site
+from tests.rehearsal.saying import say, wait_until
 
 SETTLE_SECONDS = 600.0
 Answered = TypeVar("Answered")

@@ -11,7 +11,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from deploy.rehearsal.saying import RehearsalError, wait_until
+from tests.rehearsal.saying import RehearsalError, wait_until
 
 _START_SECONDS, _STOP_SECONDS = 300.0, 20.0
 

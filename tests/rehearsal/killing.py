@@ -7,11 +7,11 @@ import signal
 import time
 from dataclasses import dataclass
 
-from deploy.rehearsal import pages
-from deploy.rehearsal.composition import Composition
-from deploy.rehearsal.machine import Engine
-from deploy.rehearsal.resources import Watch
-from deploy.rehearsal.saying import RehearsalError, say, wait_until
+from tests.rehearsal import pages
+from tests.rehearsal.composition import Composition
+from tests.rehearsal.machine import Engine
+from tests.rehearsal.resources import Watch
+from tests.rehearsal.saying import RehearsalError, say, wait_until
 
 _ASK_READY = "import urllib.request as web; web.urlopen('http://127.0.0.1:9464/-/ready', timeout=4)"
 _RESTART_SECONDS, _READY_SECONDS = 30.0, 600.0

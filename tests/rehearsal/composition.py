@@ -10,9 +10,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from deploy.rehearsal.images import ROOT
-from deploy.rehearsal.machine import Engine
-from deploy.rehearsal.saying import RehearsalError
+from tests.rehearsal.images import ROOT
+from tests.rehearsal.machine import Engine
+from tests.rehearsal.saying import RehearsalError
 
 _PODMAN_COMPOSE = "podman-compose==1.6.0"
 _AS_JSON = "import json, sys, yaml; json.dump(yaml.safe_load(sys.stdin), sys.stdout)"

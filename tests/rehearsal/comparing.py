@@ -7,10 +7,10 @@ import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from deploy.rehearsal import pages
-from deploy.rehearsal.composition import Composition
-from deploy.rehearsal.machine import Engine
-from deploy.rehearsal.saying import RehearsalError, step, wait_until
+from tests.rehearsal import pages
+from tests.rehearsal.composition import Composition
+from tests.rehearsal.machine import Engine
+from tests.rehearsal.saying import RehearsalError, step, wait_until
 
 USER = 10001
 EVERYTHING = "1000000000"

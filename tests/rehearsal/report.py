@@ -8,12 +8,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from deploy.rehearsal.comparing import Comparison
-from deploy.rehearsal.images import BASE
-from deploy.rehearsal.killing import Death
-from deploy.rehearsal.machine import Engine
-from deploy.rehearsal.resources import Taken
-from deploy.rehearsal.scraping import Scraped
+from tests.rehearsal.comparing import Comparison
+from tests.rehearsal.images import BASE
+from tests.rehearsal.killing import Death
+from tests.rehearsal.machine import Engine
+from tests.rehearsal.resources import Taken
+from tests.rehearsal.scraping import Scraped
 
 _ABOUT = """# Containers that have really run
 

@@ -6,12 +6,12 @@ import time
 from contextlib import suppress
 from typing import NamedTuple
 
-from deploy.rehearsal.cluster.failures import wait_until_working
-from deploy.rehearsal.cluster.stage import Stage
-from deploy.rehearsal.images import ROOT
-from deploy.rehearsal.saying import RehearsalError, wait_until
 from stream_app.setup.keys import load_pseudonym_key
 from tests.kafka.cluster.brokers import NUMBERS
+from tests.rehearsal.cluster.failures import wait_until_working
+from tests.rehearsal.cluster.stage import Stage
+from tests.rehearsal.images import ROOT
+from tests.rehearsal.saying import RehearsalError, wait_until
 
 HOURS = (25, 75)
 _CLEAN_SECONDS = 240.0  # a cleaner looks every 15 s, deleted files stay a minute

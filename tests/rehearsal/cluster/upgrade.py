@@ -8,10 +8,10 @@ import tarfile
 from functools import partial
 from pathlib import Path
 
-from deploy.rehearsal.cluster.failures import wait_until_working
-from deploy.rehearsal.cluster.stage import Stage
-from deploy.rehearsal.images import ROOT
-from deploy.rehearsal.saying import RehearsalError
+from tests.rehearsal.cluster.failures import wait_until_working
+from tests.rehearsal.cluster.stage import Stage
+from tests.rehearsal.images import ROOT
+from tests.rehearsal.saying import RehearsalError
 
 
 def checked_out(commit: str, folder: Path) -> Path:

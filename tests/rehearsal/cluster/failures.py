@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 import time
 
-from deploy.rehearsal.cluster.stage import Stage
-from deploy.rehearsal.saying import RehearsalError, say, wait_until
 from tests.kafka.cluster.brokers import NUMBERS
+from tests.rehearsal.cluster.stage import Stage
+from tests.rehearsal.saying import RehearsalError, say, wait_until
 
 _WITHOUT_MAJORITY_SECONDS = 75.0
 _SAYINGS = ("have not acknowledged", "broker does not answer", "waiting for the broker", "must answer")

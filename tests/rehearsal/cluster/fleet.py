@@ -10,8 +10,8 @@ import threading
 from dataclasses import dataclass
 from pathlib import Path
 
-from deploy.rehearsal.cluster.site import Site
-from deploy.rehearsal.saying import RehearsalError, say
+from tests.rehearsal.cluster.site import Site
+from tests.rehearsal.saying import RehearsalError, say
 
 _LOOK_SECONDS, _PAUSE_SECONDS = 0.5, 2.0
 _STOP_SECONDS = 60.0

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from deploy.rehearsal.saying import RehearsalError, step
+from tests.rehearsal.saying import RehearsalError, step
 
 KUBERNETES, ETCD, KUBECONFORM, OPERATOR = "1.37.2", "3.7.3", "0.8.0", "0.85.0"
 _OPERATOR = "github.com/prometheus-operator/prometheus-operator"

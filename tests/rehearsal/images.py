@@ -9,8 +9,8 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from deploy.rehearsal.machine import Engine
-from deploy.rehearsal.saying import RehearsalError, step
+from tests.rehearsal.machine import Engine
+from tests.rehearsal.saying import RehearsalError, step
 
 ROOT = Path(__file__).resolve().parents[2]
 BASE = "localhost/python-on-debian:bookworm"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 
-from deploy.rehearsal import pages
-from deploy.rehearsal.composition import Composition
-from deploy.rehearsal.saying import say, wait_until
+from tests.rehearsal import pages
+from tests.rehearsal.composition import Composition
+from tests.rehearsal.saying import say, wait_until
 
 _KEY_METRICS = (
     "tallyguard_last_step",

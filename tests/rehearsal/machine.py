@@ -9,7 +9,7 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
-from deploy.rehearsal.saying import RehearsalError, say
+from tests.rehearsal.saying import RehearsalError, say
 
 _PACKAGES = {  # a file that shows that a package is there, and the package
     "podman": "podman",

@@ -10,14 +10,14 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from deploy.rehearsal.cluster.clock import LaterClock
-from deploy.rehearsal.saying import RehearsalError
 from stream_app.kafka.broker.access import AccessRule, roles
 from stream_app.kafka.broker.topics import Topics
 from stream_app.kafka.deployment.deployment import administration
 from tests.kafka.cluster.brokers import Cluster
 from tests.kafka.secured import PASSWORD, grant
 from tests.kafka.support import SECRETS, OnKafka, small_city
+from tests.rehearsal.cluster.clock import LaterClock
+from tests.rehearsal.saying import RehearsalError
 
 USERS = tuple(role.name for role in roles(Topics()))
 _KEYS = {"NOISE": ("release",), "PSEUDONYM": ("loader",), "SNAPSHOT": ("account",)}

@@ -1,4 +1,4 @@
-"""``python -m deploy.rehearsal.manifests``: build, serve, ask, write the report, end the server."""
+"""``python -m tests.rehearsal.manifests``: build, serve, ask, write the report, end the server."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import sys
 import tempfile
 from pathlib import Path
 
-from deploy.rehearsal.images import ROOT
-from deploy.rehearsal.manifests.building import ETCD, KUBECONFORM, KUBERNETES, OPERATOR, build
-from deploy.rehearsal.manifests.checking import conform, dry_run, refusals
-from deploy.rehearsal.manifests.serving import serving
-from deploy.rehearsal.saying import RehearsalError, say
+from tests.rehearsal.images import ROOT
+from tests.rehearsal.manifests.building import ETCD, KUBECONFORM, KUBERNETES, OPERATOR, build
+from tests.rehearsal.manifests.checking import conform, dry_run, refusals
+from tests.rehearsal.manifests.serving import serving
+from tests.rehearsal.saying import RehearsalError, say
 
 _PAGE = """# Kubernetes manifests before a real API server
 
@@ -58,7 +58,7 @@ def main() -> int:
 
 
 def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m deploy.rehearsal.manifests", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tests.rehearsal.manifests", description=__doc__)
     results = ROOT / "docs" / "results" / "rehearsal-kubernetes.md"
     parser.add_argument("--output", type=Path, default=results, help="the report")
     parser.add_argument("--folder", type=Path, help="where programs are kept; a temporary one if left out")

@@ -5,12 +5,12 @@ from __future__ import annotations
 import secrets
 from pathlib import Path
 
-from deploy.rehearsal.cluster.failures import brokers_restarted, wait_until_working, workers_restarted
-from deploy.rehearsal.cluster.site import USERS
-from deploy.rehearsal.cluster.stage import Stage
-from deploy.rehearsal.images import ROOT
-from deploy.rehearsal.saying import RehearsalError
 from tests.kafka.secured import make_certificates
+from tests.rehearsal.cluster.failures import brokers_restarted, wait_until_working, workers_restarted
+from tests.rehearsal.cluster.site import USERS
+from tests.rehearsal.cluster.stage import Stage
+from tests.rehearsal.images import ROOT
+from tests.rehearsal.saying import RehearsalError
 from tests.watching.services import free_port, get
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
-from deploy.rehearsal.cluster.erasure import Erased
-from deploy.rehearsal.cluster.stage import Stage
-from deploy.rehearsal.saying import RehearsalError
 from models.keys import NoiseKey
 from tests.kafka.test_keys import with_key
+from tests.rehearsal.cluster.erasure import Erased
+from tests.rehearsal.cluster.stage import Stage
+from tests.rehearsal.saying import RehearsalError
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""``python -m deploy.rehearsal.cluster``: everything in its order, then the comparison and the report."""
+"""``python -m tests.rehearsal.cluster``: everything in its order, then the comparison and the report."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from pathlib import Path
 import pytest
 from kafka.errors import KafkaError
 
-from deploy.rehearsal.cluster import erasure, failures, report, rotation, upgrade
-from deploy.rehearsal.cluster.comparing import compare
-from deploy.rehearsal.cluster.fleet import Fleet
-from deploy.rehearsal.cluster.load import Load
-from deploy.rehearsal.cluster.site import USERS, Site
-from deploy.rehearsal.cluster.stage import Stage
-from deploy.rehearsal.images import ROOT
-from deploy.rehearsal.saying import RehearsalError, say
 from models.exceptions import TallyguardError
 from tests.kafka.cluster.brokers import Cluster
 from tests.kafka.cluster.links import Network
 from tests.kafka.cluster.public_reader import PublicReader
 from tests.kafka.secured import PASSWORD, secured_properties
+from tests.rehearsal.cluster import erasure, failures, report, rotation, upgrade
+from tests.rehearsal.cluster.comparing import compare
+from tests.rehearsal.cluster.fleet import Fleet
+from tests.rehearsal.cluster.load import Load
+from tests.rehearsal.cluster.site import USERS, Site
+from tests.rehearsal.cluster.stage import Stage
+from tests.rehearsal.images import ROOT
+from tests.rehearsal.saying import RehearsalError, say
 
 LAST_RELEASE = "1d80a63"
 PARTS = ("upgrade", "failures", "rotation", "erasure")
@@ -106,7 +106,7 @@ def _play(stage: Stage, last: Path, options: argparse.Namespace) -> None:
 
 
 def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m deploy.rehearsal.cluster", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tests.rehearsal.cluster", description=__doc__)
     results = ROOT / "docs" / "results" / "rehearsal-cluster.md"
     parser.add_argument("--output", type=Path, default=results, help="the report")
     parser.add_argument("--folder", type=Path, help="where everything is kept; a temporary one if left out")
