@@ -79,6 +79,8 @@ def read_audit(path: Path) -> list[AuditedPerson]:
     except (DocumentError, ValidationError) as error:
         raise _no_audit(path, "another form" if isinstance(error, ValidationError) else error) from None
     first = audits[0]
+    if len({(each.steps, each.mistakes) for each in audits}) > 1:
+        raise _no_audit(path, "people of audits with other horizons or mistakes")
     if any((each.radius is None) != (first.radius is None) for each in audits) or any(
         (each.posterior is None) != (first.posterior is None) for each in audits
     ):

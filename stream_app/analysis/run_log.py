@@ -2,42 +2,95 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
+from itertools import zip_longest
+from math import pi, sqrt
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from accounting.exposure.crowd import CrowdAdversary
 from accounting.ledgers import PrivacyAccount, ZcdpSpend
 from accounting.settings import HorizonSettings, RiskBudget
 from models.mechanisms import NO_DESIGNS, Designs, Mechanism, parse
 from models.releases import Sensor, SensorRelease
+from stream_app.analysis.checked_run import SUMMARY, CheckedRun, check_run
+from stream_app.analysis.released_rows import public_releases
 from stream_app.analysis.run_lines import complete_lines, record_of
 from stream_app.analysis.verdict import CeilingKind
 from stream_app.exceptions import OutputError
 from stream_app.setup.priors_verdict import PriorsVerdict, priors_check_of
-from stream_app.setup.release_settings import BudgetSettings
+from stream_app.setup.release_settings import BUDGET, BudgetSettings
+from stream_app.setup.run_folder.record import Entry, periods
 from stream_app.setup.run_folder.run_settings import load_account, load_run
 from stream_app.setup.settings import Settings
 from stream_app.watching.prior_notes import basis_note, ceiling_condition, crowd_note
 from stream_app.watching.wording import step_in_words
-from stream_app.wire import DecisionReason, RiskSummary, StepDecision, WorstMoment
+from stream_app.wire import (
+    DecisionReason,
+    RiskSummary,
+    SensorDecision,
+    SensorValue,
+    StepDecision,
+    StepRelease,
+    WorstMoment,
+)
 
 _QUANTILES = ("0.5", "0.9", "1.0")  # that the report draws
 _DELTA = 1e-6  # of runs that recorded none
+_SURELY = 5.0  # standard deviations of noise: once in three million values
 
 
 @dataclass(frozen=True)
 class SensorLog:
-    """One sensor's releases: how many, with which mechanism last, its expected error, epsilon of all."""
+    """One sensor's releases, all of them: a rule may choose another mechanism at every step.
+
+    ``kinds`` says how often each mechanism, with its parameters, was decided; of ``releases`` steps a value
+    was ``published`` in so many, ``exact`` of them without noise; ``error`` is the mean over these of the
+    error to expect from the noise.
+    """
 
     sensor: str
     releases: int
-    mechanism: str
+    published: int
+    exact: int
+    kinds: Mapping[str, int]
     error: float | None  # in people; None where nothing is published
     epsilon: float  # nats at the delta of the run; inf once a raw count was released
+
+
+class CountedBeyond(NamedTuple):
+    """The step at which most people were counted beyond those the priors stand for; noise is no reason."""
+
+    step: int
+    counted: int
+    people: int
+
+
+@dataclass(frozen=True)
+class RulePeriod:
+    """Steps ``first`` to ``until`` (exclusive) under one rule: its limit, whether it decides, against whom.
+
+    ``entry`` is the one of the record that says so, with who and why; None where no record does.
+    """
+
+    first: int
+    until: int
+    entry: Entry | None
+    limit: RiskBudget | None
+    decides: bool
+    adversary: CrowdAdversary | None
+
+    @property
+    def rule(self) -> tuple[object, ...]:
+        """What makes it another rule than the one before."""
+        return self.entry is None, self.limit, self.decides, self.adversary
+
+    def has(self, step: int) -> bool:
+        """Whether a step is one of its."""
+        return self.first <= step < self.until
 
 
 @dataclass(frozen=True)
@@ -55,16 +108,38 @@ class RunLog:
     releases: Mapping[str, int]  # by mechanism
     rejected: int
     reasons: Mapping[int, DecisionReason]
+    checked: CheckedRun
     account: PrivacyAccount | None = None  # what was spent on differential privacy
+    beyond: CountedBeyond | None = None
 
     @property
     def limit(self) -> RiskBudget | None:
-        """The rule that was chosen for the run; None where there is none."""
+        """The rule that holds now; None where there is none."""
         return self._budget.limit
 
     @property
+    def periods(self) -> tuple[RulePeriod, ...]:
+        """The steps by the rule they were published under: what differs otherwise makes no new period."""
+        steps = max(self.checked.released, self.summaries[-1].step + 1 if self.summaries else 0)
+        found: list[RulePeriod] = []
+        for first, until, entry in periods(self.checked.entries, steps):
+            facts = self.settings if entry is None else entry.facts
+            budget, crowd = _budget_of(facts), _adversary_of(facts)
+            decides = (facts.get("release") or {}).get("mechanism") == BUDGET
+            new = RulePeriod(first, until, entry, budget.limit, decides, crowd)
+            if found and found[-1].rule == new.rule:
+                new = replace(found.pop(), until=until)
+            found.append(new)
+        return tuple(found)
+
+    @property
+    def changes(self) -> tuple[Entry, ...]:
+        """What the record says of beginning and changes, from the first on."""
+        return tuple(entry for entry in self.checked.entries if entry.kind != "ended")
+
+    @property
     def _budget(self) -> BudgetSettings:
-        return BudgetSettings.model_validate(self.settings.get("release", {}).get("budget", {}))
+        return _budget_of(self.settings)
 
     def with_rule(self, settings: Settings) -> Settings:
         """The settings with the run's rule, and whether it decided, in place of theirs."""
@@ -113,15 +188,15 @@ class RunLog:
     @property
     def adversary(self) -> CrowdAdversary | None:
         """Whom the rule is kept against where that is the crowd adversary; None for the informed one."""
-        crowd = self.settings.get("crowd") or {}
-        if not crowd.get("decides"):
-            return None
-        return CrowdAdversary(crowd["known"], crowd["companions"], crowd["alone"])
+        return _adversary_of(self.settings)
 
     @property
     def judged(self) -> tuple[RiskSummary, ...]:
         """The summaries that the rule is held against: those against the adversary it is kept against."""
-        adversary = self.adversary
+        return self.judged_against(self.adversary)
+
+    def judged_against(self, adversary: CrowdAdversary | None) -> tuple[RiskSummary, ...]:
+        """The summaries against an adversary; None for the informed one."""
         if adversary is None:
             return self.summaries
         return tuple(_in_crowd(summary, adversary) for summary in self.summaries)
@@ -129,9 +204,13 @@ class RunLog:
     @property
     def judged_condition(self) -> str:
         """When they hold."""
-        if self.adversary is None:
+        return self.condition_against(self.adversary)
+
+    def condition_against(self, adversary: CrowdAdversary | None) -> str:
+        """When ceilings against an adversary hold; None for the informed one."""
+        if adversary is None:
             return self.condition
-        return f"{self.condition}, and {crowd_note(self.adversary, self.settings.get('people', 1) - 1)}"
+        return f"{self.condition}, and {crowd_note(adversary, self.settings.get('people', 1) - 1)}"
 
     @property
     def is_raised(self) -> bool:
@@ -191,17 +270,41 @@ def read_run(folder: Path, most_exposed: int = 10, designs: Designs = NO_DESIGNS
     """
     settings = load_run(folder)
     designs = designs.with_designs(_own_design(settings))
+    checked = check_run(folder)
     summaries = tuple(_summaries(folder / "risks.jsonl"))
     if not summaries and settings.get("people") != 0:
         raise OutputError(f"{folder} must hold at least one closed step", "none", "let the run go on first")
     exposed = summaries[-1].worst[:most_exposed] if summaries else ()
     log = folder / "decisions.jsonl"
-    again = settings.get("counted_again", {})
-    sensors, releases = _sensors(_decisions(log), settings.get("delta", _DELTA), designs, again)
+    sensors = _Sensors(settings, checked.entries, designs)
+    for decision, release in zip_longest(_decisions(log), public_releases(folder)):
+        if decision is not None:
+            sensors.add(decision, release)
     reasons = {decision.step: decision.why for decision in _decisions(log) if decision.why is not None}
     rejected = sum(1 for _ in complete_lines(folder / "rejected.jsonl"))
-    account = load_account(folder)
-    return RunLog(settings, summaries, exposed, sensors, releases, rejected, reasons, account)
+    return RunLog(
+        settings,
+        summaries,
+        exposed,
+        sensors.logs(),
+        sensors.mechanisms,
+        rejected,
+        reasons,
+        checked,
+        load_account(folder),
+        sensors.beyond,
+    )
+
+
+def _budget_of(facts: Mapping[str, Any]) -> BudgetSettings:
+    return BudgetSettings.model_validate((facts.get("release") or {}).get("budget") or {})
+
+
+def _adversary_of(facts: Mapping[str, Any]) -> CrowdAdversary | None:
+    crowd = facts.get("crowd") or {}
+    if not crowd.get("decides"):
+        return None
+    return CrowdAdversary(crowd["known"], crowd["companions"], crowd["alone"])
 
 
 def _in_crowd(summary: RiskSummary, adversary: CrowdAdversary) -> RiskSummary:
@@ -221,7 +324,7 @@ def _own_design(settings: Mapping[str, Any]) -> Designs:
 def _summaries(path: Path) -> Iterator[RiskSummary]:
     """The summary of each step."""
     for line in complete_lines(path):
-        if line.startswith(b'{"v":1,"type":"risk_summary"'):
+        if line.startswith(SUMMARY):
             summary = record_of(RiskSummary, path, line)
             if not {*_QUANTILES} <= summary.risk.keys() & summary.added.keys():
                 raise OutputError(
@@ -237,32 +340,81 @@ def _decisions(path: Path) -> Iterator[StepDecision]:
     return (record_of(StepDecision, path, line) for line in complete_lines(path))
 
 
-def _sensors(
-    steps: Iterable[StepDecision], delta: float, designs: Designs, again: Mapping[str, Mapping[str, int]]
-) -> tuple[tuple[SensorLog, ...], Mapping[str, int]]:
-    """Each sensor's releases, and how many there were of each mechanism."""
-    count: Counter[str] = Counter()
-    mechanisms: Counter[str] = Counter()
-    last: dict[str, Mechanism] = {}
-    spent: dict[str, ZcdpSpend] = {}
-    for step in steps:
+class _Sensors:
+    """Gathers what was decided and published of each sensor, step by step."""
+
+    def __init__(self, settings: Mapping[str, Any], entries: Sequence[Entry], designs: Designs) -> None:
+        self.mechanisms: Counter[str] = Counter()
+        self.beyond: CountedBeyond | None = None
+        self._people = int(settings.get("people", 1))
+        self._delta = float(settings.get("delta", _DELTA))
+        self._again = settings.get("counted_again", {})
+        about = next((entry.about for entry in reversed(entries) if entry.about), {})
+        self._counted = about.get("counted_in_a_step")  # how often one person may be, by all sensors together
+        self._designs = designs
+        self._kinds: dict[str, Counter[str]] = defaultdict(Counter)
+        self._errors: dict[str, list[float]] = defaultdict(list)
+        self._spent: dict[str, ZcdpSpend] = defaultdict(ZcdpSpend)
+
+    def add(self, step: StepDecision, release: StepRelease | None) -> None:
+        """A step as it was decided, and as far as it was released."""
+        entries = () if release is None or release.step != step.step else release.releases
+        published = {entry.sensor: entry for entry in entries if entry.value is not None}
+        counted, variance = 0.0, 0.0
         for decision in step.decisions:
-            count[decision.sensor] += 1
-            mechanisms[decision.mechanism] += 1
-            mechanism = last[decision.sensor] = parse(decision.mechanism, decision.parameters, designs)
-            own = again.get(decision.sensor, {"most_counts": 1, "corrections": 0})
-            most, corrections = own["most_counts"], own["corrections"]
-            sensor = Sensor(decision.sensor, (0,), most_counts=most, corrections=corrections)
-            release = SensorRelease(sensor, mechanism)
-            spent.setdefault(decision.sensor, ZcdpSpend()).add([release])
-    logs = (
-        SensorLog(
-            name,
-            count[name],
-            kind.name,
-            kind.expected_absolute_error() if kind.is_released else None,
-            spent[name].epsilon(delta),
+            name, own = decision.sensor, self._again.get(decision.sensor, {})
+            mechanism = parse(decision.mechanism, decision.parameters, self._designs)
+            sensor = Sensor(
+                name, (0,), most_counts=own.get("most_counts", 1), corrections=own.get("corrections", 0)
+            )
+            self._spent[name].add([SensorRelease(sensor, mechanism)])
+            self.mechanisms[decision.mechanism] += 1
+            entry = published.get(name)
+            self._kinds[name][_kind(decision, is_missing=mechanism.is_released and entry is None)] += 1
+            if entry is None or entry.value is None:
+                continue
+            self._errors[name].append(mechanism.expected_absolute_error())
+            spread = _spread(entry, mechanism)
+            self._note_beyond(step.step, entry.value, spread, sensor.most_counts)
+            counted, variance = counted + entry.value, variance + spread**2
+        if self._counted:
+            self._note_beyond(step.step, counted, sqrt(variance), self._counted)
+
+    def _note_beyond(self, step: int, counted: float, spread: float, most: int) -> None:
+        """Keep the step at which most were counted, if noise, or counting one person again, is no reason."""
+        if (counted - _SURELY * spread) / most > self._people > 0:
+            counted = int(counted / most)
+            if self.beyond is None or counted > self.beyond.counted:
+                self.beyond = CountedBeyond(step, counted, self._people)
+
+    def logs(self) -> tuple[SensorLog, ...]:
+        """Every sensor, those with most releases first."""
+        logs = (
+            SensorLog(
+                name,
+                kinds.total(),
+                len(errors := self._errors[name]),
+                sum(error == 0.0 for error in errors),
+                kinds,
+                sum(errors) / len(errors) if errors else None,
+                self._spent[name].epsilon(self._delta),
+            )
+            for name, kinds in self._kinds.items()
         )
-        for name, kind in last.items()
-    )
-    return tuple(sorted(logs, key=lambda log: (-log.releases, log.sensor))), mechanisms
+        return tuple(sorted(logs, key=lambda log: (-log.releases, log.sensor)))
+
+
+def _kind(decision: SensorDecision, *, is_missing: bool) -> str:
+    """How a count was released, in words: the mechanism with its parameters."""
+    if is_missing:
+        return "no count came"
+    if decision.mechanism == "suppressed":
+        return "nothing"
+    said = (f"{name} {value:g}" for name, value in sorted(decision.parameters.items()))
+    return " ".join((decision.mechanism, *said))
+
+
+def _spread(entry: SensorValue, mechanism: Mechanism) -> float:
+    """The standard deviation of a published value's noise, as if it were Gaussian."""
+    spread = mechanism.expected_absolute_error() * sqrt(pi / 2.0)
+    return spread if entry.epsilon is None else max(spread, sqrt(2.0) / entry.epsilon)

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from accounting.bounds.radius import budget_within
 from accounting.decisions import BudgetReason
 from accounting.settings import RiskBudget
-from stream_app.wire import DecisionReason, RiskSummary
+from stream_app.wire import DecisionReason, OverLimitCounts, RiskSummary
 
 
 class MayPublish(Enum):
@@ -59,6 +59,7 @@ class Verdict(NamedTuple):
     at: PeopleOver | None = None
     steps: int = 0  # that stand against a yes
     of_steps: int = 0
+    by_habits: int = 0  # of these steps, at which habits alone break the rule, whatever is published
     is_unbounded: bool = False  # a limit on added risk, and the priors were refuted: nothing bounds that
 
 
@@ -85,10 +86,30 @@ def verdict_on(
     unclear = [over for over in found if over.most > over.allowed]
     if broken:
         worst = max(broken, key=lambda over: over.least - over.allowed)
-        return Verdict(MayPublish.NO, limit, worst, len(broken), len(found))
+        steps = {over.step for over in broken}
+        own = [each for each in summaries if each.step in steps]
+        by_habits = sum(_breaks_by_habits(each, reasons.get(each.step), limit) for each in own)
+        return Verdict(MayPublish.NO, limit, worst, len(broken), len(found), by_habits)
     worst = max(unclear or found, key=lambda over: over.most)
     answer = MayPublish.OPEN if unclear else MayPublish.YES
-    return Verdict(answer, limit, worst, len(unclear), len(found), is_unbounded and bool(unclear))
+    is_unbounded = is_unbounded and bool(unclear)
+    return Verdict(answer, limit, worst, len(unclear), len(found), is_unbounded=is_unbounded)
+
+
+def _breaks_by_habits(summary: RiskSummary, why: DecisionReason | None, limit: RiskBudget) -> bool:
+    """Whether more people than may be are over the limit even if nothing had been published."""
+    found = [0 if why is None or why.reason is BudgetReason.NO_ANSWER else why.natural]
+    if limit.risk is not None and not limit.habits_apart:
+        counts = summary.at_baseline
+        found.append(_above(limit.risk, summary.baseline["1.0"], counts, summary.people)[0])
+    if (over := summary.over_limit) is not None and _is_of(over, limit):
+        found.append(over.by_habits)
+    return max(found) > limit.allowed(summary.people)
+
+
+def _is_of(over: OverLimitCounts, limit: RiskBudget) -> bool:
+    """Whether the counts are of this limit."""
+    return (over.risk, over.added, over.habits_apart) == (limit.risk, limit.added, limit.habits_apart)
 
 
 def _over_within(
@@ -105,6 +126,8 @@ def _over_within(
     in_crowd = ceilings.in_crowd and summary.crowd is not None
     if why is not None and (why.adversary == "crowd") != in_crowd:
         why = None  # it counted people over the limit by other ceilings
+    if (summary.over_limit is not None) and (summary.over_limit.adversary == "crowd") != in_crowd:
+        summary = summary.model_copy(update={"over_limit": None})
     recorded = people_over(summary, why, limit)
     if ceilings.in_crowd and not in_crowd:
         recorded = recorded._replace(least=0)
@@ -135,7 +158,8 @@ def people_over(summary: RiskSummary, why: DecisionReason | None, limit: RiskBud
     """Between how many people were over the limit after a step, as far as its records show.
 
     Counts at thresholds below the limit bound from above, those beyond it from below; the decision of a risk
-    budget knows who is over, in hindsight too, unless somebody's accounts did not answer.
+    budget knows who is over, in hindsight too, unless somebody's accounts did not answer. Where the step's
+    record counted people over this very limit, that is the number.
     """
     allowed = limit.allowed(summary.people)
     least, most = _by_risks(summary, limit)
@@ -143,6 +167,10 @@ def people_over(summary: RiskSummary, why: DecisionReason | None, limit: RiskBud
         least = max(least, why.natural)
         if why.over <= why.allowed:  # more are not counted to the end
             most = min(most, why.over + why.natural)
+    if (over := summary.over_limit) is not None and _is_of(over, limit):
+        least = max(least, over.now)
+        if not limit.in_hindsight:  # later releases may reveal more
+            most = over.now
     return PeopleOver(summary.step, summary.people, least, max(least, most), allowed)
 
 

@@ -31,6 +31,7 @@ from stream_app.cli.study.noise_command import noise
 from stream_app.cli.study.on_priors.priors_command import priors
 from stream_app.cli.study.plan_command import plan
 from stream_app.cli.study.report_command import report
+from stream_app.cli.study.verify_command import verify
 
 START, DECIDE, RUN, KAFKA, RESEARCH = ("Start here", "Decide", "Run", "Kafka", "Research")
 
@@ -79,6 +80,7 @@ app.command(rich_help_panel=RUN)(backfill)
 app.command(rich_help_panel=RUN)(report)
 app.command(rich_help_panel=RUN)(ledger)
 app.command(rich_help_panel=RUN)(export)
+app.command(rich_help_panel=RUN)(verify)
 app.add_typer(keys, rich_help_panel=RUN)
 app.add_typer(topics, rich_help_panel=KAFKA)
 app.add_typer(persons, rich_help_panel=KAFKA)

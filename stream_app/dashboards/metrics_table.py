@@ -36,11 +36,14 @@ schedule, never from a count, so showing them releases nothing. On Kafka the rel
 readings, releases and privacy spent, each account worker those of its people's risks. `process_*` metrics
 (memory, CPU) come beside these on Linux.
 
-The risk budget is `[release.budget]`. Its limit can be set under every mechanism. Under `budget` it decides
-what is released, and `tallyguard_people_over_limit` is what the last decision found; under any other it is
-only watched: after each step people's certified risks are compared with it (`hindsight` and
-`reserve` do not count then). Where no limit is set, `tallyguard_budget_limit` is +Inf, nobody is over it, and
-no alert about the budget can fire. A mean over several workers is weighted by their people:
+The risk budget is `[release.budget]`. Its limit can be set under every mechanism; under `budget` it decides
+what is released, under any other it is only watched. `tallyguard_people_over_limit` is who is over it now:
+after each step people's certified risks are compared with it (`hindsight` and `reserve` do not count then).
+`tallyguard_people_ever_over_limit` is who was over it after any step so far, and
+`tallyguard_people_over_limit_forecast` what the last decision foresaw. On Kafka the account workers have the
+first two, of their people, and the release worker the forecast. Where no limit is set,
+`tallyguard_budget_limit` is +Inf, nobody is over it, and no alert about the budget can fire. A mean over
+several workers is weighted by their people:
 `sum(tallyguard_risk_mean * tallyguard_people) / sum(tallyguard_people)`; so is that of the mean attack, and
 the ends of its interval then promise more than they must.
 

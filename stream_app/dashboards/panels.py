@@ -31,7 +31,7 @@ class Query:
 
 
 PEOPLE_OVER_LIMIT = (
-    Query("sum by (by) (tallyguard_people_over_limit{$SELECT})", "over by {{by}}"),
+    Query("sum by (by) (tallyguard_people_over_limit{$SELECT})", "over now by {{by}}"),
     Query("sum(tallyguard_people_allowed_over_limit{$SELECT})", "allowed"),
 )
 

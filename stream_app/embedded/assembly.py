@@ -23,6 +23,7 @@ from stream_app.setup.given_priors import drawn_from
 from stream_app.setup.keys import Keys, load_keys, require_private_panel
 from stream_app.setup.release_settings import CROWD
 from stream_app.setup.run_folder.manifest import ACCEPTABLE, REPORTED
+from stream_app.setup.run_folder.record import Author
 from stream_app.setup.run_folder.run_settings import (
     counted_again,
     mechanisms_of_windows,
@@ -80,7 +81,8 @@ class RunOptions:
 
     ``input`` None or ``-`` is standard input. ``is_csv`` None goes by the file's extension. ``schedule`` is a
     schedule (JSON) or activations (CSV) known beforehand. With ``keep_open`` the end of the input closes
-    nothing. ``accept_changes`` lets release policy, schedule and noise key differ from the earlier run's.
+    nothing. ``accept_changes`` lets release policy, schedule and noise key differ from the earlier run's;
+    ``by`` whom and for which ``reason`` goes to the record. ``priors`` is the name of the priors' file there.
     """
 
     output: Path
@@ -92,6 +94,9 @@ class RunOptions:
     follow: bool = False
     create_keys: bool = False
     accept_changes: bool = False
+    by: str | None = None
+    reason: str | None = None
+    priors: str | None = None
 
     @property
     def file(self) -> Path | None:
@@ -138,7 +143,16 @@ def run(
     manifest = make_manifest(settings, options, population, plan, keys)
     replaceable = ACCEPTABLE if options.accept_changes else frozenset()
     continuation = TierContinuation.of(settings, keys.noise, plan.tier_levels)
-    journal = Journal(options.output, manifest, replaceable, plan.tiers, continuation)
+    journal = Journal(
+        options.output,
+        manifest,
+        replaceable,
+        plan.tiers,
+        continuation,
+        author=Author.given(options.by, options.reason),
+        about=_about(options, population, plan),
+        now_seconds=clock.now_seconds,
+    )
     try:
         snapshots = _snapshots(settings, options, manifest)
         names = keys.pseudonyms.pseudonyms(population.people)
@@ -165,6 +179,8 @@ def run(
             account,
             _people_view(population, accounts, keys, settings),
             most_exposed=settings.most_exposed,
+            limit=settings.release.budget.limit,
+            decides_in_crowd=settings.adversary == CROWD,
             snapshot=lambda now: snapshots.save_sometimes(accounts.whole, now),
         )
         with (
@@ -296,6 +312,14 @@ def make_manifest(
         "noise_key": keys.noise.fingerprint(),
         "pseudonym_key": keys.pseudonyms.fingerprint(),
     }
+
+
+def _about(options: RunOptions, population: Population, plan: Plan) -> dict[str, Any]:
+    """What the record says beside the manifest: where habits come from, and how often a person is counted."""
+    registry = plan.registry
+    most = max((sensor.most_counts for sensor in registry.sensors), default=1)
+    counted = None if registry.windowed else registry.most_at_one_place() * most
+    return {"priors_file": options.priors, "counted_in_a_step": counted}
 
 
 def _crowd_of(settings: Settings) -> dict[str, Any] | None:

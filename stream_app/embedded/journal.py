@@ -11,6 +11,7 @@ In the output folder:
 - ``revised.jsonl``: late and corrected values of closed steps, facts as the releases are
 - ``continued-<tier>.jsonl``, ``tiers.json``: what a tier added later received of the steps before
 - ``run.json``: what the run was started with (fingerprints only); ``lock``: held while a run writes
+- ``record.jsonl``: under which rule each step was published, since when, by whom and why; where runs ended
 
 A step is durable once its line in ``releases.jsonl`` is. A restart takes the last commit, applies the
 decisions before it to a fresh accountant, and walks the input from there; steps published after the commit
@@ -20,7 +21,8 @@ keep their stored decision and release. So a kill at any moment leads to the sam
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
@@ -41,6 +43,14 @@ from stream_app.setup.run_folder.durable import (
 )
 from stream_app.setup.run_folder.key_epochs import check_between_windows, whole_steps
 from stream_app.setup.run_folder.manifest import Manifest, load_sealed, seal
+from stream_app.setup.run_folder.record import (
+    RECORD,
+    Author,
+    Record,
+    check_head,
+    digests_of_file,
+    extended,
+)
 from stream_app.steps import TierContinuation, public_release, release_for_tier, tier_file
 from stream_app.wire import StepDecision, StepRelease
 
@@ -53,8 +63,9 @@ class Commit:
 
     ``position`` is the input's own; ``window`` the open steps (contains counts: the file is for the owner
     only); ``lengths`` the bytes of each file that belong to the steps before ``next_step``. ``account`` is
-    the privacy spent by these steps, ``decided`` the fingerprint of the last of them; earlier versions wrote
-    neither.
+    the privacy spent by these steps, ``decided`` the fingerprint of the last of them. ``digests`` are those
+    of the files' first ``lengths`` bytes, ``record`` the last entry of the record: a line that was changed or
+    taken out is noticed by them. Earlier versions wrote none of these.
     """
 
     next_step: int = 0
@@ -63,6 +74,8 @@ class Commit:
     lengths: Mapping[str, int] = field(default_factory=dict)
     account: Mapping[str, Any] = field(default_factory=dict)
     decided: str | None = None
+    digests: Mapping[str, str] = field(default_factory=dict)
+    record: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -78,7 +91,8 @@ class Journal:
 
     ``manifest`` is what must not change between runs on the folder; keys in ``replaceable`` may. ``tiers``
     names the tiers of recipients that get a file of their own; ``continuation`` draws what a tier added later
-    receives of the past; without it, nothing.
+    receives of the past; without it, nothing. ``author`` and ``about`` go to the record with a new or changed
+    manifest.
     """
 
     def __init__(
@@ -88,6 +102,10 @@ class Journal:
         replaceable: frozenset[str] = frozenset(),
         tiers: Sequence[str] = (),
         continuation: TierContinuation | None = None,
+        *,
+        author: Author | None = None,
+        about: Mapping[str, Any] | None = None,
+        now_seconds: Callable[[], float] = time.time,
     ) -> None:
         make_folder(folder)
         self.folder = folder
@@ -95,10 +113,15 @@ class Journal:
         self._lock = FolderLock(folder)
         self._files: dict[str, AppendFile] = {}
         self._tier_files: dict[str, AppendFile] = {}
+        self._digests: dict[str, str] = {}
         self._revised: RevisedLog | None = None
         try:
             self.last_commit = self._read_commit()
-            self._manifest = Manifest(folder, manifest, replaceable, has_released=self._has_released())
+            self._record = Record(folder, author, about, now_seconds)
+            check_head(self._record.entries, self.last_commit.record, RECORD)
+            self._manifest = Manifest(
+                folder, manifest, replaceable, record=self._record, has_released=self._has_released()
+            )
             if self._manifest.begins_anew:
                 self._begin_anew()
             if self._manifest.is_new:
@@ -133,9 +156,9 @@ class Journal:
         Without tiers ``releases.jsonl`` is for everybody, and a release that has some is refused.
         """
         line = release.line() if self._tiers else public_release(release, ()).line()
-        self._decisions.append(decision.line())
+        self._append(self._decisions, decision.line())
         self._decisions.sync()
-        self._releases.append(line)
+        self._append(self._releases, line)
         self._releases.sync()
         self._append_tiers(release)
 
@@ -146,21 +169,37 @@ class Journal:
 
     def append_risks(self, lines: bytes) -> None:
         """Keep risk messages for the next commit."""
-        self._risks.append(lines)
+        self._append(self._risks, lines)
 
     def append_rejected(self, line: bytes) -> None:
         """Keep a dead letter for the next commit."""
-        self._rejected.append(line)
+        self._append(self._rejected, line)
 
     def commit(self, reached: Commit) -> None:
         """Everything handled so far is written; a restart continues here, with the files as they are now."""
         for file in self._files.values():
             file.sync()
         lengths = {name: file.length for name, file in self._files.items()}
+        digests = dict(self._digests)
         if self._revised is not None and self._revised.length:
-            lengths["revised"] = self._revised.length
-        self.last_commit = replace(reached, lengths=lengths)
+            lengths["revised"], digests["revised"] = self._revised.length, self._revised.digest
+        self._save(replace(reached, lengths=lengths, digests=digests))
+
+    def end(self, outcome: str) -> None:
+        """The run came to an end by itself: everything is committed, and the record says so."""
+        commit = self.last_commit
+        logs = {name: (length, commit.digests[name]) for name, length in commit.lengths.items()}
+        self._record.end(commit.next_step, outcome, logs)
+        self._save(commit)
+
+    def _save(self, commit: Commit) -> None:
+        self.last_commit = replace(commit, record=self._record.head)
         replace_file(self.folder / "progress.json", seal(vars(self.last_commit)), SECRET_MODE)
+
+    def _append(self, file: AppendFile, data: bytes) -> None:
+        """Write whole lines, and know what the file holds."""
+        file.append(data)
+        self._digests[file.path.stem] = extended(self._digests[file.path.stem], data)
 
     def close(self) -> None:
         """Close the files and free the folder; what was not committed will be done again."""
@@ -218,8 +257,31 @@ class Journal:
             )
         self._decisions.truncate(decisions.bytes)
         self._releases.truncate(releases.bytes)
+        for file in self._each_file():
+            self._digests[file.path.stem] = self._checked_digest(file)
         self._tier_files = {tier: self._open_tier(tier) for tier in self._tiers}
         sync_folder(self.folder)
+
+    def _checked_digest(self, file: AppendFile) -> str:
+        """The digest of what a file holds; :class:`OutputError` where that is not what was committed.
+
+        Risks and dead letters are as long as the commit says, and may be long: their digest is taken from it.
+        """
+        name, commit = file.path.stem, self.last_commit
+        known = commit.digests.get(name)
+        if known is not None and file in (self._risks, self._rejected):
+            return known
+        committed = commit.lengths.get(name, 0)
+        found = digests_of_file(file.path, (committed, file.length))
+        if known is not None and found[committed] != known:
+            raise OutputError(
+                f"each line of {file.path} must be as it was written",
+                "another content than was committed",
+                restoring(file.path.name),
+            )
+        digest = found[file.length]
+        assert digest is not None, "the file is as long as it says"
+        return digest
 
     def _open_tier(self, tier: str) -> AppendFile:
         """A tier's file with a line for every release there is; what is missing is made from the log."""

@@ -9,6 +9,7 @@ from pydantic import ValidationError
 
 from stream_app.exceptions import OutputError, restoring
 from stream_app.setup.run_folder.durable import AppendFile, sync_folder
+from stream_app.setup.run_folder.record import extended
 from stream_app.wire import StepRelease
 
 REVISED = "revised.jsonl"
@@ -27,10 +28,13 @@ class RevisedLog:
         """``committed`` bytes belong to the last commit; a torn last line after them is cut."""
         self._path = folder / REVISED
         self._file: AppendFile | None = None
+        self.digest = ""
         self._known: set[_Key] = set()
         if self._path.exists():
             self._file = AppendFile(self._path)
-            kept = self._path.read_bytes().rfind(b"\n") + 1
+            content = self._path.read_bytes()
+            kept = content.rfind(b"\n") + 1
+            self.digest = extended("", content[:kept])
             if kept < committed:
                 raise self._damaged(f"fewer than the {committed} bytes that were written to it")
             self._file.truncate(kept)
@@ -58,8 +62,10 @@ class RevisedLog:
         if self._file is None:
             self._file = AppendFile(self._path)
             sync_folder(self._path.parent)
-        self._file.append(release.model_copy(update={"releases": new}).line())
+        line = release.model_copy(update={"releases": new}).line()
+        self._file.append(line)
         self._file.sync()
+        self.digest = extended(self.digest, line)
 
     def close(self) -> None:
         """Close the file."""

@@ -7,9 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from accounting.ledgers import PrivacyAccount
+from accounting.settings import RiskBudget
 from models.releases import StepSchedule
 from stream_app.embedded.journal import Commit, Journal
 from stream_app.steps import ClosedStep, RiskWriter, StepEngine, crowd_message, summary_message, with_worst
+from stream_app.watching.budget_metrics import over_limit_counts
 from stream_app.watching.people import PeopleView
 from stream_app.wire import Rejected, RiskSummary, StepRelease, decision_of, fingerprint_of
 
@@ -21,7 +23,8 @@ class RunOutput:
     """Writes steps in the order that makes a run safe to kill: the release first, then what follows of it.
 
     ``account`` is what the steps before have spent. ``most_exposed`` people are named by pseudonym in every
-    risk summary, by the figures of ``view``. ``snapshot`` is given the time after every commit.
+    risk summary, by the figures of ``view``. ``limit`` is the rule's, of ceilings in the crowd where these
+    decide. ``snapshot`` is given the time after every commit.
     """
 
     def __init__(
@@ -32,6 +35,8 @@ class RunOutput:
         view: PeopleView,
         *,
         most_exposed: int | None = None,
+        limit: RiskBudget | None = None,
+        decides_in_crowd: bool = False,
         snapshot: Callable[[float], None] | None = None,
     ) -> None:
         self.rejected: Counter[str] = Counter()
@@ -40,6 +45,7 @@ class RunOutput:
         self._account = account
         self.view = view
         self._most_exposed = MOST_EXPOSED if most_exposed is None else most_exposed
+        self._limit, self._in_crowd = limit, decides_in_crowd
         self._snapshot = snapshot
         self._last_closed: StepSchedule | None = None
 
@@ -60,7 +66,10 @@ class RunOutput:
             adversary, crowd = self.view.adversary, None
             if closed.in_crowd is not None and adversary is not None:
                 crowd = crowd_message(closed.in_crowd, adversary)
-            summary = summary_message(closed.summary, 0, self.view.assumed, closed.attack, crowd)
+            over = None
+            if self._limit is not None:
+                over = over_limit_counts(self.view.standing(), self._limit, in_crowd=self._in_crowd)
+            summary = summary_message(closed.summary, 0, self.view.assumed, closed.attack, crowd, over)
             self._journal.append_risks(self._naming(summary).line())
         for block in self._risks.blocks(closed.schedule.step, closed.records):
             self._journal.append_risks(block)
@@ -92,6 +101,10 @@ class RunOutput:
         )
         if self._snapshot is not None:
             self._snapshot(now_seconds)
+
+    def end(self, outcome: str) -> None:
+        """The run ended by itself, with everything committed."""
+        self._journal.end(outcome)
 
     def bytes_written(self) -> Mapping[str, int]:
         """Bytes of this run by file."""

@@ -96,6 +96,7 @@ class EmbeddedRunner:
             self._observer.stopped(RunStopped(self._engine.next_step, f"failure: {type(failure).__name__}"))
             raise
         self._commit()
+        self._output.end(reason)
         self._observer.stopped(RunStopped(self._engine.next_step, reason))
         self._warn_of_refusals()
         logger.info("stopped before step %d: %s", self._engine.next_step, reason)

@@ -22,6 +22,7 @@ from stream_app.kafka.release.deciding_worker import ReleaseRules, Watched
 from stream_app.kafka.release.release_worker import ReleaseWorker
 from stream_app.setup.given_priors import refuse_evidence
 from stream_app.setup.keys import load_noise_key, load_snapshot_key
+from stream_app.setup.run_folder.record import Author
 from stream_app.setup.schedule_files import load_schedule, schedule_fingerprint
 from stream_app.setup.settings import Settings
 from stream_app.steps import policy_of_schedule, refuse_late_tiers, tiers_of
@@ -33,7 +34,12 @@ Announce = Callable[[str], None]
 
 
 def run_release_worker(
-    settings: Settings, schedule: Path | None, *, accept_changes: bool, announce: Announce
+    settings: Settings,
+    schedule: Path | None,
+    *,
+    accept_changes: bool,
+    announce: Announce,
+    author: Author | None = None,
 ) -> int:
     """Run the release worker until it is stopped; its exit code."""
     deployment = _deployment(settings)
@@ -47,13 +53,18 @@ def run_release_worker(
     rules = ReleaseRules(policy, load_noise_key(settings), fingerprint)
 
     def make(watched: Watched) -> Job:
-        return ReleaseWorker(deployment, rules, watched, accept_changes=accept_changes)
+        return ReleaseWorker(deployment, rules, watched, accept_changes=accept_changes, author=author)
 
     return _run_watched(release_group(settings), deployment, make, announce)
 
 
 def run_coordinator(
-    settings: Settings, schedule: Path | None, *, accept_changes: bool, announce: Announce
+    settings: Settings,
+    schedule: Path | None,
+    *,
+    accept_changes: bool,
+    announce: Announce,
+    author: Author | None = None,
 ) -> int:
     """Run the coordinator of regions until it is stopped; its exit code. It needs no noise key."""
     from stream_app.kafka.regions.coordinator import Coordinator
@@ -63,7 +74,7 @@ def run_coordinator(
 
     def make(watched: Watched) -> Job:
         rules = ReleaseRules(policy, None, fingerprint)
-        return Coordinator(deployment, rules, watched, accept_changes=accept_changes)
+        return Coordinator(deployment, rules, watched, accept_changes=accept_changes, author=author)
 
     return _run_watched(coordinator_group(settings), deployment, make, announce)
 

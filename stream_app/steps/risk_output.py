@@ -14,7 +14,7 @@ import numpy as np
 from accounting.bounds.radius import ceiling_within
 from stream_app.setup.run_folder.durable import SECRET_MODE, replace_file
 from stream_app.steps.engine import RiskRecords
-from stream_app.wire import Attack, AttackedPart, CrowdSummary, RiskSummary, WorstMoment
+from stream_app.wire import Attack, AttackedPart, CrowdSummary, OverLimitCounts, RiskSummary, WorstMoment
 
 if TYPE_CHECKING:
     from accounting.continuous import ContinuousAccountant
@@ -49,11 +49,12 @@ def summary_message(
     assumed: str | None = None,
     attack: MeanAttack | None = None,
     crowd: CrowdSummary | None = None,
+    over_limit: OverLimitCounts | None = None,
 ) -> RiskSummary:
     """The packed summary of a step as a message; levels become texts, as JSON keys are.
 
     ``assumed`` says what habits rest on where nobody was measured; ``attack`` is None if none was measured,
-    ``crowd`` if risks in the crowd are not computed.
+    ``crowd`` if risks in the crowd are not computed, ``over_limit`` if no rule is set.
     """
     return RiskSummary(
         step=summary.step,
@@ -77,6 +78,7 @@ def summary_message(
         draws=summary.draws,
         chains=summary.chains,
         crowd=crowd,
+        over_limit=over_limit,
     )
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,30 +17,24 @@ from accounting.settings import RiskBudget
 from stream_app.setup.release_settings import CROWD
 from stream_app.setup.settings import Settings
 from stream_app.watching.people import PeopleView, Standing
-from stream_app.wire import DecisionReason
+from stream_app.wire import DecisionReason, OverLimitCounts
 
-
-class PeopleOver(NamedTuple):
-    """People over a limit because of releases, and by habit alone; nobody is in both."""
-
-    by_releases: int
-    by_habits: int
+_BY = ("releases", "habits")
 
 
 class BudgetMetrics:
     """Shows ``release.budget``; None where there is none.
 
-    Where it decides, decisions say who is over its limit. A limit under another mechanism decides nothing:
-    people are held against it by their certified risks after each step, those against the adversary that the
-    settings name.
+    Who is over its limit now the accounts say, by the ceilings that the rule is kept by: those against the
+    adversary that the settings name. Where the limit decides, the forecast is what its decisions foresaw. On
+    Kafka the account workers have the one, the release worker the other.
     """
 
     def __init__(self, registry: CollectorRegistry, settings: Settings | None) -> None:
         release = None if settings is None else settings.release
         self._in_crowd = settings is not None and settings.adversary == CROWD
         limit = None if release is None else release.budget.limit
-        decides = release is not None and release.mechanism == "budget"
-        self._watched_limit = None if decides else limit
+        self._limit = limit
         self._show_people(registry)
         self._show_limit(registry, limit)
         self.show_nobody()
@@ -55,8 +48,21 @@ class BudgetMetrics:
         )
         self._over = Gauge(
             "tallyguard_people_over_limit",
-            "People over the limit of the risk budget, by releases or by habit alone; 0 where none is set",
+            "People over the limit of the risk budget now, by the ceilings that decide: because of releases "
+            "or by habit alone; 0 where none is set",
             ["by"],
+            registry=registry,
+        )
+        self._forecast = Gauge(
+            "tallyguard_people_over_limit_forecast",
+            "People whom the last decision counted against the budget: over it then, or in silence after it, "
+            "largely by the fast bound, so more than are over it; 0 where a budget decides nothing",
+            ["by"],
+            registry=registry,
+        )
+        self._ever = Gauge(
+            "tallyguard_people_ever_over_limit",
+            "People who were over the limit of the risk budget after any step so far, whatever the reason",
             registry=registry,
         )
         self._allowed = Gauge(
@@ -85,32 +91,46 @@ class BudgetMetrics:
 
     def show_nobody(self) -> None:
         """Nobody is accounted."""
-        self._show(PeopleOver(0, 0), 0.0)
+        for by in _BY:
+            self._over.labels(by).set(0.0)
+            self._forecast.labels(by).set(0.0)
+        self._ever.set(0.0)
+        self._allowed.set(0.0)
 
     def decided(self, why: DecisionReason, *, is_replayed: bool) -> None:
         """A step was decided under the budget; a restart walks over it again without counting it."""
         if not is_replayed:
             self._decisions.labels(why.reason.value).inc()
-        self._show(PeopleOver(why.over, why.natural), why.allowed)
+        for by, people in zip(_BY, (why.over, why.natural), strict=True):
+            self._forecast.labels(by).set(people)
 
     def accounted(self, view: PeopleView) -> None:
-        """A step was accounted: where the limit decides nothing, see who is over it."""
-        if self._watched_limit is not None:
-            standing = view.standing()
-            if self._in_crowd and standing.crowd is not None:
-                standing = standing.crowd
-            allowed = Fraction(repr(self._watched_limit.share)) * standing.people
-            self._show(people_over(standing, self._watched_limit), float(allowed))
-
-    def _show(self, over: PeopleOver, allowed: float) -> None:
-        self._over.labels("releases").set(over.by_releases)
-        self._over.labels("habits").set(over.by_habits)
-        self._allowed.set(allowed)
+        """A step was accounted: see who is over the limit."""
+        if self._limit is None:
+            return
+        standing = view.standing()
+        counts = over_limit_counts(standing, self._limit, in_crowd=self._in_crowd)
+        for by, people in zip(_BY, (counts.by_releases, counts.by_habits), strict=True):
+            self._over.labels(by).set(people)
+        self._ever.set(counts.ever)
+        self._allowed.set(float(Fraction(repr(self._limit.share)) * standing.people))
 
 
-def people_over(standing: Standing, limit: RiskBudget) -> PeopleOver:
-    """How many are over the limit, by releases and by habit alone."""
-    return PeopleOver(*map(standing.count, who_is_over(standing, limit)))
+def over_limit_counts(standing: Standing, limit: RiskBudget, *, in_crowd: bool = False) -> OverLimitCounts:
+    """How many are over the limit now, and how many ever were: what page, metrics and records say."""
+    judged = standing.crowd if in_crowd and standing.crowd is not None else standing
+    worst = judged.worst
+    is_ever = (worst.added > _or_unlimited(limit.added)) | (worst.highest_risk > _or_unlimited(limit.risk))
+    by_releases, by_habits = map(judged.count, who_is_over(judged, limit))
+    return OverLimitCounts(
+        risk=limit.risk,
+        added=limit.added,
+        habits_apart=limit.habits_apart,
+        adversary=None if judged is standing else "crowd",
+        by_releases=by_releases,
+        by_habits=by_habits,
+        ever=max(judged.count(is_ever), by_releases + by_habits),
+    )
 
 
 def who_is_over(standing: Standing, limit: RiskBudget) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:

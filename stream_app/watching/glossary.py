@@ -186,6 +186,21 @@ GLOSSARY = (
         "explanation/decisions.md",
     ),
     Entry(
+        "over the limit",
+        ("over now", "ever over", "forecast"),
+        "Three figures of people. Now: whose ceiling, by the bound that decides, is beyond the limit after "
+        "the last step. Ever: who was so after any step so far. Forecast: whom a decision counted before the "
+        "step was accounted, largely by the fast bound, then or in silence after it: more than are over it.",
+        "explanation/decisions.md",
+    ),
+    Entry(
+        "record",
+        ("record of a run",),
+        "Under which rule each step was published, from which step on, by whom and why; chained by digests, "
+        "so that a change is noticed. `tallyguard verify` checks it.",
+        "how-to/restart-and-recover.md",
+    ),
+    Entry(
         "epsilon",
         ("rho", "differential privacy"),
         "Differential privacy spent so far: the worst case for any observer with any knowledge. It only "

@@ -288,10 +288,10 @@ class EngineMetrics(Observer):
             self._releases.labels("suppressed" if missing else release.mechanism.name).inc()
 
     def _show_budget(self, event: StepClosed) -> None:
-        """Who is over the limit: as it was decided, or as the accounts say."""
+        """Who is over the limit: what the decision foresaw, and what the accounts say."""
         if event.why is not None:
             self._budget.decided(event.why, is_replayed=event.is_replayed)
-        elif self._view is not None:
+        if self._view is not None:
             self._budget.accounted(self._view)
 
     def _show_errors(self, event: StepClosed) -> None:

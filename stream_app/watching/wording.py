@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from math import floor, log10
 
 from accounting.decisions import BudgetReason
-from stream_app.wire import Attack, DecisionReason
+from stream_app.wire import Attack, DecisionReason, OverLimitCounts
 
 _SETTLED = {
     BudgetReason.FREE: "every sensor at its best",
@@ -88,14 +88,38 @@ def not_reached_in_words(people: int) -> str | None:
     )
 
 
-def decision_in_words(why: DecisionReason) -> str:
-    """Why a step was released as it was, in a sentence without a count of the sensors."""
+def decision_in_words(why: DecisionReason, over: OverLimitCounts | None = None) -> str:
+    """Why a step was released as it was, in a sentence without a count of the sensors.
+
+    Three figures of people, never one for the other: who is ``over`` the limit now and ever was, where the
+    accounts are here, and the forecast that the decision was made by.
+    """
     if why.people == 0:
         return "Suppressed, nobody is accounted: a risk budget must have people to protect."
-    over = (
-        f"of {why.people:,} people {why.over:,} are over the limit because of releases and {why.natural:,} "
-        f"by habit alone; {why.allowed:,} may be"
+    cleared = f", after the slower, tighter bound cleared {why.cleared:,}" if why.cleared else ""
+    forecast = (
+        f"Forecast when it was decided: of {why.people:,} people {_forecast(why)} over the limit because "
+        f"of releases, then or in silence after it{cleared}, and {why.natural:,} by habit alone; "
+        f"{why.allowed:,} may be"
     )
-    cleared = f"; the slower, tighter bound cleared {why.cleared:,}" if why.cleared else ""
     whom = f"; {IN_CROWD}" if why.adversary else ""
-    return f"{_SETTLED[why.reason].capitalize()}: {over}{cleared}{whom}."
+    now = "" if over is None else f" {over_limit_in_words(over)}."
+    return f"{_SETTLED[why.reason].capitalize()}.{now} {forecast}{whom}."
+
+
+def _forecast(why: DecisionReason) -> str:
+    """People are not counted beyond one more than may be."""
+    return f"{why.over:,} or more" if why.over > why.allowed else f"{why.over:,}"
+
+
+def forecast_in_words(why: DecisionReason) -> str:
+    """All people whom a decision counted against the budget, in a table: "24", "26+" for more not counted."""
+    return f"{why.over + why.natural}{'+' if why.over > why.allowed else ''}"
+
+
+def over_limit_in_words(over: OverLimitCounts) -> str:
+    """Who is over the limit now, by the ceilings that decide, and who ever was."""
+    return (
+        f"Over the limit now: {over.by_releases:,} people by releases and {over.by_habits:,} by habit alone; "
+        f"ever so far: {over.ever:,}"
+    )

@@ -17,6 +17,7 @@ from models.releases import Sensor, SensorRelease, StepSchedule
 from stream_app.analysis.report import read_run, write_report
 from stream_app.analysis.report.charts import axis
 from stream_app.exceptions import OutputError
+from stream_app.steps.engine import release_of
 from stream_app.watching.wording import DISTANCE
 from stream_app.wire.decision_messages import decision_of
 from stream_app.wire.messages import WorstMoment
@@ -64,6 +65,9 @@ def run(tmp_path: Path) -> Path:
     )
     decisions = [decision_of(StepSchedule(step, releases)).line() for step in range(STEPS)]
     (tmp_path / "decisions.jsonl").write_bytes(b"".join(decisions))
+    values = (7, 9, None)
+    released = [release_of(StepSchedule(step, releases), values).line() for step in range(STEPS)]
+    (tmp_path / "releases.jsonl").write_bytes(b"".join(released))
     worst = tuple(
         WorstMoment(person=person, step=step, risk=0.3 + added, baseline=0.3, added=added)
         for step, person, added in ((7, "bbbb", 0.4), (9, "aaaa", 0.2))

@@ -45,7 +45,12 @@ _REQUIRED = ("step", "start", "end", "sensor", "mechanism", "version")
 
 
 def data_package(
-    deployment: str, step_seconds: int, files: Sequence[str], ceiling: dict[str, Any], about: dict[str, str]
+    deployment: str,
+    step_seconds: int,
+    files: Sequence[str],
+    ceiling: dict[str, Any],
+    verdict: dict[str, Any],
+    about: dict[str, str],
 ) -> dict[str, Any]:
     """The descriptor of these files; ``about`` holds title, licence and publisher, as far as declared."""
     title = about.get("title") or f"People counts of {deployment}"
@@ -60,6 +65,7 @@ def data_package(
         "with its condition.",
         "step_seconds": step_seconds,
         "ceiling": ceiling,
+        "verdict": verdict,
     }
     if "licence" in about:
         package["licenses"] = [{"name": about["licence"]}]

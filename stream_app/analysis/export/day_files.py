@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from stream_app.analysis.export.released_rows import ReleasedRow
+from stream_app.analysis.released_rows import ReleasedRow
 
 _TIME = "%Y-%m-%dT%H:%M:%SZ"
 _TYPES = {

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
-from stream_app.analysis.export.released_rows import ReleasedRow
+from stream_app.analysis.released_rows import ReleasedRow
 from stream_app.exceptions import InputError
 
 Places = Mapping[str, tuple[float, float]]  # longitude and latitude in degrees
@@ -44,9 +44,15 @@ def geojson(rows: Sequence[ReleasedRow], places: Places) -> dict[str, Any]:
     }
 
 
-def crowd_flow(rows: Sequence[ReleasedRow], deployment: str, places: Places) -> list[dict[str, Any]]:
-    """An entity a sensor, normalized; one that published nothing has no ``peopleCount``."""
-    return [_entity(row, deployment, places.get(row.sensor)) for row in rows]
+def crowd_flow(
+    rows: Sequence[ReleasedRow], deployment: str, places: Places, verdict: Mapping[str, Any]
+) -> list[dict[str, Any]]:
+    """An entity a sensor, normalized; one that published nothing has no ``peopleCount``.
+
+    Each says what the ``verdict`` on the run is, as it may be read alone.
+    """
+    said = {"privacyVerdict": _property(verdict["answer"])}
+    return [{**_entity(row, deployment, places.get(row.sensor)), **said} for row in rows]
 
 
 def _entity(row: ReleasedRow, deployment: str, place: tuple[float, float] | None) -> dict[str, Any]:

@@ -12,8 +12,8 @@ from typing import Any
 from stream_app.analysis.export.data_package import data_package
 from stream_app.analysis.export.day_files import csv_bytes, parquet_bytes
 from stream_app.analysis.export.last_step import Places, crowd_flow, geojson
-from stream_app.analysis.export.period_ceiling import period_ceiling
-from stream_app.analysis.export.released_rows import ReleasedRow, RunTimes, released_days
+from stream_app.analysis.export.period_ceiling import period_ceiling, run_verdict
+from stream_app.analysis.released_rows import ReleasedRow, RunTimes, released_days
 from stream_app.exceptions import OutputError
 from stream_app.setup.run_folder.durable import make_folder, replace_file
 
@@ -39,6 +39,7 @@ class Exported:
     values: int
     not_published: int
     ceiling: Mapping[str, Any]
+    verdict: Mapping[str, Any]
 
 
 def export_run(
@@ -64,16 +65,18 @@ def export_run(
         last = [row for row in rows if row.step == rows[-1].step]
     if not last:
         raise OutputError(f"{run} must have released something", "nothing", "export it once a step is closed")
-    ceiling = period_ceiling(run, last[-1].step)
+    ceiling, verdict = period_ceiling(run, last[-1].step), run_verdict(run)
     files = [*tables]
     if ExportFormat.GEOJSON in formats:
-        files.append(_write(folder, "last-step.geojson", geojson(last, places)))
+        collection = {**geojson(last, places), "ceiling": ceiling, "verdict": verdict}
+        files.append(_write(folder, "last-step.geojson", collection))
     if ExportFormat.NGSI_LD in formats:
-        files.append(_write(folder, "last-step.jsonld", crowd_flow(last, times.deployment, places)))
+        entities = crowd_flow(last, times.deployment, places, verdict)
+        files.append(_write(folder, "last-step.jsonld", entities))
     if tables:
-        described = data_package(times.deployment, times.step_seconds, tables, ceiling, about)
+        described = data_package(times.deployment, times.step_seconds, tables, ceiling, verdict, about)
         files.append(_write(folder, "datapackage.json", described))
-    return Exported(tuple(files), days, values, empty, ceiling)
+    return Exported(tuple(files), days, values, empty, ceiling, verdict)
 
 
 def _write(folder: Path, name: str, document: object) -> str:

@@ -1,11 +1,14 @@
-"""The ceiling of an exported period, with the condition it holds under."""
+"""The ceiling of an exported period, with the condition it holds under, and whether its rule was kept."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from stream_app.analysis.report import ANSWERS, sentence, verdict_of
 from stream_app.analysis.run_lines import complete_lines, record_of
+from stream_app.analysis.run_log import read_run
 from stream_app.setup.priors_verdict import priors_check_of
 from stream_app.setup.run_folder.run_settings import load_run
 from stream_app.watching.prior_notes import basis_note
@@ -43,6 +46,27 @@ def period_ceiling(folder: Path, last_step: int) -> dict[str, Any]:
         )
     found["condition"] = "; ".join(filter(None, (condition, note)))
     return found
+
+
+def run_verdict(folder: Path) -> dict[str, Any]:
+    """Whether the rule was kept: ``yes``, ``no``, ``not shown`` or ``no rule``, with the report's sentence.
+
+    What the report says of counts beside the priors' people is not for the public, and left out.
+    """
+    run, is_accounted = (
+        load_run(folder),
+        any(_SUMMARY in line for line in complete_lines(folder / "risks.jsonl")),
+    )
+    if run.get("people") != 0 and not is_accounted:
+        return {"answer": "not shown", "sentence": "no step of the run has its risks recorded"}
+    log = read_run(folder)
+    if not log.summaries:
+        return {
+            "answer": "no rule",
+            "sentence": "no ceiling of persons was computed, so no rule was kept by it",
+        }
+    verdict = verdict_of(replace(log, beyond=None))
+    return {"answer": ANSWERS[verdict.answer], "sentence": sentence(verdict, log)}
 
 
 def _last_summary(path: Path, last_step: int) -> RiskSummary | None:

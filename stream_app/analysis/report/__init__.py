@@ -2,10 +2,12 @@
 
 from stream_app.analysis.report.lowering import Priors, load_priors
 from stream_app.analysis.report.pdf import check_can_print
+from stream_app.analysis.report.verdict_section import ANSWERS, sentence, verdict_of
 from stream_app.analysis.report.write import is_pdf, make_report, save_report, write_report
 from stream_app.analysis.run_log import RunLog, read_run
 
 __all__ = [
+    "ANSWERS",
     "Priors",
     "RunLog",
     "check_can_print",
@@ -14,5 +16,7 @@ __all__ = [
     "make_report",
     "read_run",
     "save_report",
+    "sentence",
+    "verdict_of",
     "write_report",
 ]

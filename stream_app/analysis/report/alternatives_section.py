@@ -9,6 +9,7 @@ from accounting.continuous import RiskSummary
 from stream_app.analysis.alternatives import EXPLAINED, VariedRisks
 from stream_app.analysis.crowd import PlannedCrowd
 from stream_app.analysis.report.html import paragraph, table
+from stream_app.watching.narrow_tables import headings
 from stream_app.watching.wording import in_a_hundred
 
 _DARKEST = 5.0  # sigma from which a cell is no darker
@@ -65,7 +66,9 @@ def _heat_map(found: PlannedCrowd) -> str:
         for sensor in dict.fromkeys(each.sensor for each in found.hidden)
     )
     return (
-        '<div class="scroll" tabindex="0"><table><thead><tr><th scope="col">Sensor</th>'
+        '<div class="scroll" tabindex="0"><table class="dense"'
+        f"{headings(('Sensor', *map(str, slots)))}"
+        '><thead><tr><th scope="col">Sensor</th>'
         f"{head}</tr></thead><tbody>{rows}</tbody></table></div>"
     )
 

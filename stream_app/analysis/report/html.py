@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from html import escape
 
+from stream_app.watching.narrow_tables import headings
+
+_FIGURE = 28  # characters of a figure, or a moment, at most
 Rows = Iterable[Sequence[str]]
 
 
@@ -19,11 +22,16 @@ def paragraph(text: str) -> str:
 
 
 def table(head: Sequence[str], rows: Rows) -> str:
-    """A table that scrolls where it is too wide; without heading text its first column is the heading."""
+    """A table of which no column is cut off; without heading text its first column is the heading.
+
+    A column with sentences stands left, one of figures right.
+    """
+    lines = [tuple(row) for row in rows]
     cells = "".join(f'<th scope="col">{escape(text)}</th>' for text in head)
     start = f"<thead><tr>{cells}</tr></thead>" if any(head) else ""
-    kind = "" if start else ' class="facts"'
-    body = "".join(_row(row, not start) for row in rows)
+    texts = [any(len(line[k]) > _FIGURE for line in lines) for k in range(len(head))]
+    kind = headings(head, texts) if start else ' class="facts"'
+    body = "".join(_row(line, not start) for line in lines)
     return f'<div class="scroll" tabindex="0"><table{kind}>{start}<tbody>{body}</tbody></table></div>'
 
 

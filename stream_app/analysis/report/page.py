@@ -19,7 +19,7 @@ from stream_app.analysis.report.lowering_section import what_would_lower_it
 from stream_app.analysis.report.priors_section import what_habits_rest_on
 from stream_app.analysis.report.published import NOT_COVERED, setting_of, what_is_promised
 from stream_app.analysis.report.texts import CONDITION, LIMITS, LOWERING, ROUNDED, STYLE
-from stream_app.analysis.report.verdict_section import may_i_publish
+from stream_app.analysis.report.verdict_section import may_i_publish, the_record
 from stream_app.analysis.run_log import RunLog
 from stream_app.watching.glossary import REPORT_WORDS, for_report
 from stream_app.watching.hindsight import Hindsight
@@ -33,6 +33,7 @@ from stream_app.watching.wording import (
 )
 from stream_app.wire import Attack
 
+MOST_PEOPLE = 50  # in the table of an audit
 MOST_SENSORS = 50
 """In the table of what was published: thousands would be all that a report is."""
 
@@ -82,6 +83,7 @@ def _without_people(log: RunLog, made: str) -> str:
         [
             section("What this report can say", paragraph(f"Note: {log.note}.")),
             section("What is promised", *what_is_promised(log)),
+            section("The record", *the_record(log)),
             section("The setting", table(("", ""), setting_of(log))),
             section("What was published", *_published(log)),
             section("What is not covered", _list(NOT_COVERED)),
@@ -107,7 +109,7 @@ def audit_report(audits: Sequence[AuditedPerson], made: str) -> str:
             *([] if audit.certified_radius is None else [in_a_hundred(audit.certified_radius)]),
             *([] if (own := audit.posterior) is None else map(in_a_hundred, (own.mean, own.credible))),
         )
-        for number, audit in enumerate(ranked[:50], start=1)
+        for number, audit in enumerate(ranked[:MOST_PEOPLE], start=1)
     ]
     condition = ceiling_condition(None)  # of the plain ceiling; the raised one has a column of its own
     head = ["Person", "Guess by habit", "Best attack tried", f"Ceiling, {condition}", "Ceiling by"]
@@ -133,13 +135,23 @@ def audit_report(audits: Sequence[AuditedPerson], made: str) -> str:
             ),
             section(
                 "The people audited",
-                paragraph(f"{len(audits):,} people, most exposed first."),
+                paragraph(_how_many(len(audits), ranked[0].certified)),
                 table(head, rows),
                 *notes,
             ),
             *closing(),
         ],
     )
+
+
+def _how_many(people: int, highest: float) -> str:
+    """How many people were audited, and that not all of them are listed, where that is so."""
+    listed = (
+        "most exposed first"
+        if people <= MOST_PEOPLE
+        else f"of whom the {MOST_PEOPLE} most exposed are listed"
+    )
+    return f"{people:,} people, {listed}; the highest ceiling of anybody is {in_a_hundred(highest)}."
 
 
 def document(title: str, made: str, sections: Iterable[str]) -> str:
@@ -264,7 +276,7 @@ def _setting(log: RunLog) -> Rows:
     yield "Horizon", f"{settings['horizon']} steps, {settings['mistakes'] or 'none'} of them may be wrong"
     yield "Assumed observer", "sees every release, knows the person's habits and where everybody else is"
     for mechanism, count in sorted(log.releases.items()):
-        yield f"Released, {mechanism}", f"{count:,} sensor-steps"
+        yield f"Decided, {mechanism}", f"{count:,} sensor-steps"
     yield "Messages rejected", f"{log.rejected:,}"
 
 
@@ -326,7 +338,9 @@ def _exposed(log: RunLog) -> Iterable[str]:
 
 def _published(log: RunLog) -> Iterable[str]:
     yield paragraph(
-        "Each sensor with its mechanism, by how many people its counts are expected to be off, and the "
+        "Each sensor with all its releases: how many values were published, how many of these were exact, "
+        "how often each mechanism was decided, by how many people a published value is expected to be off on "
+        "average over them, and the "
         f"differential-privacy epsilon of all its releases at delta {log.delta:g}, for any observer. Of "
         "tiered counts these are the figures of the best-informed tier."
     )
@@ -341,10 +355,22 @@ def _published(log: RunLog) -> Iterable[str]:
             "was decided of each in every step."
         )
     rows = [
-        (entry.sensor, f"{entry.releases:,}", entry.mechanism, _error(entry.error), _spent(entry.epsilon))
+        (
+            entry.sensor,
+            f"{entry.published:,} of {entry.releases:,}",
+            f"{entry.exact:,}",
+            _kinds(entry.kinds),
+            _error(entry.error),
+            _spent(entry.epsilon),
+        )
         for entry in shown
     ]
-    yield table(("Sensor", "Releases", "Mechanism", "Expected error", "Epsilon"), rows)
+    yield table(("Sensor", "Published", "Exact", "Decided, how often", "Mean error", "Epsilon"), rows)
+
+
+def _kinds(kinds: Mapping[str, int]) -> str:
+    """How often each mechanism was decided: "gaussian sigma 1: 3, nothing: 2"."""
+    return ", ".join(f"{kind}: {count:,}" for kind, count in sorted(kinds.items()))
 
 
 def _error(error: float | None) -> str:

@@ -43,7 +43,7 @@ def setting_of(log: RunLog) -> Rows:
         length = duration(log.settings["step_seconds"])
         yield "Steps", f"{log.when(0)} to {log.when(steps - 1)}, {length} each"
     for mechanism, count in sorted(log.releases.items()):
-        yield f"Released, {mechanism}", f"{count:,} sensor-steps"
+        yield f"Decided, {mechanism}", f"{count:,} sensor-steps"
     yield "Messages rejected", f"{log.rejected:,}"
 
 

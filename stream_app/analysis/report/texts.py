@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from stream_app.watching.narrow_tables import narrow_style
+
 CHOOSING_A_RULE = (
     "To have the question answered, decide how much risk is acceptable, for how many people, and write it in "
     "the settings file under [release.budget]. With added = 0.05 and share = 0.01, for "
@@ -44,7 +46,9 @@ dt { font-weight: 600; }
 table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
 th, td { text-align: right; padding: .25rem .6rem; border-bottom: 1px solid var(--line); }
 th:first-child, td:first-child, .facts td { text-align: left; padding-left: 0; } th { color: var(--quiet); }
-td { white-space: nowrap; } .facts td { white-space: normal; }
+table.facts { --a2: left; --w1: anywhere; --w2: anywhere; } .facts th { min-width: 6rem; }
+p, dd { overflow-wrap: anywhere; }
+.dense { font-size: .7rem; } .dense th, .dense td { padding: .1rem .15rem; }
 .scroll { overflow-x: auto; }
 svg { width: 100%; height: auto; } svg text { fill: var(--quiet); font-size: 12px; }
 .grid { stroke: var(--line); } polyline { fill: none; stroke-width: 2.5; }
@@ -54,11 +58,18 @@ svg { width: 100%; height: auto; } svg text { fill: var(--quiet); font-size: 12p
 polygon { fill: var(--attack); }
 svg .name-ceiling { fill: var(--ceiling); } svg .name-guess { fill: var(--guess); }
 svg .name-added { fill: var(--added); }
-@media (max-width: 34rem) { th, td { padding: .25rem .4rem; font-size: .9rem; } }
+"""
+STYLE += narrow_style("var(--line)")
+STYLE += """
+@media screen and (max-width: 44rem) { .dense tr { display: flex; flex-wrap: wrap; gap: .2rem .6rem; }
+  .dense tr > :first-child { width: 100%; } table.dense td { gap: .3rem; }
+  .dense td:empty { display: none; } }
 .verdict { border-left: .3rem solid var(--ceiling); padding: .25rem 0 .25rem 1rem; font-size: 1.15rem;
   font-weight: 600; }
 @page { size: A4; margin: 18mm 16mm 20mm; @bottom-right { content: counter(page) " of " counter(pages); } }
 @media print { :root { font-size: 10.5pt; } body { padding: 0; max-width: none; }
+  th, td { padding: 2pt 4pt; font-size: 8.5pt; } .facts th { width: 32%; }
+  .dense th, .dense td { padding: 1pt; font-size: 6pt; } .dense th[scope=row] { max-width: 60pt; }
   tr, figure { break-inside: avoid; } h2, dt { break-after: avoid; } p:has(+ .scroll) { break-after: avoid; }
   .scroll { overflow: visible; } }
 """

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from stream_app.cli.shared.options import ConfigOption, ListenOption
+from stream_app.cli.shared.options import ByOption, ConfigOption, ListenOption, ReasonOption
 from stream_app.cli.shared.output import stderr
 
 worker = typer.Typer(name="worker", help="Processes of a deployment on Kafka.", no_args_is_help=True)
@@ -39,6 +39,8 @@ def release(
     schedule: ScheduleOption = None,
     listen: ListenOption = None,
     accept_changes: AcceptChangesOption = False,
+    by: ByOption = None,
+    reason: ReasonOption = None,
 ) -> None:
     """Close steps, draw values, write the release log.
 
@@ -52,9 +54,16 @@ def release(
     """
     from stream_app.cli.shared.command_settings import settings_of
     from stream_app.kafka.processes import run_release_worker
+    from stream_app.setup.run_folder.record import Author
 
     settings = settings_of(config, {"listen": listen})
-    code = run_release_worker(settings, schedule, accept_changes=accept_changes, announce=stderr().print)
+    code = run_release_worker(
+        settings,
+        schedule,
+        accept_changes=accept_changes,
+        announce=stderr().print,
+        author=Author.given(by, reason),
+    )
     raise SystemExit(code)
 
 
@@ -87,6 +96,8 @@ def coordinator(
     schedule: ScheduleOption = None,
     listen: ListenOption = None,
     accept_changes: AcceptChangesOption = False,
+    by: ByOption = None,
+    reason: ReasonOption = None,
 ) -> None:
     """Decide for sensors of several regions, without seeing a count.
 
@@ -98,9 +109,16 @@ def coordinator(
     """
     from stream_app.cli.shared.command_settings import settings_of
     from stream_app.kafka.processes import run_coordinator
+    from stream_app.setup.run_folder.record import Author
 
     settings = settings_of(config, {"listen": listen})
-    code = run_coordinator(settings, schedule, accept_changes=accept_changes, announce=stderr().print)
+    code = run_coordinator(
+        settings,
+        schedule,
+        accept_changes=accept_changes,
+        announce=stderr().print,
+        author=Author.given(by, reason),
+    )
     raise SystemExit(code)
 
 

@@ -53,6 +53,19 @@ VaryOption = Annotated[
         show_default=False,
     ),
 ]
+ByOption = Annotated[
+    str | None,
+    typer.Option(
+        help="Who decides this, for the record; your account's name if left out.", show_default=False
+    ),
+]
+ReasonOption = Annotated[
+    str | None,
+    typer.Option(
+        help="Why, for the record; needed for a change that may weaken what was promised.",
+        show_default=False,
+    ),
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 HorizonOption = Annotated[
     int | None,

@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from stream_app.cli.shared.options import ConfigOption, JsonOption, ListenOption, PriorsOption
+from stream_app.cli.shared.options import (
+    ByOption,
+    ConfigOption,
+    JsonOption,
+    ListenOption,
+    PriorsOption,
+    ReasonOption,
+)
 from stream_app.cli.shared.output import progress
 from stream_app.cli.start.run_command import RiskFile, print_report, run_watched
 
@@ -36,6 +43,8 @@ def backfill(
     create_keys: Annotated[
         bool, typer.Option("--create-keys", help="Make missing secret keys beside the output folder.")
     ] = False,
+    by: ByOption = None,
+    reason: ReasonOption = None,
     json: JsonOption = False,
 ) -> None:
     """Publish an archive of counts, step after step.
@@ -63,6 +72,9 @@ def backfill(
         schedule=schedule,
         risk_format=RiskFormat(risk_format.value),
         create_keys=create_keys,
+        by=by,
+        reason=reason,
+        priors=None if priors is None else priors.name,
     )
     report = _publish(settings, options, priors)
     print_report(report, output, settings.delta, json)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from stream_app.cli.shared.options import ConfigOption, JsonOption
+from stream_app.cli.shared.options import ByOption, ConfigOption, JsonOption, ReasonOption
 from stream_app.cli.shared.output import print_json, stdout
 
 keys = typer.Typer(name="keys", help="The secret keys of a deployment.", no_args_is_help=True)
@@ -24,6 +24,8 @@ def advance(
         Path | None, typer.Option(help="Output folder of a stopped run; none on Kafka.", show_default=False)
     ] = None,
     config: ConfigOption = None,
+    by: ByOption = None,
+    reason: ReasonOption = None,
     json: JsonOption = False,
 ) -> None:
     """Replace the noise key by that of the next epoch, for good.
@@ -45,12 +47,13 @@ def advance(
     """
     from stream_app.cli.shared.command_settings import settings_of
     from stream_app.setup.run_folder.key_epochs import advance_noise_key
+    from stream_app.setup.run_folder.record import Author
     from stream_app.setup.run_folder.run_settings import settings_of_run
 
     settings = settings_of(config)
     if output is not None:
         settings = settings_of_run(output, settings)
-    done = advance_noise_key(settings, output)
+    done = advance_noise_key(settings, output, Author.given(by, reason))
     if json:
         print_json({"file": str(done.file), "epoch": done.epoch, "first_step": done.first_step})
         return

@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 import typer
 
 from stream_app.cli.shared.options import (
+    ByOption,
     ConfigOption,
     HorizonOption,
     JsonOption,
     ListenOption,
     MistakesOption,
     PriorsOption,
+    ReasonOption,
 )
 from stream_app.cli.shared.output import print_json, stderr, stdout
 
@@ -72,6 +74,8 @@ def run(
             help="Continue although release policy, schedule, noise key, priors_check or evidence changed.",
         ),
     ] = False,
+    by: ByOption = None,
+    reason: ReasonOption = None,
     json: JsonOption = False,
 ) -> None:
     """Publish counts and account every person's risk.
@@ -90,6 +94,7 @@ def run(
       producer | tallyguard run --priors priors.parquet --output out --config tallyguard.toml
       tallyguard run --priors priors.json --input counts.csv --schedule schedule.json --output out
       tallyguard run --config tallyguard.toml --input from-http/messages.jsonl --follow --output out
+      tallyguard run --config other.toml --output out --accept-changes --reason "the trial is over"
     """
     from stream_app.cli.shared.command_settings import settings_of
     from stream_app.embedded import RunOptions
@@ -106,6 +111,9 @@ def run(
         follow=follow,
         create_keys=create_keys,
         accept_changes=accept_changes,
+        by=by,
+        reason=reason,
+        priors=None if priors is None else priors.name,
     )
     report = run_watched(settings, options, priors)
     print_report(report, output, settings.delta, json)

@@ -41,9 +41,10 @@ def export(
     """Write what a run has released as open data.
 
     Made from releases only: tables by day (UTC) with a Frictionless datapackage.json, which states units,
-    noise, how to cite, and the ceiling of the period with its condition; the last step as GeoJSON and as
-    NGSI-LD CrowdFlowObserved. What was not published is empty, never 0. Of tiered releases only what
-    everybody may read is written. Run it again whenever there is more: files are replaced as a whole.
+    noise, how to cite, the ceiling of the period with its condition, and whether the rule of the run was
+    kept, as its report says; the last step as GeoJSON and as NGSI-LD CrowdFlowObserved. What was not
+    published is empty, never 0. Of tiered releases only what everybody may read is written. Run it again
+    whenever there is more: files are replaced as a whole.
 
     \b
     Examples:
@@ -68,3 +69,6 @@ def export(
     highest = found.ceiling["highest"]
     stated = "No ceiling of the period" if highest is None else f"Ceiling of the period {highest:.3g}"
     stdout().print(f"{stated}: {found.ceiling['condition']}.", soft_wrap=True)
+    if found.verdict["answer"] == "no":
+        stdout().print("The verdict on this run is No: to publish these files breaks its rule.")
+    stdout().print(f"May this be published? {found.verdict['sentence']}", markup=False, soft_wrap=True)

@@ -122,14 +122,14 @@ def _print_plan(planned: ReleasePlan) -> None:
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
-    from stream_app.watching.wording import DISTANCE
+    from stream_app.watching.wording import DISTANCE, forecast_in_words
 
     console = stdout()
     if planned.warning:
         stderr().print(f"warning: {planned.warning}", soft_wrap=True)
     table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=0)
     crowd, beside = planned.crowd, _beside(planned)
-    names = ("Step", "Raw", "Noised", "Silent", "Error", "Over", "Guess", beside, "Ceiling", "Highest")
+    names = ("Step", "Raw", "Noised", "Silent", "Error", "Forecast", "Guess", beside, "Ceiling", "Highest")
     for name in names:
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("Because", no_wrap=True)
@@ -140,7 +140,7 @@ def _print_plan(planned: ReleasePlan) -> None:
         table.add_row(
             str(step.decided.schedule.step),
             *_counts(step.decided.schedule),
-            "" if why is None else f"{why.over + why.natural} of {why.allowed}",
+            "" if why is None else f"{forecast_in_words(why)} of {why.allowed}",
             f"{step.risks.mean_baseline:.3f}",
             attack if crowd is None else f"{planned.beside[index].mean_risk:.3f}",
             f"{risks.mean_risk:.3f}",
@@ -159,8 +159,9 @@ def _print_plan(planned: ReleasePlan) -> None:
         sensors.add_row(sensor.sensor, str(sensor.steps), str(sensor.released), str(sensor.raw), error)
     console.print(sensors)
     console.print(
-        "Error: mean expected absolute error of what is released, in people. Over: people over the limit of "
-        f"the risk budget, and how many may be. Guess, {beside}, Ceiling: means over people after the step, "
+        "Error: mean expected absolute error of what is released, in people. Forecast: people whom the "
+        "decision counts as over the limit of the risk budget, then or in silence after it, largely by the "
+        f"fast bound, and how many may be. Guess, {beside}, Ceiling: means over people after the step, "
         f"of the best guess without counts, of {_beside_in_words(planned)}, and of the certified risk; "
         f"Highest: the highest certified risk. {_attack_in_words(planned) if crowd is None else ''}".rstrip()
         + (f" {DISTANCE}" if crowd is None else ""),

@@ -220,6 +220,7 @@ class AccountWatch:
             summary=summary_message(
                 *(summary, 0, self._view.assumed, self._attack(standing)),
                 self._in_crowd(schedule.step, standing),
+                self._partitions[0].over_limit(lambda: standing),
             ),
             latency_seconds=0.0,
             lag_steps=0,

@@ -21,12 +21,15 @@ from stream_app.kafka.account.saved_accounts import SavedAccounts, SavedPeople
 from stream_app.kafka.deployment.deployment import Deployment
 from stream_app.kafka.deployment.person_records import People, PersonEntry, RefusedPerson, people_of
 from stream_app.setup.priors_verdict import PriorsVerdict
+from stream_app.setup.release_settings import CROWD
 from stream_app.steps import Accounts, RiskRecords, risk_records, summary_message, with_worst
 from stream_app.steps.policy import Decided
 from stream_app.steps.policy.crowd_sums import CrowdAnswer, CrowdQuestion
 from stream_app.steps.policy.people_shards import new_shadow
 from stream_app.steps.policy.proposals import Answer, Proposal, Respondent
-from stream_app.wire import RiskSummary
+from stream_app.watching.budget_metrics import over_limit_counts
+from stream_app.watching.people import Standing
+from stream_app.wire import OverLimitCounts, RiskSummary
 
 Moved = Callable[[], None]
 """Called whenever a piece of long work is done."""
@@ -168,8 +171,18 @@ class PartitionAccounts:
         """The last step in a few numbers, naming the most exposed where the settings ask for it."""
         attack = None if self._shadow is None else self._shadow.mean()
         crowd = self.accounts.crowd_summary()
-        summary = summary_message(self.accountant.summary(), self.partition, self.assumed, attack, crowd)
+        over = self.over_limit(lambda: Standing.of(self.accountant, self.pseudonyms, self.accounts.crowd))
+        summary = summary_message(
+            self.accountant.summary(), self.partition, self.assumed, attack, crowd, over
+        )
         return with_worst(summary, self.accountant, self.pseudonyms, self._most_exposed)
+
+    def over_limit(self, standing: Callable[[], Standing]) -> OverLimitCounts | None:
+        """Who of these people is over the limit of the rule; None where none is set."""
+        limit = self._given.release.budget.limit
+        if limit is None:
+            return None
+        return over_limit_counts(standing(), limit, in_crowd=self._given.adversary == CROWD)
 
     def records(self) -> RiskRecords:
         """Risks to be reported of single people after the last step."""

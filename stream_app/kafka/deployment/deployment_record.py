@@ -3,6 +3,9 @@
 A certified risk is a function of people, decisions and the settings below. A process with other settings
 would account something else than was decided, and nobody would see it. So whoever begins a deployment writes
 what it accounts with, and everybody else compares first. Decisions and people carry the digest of it.
+
+What may change while a deployment lives (release policy, schedule, noise key) stands in the same topic, as
+in the record of a run: an entry for each change, under a key of its own so that compaction keeps them all.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ import asyncio
 import hashlib
 import json
 import logging
+import time
 from collections.abc import Mapping
 from typing import Any, Literal
 
@@ -26,6 +30,7 @@ from stream_app.kafka.broker.topics import MEDIUM_BYTES
 from stream_app.kafka.deployment.records import RecordKind, of_model
 from stream_app.kafka.deployment.refused_record import RefusedRecord
 from stream_app.setup.run_folder.manifest import differences
+from stream_app.setup.run_folder.record import Author, Entry, chained, following, head_of
 from stream_app.setup.settings import Settings
 from stream_app.wire import Version
 
@@ -36,6 +41,9 @@ _VALUES = (
     *("horizon", "mistakes", "thresholds", "sharpen_above"),
 )
 _ACCOUNTS, _PSEUDONYMS = b"accounts", b"pseudonyms"
+_RECORD = b"record-"
+HEAD = "record"
+"""Under which name whoever decides keeps the record's head, so that entries that are lost are noticed."""
 _WAIT_SECONDS = 1.0
 _DIGEST_DIGITS = 16
 
@@ -126,6 +134,41 @@ class DeploymentTopic:
         logger.info("waiting for the deployment to begin: `persons load` or the release worker does it")
         while not await asyncio.to_thread(self.check, basis):
             await asyncio.sleep(_WAIT_SECONDS)
+
+    def entries(self) -> tuple[Entry, ...]:
+        """The record of rules: what held from which step on, by whom and why; held against each other."""
+        with consuming(self._connection) as consumer:
+            found = {
+                int(each.key.removeprefix(_RECORD)): each.value
+                for each in records(consumer, self._topic)
+                if each.key is not None and each.key.startswith(_RECORD) and each.value is not None
+            }
+        return chained((found[number] for number in sorted(found)), self.record_name)
+
+    @property
+    def record_name(self) -> str:
+        """What messages call the record."""
+        return f"the record in topic {self._topic}"
+
+    def hold(self, step: int, facts: Mapping[str, Any], author: Author) -> Mapping[str, Any]:
+        """Note durably that ``facts`` hold from ``step`` on, where they are not as before; the record's head.
+
+        For the one process that decides, before it decides the step.
+        """
+        entries = self.entries()
+        entry = following(entries, step, facts, author, time.time())
+        if entry is None:
+            return head_of(entries)
+        with writing(self._connection) as producer:
+            key = _RECORD + str(entry.number).encode()
+            producer.send(self._topic, entry.line(), key=key, partition=0)
+        if (now := self.entries())[: entry.number + 1] != (*entries, entry):
+            raise LogError(
+                f"{self.record_name} must be written by one process",
+                "an entry of another",
+                "stop the other one",
+            )
+        return head_of(now)
 
     def _begin(self, key: bytes, basis: Mapping[str, Any]) -> None:
         """Write and look again: of two who begin at once with different settings, none goes on unseen."""

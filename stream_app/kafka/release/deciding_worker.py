@@ -20,6 +20,7 @@ from stream_app.exceptions import restoring
 from stream_app.kafka.broker.kafka_exceptions import LogError
 from stream_app.kafka.deployment.broker_limits import require_requests
 from stream_app.kafka.deployment.deployment import Deployment, check_basis
+from stream_app.kafka.deployment.deployment_record import HEAD
 from stream_app.kafka.deployment.log_reader import last_decision, latest_records, read_steps
 from stream_app.kafka.process.worker import Job, Pulse, heed_cancellation
 from stream_app.kafka.process.worker_metrics import ReleaseCounters
@@ -33,6 +34,8 @@ from stream_app.kafka.release.release_core import DecidingCore, Flush
 from stream_app.kafka.release.release_log import TransactionLog
 from stream_app.setup.release_settings import CROWD
 from stream_app.setup.run_folder.key_epochs import check_between_windows
+from stream_app.setup.run_folder.manifest import check_reason
+from stream_app.setup.run_folder.record import Author, check_head
 from stream_app.steps import StepClock
 from stream_app.steps.policy import BudgetPolicy, Policy
 from stream_app.watching.events import Observer, RunStarted, RunStopped
@@ -73,7 +76,13 @@ class DecidingWorker(Job):
     progress_kind: type[Progress] = Progress
 
     def __init__(
-        self, deployment: Deployment, rules: ReleaseRules, watched: Watched, *, accept_changes: bool = False
+        self,
+        deployment: Deployment,
+        rules: ReleaseRules,
+        watched: Watched,
+        *,
+        accept_changes: bool = False,
+        author: Author | None = None,
     ) -> None:
         self._deployment = deployment
         self._rules = rules
@@ -81,6 +90,7 @@ class DecidingWorker(Job):
         self._observer, _, self._pulse = watched
         self._watch = DeskWatch(*watched)
         self._accept_changes = accept_changes
+        self._author = author or Author.given()
         self._joined = asyncio.Event()
         self._proposer: Proposer | None = None
         self._crowd: DistantCrowd | None = None
@@ -136,19 +146,19 @@ class DecidingWorker(Job):
         progress = restored.progress
         key = self._rules.noise_key
         basis = deployment.release_basis(None if key is None else key.fingerprint(), self._rules.schedule)
-        check_basis(
-            {key: value for key, value in progress.basis.items() if key != INPUTS},
-            basis,
-            accept_changes=self._accept_changes,
-        )
+        stored = {key: value for key, value in progress.basis.items() if key not in (INPUTS, HEAD)}
+        check_basis(stored, basis, accept_changes=self._accept_changes)
+        check_reason(stored, {key: basis.get(key) for key in stored}, self._author)
         if progress.basis.get("noise_key", basis["noise_key"]) != basis["noise_key"]:
             check_between_windows(deployment.settings.release.covariance, progress.next_step)
         await self._check_continues(progress)
         offsets, lost = await inputs.take_up(
             progress.offsets, progress.basis.get(INPUTS, {}), accept_changes=self._accept_changes
         )
-        basis[INPUTS] = inputs.identities
         await asyncio.to_thread(deployment.record.begin, deployment.basis)
+        head = progress.basis.get(HEAD) or {}
+        basis |= {HEAD: await asyncio.to_thread(self._note_rule, progress.next_step, basis, head)}
+        basis[INPUTS] = inputs.identities
         progress = await self._carry(progress.model_copy(update={"offsets": offsets}))
         flush = Flush(self._desk.flush, _MOST_RELEASES if self._proposer is None else 0)
         nobody = Population.pack((), deployment.location_names)
@@ -159,6 +169,17 @@ class DecidingWorker(Job):
         names = tuple(sensor.name for sensor in deployment.registry.sensors)
         self._observer.started(RunStarted(0, progress.next_step, names))
         logger.info("%s continues at step %d", self.title, progress.next_step)
+
+    def _note_rule(
+        self, step: int, basis: Mapping[str, object], head: Mapping[str, Any]
+    ) -> Mapping[str, Any]:
+        """Have the rule in the record before the first step is decided by it; the record's new head.
+
+        :class:`LogError` where entries are gone that were there before.
+        """
+        record = self._deployment.record
+        check_head(record.entries(), head, record.record_name)
+        return record.hold(step, basis, self._author)
 
     async def assigned(self, partitions: set[int]) -> None:
         """All of them: with some of them there is another one in the group, and one of the two is fenced.

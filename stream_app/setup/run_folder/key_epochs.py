@@ -18,6 +18,7 @@ from stream_app.exceptions import OutputError, RunChangedError
 from stream_app.setup.keys import noise_key_file
 from stream_app.setup.run_folder.durable import FolderLock
 from stream_app.setup.run_folder.manifest import load_document, replace_noise_key
+from stream_app.setup.run_folder.record import Author
 from stream_app.setup.settings import Settings
 
 
@@ -29,11 +30,12 @@ class Advanced(NamedTuple):
     first_step: int | None
 
 
-def advance_noise_key(settings: Settings, output: Path | None) -> Advanced:
+def advance_noise_key(settings: Settings, output: Path | None, author: Author | None = None) -> Advanced:
     """Put the next epoch's key in the place of the noise key; of a stopped run where ``output`` is given.
 
-    The run's ``run.json`` is written first: a call that was interrupted is completed by the next. With a
-    run, :class:`OutputError` while a step may be out that its log does not hold.
+    The run's record (with the ``author``) and ``run.json`` are written first: a call that was interrupted is
+    completed by the next. With a run, :class:`OutputError` while a step may be out that its log does not
+    hold.
     """
     file = noise_key_file(settings, output)
     key = NoiseKey.load(file)
@@ -43,7 +45,7 @@ def advance_noise_key(settings: Settings, output: Path | None) -> Advanced:
         return Advanced(file, later.epoch, None)
     with _stopped(output):
         first = whole_steps(output)
-        _hand_over(output, key, later, first)
+        _hand_over(output, key, later, first, author)
         key.advance_file(file, later.epoch)
     return Advanced(file, later.epoch, first)
 
@@ -64,7 +66,7 @@ def _stopped(output: Path) -> Iterator[None]:
         lock.release()
 
 
-def _hand_over(output: Path, key: NoiseKey, later: NoiseKey, first_step: int) -> None:
+def _hand_over(output: Path, key: NoiseKey, later: NoiseKey, first_step: int, author: Author | None) -> None:
     """Let the run go on with the later key from its next step on."""
     run = load_document(output / "run.json")
     noted = run.get("noise_key")
@@ -77,7 +79,7 @@ def _hand_over(output: Path, key: NoiseKey, later: NoiseKey, first_step: int) ->
             "name the run's key: the settings must be those of the run",
         )
     check_between_windows(run["release"]["covariance"], first_step)
-    replace_noise_key(output, later.fingerprint(), first_step)
+    replace_noise_key(output, later.fingerprint(), first_step, author)
 
 
 def check_between_windows(covariance: Path | str | None, first_step: int) -> None:

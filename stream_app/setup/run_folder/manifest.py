@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
+from accounting.settings import RiskBudget
 from models.text import parse_json
 from stream_app.exceptions import OutputError, RunChangedError, keeping, restoring
 from stream_app.setup.priors_verdict import is_no_weaker, priors_check_of
+from stream_app.setup.release_settings import BudgetSettings
 from stream_app.setup.run_folder.durable import replace_file
+from stream_app.setup.run_folder.record import Author, Record
 
 FORMAT = 1
 _SEAL_NAME = "sha256"
@@ -21,6 +24,7 @@ _SEAL = b'{"sha256":"'
 _EARLIER_KEYS = "earlier_noise_keys"
 _KEY = "noise_key"
 _CHECK = "priors_check"
+_MOST_SHOWN = 12  # settings in a sentence
 ACCEPTABLE = frozenset({"release", "schedule", "drawn", "crowd", _CHECK, _KEY})
 """What may change in a deployment's life, from one step on, when its operator says so.
 
@@ -42,6 +46,10 @@ class Manifest:
     Keys in ``replaceable`` may differ from the earlier run's; :class:`RunChangedError` for any other, unless
     nothing was released yet (``has_released``): then the run begins anew. Which noise key belonged to which
     steps is kept as it changes.
+
+    What it holds stands in the ``record`` first: there with its step, author and reason, here as it is now. A
+    file that says something else than the record was changed by somebody else and is refused. A change that
+    weakens a promise (:func:`weakened`) needs the author's reason.
     """
 
     def __init__(
@@ -50,17 +58,21 @@ class Manifest:
         wanted: Mapping[str, Any],
         replaceable: frozenset[str],
         *,
+        record: Record,
         has_released: bool = True,
     ) -> None:
         self._folder = folder
         self._path = folder / "run.json"
         self._wanted = {"format": FORMAT, **json.loads(json.dumps(wanted))}
+        self._record = record
         self._stored = load_document(self._path) if self._path.exists() else None
         self.begins_anew = False
         if self._stored is None:
             self._check_is_new()
         elif has_released:
+            self._stored = self._as_recorded(self._stored)
             self._check_changes(self._stored, replaceable)
+            check_reason(self._stored, self._wanted, self._record.author)
         elif self._changed(self._stored, replaceable):
             self._stored, self.begins_anew = None, True
 
@@ -79,7 +91,8 @@ class Manifest:
         document = {**self._wanted}
         if earlier := self._earlier_keys(published):
             document[_EARLIER_KEYS] = earlier
-        if document != self._stored:
+        self._record.hold(published, document)
+        if not self._path.exists() or document != load_document(self._path):
             replace_file(self._path, json.dumps(document, indent=2, sort_keys=True).encode() + b"\n")
 
     def noise_key(self, step: int, published: int) -> str | None:
@@ -97,6 +110,22 @@ class Manifest:
         if self.has_other_key:
             earlier.append({"fingerprint": self._stored.get(_KEY), "until_step": published})
         return earlier
+
+    def _as_recorded(self, stored: dict[str, Any]) -> dict[str, Any]:
+        """What the record says; :class:`OutputError` where the file says anything else.
+
+        A run that was killed between the two left the file as the entry before has it.
+        """
+        held = [dict(entry.facts) for entry in self._record.entries if entry.kind != "ended"]
+        if not held:
+            return stored
+        if stored not in held[-2:]:
+            raise OutputError(
+                f"{self._path} must be as the record of the run says",
+                f"another {', '.join(differing(held[-1], stored))}",
+                restoring(self._path.name),
+            )
+        return held[-1]
 
     def _check_is_new(self) -> None:
         if (self._folder / "releases.jsonl").exists():
@@ -123,22 +152,102 @@ class Manifest:
             if stored.get(key) != self._wanted.get(key)
             and key not in replaceable | REPORTED | {_EARLIER_KEYS}
             and not (key in UNSAID and stored.get(key) is None)
-            and not (key == _CHECK and self._is_checked_no_less(stored))
+            and not (key == _CHECK and _is_checked_no_less(stored, self._wanted))
         )
 
-    def _is_checked_no_less(self, stored: Mapping[str, Any]) -> bool:
-        """Whether the priors are held to be as wrong as before, or more; not where nobody can read how."""
-        try:
-            return is_no_weaker(priors_check_of(self._wanted), priors_check_of(stored))
-        except ValidationError:
-            return False
 
-
-def replace_noise_key(folder: Path, fingerprint: str, published: int) -> None:
+def replace_noise_key(folder: Path, fingerprint: str, published: int, author: Author | None = None) -> None:
     """Note durably that steps from ``published`` on are drawn with another noise key than those before."""
-    stored = load_document(folder / "run.json")
+    stored, record = load_document(folder / "run.json"), Record(folder, author)
     kept = {key: value for key, value in stored.items() if key != _EARLIER_KEYS}
-    Manifest(folder, {**kept, _KEY: fingerprint}, frozenset({_KEY})).save(published)
+    Manifest(folder, {**kept, _KEY: fingerprint}, frozenset({_KEY}), record=record).save(published)
+
+
+def differing(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
+    """Names of what is not the same in both."""
+    return sorted(key for key in one.keys() | other.keys() if one.get(key) != other.get(key))
+
+
+def check_reason(before: Mapping[str, Any], after: Mapping[str, Any], author: Author) -> None:
+    """:class:`RunChangedError` for a change that may weaken a promise, without a reason for the record."""
+    if author.reason is None and (names := weakened(before, after)):
+        raise RunChangedError(
+            f"a change that may weaken what was promised must say why ({', '.join(names)})",
+            f"no reason; {differences(names, before, after)}",
+            'say it: --reason "why this is acceptable". It is kept in the record, with your name',
+        )
+
+
+def weakened(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
+    """Which facts promise less than before, or cannot be shown to promise as much.
+
+    A longer list of who gets what (tiers), another schedule, crowd or evidence may reveal more; a later noise
+    key, a stricter limit, more noise and a stricter check of the priors do not.
+    """
+    changed = [key for key in differing(before, after) if key not in {_KEY, _EARLIER_KEYS, "format", *UNSAID}]
+    kept: dict[str, Callable[[Any, Any], bool]] = {
+        "release": _reveals_no_more,
+        "delta": lambda was, now: was is None or (now is not None and now <= was),
+        "counted_again": _counts_no_less,
+        _CHECK: lambda was, now: _is_checked_no_less({_CHECK: was}, {_CHECK: now}),
+    }
+    acceptable = ACCEPTABLE | REPORTED
+    return [
+        key
+        for key in changed
+        if key in acceptable and not (key in kept and kept[key](before.get(key), after.get(key)))
+    ]
+
+
+def _reveals_no_more(was: Any, now: Any) -> bool:
+    """Whether a release policy keeps the limit it had, or a stricter one, with as much noise."""
+    if not (isinstance(was, Mapping) and isinstance(now, Mapping)):
+        return False
+    try:
+        limits = [BudgetSettings.model_validate(each.get("budget", {})).limit for each in (was, now)]
+    except ValidationError:
+        return False
+    apart = {"budget", "sigma"}
+    if any(was.get(key) != now.get(key) for key in (was.keys() | now.keys()) - apart):
+        return False
+    less_noise = was.get("sigma") != now.get("sigma") and (now.get("sigma") or 0.0) < (
+        was.get("sigma") or 0.0
+    )
+    return not less_noise and _is_no_looser(*limits)
+
+
+def _is_no_looser(was: RiskBudget | None, now: RiskBudget | None) -> bool:
+    """Whether whoever is within the limit now was within the one before."""
+    if was is None or was == now:
+        return True
+    return (
+        now is not None
+        and now.share <= was.share
+        and all(
+            old is None or (new is not None and new <= old)
+            for old, new in ((was.risk, now.risk), (was.added, now.added))
+        )
+        and (was.habits_apart or not now.habits_apart)
+        and (now.in_hindsight or not was.in_hindsight)
+    )
+
+
+def _counts_no_less(was: Any, now: Any) -> bool:
+    """Whether every sensor is still presumed to count, and to correct, one person as often as before."""
+    return all(
+        (now or {}).get(sensor, {}).get(name, least) >= often
+        for sensor, own in (was or {}).items()
+        for name, least in (("most_counts", 1), ("corrections", 0))
+        if (often := own.get(name, least)) > least
+    )
+
+
+def _is_checked_no_less(before: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
+    """Whether the priors are held to be as wrong as before, or more; not where nobody can read how."""
+    try:
+        return is_no_weaker(priors_check_of(now), priors_check_of(before))
+    except ValidationError:
+        return False
 
 
 def _key_spans(path: Path, stored: Any) -> Iterator[dict[str, Any]]:
@@ -185,8 +294,21 @@ def _digest(document: bytes) -> bytes:
 
 
 def differences(changed: list[str], stored: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
-    """What changed, before and now."""
-    return "; ".join(f"{key} was {_short(stored.get(key))}, is {_short(wanted.get(key))}" for key in changed)
+    """What changed, before and now, each setting by its full name."""
+    pairs = [pair for key in changed for pair in _leaves(key, stored.get(key), wanted.get(key))]
+    shown = [f"{name} was {_short(was)}, is {_short(now)}" for name, was, now in pairs[:_MOST_SHOWN]]
+    more = len(pairs) - len(shown)
+    return "; ".join([*shown, *([f"and {more} more"] if more else [])])
+
+
+def _leaves(name: str, was: Any, now: Any) -> Iterator[tuple[str, Any, Any]]:
+    """Each value that differs, under the name of the setting it is the value of."""
+    if isinstance(was, dict) and isinstance(now, dict) and "kappa_min" not in was:
+        for key in sorted(was.keys() | now.keys()):
+            if was.get(key) != now.get(key):
+                yield from _leaves(f"{name}.{key}", was.get(key), now.get(key))
+    else:
+        yield name, was, now
 
 
 def _short(value: object) -> str:

@@ -10,6 +10,7 @@ from math import isfinite
 from accounting.ledgers import EVERY_GROUP
 from stream_app.setup.settings import Settings
 from stream_app.watching.crowd_watch import HiddenLine
+from stream_app.watching.narrow_tables import headings, narrow_style
 from stream_app.watching.prior_notes import ceiling_condition
 from stream_app.watching.web.status import Status, StepLine
 from stream_app.watching.wording import (
@@ -40,6 +41,7 @@ th, td { text-align: right; padding: .25rem .75rem; border-bottom: 1px solid #88
 th:first-child, td:first-child { text-align: left; }
 .note { opacity: .75; }
 """
+_STYLE += narrow_style("#8886")
 
 
 When = Callable[[int], str]
@@ -59,6 +61,7 @@ def render(status: Status, about: Settings | None = None) -> str:
         "<h1>tallyguard</h1>",
         f"<p role=status>{escape(_sentence(status))}</p>",
         *([f"<p><strong>{escape(status.note)}.</strong></p>"] if status.note else []),
+        *([f"<p>Why so: {escape(status.decision)}</p>"] if status.decision else []),
         *(_risks(status.summary, when, condition) if status.summary and status.people else []),
         *(_in_crowd(status) if status.crowd else []),
         *(_history(status.history, when) if status.history and status.people else []),
@@ -213,4 +216,4 @@ def _spent(epsilon: Mapping[str, float]) -> list[str]:
 def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
     cells = "".join(f'<th scope="col">{escape(text)}</th>' for text in head)
     lines = "".join("<tr>" + "".join(f"<td>{escape(text)}</td>" for text in row) + "</tr>" for row in rows)
-    return f"<table><thead><tr>{cells}</tr></thead><tbody>{lines}</tbody></table>"
+    return f"<table{headings(head)}><thead><tr>{cells}</tr></thead><tbody>{lines}</tbody></table>"

@@ -16,7 +16,7 @@ from stream_app.watching.crowd_watch import HiddenLine, adversary_of, hour_of, s
 from stream_app.watching.events import Observer, PanelChecked, RunStarted, RunStopped, StepClosed
 from stream_app.watching.people import PeopleView, Standing
 from stream_app.watching.prior_notes import crowd_note, panel_note
-from stream_app.watching.wording import decision_in_words
+from stream_app.watching.wording import decision_in_words, over_limit_in_words
 from stream_app.wire import Outcome, Reason, RiskSummary
 
 Phase = Literal["starting", "running", "stopped"]
@@ -88,7 +88,7 @@ class Status:
     distribution: Distribution | None = None
     sensors: Mapping[str, SensorLine] = field(default_factory=dict)
     releases: tuple[ReleaseLine, ...] = ()
-    decision: str | None = None  # why the last step was released so, under a risk budget
+    decision: str | None = None  # why the last step was released so, and who is over the limit
     note: str | None = None  # what must be said of the priors
     epsilon: Mapping[str, float] | None = None  # spent by each group of sensors; None where not known here
     hidden: tuple[HiddenLine, ...] = ()  # what the crowd hides, by sensor and hour
@@ -186,7 +186,7 @@ class StatusBoard(Observer):
             distribution=_distribution(self._view.standing()) if self._view else None,
             sensors=_after(status.sensors, event, self._view),
             releases=tuple(_release(release, event) for release in event.schedule.releases),
-            decision=decision_in_words(event.why) if event.why else None,
+            decision=_decision(event),
             epsilon=self._spent(),
             hidden=self._hidden(status.hidden, event),
         )
@@ -210,6 +210,14 @@ class StatusBoard(Observer):
         with self._changing:
             self._status = replace(self._status, **fields)  # type: ignore[arg-type]
             self._version += 1
+
+
+def _decision(event: StepClosed) -> str | None:
+    """Why the step was released so, and who is over the limit of the rule, where one is set."""
+    over = None if event.summary is None else event.summary.over_limit
+    if event.why is not None:
+        return decision_in_words(event.why, over)
+    return None if over is None else f"As configured, not by the rule. {over_limit_in_words(over)}."
 
 
 def _line(event: StepClosed, summary: RiskSummary) -> StepLine:

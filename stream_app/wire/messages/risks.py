@@ -92,6 +92,30 @@ class CrowdSummary(BaseModel):
     not_reached: int = 0
 
 
+class OverLimitCounts(BaseModel):
+    """People over the limit of a rule after a step, by the ceilings that the rule is kept by.
+
+    ``by_releases`` and ``by_habits`` are over it now, nobody in both; ``ever`` were over it after this step
+    or one before, by releases or by habit, since the run began. The limit stands beside its counts, as a rule
+    may change. What a decision foresaw is another figure: see :class:`DecisionReason`.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    risk: Probability | None = None
+    added: Probability | None = None
+    habits_apart: bool = False
+    adversary: Literal["crowd"] | None = None
+    by_releases: Annotated[int, Field(ge=0)]
+    by_habits: Annotated[int, Field(ge=0)]
+    ever: Annotated[int, Field(ge=0)]
+
+    @property
+    def now(self) -> int:
+        """Everybody over it now."""
+        return self.by_releases + self.by_habits
+
+
 class RiskSummary(BaseMessage):
     """The risks of all people of a partition at a step, packed.
 
@@ -105,7 +129,7 @@ class RiskSummary(BaseMessage):
     of the prior (over all steps together); baseline, attack and what was added are the prior's. Each figure
     is the mean over the ``draws`` chains that stand for a person; ``chains`` is their fingerprint. ``crowd``
     stands where risks against the crowd adversary are computed too; all other fields are against whoever
-    knows where everybody else is.
+    knows where everybody else is. ``over_limit`` stands where a rule is set.
     """
 
     type: Literal["risk_summary"] = "risk_summary"
@@ -131,3 +155,4 @@ class RiskSummary(BaseMessage):
     draws: Annotated[int, Field(ge=1)] = 1
     chains: Name | None = None
     crowd: CrowdSummary | None = None
+    over_limit: OverLimitCounts | None = None

@@ -16,6 +16,7 @@ from models.prior_files import load_population
 from models.priors import Population
 from models.releases import SensorRegistry
 from stream_app.analysis.ledger_log import load_log
+from stream_app.exceptions import OutputError
 from tests.stream_app import engine_support
 from tests.stream_app.cli.test_cli import TWO_PEOPLE, Tallyguard, tallyguard
 
@@ -97,6 +98,14 @@ def test_a_run_is_read_from_its_output_folder(tallyguard: Tallyguard, tmp_path: 
     published = (tmp_path / "out" / "releases.jsonl").read_bytes().splitlines(keepends=True)
     assert len(log.steps) == len(published)
     (tmp_path / "out" / "releases.jsonl").write_bytes(b"".join(published[:5]) + published[5][:9])
+    with pytest.raises(OutputError, match="or every guarantee would be too good"):
+        load_log(tmp_path / "out", engine_support.REGISTRY)
+    for name in (
+        "record.jsonl",
+        "progress.json",
+        "risks.jsonl",
+    ):  # as of a run that was killed before a commit
+        (tmp_path / "out" / name).unlink()
     assert load_log(tmp_path / "out", engine_support.REGISTRY).steps == log.steps[:5]
     refused = tallyguard("ledger", str(tmp_path), "--priors", str(priors))
     assert refused.code == 1

@@ -49,7 +49,7 @@ def population() -> Population:
 def run_in_crowd(output: Path, steps: int, changed: dict[str, object], *, accept: bool = False) -> RunReport:
     """The first steps of a day."""
     lines = lines_of(messages_of_a_day(steps, 5))
-    options = RunOptions(output, keep_open=True, accept_changes=accept)
+    options = RunOptions(output, keep_open=True, accept_changes=accept, reason="a test" if accept else None)
     return run(settings(**changed), options, population(), clock=TickingClock(), chunks=[lines])
 
 
@@ -129,7 +129,9 @@ def test_a_crowd_may_be_taken_in_later_when_its_operator_says_so(tmp_path: Path)
     source.write_bytes(b"".join(messages))
     with pytest.raises(RunChangedError, match="crowd"):
         run(settings(**CROWD), options, population(), clock=TickingClock())
-    accepting = RunOptions(tmp_path / "out", source, keep_open=True, accept_changes=True)
+    accepting = RunOptions(
+        tmp_path / "out", source, keep_open=True, accept_changes=True, reason="a crowd hides people"
+    )
     run(settings(**CROWD), accepting, population(), clock=TickingClock())
     accounts = accounts_of(settings(**CROWD), tmp_path / "out")
     assert accounts.crowd is not None

@@ -11,6 +11,7 @@ import pytest
 from stream_app.embedded.journal import Commit, Journal
 from stream_app.exceptions import OutputError, OutputLockedError, RunChangedError
 from stream_app.setup.run_folder import durable
+from stream_app.setup.run_folder.record import Author
 from stream_app.wire.messages import StepDecision, StepRelease
 from tests.stream_app.engine_support import LITTLE_WORK, lines_of, messages_of_a_day, outputs_of, run_on
 
@@ -68,7 +69,11 @@ def test_a_changed_setting_is_refused_by_name_unless_it_may_change(tmp_path: Pat
         Journal(tmp_path, {"horizon": 12, "release": "raw"})
     with pytest.raises(RunChangedError, match=r"or accept it .* with --accept-changes"):
         Journal(tmp_path, {"horizon": 10, "release": "gaussian"})
-    Journal(tmp_path, {"horizon": 10, "release": "gaussian"}, frozenset({"release"})).close()
+    accepted = frozenset({"release"})
+    with pytest.raises(RunChangedError, match="must say why"):
+        Journal(tmp_path, {"horizon": 10, "release": "gaussian"}, accepted)
+    why = Author.given("ada", "more noise")
+    Journal(tmp_path, {"horizon": 10, "release": "gaussian"}, accepted, author=why).close()
     Journal(tmp_path, {"horizon": 10, "release": "gaussian"}).close()
 
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,11 +15,14 @@ from models.mechanisms import Raw
 from models.releases import SensorRelease, StepSchedule
 from stream_app.exceptions import RunChangedError, SettingsError
 from stream_app.kafka.broker.kafka_exceptions import LogError
+from stream_app.kafka.deployment import deployment_record
 from stream_app.kafka.deployment.deployment import Deployment, check_basis
 from stream_app.kafka.deployment.deployment_record import DeploymentRecord, check_same
 from stream_app.kafka.processes import run_release_worker
 from stream_app.kafka.tools.person_loading import load_people
 from stream_app.setup.priors_verdict import PriorsVerdict
+from stream_app.setup.run_folder.manifest import check_reason
+from stream_app.setup.run_folder.record import Author, RecordError, check_head
 from stream_app.setup.settings import Settings
 from stream_app.wire.decision_messages import decision_of
 from tests.stream_app.engine_support import population
@@ -115,9 +121,14 @@ def test_the_log_may_go_on_with_other_policy_schedule_and_noise_key_only_where_t
     begun = json.loads(json.dumps(deployment(tmp_path).release_basis("key", "schedule")))
     check_basis(begun, deployment(tmp_path).release_basis("key", "schedule"), accept_changes=False)
     other = deployment(tmp_path, release={"mechanism": "raw"}).release_basis("another", "changed")
-    with pytest.raises(RunChangedError, match=r"noise_key was .*; release was .*; schedule was"):
+    with pytest.raises(
+        RunChangedError, match=r'noise_key was .*; release.mechanism was "gaussian", is "raw"; schedule was'
+    ):
         check_basis(begun, other, accept_changes=False)
     check_basis(begun, other, accept_changes=True)
+    with pytest.raises(RunChangedError, match=r"must say why \(release, schedule\)"):
+        check_reason(begun, other, Author("ada"))
+    check_reason(begun, other, Author("ada", "raw counts are agreed on"))
     with pytest.raises(RunChangedError, match="horizon was 10, is 7"):
         check_basis(
             begun, deployment(tmp_path, horizon=7).release_basis("key", "schedule"), accept_changes=True
@@ -131,3 +142,45 @@ def test_a_first_slot_that_the_schedule_alone_says_is_refused(tmp_path: Path) ->
     settings = settings_in(tmp_path, noise_key_secret="11" * 32)
     with pytest.raises(SettingsError, match="first_slot must be in the settings of every process"):
         run_release_worker(settings, schedule, accept_changes=False, announce=lambda line: None)
+
+
+class _Topic:
+    """The topic as a compacted list of keys and values, in memory."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.values: dict[bytes, bytes] = {}
+        monkeypatch.setattr(deployment_record, "consuming", lambda _: nullcontext())
+        monkeypatch.setattr(deployment_record, "writing", lambda _: nullcontext(self))
+        monkeypatch.setattr(deployment_record, "records", lambda *_: list(self))
+
+    def __iter__(self) -> Iterator[SimpleNamespace]:
+        return (SimpleNamespace(key=key, value=value) for key, value in self.values.items())
+
+    def send(self, topic: str, value: bytes, *, key: bytes, partition: int) -> None:
+        """Keep the last value of each key."""
+        self.values[key] = value
+
+
+def test_a_rule_changed_on_kafka_is_in_the_record_with_step_name_and_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Beside what the deployment began with; compaction keeps all, and what is lost or changed is noticed."""
+    topic, record = _Topic(monkeypatch), deployment(tmp_path).record
+    topic.values[b"accounts"] = b"{}"
+    before = deployment(tmp_path).release_basis("key", None)
+    head = record.hold(0, before, Author("ada"))
+    assert record.hold(9, before, Author("bob")) == head, "as it was: nothing to note"
+    after = deployment(tmp_path, release={"mechanism": "raw"}).release_basis("key", None)
+    head = record.hold(12, after, Author("bob", "agreed on"))
+    found = record.entries()
+    assert [(each.kind, each.step, each.by, each.reason) for each in found] == [
+        ("begun", 0, "ada", None),
+        ("changed", 12, "bob", "agreed on"),
+    ]
+    assert found[1].facts["release"]["mechanism"] == "raw"
+    kept = topic.values.pop(b"record-1")
+    with pytest.raises(RecordError, match="must hold the 2 entries"):
+        check_head(record.entries(), head, record.record_name)
+    topic.values[b"record-1"] = kept.replace(b"agreed on", b"ordered")
+    with pytest.raises(RecordError, match="entry 1 of the record in topic"):
+        record.entries()

@@ -39,7 +39,9 @@ def tiers(levels: dict[str, float], **changed: object) -> dict[str, object]:
 def add(folder: Path, day: bytes, levels: dict[str, float], **changed: object) -> None:
     """Run again on a folder whose tiers change."""
     keys = {name: changed.pop(name) for name in ("noise_key_secret",) if name in changed}
-    run_on(folder, [day], settings={**tiers(levels, **changed), **keys}, accept_changes=True)
+    run_on(
+        folder, [day], settings={**tiers(levels, **changed), **keys}, accept_changes=True, reason="a new tier"
+    )
 
 
 def tier_values(folder: Path, tier: str) -> dict[tuple[int, str], int | None]:

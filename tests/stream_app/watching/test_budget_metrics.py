@@ -17,10 +17,11 @@ from accounting.decisions import BudgetReason
 from accounting.settings import RiskBudget
 from stream_app.kafka.process.worker_metrics import AccountMetrics
 from stream_app.setup.settings import Settings
-from stream_app.watching.budget_metrics import BudgetMetrics, PeopleOver, people_over
+from stream_app.watching.budget_metrics import BudgetMetrics, over_limit_counts
 from stream_app.watching.events import RunStarted
 from stream_app.watching.metrics import EngineMetrics
 from stream_app.watching.people import PeopleView, Standing
+from stream_app.watching.wording import decision_in_words
 from stream_app.wire.messages import DecisionReason
 from tests.stream_app.events_for_tests import SENSORS, closed
 
@@ -85,39 +86,65 @@ def test_a_limit_that_decides_nothing_is_watched_by_the_accounts(kind: type[Engi
         assert shown.people == (0.0, 0.0, 0.0)
 
 
-def test_a_limit_that_decides_is_watched_by_its_decisions() -> None:
-    """Who decides knows everybody; an account worker would count its people a second time."""
+def test_who_is_over_a_limit_that_decides_is_no_forecast() -> None:
+    """Now and ever are the accounts', the forecast is the decision's: on Kafka each has one worker."""
     why = DecisionReason(
         reason=BudgetReason.CONTRADICTION, people=5, allowed=1, natural=2, over=3, cleared=0, rounds=1
     )
     worker = Shown(AccountMetrics, mechanism="budget", share=0.2, added=0.25)
     worker.metrics.started(RunStarted(5, 0, (), VIEW))
     worker.metrics.closed(closed(0))
-    assert worker.people == (0.0, 0.0, 0.0)
+    assert worker.people == (2.0, 0.0, 0.2 * 5)
+    assert worker.value("people_ever_over_limit") == 2
+    assert worker.value("people_over_limit_forecast", by="releases") == 0
+    both = Shown(EngineMetrics, mechanism="budget", share=0.2, added=0.25)
+    both.metrics.started(RunStarted(5, 0, (), VIEW))
+    both.metrics.closed(replace(closed(0), why=why))
+    assert both.people == (2.0, 0.0, 1.0)
+    assert both.value("people_over_limit_forecast", by="releases") == 3
+    assert both.value("people_over_limit_forecast", by="habits") == 2
     budget = BudgetMetrics(registry := CollectorRegistry(), None)
     budget.decided(why, is_replayed=True)
     budget.decided(why, is_replayed=False)
     settled = {"because": "contradiction"}
     assert registry.get_sample_value("tallyguard_decisions_total", settled) == 1
-    assert registry.get_sample_value("tallyguard_people_over_limit", {"by": "habits"}) == 2
-    assert registry.get_sample_value("tallyguard_people_over_limit", {"by": "releases"}) == 3
-    assert registry.get_sample_value("tallyguard_people_allowed_over_limit") == 1
+    assert registry.get_sample_value("tallyguard_people_over_limit_forecast", {"by": "habits"}) == 2
+    assert registry.get_sample_value("tallyguard_people_over_limit", {"by": "releases"}) == 0
+    assert registry.get_sample_value("tallyguard_people_allowed_over_limit") == 0
+
+
+def test_whoever_was_over_once_is_ever_over() -> None:
+    """Two are over now, and a third was; the words say the three figures apart."""
+    worst = no_moments(5)
+    worst.note(0, np.array([0.1, 0.2, 0.55, 0.95, 0.9]), BASELINE, np.zeros(5, dtype=np.int64))
+    counts = over_limit_counts(replace(standing(), worst=worst), RiskBudget(added=0.25))
+    assert (counts.by_releases, counts.by_habits, counts.ever) == (2, 0, 3)
+    why = DecisionReason(
+        reason=BudgetReason.BUDGET, people=5, allowed=4, natural=1, over=4, cleared=0, rounds=1
+    )
+    words = decision_in_words(why, counts)
+    assert "Over the limit now: 2 people by releases and 0 by habit alone; ever so far: 3." in words
+    assert "Forecast when it was decided: of 5 people 4 over the limit because of releases" in words
+    assert "are over" not in decision_in_words(why)
+    more = why.model_copy(update={"over": 6})
+    assert "6 or more over the limit" in decision_in_words(more), "not counted to the end"
 
 
 @pytest.mark.parametrize(
     ("limit", "over"),
     [
-        (RiskBudget(risk=0.5), PeopleOver(1, 2)),
-        (RiskBudget(risk=0.5, habits_apart=True), PeopleOver(1, 0)),
-        (RiskBudget(added=0.25), PeopleOver(2, 0)),
-        (RiskBudget(added=0.05), PeopleOver(3, 0)),
-        (RiskBudget(risk=0.5, added=0.25), PeopleOver(2, 1)),
-        (RiskBudget(risk=0.5, added=0.25, habits_apart=True), PeopleOver(2, 0)),
-        (RiskBudget(risk=1.0), PeopleOver(0, 0)),
+        (RiskBudget(risk=0.5), (1, 2)),
+        (RiskBudget(risk=0.5, habits_apart=True), (1, 0)),
+        (RiskBudget(added=0.25), (2, 0)),
+        (RiskBudget(added=0.05), (3, 0)),
+        (RiskBudget(risk=0.5, added=0.25), (2, 1)),
+        (RiskBudget(risk=0.5, added=0.25, habits_apart=True), (2, 0)),
+        (RiskBudget(risk=1.0), (0, 0)),
     ],
 )
-def test_whoever_is_over_either_limit_counts_once(limit: RiskBudget, over: PeopleOver) -> None:
-    assert people_over(standing(), limit) == over
+def test_whoever_is_over_either_limit_counts_once(limit: RiskBudget, over: tuple[int, int]) -> None:
+    counts = over_limit_counts(standing(), limit)
+    assert (counts.by_releases, counts.by_habits) == over
 
 
 @pytest.mark.parametrize("is_apart", [False, True])
@@ -127,6 +154,6 @@ def test_a_larger_radius_never_puts_fewer_people_over_the_limit(*, is_apart: boo
     for nats in (0.0, 0.01, 0.05, 0.14, 0.5, 2.0):
         habits, risk = (ceilings_within(nats, each) for each in (BASELINE, RISK))
         raised = replace(standing(), risk=risk, habits=habits)
-        found.append(sum(people_over(raised, limit)))
+        found.append(over_limit_counts(raised, limit).now)
     assert found == sorted(found)
     assert (found[0], found[-1]) == ((1, 3) if is_apart else (3, 5))

@@ -176,7 +176,7 @@ def test_a_run_takes_evidence_up_when_told_to_and_answers_for_no_step_before(tmp
     run(checked(None), RunOptions(out, keep_open=True), population(), chunks=[lines_of(half)])
     with pytest.raises(RunChangedError, match="drawn was null, is"):
         day(out, given)
-    day(out, given, accept_changes=True)
+    day(out, given, accept_changes=True, reason="few data")
     log = read_run(out)
     assert 0 < log.raised_from < len(log.summaries)
     day(tmp_path / "whole", given)
@@ -198,7 +198,12 @@ def test_ceilings_of_other_chains_prove_nothing_of_these(tmp_path: Path) -> None
     half = [each for each in messages_of_a_day(8, 1) if each.step < 4]
     run(much, RunOptions(out, keep_open=True), accounted(much), chunks=[lines_of(half)])
     before = read_run(out)
-    run(little, RunOptions(out, keep_open=True, accept_changes=True), accounted(little), chunks=[])
+    run(
+        little,
+        RunOptions(out, keep_open=True, accept_changes=True, reason="less data"),
+        accounted(little),
+        chunks=[],
+    )
     log = read_run(out)
     assert log.summaries == before.summaries
     assert log.draws == before.draws == DRAWS

@@ -260,7 +260,7 @@ def test_a_run_goes_on_with_less_than_it_knew_of_its_priors_only_when_told_to(
     folder, days = tmp_path / "out", messages_of_a_day(8, 1)
     half = [each for each in days if each.step < 4]
 
-    def goes_on(check: PriorsVerdict | None, **options: bool) -> None:
+    def goes_on(check: PriorsVerdict | None, **options: Any) -> None:
         run(checked(check), RunOptions(folder, **options), population(), chunks=[lines_of(days)])
 
     run(checked(verdict()), RunOptions(folder, keep_open=True), population(), chunks=[lines_of(half)])
@@ -270,7 +270,9 @@ def test_a_run_goes_on_with_less_than_it_knew_of_its_priors_only_when_told_to(
     with pytest.raises(RunChangedError, match="priors_check was"):
         goes_on(verdict())
     assert read_run(folder).is_raised
-    goes_on(weaker, accept_changes=True)
+    with pytest.raises(RunChangedError, match=r"must say why \(priors_check\)"):
+        goes_on(weaker, accept_changes=True)
+    goes_on(weaker, accept_changes=True, reason="the traces were of another city")
 
 
 def test_a_check_of_other_priors_or_another_file_is_refused(tmp_path: Path) -> None:

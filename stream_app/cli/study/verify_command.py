@@ -1,0 +1,102 @@
+"""``tallyguard verify``: whether what a run has filed is whole."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from stream_app.cli.shared.options import ConfigOption, JsonOption
+from stream_app.cli.shared.output import print_json, stdout
+
+if TYPE_CHECKING:
+    from stream_app.analysis.checked_run import CheckedRun
+
+
+def verify(
+    run: Annotated[
+        Path | None, typer.Argument(help="Output folder of a run; none on Kafka.", show_default=False)
+    ] = None,
+    config: ConfigOption = None,
+    head: Annotated[
+        str | None,
+        typer.Option(help="Digest that a filed report names: must be in the record.", show_default=False),
+    ] = None,
+    json: JsonOption = False,
+) -> None:
+    """Check that a run's record is whole and its logs are those it was written for.
+
+    The record (record.jsonl) says under which rule each step was published, since when, by whom and why.
+    Exit status 0 if nothing is missing and nothing was changed; else 1, with a sentence for each thing that
+    is. Who can rewrite the whole folder can rewrite the record, too: file the digest that is shown here, or
+    the report that names it, elsewhere, and give it back with --head. Without RUN: the record in the topic
+    `deployment` of a deployment on Kafka, whose logs the workers check as they read them.
+
+    \\b
+    Examples:
+      tallyguard verify out
+      tallyguard verify out --head 3f9a…
+      tallyguard verify --config tallyguard.toml
+    """
+    from stream_app.analysis.checked_run import check_run
+
+    checked = _check_deployment(config) if run is None else check_run(run)
+    faults = list(checked.faults)
+    if head is not None and not any(each.sha256.startswith(head) for each in checked.entries):
+        faults.append(
+            "no entry of the record has the digest that was given: it is not the record that was filed"
+        )
+    changes = [each for each in checked.entries if each.kind != "ended"]
+    if json:
+        print_json(
+            {
+                "is_whole": not faults,
+                "faults": faults,
+                "released": checked.released,
+                "accounted": checked.accounted,
+                "has_ended": checked.end is not None,
+                "head": checked.head,
+                "entries": [
+                    each.model_dump(
+                        mode="json", include={"number", "kind", "step", "at", "by", "reason", "version"}
+                    )
+                    for each in checked.entries
+                ],
+            }
+        )
+    else:
+        console = stdout()
+        for each in changes:
+            why = f": {each.reason}" if each.reason else ""
+            console.print(
+                f"{each.kind} from step {each.step:,} on, {each.at}, by {each.by}{why}",
+                markup=False,
+                soft_wrap=True,
+            )
+        if run is not None:
+            words = checked.in_words()
+            console.print(f"{words[:1].upper()}{words[1:]}.", soft_wrap=True)
+        if not faults:
+            console.print(f"The record is whole; its last entry is {checked.head}.", soft_wrap=True)
+        for fault in faults:
+            console.print(f"Not whole: {fault}.", markup=False, soft_wrap=True)
+    if faults:
+        raise SystemExit(1)
+
+
+def _check_deployment(config: Path | None) -> CheckedRun:
+    """The record of a deployment on Kafka."""
+    from stream_app.analysis.checked_run import NO_RECORD, CheckedRun
+    from stream_app.cli.shared.command_settings import settings_of
+    from stream_app.kafka.deployment.deployment import Deployment
+    from stream_app.setup.run_folder.record import RecordError
+
+    settings = settings_of(config)
+    if not settings.kafka.servers:
+        raise typer.BadParameter("name the output folder of a run, or settings with kafka.servers")
+    try:
+        entries = Deployment.of(settings).record.entries()
+    except RecordError as error:
+        return CheckedRun((), (f"{error.must}, got {error.got}",), 0, 0)
+    return CheckedRun(entries, () if entries else (NO_RECORD,), 0, 0)

@@ -1,0 +1,307 @@
+"""The record of a run: under which rule each step was published, since when, by whom and why; append-only.
+
+One JSON object a line in ``record.jsonl``. An entry says what holds from a ``step`` on (``begun``,
+``changed``), or that a run has ``ended``; it carries the digest of the entry before and its own, so that an
+entry that was changed, taken out or put in between is noticed by :func:`read_entries`. An entry is durable
+before the first step that is published under it. Whoever can rewrite the whole folder can rewrite the
+record, too: the digest of the last entry (:attr:`Entry.sha256`) stands in every report, and a filed report
+is held against the record by it.
+
+Worked example: a run begins with a limit of 0.1; after 15 steps it goes on with 0.9. The record has
+
+    number 0, begun,   step 0,  facts {release: {budget: {added: 0.1}}, …}, previous ""
+    number 1, changed, step 15, facts {release: {budget: {added: 0.9}}, …}, previous <sha256 of number 0>
+
+and :func:`periods` of 48 steps are 0 to 14 under the first, 15 to 47 under the second.
+"""
+
+from __future__ import annotations
+
+import getpass
+import hashlib
+import json
+import os
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any, Literal, NamedTuple
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from stream_app.exceptions import OutputError, restoring
+from stream_app.setup.own_version import own_version
+from stream_app.setup.run_folder.durable import SECRET_MODE, AppendFile, sync_folder
+
+RECORD = "record.jsonl"
+MOST_REASON = 500  # characters
+
+Kind = Literal["begun", "changed", "ended"]
+_Text = Annotated[str, Field(min_length=1, max_length=MOST_REASON)]
+
+
+class Author(NamedTuple):
+    """Who starts a run, and why with these settings, in words."""
+
+    by: str
+    reason: str | None = None
+
+    @classmethod
+    def given(cls, by: str | None = None, reason: str | None = None) -> Author:
+        """As given; without a name that of the account on this machine."""
+        return cls(_one_line(by) or _account_name(), _one_line(reason))
+
+
+class Entry(BaseModel):
+    """One entry. ``facts`` hold from ``step`` on; an end has ``logs`` instead: each file's length and digest.
+
+    ``version`` is that of the program, ``about`` what is said beside the facts and may differ without being a
+    change: the priors' file by name, how often all sensors together may count one person in a step.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    v: Annotated[int, Field(ge=1, le=1)] = 1
+    type: Literal["record"] = "record"
+    number: Annotated[int, Field(ge=0)]
+    kind: Kind
+    step: Annotated[int, Field(ge=0)]
+    at: str
+    by: _Text
+    reason: _Text | None = None
+    version: str
+    facts: Mapping[str, Any] = Field(default_factory=dict)
+    about: Mapping[str, Any] = Field(default_factory=dict)
+    logs: Mapping[str, tuple[int, str]] = Field(default_factory=dict)
+    previous: str = ""
+    sha256: str = ""
+
+    def sealed(self) -> Entry:
+        """The same with its own digest."""
+        return self.model_copy(update={"sha256": self._digest()})
+
+    def is_sealed(self) -> bool:
+        """Whether it is as it was written."""
+        return self.sha256 == self._digest()
+
+    def line(self) -> bytes:
+        """The entry as one line."""
+        return _canonical(self.model_dump(mode="json")) + b"\n"
+
+    def _digest(self) -> str:
+        return hashlib.sha256(_canonical(self.model_dump(mode="json", exclude={"sha256"}))).hexdigest()
+
+
+class Period(NamedTuple):
+    """Steps ``first`` to ``until`` (exclusive) under the facts of one entry; None where none is recorded."""
+
+    first: int
+    until: int
+    entry: Entry | None
+
+
+class RecordError(OutputError):
+    """The record was changed, or a part of it is missing."""
+
+
+class Record:
+    """``record.jsonl`` of a folder, open for appending by the one run that holds the folder's lock."""
+
+    def __init__(
+        self,
+        folder: Path,
+        author: Author | None = None,
+        about: Mapping[str, Any] | None = None,
+        now_seconds: Callable[[], float] = time.time,
+    ) -> None:
+        self._path = folder / RECORD
+        self._author = author or Author.given()
+        self._about = dict(about or {})
+        self._now_seconds = now_seconds
+        self.entries = list(read_entries(self._path))
+
+    @property
+    def author(self) -> Author:
+        """Who appends."""
+        return self._author
+
+    @property
+    def facts(self) -> Mapping[str, Any] | None:
+        """What holds now; None for a folder that has no record yet."""
+        return last_facts(self.entries)
+
+    @property
+    def head(self) -> Mapping[str, Any]:
+        """How many entries there are, and the digest of the last."""
+        return head_of(self.entries)
+
+    def hold(self, step: int, facts: Mapping[str, Any]) -> None:
+        """Note durably that ``facts`` hold from ``step`` on, if they, or the program, are not as before."""
+        entry = following(self.entries, step, facts, self._author, self._now_seconds(), self._about)
+        if entry is not None:
+            self._append(entry)
+
+    def end(self, step: int, outcome: str, logs: Mapping[str, tuple[int, str]]) -> None:
+        """Note durably that a run ended before ``step``; once, however often it is started in vain."""
+        last = self.entries[-1] if self.entries else None
+        if last is None or (last.kind, last.step, dict(last.logs)) != ("ended", step, dict(logs)):
+            ending = self._author._replace(reason=outcome)
+            self._append(
+                _next_entry(self.entries, "ended", step, ending, self._now_seconds(), logs=dict(logs))
+            )
+
+    def _append(self, entry: Entry) -> None:
+        is_new = not self._path.exists()
+        file = AppendFile(self._path, SECRET_MODE)
+        try:
+            file.truncate(sum(len(each.line()) for each in self.entries))  # a torn line of a killed run
+            file.append(entry.line())
+            file.sync()
+        finally:
+            file.close()
+        if is_new:
+            sync_folder(self._path.parent)
+        self.entries.append(entry)
+
+
+def following(
+    entries: Sequence[Entry],
+    step: int,
+    facts: Mapping[str, Any],
+    author: Author,
+    now_seconds: float,
+    about: Mapping[str, Any] | None = None,
+) -> Entry | None:
+    """The entry to append where ``facts`` hold from ``step`` on; None if they, and the program, stay."""
+    last = next((each for each in reversed(entries) if each.kind != "ended"), None)
+    plain: dict[str, Any] = json.loads(_canonical(facts))  # as they are read back
+    if last is not None and last.facts == plain and last.version == own_version():
+        return None
+    kind: Kind = "begun" if last is None else "changed"
+    return _next_entry(entries, kind, step, author, now_seconds, facts=plain, about=dict(about or {}))
+
+
+def _next_entry(
+    entries: Sequence[Entry], kind: Kind, step: int, author: Author, now_seconds: float, **content: Any
+) -> Entry:
+    return Entry(
+        number=len(entries),
+        kind=kind,
+        step=step,
+        at=f"{datetime.fromtimestamp(now_seconds, UTC):%Y-%m-%dT%H:%M:%SZ}",
+        by=author.by,
+        reason=author.reason,
+        version=own_version(),
+        previous=entries[-1].sha256 if entries else "",
+        **content,
+    ).sealed()
+
+
+def read_entries(path: Path) -> tuple[Entry, ...]:
+    """The entries of a record file, each held against the one before; none where there is no file.
+
+    A torn last line is still being written. :class:`RecordError` names the first that is not as it was.
+    """
+    if not path.exists():
+        return ()
+    with path.open("rb") as content:
+        return chained((line for line in content if line.endswith(b"\n")), path.name)
+
+
+def chained(lines: Iterable[bytes], name: str) -> tuple[Entry, ...]:
+    """The entries in these lines; :class:`RecordError` where the chain is broken."""
+    entries: list[Entry] = []
+    for number, line in enumerate(lines):
+        try:
+            entry = Entry.model_validate_json(line)
+        except ValidationError as error:
+            fault = error.errors(include_url=False, include_input=False)[0]["msg"]
+            raise _broken(f"entry {number} of {name}", fault) from error
+        if entry.number != number:
+            raise _broken(f"entry {number} of {name} must be there", f"entry {entry.number} in its place")
+        if not entry.is_sealed():
+            raise _broken(f"entry {number} of {name}", "another content than its digest is of")
+        if entry.previous != (entries[-1].sha256 if entries else ""):
+            raise _broken(f"entry {number} of {name} must follow the one before it", "another digest of that")
+        if entries and entry.step < entries[-1].step:
+            raise _broken(f"entry {number} of {name} must not be of an earlier step", entry.step)
+        entries.append(entry)
+    return tuple(entries)
+
+
+def check_head(entries: Sequence[Entry], head: Mapping[str, Any], name: str) -> None:
+    """:class:`RecordError` where entries are missing that were there when ``head`` was written."""
+    count, digest = int(head.get("entries", 0)), head.get("sha256", "")
+    if count and (len(entries) < count or entries[count - 1].sha256 != digest):
+        found = f"{len(entries)}" if len(entries) < count else "others"
+        raise _broken(f"{name} must hold the {count} entries that were written", found)
+
+
+def head_of(entries: Sequence[Entry]) -> Mapping[str, Any]:
+    """How many entries there are, and the digest of the last: by it a record is known again."""
+    return {"entries": len(entries), "sha256": entries[-1].sha256} if entries else {}
+
+
+def last_facts(entries: Sequence[Entry]) -> Mapping[str, Any] | None:
+    """What holds after these entries."""
+    return next((each.facts for each in reversed(entries) if each.kind != "ended"), None)
+
+
+def periods(entries: Iterable[Entry], steps: int) -> tuple[Period, ...]:
+    """The first ``steps`` steps by what held: one period from each entry to the next, without empty ones.
+
+    Steps before the first entry, of a version that kept no record, make a period without one.
+    """
+    held = [each for each in entries if each.kind != "ended"]
+    starts = [each.step for each in held]
+    found = [Period(0, min([steps, *starts[:1]]), None)]
+    found += [
+        Period(first, min(until, steps), entry)
+        for first, until, entry in zip(starts, [*starts, steps][1:], held, strict=True)
+    ]
+    return tuple(period for period in found if period.first < period.until)
+
+
+def extended(digest: str, data: bytes) -> str:
+    """The digest of a log after these whole lines, from that of the lines before ("" for none)."""
+    for line in data.splitlines(keepends=True):
+        digest = hashlib.sha256(digest.encode() + line).hexdigest()
+    return digest
+
+
+def digests_of_file(path: Path, lengths: Iterable[int]) -> dict[int, str | None]:
+    """The digests of the first so many bytes of a log; None where there are fewer, or a line is cut by it."""
+    found: dict[int, str | None] = dict.fromkeys(lengths)
+    digest, read, most = "", 0, max(found, default=0)
+    if 0 in found:
+        found[0] = digest
+    if path.exists():
+        with path.open("rb") as content:
+            for line in content:
+                if read >= most:
+                    break
+                digest, read = extended(digest, line), read + len(line)
+                if read in found:
+                    found[read] = digest
+    return found
+
+
+def _broken(must: str, found: object) -> RecordError:
+    whole = must if " must " in must else f"{must} must be as it was written"
+    return RecordError(whole, found, restoring(RECORD))
+
+
+def _canonical(fields: Mapping[str, Any]) -> bytes:
+    return json.dumps(fields, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
+
+
+def _one_line(text: str | None) -> str | None:
+    """Words as an entry holds them: on one line, not longer than a sentence or two."""
+    return " ".join((text or "").split())[:MOST_REASON] or None
+
+
+def _account_name() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a container's number without an account
+        return f"user {os.getuid()}"
