@@ -22,7 +22,7 @@ from stream_app.setup.release_settings import BudgetSettings
 from stream_app.setup.run_folder.run_settings import load_account, load_run
 from stream_app.setup.settings import Settings
 from stream_app.watching.prior_notes import basis_note, ceiling_condition, crowd_note
-from stream_app.watching.wording import step_in_words
+from stream_app.watching.wording import spent_in_words, step_in_words
 from stream_app.wire import DecisionReason, RiskSummary, StepDecision, WorstMoment
 
 _QUANTILES = ("0.5", "0.9", "1.0")  # that the report draws
@@ -37,7 +37,8 @@ class SensorLog:
     releases: int
     mechanism: str
     error: float | None  # in people; None where nothing is published
-    epsilon: float  # nats at the delta of the run; inf once a raw count was released
+    epsilon: float  # nats at the delta of the run; inf where there is none
+    spent: str  # the same in words, with what left none
 
 
 @dataclass(frozen=True)
@@ -262,6 +263,7 @@ def _sensors(
             kind.name,
             kind.expected_absolute_error() if kind.is_released else None,
             spent[name].epsilon(delta),
+            spent_in_words(spent[name], delta),
         )
         for name, kind in last.items()
     )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
-from math import isfinite
 from typing import Any
 
 from stream_app.analysis.alternatives import VariedRisks
@@ -341,7 +340,7 @@ def _published(log: RunLog) -> Iterable[str]:
             "was decided of each in every step."
         )
     rows = [
-        (entry.sensor, f"{entry.releases:,}", entry.mechanism, _error(entry.error), _spent(entry.epsilon))
+        (entry.sensor, f"{entry.releases:,}", entry.mechanism, _error(entry.error), entry.spent)
         for entry in shown
     ]
     yield table(("Sensor", "Releases", "Mechanism", "Expected error", "Epsilon"), rows)
@@ -351,10 +350,6 @@ def _error(error: float | None) -> str:
     if error is None:
         return "nothing published"
     return "exact" if error == 0.0 else f"{error:.1f} people"
-
-
-def _spent(epsilon: float) -> str:
-    return f"{epsilon:.2g}" if isfinite(epsilon) else "no limit"
 
 
 def _best_attack(audit: AuditedPerson) -> str:

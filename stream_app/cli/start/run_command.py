@@ -172,11 +172,16 @@ def _print_spent(output: Path, delta: float) -> None:
 
     from accounting.ledgers import EVERY_GROUP
     from stream_app.setup.run_folder.run_settings import load_account
+    from stream_app.watching.wording import epsilon_in_words, why_no_epsilon
 
     account = load_account(output)
     if account is not None:
-        epsilon = account.spends[EVERY_GROUP].epsilon(delta)
-        shown = f"{epsilon:.4g} at delta {delta:g}" if isfinite(epsilon) else "no limit"
-        stdout().print(
-            f"Differential privacy of all that was published so far: epsilon {shown}.", soft_wrap=True
+        spend = account.spends[EVERY_GROUP]
+        epsilon = spend.epsilon(delta)
+        said = (
+            "Differential privacy of all that was published so far: "
+            f"epsilon {epsilon_in_words(epsilon)} at delta {delta:g}"
+            if isfinite(epsilon)
+            else f"No differential privacy guarantee: {why_no_epsilon(spend, delta)}"
         )
+        stdout().print(f"{said}.", soft_wrap=True)
