@@ -8,7 +8,7 @@ and ``beta = Pr[z < -K or z > K - L]``, with ``L`` the most that one person chan
     delta(epsilon + 2 sum r) <= e^(sum r) delta_ideal(epsilon) + sum beta
 
 as on those outputs ``P - e^(epsilon + 2r) Q <= e^r (P_ideal - e^epsilon Q_ideal)``, and all others together
-have the mass ``sum beta`` at most. No ``e^epsilon`` stands before it, so large epsilons can be certified, too.
+have the mass ``sum beta`` at most. No ``e^epsilon`` stands before it: large epsilons can be certified, too.
 The last ``L`` values *inside* count: their neighbours have no such output.
 """
 

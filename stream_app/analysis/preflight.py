@@ -16,6 +16,7 @@ from models.exceptions import TallyguardError
 from models.prior_files import load_population
 from models.priors import Population
 from models.releases import Counts, SensorRegistry
+from stream_app.setup.declared import require_most_counts
 from stream_app.setup.given_priors import as_set, population_of
 from stream_app.setup.keys import (
     load_noise_key,
@@ -105,6 +106,8 @@ def check_files(
         return preflight.findings
     preflight.findings += _about_sensors(str(path or "sensors"), registry, population)
     known = registry
+    if settings is not None:
+        preflight.load(str(path or "sensors"), lambda: require_most_counts(known, settings.connect.scaled))
     if settings is not None and not settings.late and any(each.corrections for each in registry.sensors):
         preflight.findings.append(
             Finding(

@@ -207,7 +207,7 @@ class EngineMetrics(Observer):
         )
         self._epsilon = Gauge(
             "tallyguard_dp_epsilon",
-            "Differential-privacy epsilon certified at the deployment's delta; +Inf where nothing is promised",
+            "Differential-privacy epsilon certified at the deployment's delta; +Inf: nothing is promised",
             ["group"],
             registry=registry,
         )

@@ -30,7 +30,13 @@ class SensorThingsSettings(Section):
         description="length of an interval whose phenomenonTime is its start alone; none = such are refused",
     )
     decimals: Literal["refuse", "round"] = Field(
-        default="refuse", description="results with decimals: round takes the nearest"
+        default="refuse",
+        description="results with decimals: round takes the nearest, and needs largest_factor",
+    )
+    largest_factor: Annotated[float, Field(gt=0, le=1000)] | None = Field(
+        default=None,
+        description="by how much one person moves a count at most, where counts were scaled, converted or "
+        "averaged before they came; sensors must declare most_counts of it, rounded up",
     )
     look_back_seconds: Annotated[int, Field(ge=0)] | None = Field(
         default=None,

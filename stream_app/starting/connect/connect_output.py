@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from stream_app.exceptions import OutputError
 from stream_app.starting.counts import Counts
 from stream_app.starting.counts.deployment_files import announced_steps
-from stream_app.starting.counts.step_counts import NOT_COUNTED
+from stream_app.starting.counts.step_counts import MOST_COUNTS, NOT_COUNTED
 from stream_app.wire import Activation
 
 MESSAGES, TABLES = ".jsonl", (".parquet", ".csv")
@@ -70,14 +70,16 @@ def message_lines(counts: Counts) -> Iterator[bytes]:
 
 
 def _table(counts: Counts) -> pa.Table:
-    """``time`` (start, UTC), ``sensor`` and ``count``, what was counted only."""
+    """``time`` (start, UTC), ``sensor`` and ``count``, what was counted only; ``most_counts`` above 1."""
     step, sensor = np.nonzero(counts.table != NOT_COUNTED)
     seconds = int(counts.origin.timestamp()) + step * counts.step_seconds
+    again = {} if counts.most_counts == 1 else {MOST_COUNTS: pa.array(np.full(step.size, counts.most_counts))}
     index, texts = pa.array(sensor, pa.int32()), pa.array(counts.sensors, pa.string())
     return pa.table(
         {
             "time": pa.array(seconds, pa.timestamp("s", "UTC")),
             "sensor": pa.DictionaryArray.from_arrays(index, texts).cast(pa.string()),
             "count": pa.array(counts.table[step, sensor]),
+            **again,
         }
     )

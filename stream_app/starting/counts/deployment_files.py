@@ -64,10 +64,13 @@ class Deployment:
         index = {name: number for number, name in enumerate(self.counts.sensors)}
         noise = Gaussian(self.sigma)
         return [
-            StepSchedule(step, tuple(SensorRelease(Sensor(name, (index[name],)), noise) for name in names))
+            StepSchedule(step, tuple(SensorRelease(self._sensor(name, index[name]), noise) for name in names))
             for step, names in enumerate(self.announced())
             if step in steps
         ]
+
+    def _sensor(self, name: str, location: int) -> Sensor:
+        return Sensor(name, (location,), most_counts=self.counts.most_counts)
 
 
 def announced_steps(counts: Counts) -> Iterator[tuple[str, ...]]:
@@ -81,13 +84,14 @@ def announced_steps(counts: Counts) -> Iterator[tuple[str, ...]]:
         yield tuple(counts.sensors[index] for index in np.flatnonzero(at_work))
 
 
-def least_sigma(steps: int, epsilon: float, delta: float) -> float:
+def least_sigma(steps: int, epsilon: float, delta: float, most_counts: int = 1) -> float:
     """The smallest whole sigma with which so many steps cost at most ``epsilon`` in differential privacy.
 
-    Each sensor counts at a location of its own, so a person is in one count a step.
+    Each sensor counts at a location of its own, so a person is in one count a step, and moves it by
+    ``most_counts`` at most.
     """
     for sigma in range(1, _MOST_SIGMA + 1):
-        if epsilon_from_zcdp(steps / (2.0 * sigma**2), delta) <= epsilon:
+        if epsilon_from_zcdp(steps * most_counts**2 / (2.0 * sigma**2), delta) <= epsilon:
             return float(sigma)
     raise InputError(
         f"releases must cost at most epsilon {epsilon:g} together",
@@ -154,7 +158,9 @@ def assumption_text(label: str, table: Sequence[Dependence]) -> str:
 def _write(folder: Path, deployment: Deployment) -> None:
     names = deployment.counts.sensors
     rows = [_sensor_row(place) for place in deployment.places]
-    (folder / "sensors.json").write_text(json.dumps({"sensors": rows}, indent=1) + "\n")
+    most = deployment.counts.most_counts
+    counts = {"counts": "passages", "most_counts": most} if most > 1 else {}
+    (folder / "sensors.json").write_text(json.dumps({**counts, "sensors": rows}, indent=1) + "\n")
     (folder / "locations.txt").write_text("".join(f"{name}\n" for name in (*names, ELSEWHERE)))
     (folder / "tallyguard.toml").write_text(_settings(deployment))
     with (folder / "schedule.json").open("w") as schedule, (folder / "messages.jsonl").open("wb") as messages:

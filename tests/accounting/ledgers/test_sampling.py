@@ -59,7 +59,7 @@ def coarse_law(weights: NDArray[np.float64], units: int, faithful_units: int) ->
 
 
 def hockey_stick(law: NDArray[np.float64], shift: int, times: int, epsilon: float) -> float:
-    """delta(epsilon) of so many releases: sum of (P - e^epsilon Q)+ over all outputs, the larger direction."""
+    """delta(epsilon) of so many releases: sum of (P - e^epsilon Q)+ over outputs, the larger of both ways."""
     moved = np.concatenate((np.zeros(shift), law)), np.concatenate((law, np.zeros(shift)))
     found = 0.0
     for present, absent in (moved, moved[::-1]):
@@ -120,7 +120,7 @@ def test_a_coarse_table_keeps_what_is_certified_for_it(
 
 
 def test_the_last_values_inside_the_table_are_charged() -> None:
-    """Charging the mass that is cut off, once, would be false: the values whose neighbours are cut off count."""
+    """To charge the mass that is cut off would be false: values whose neighbours are cut off count, too."""
     weights = np.exp(-(np.arange(60) ** 2) / 8.0)
     law = coarse_law(weights, 2**10, 1)
     true = hockey_stick(law.probabilities, 1, 1, 20.0)

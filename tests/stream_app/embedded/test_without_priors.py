@@ -155,7 +155,7 @@ def test_the_page_without_people_shows_what_was_spent_and_no_risk(deployment: Pa
 
 
 def test_every_place_says_which_counts_left_no_guarantee(deployment: Path) -> None:
-    """Infinity is no figure for an officer: terminal, page, state, report and ledger name sensor and number."""
+    """Infinity is no figure for an officer: every place names the sensor, and how many counts."""
     out, config = deployment / "out", deployment / "tallyguard.toml"
     config.write_text(config.read_text().split("[release]")[0] + '[release]\nmechanism = "raw"\n')
     said = command(
