@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from models.exceptions import TallyguardError
+from models.private_files import private_draft, sync_folder
 
 MIN_SECRET_BYTES = 32
 _HEX_EXAMPLE = 'write 64 hexadecimal digits, e.g. what "openssl rand -hex 32" prints'
@@ -49,7 +50,7 @@ def create_secret_file(path: Path, text: str, what: str, error: type[TallyguardE
     try:
         with _draft(path, text) as draft:
             os.link(draft, path)  # unlike a rename, never in the place of another
-        _sync_folder(path.parent)
+        sync_folder(path.parent)
     except FileExistsError:
         raise error(
             f"{what} file {path} must not exist yet", "a file", "keep it, or choose another path"
@@ -62,29 +63,15 @@ def replace_secret_file(path: Path, text: str) -> None:
     """Put new text in the place of an old secret: readers see all of the old or all of the new."""
     with _draft(path, text) as draft:
         draft.replace(path)
-    _sync_folder(path.parent)
+    sync_folder(path.parent)
 
 
 @contextmanager
 def _draft(path: Path, text: str) -> Iterator[Path]:
-    """A durable draft that only its owner may read; gone in the end, also one that a kill left."""
-    draft = path.with_name(f".{path.name}.{os.getpid()}.new")
-    draft.unlink(missing_ok=True)
-    try:
-        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "w", encoding="ascii") as file:
+    """A durable draft that only its owner may read."""
+    with private_draft(path) as draft:
+        with draft.open("r+", encoding="ascii") as file:
             file.write(text)
             file.flush()
-            os.fsync(descriptor)
+            os.fsync(file.fileno())
         yield draft
-    finally:
-        draft.unlink(missing_ok=True)
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make a rename durable."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -10,6 +10,7 @@ from typing import NamedTuple, TypeVar
 from pydantic import SecretStr
 
 from models.keys import NoiseKey, Pseudonymiser, SnapshotKey
+from models.private_files import PRIVATE_FOLDER, new_folder
 from stream_app.exceptions import SettingsError
 from stream_app.setup.settings import ENVIRONMENT_PREFIX, Settings
 
@@ -94,7 +95,7 @@ def _load(source: _Source, default_name: str, kind: type[Key], create: bool) -> 
     if source.secret is not None:
         return parse(source.secret.get_secret_value())
     if file is not None and create and not file.exists():
-        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        new_folder(file.parent, PRIVATE_FOLDER)
         make: Callable[[Path], Key] = kind.create  # type: ignore[attr-defined]
         made = make(file)
         logger.warning("made %s: keep a copy in a safe place, a run cannot be continued without it", file)

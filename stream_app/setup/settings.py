@@ -259,6 +259,11 @@ class Settings(BaseSettings):
     listen: str = Field(
         default="127.0.0.1:9464", description="address of metrics, health and page; empty = none"
     )
+    listen_names: NameList = Field(
+        default=(),
+        description="names by which browsers and scrapers call it, beside localhost and addresses; requests "
+        "by any other name are refused",
+    )
     page_token: SecretStr | None = Field(
         default=None,
         description="access token to see people by pseudonym on the page, at least 16 characters; "

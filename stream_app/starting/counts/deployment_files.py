@@ -14,8 +14,10 @@ from accounting.ledgers import ZcdpSpend, epsilon_from_zcdp
 from models.mechanisms import Gaussian
 from models.prior_files import save_population
 from models.priors import Population
+from models.private_files import OPEN_FOLDER, private_file
 from models.releases import Sensor, SensorRelease, StepSchedule
 from stream_app.exceptions import InputError, OutputError
+from stream_app.setup.run_folder.durable import make_folder
 from stream_app.starting.counts.assumed import (
     DEPENDS,
     ELSEWHERE,
@@ -115,7 +117,8 @@ def write_deployment(
     """Write everything to a new folder; nothing stays where that fails."""
     require_new(folder)
     unfinished = folder.with_name(folder.name + ".unfinished")
-    unfinished.mkdir(parents=True)
+    make_folder(unfinished.parent)
+    unfinished.mkdir(mode=OPEN_FOLDER)
     try:
         _write(unfinished, deployment)
         if assumed is not None:
@@ -163,7 +166,10 @@ def _write(folder: Path, deployment: Deployment) -> None:
     (folder / "sensors.json").write_text(json.dumps({**counts, "sensors": rows}, indent=1) + "\n")
     (folder / "locations.txt").write_text("".join(f"{name}\n" for name in (*names, ELSEWHERE)))
     (folder / "tallyguard.toml").write_text(_settings(deployment))
-    with (folder / "schedule.json").open("w") as schedule, (folder / "messages.jsonl").open("wb") as messages:
+    with (
+        (folder / "schedule.json").open("w") as schedule,
+        private_file(folder / "messages.jsonl") as messages,
+    ):
         schedule.write(f'{{"first_slot": {deployment.counts.first_slot}, "steps": [')
         for step, announced in enumerate(deployment.announced()):
             release = {"mechanism": "gaussian", "sigma": deployment.sigma} if announced else {}

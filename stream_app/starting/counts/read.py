@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from models.text import cell_text
 from stream_app.exceptions import InputError
 from stream_app.starting.counts.step_counts import MOST_COUNTS, NOT_COUNTED, Counts, interval_seconds
 from stream_app.starting.counts.tables import (
@@ -114,7 +115,7 @@ def _long(table: pa.Table, sensor: str, count: str) -> _Cells:
     found, index = np.unique(np.asarray(names.to_pylist(), dtype=str), return_inverse=True)
     values = _whole(table, count)
     row = np.flatnonzero(values != NOT_COUNTED)
-    return _Cells(row, index[row], values[row], tuple(found.tolist()))
+    return _Cells(row, index[row], values[row], tuple(map(cell_text, found.tolist())))
 
 
 def _wide(table: pa.Table, time: str) -> _Cells:
