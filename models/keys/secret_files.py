@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
 
 from models.exceptions import TallyguardError
 from models.private_files import private_draft, sync_folder
 
 MIN_SECRET_BYTES = 32
+_LEAST_DIFFERENT = 16  # bytes: 32 random ones have 30 on average
 _HEX_EXAMPLE = 'write 64 hexadecimal digits, e.g. what "openssl rand -hex 32" prints'
 
 
@@ -21,7 +23,19 @@ def parse_secret(text: str, what: str, error: type[TallyguardError]) -> bytes:
     except ValueError:
         raise error(f"{what} must be hexadecimal", "other characters", _HEX_EXAMPLE) from None
     check_length(secret, what, error)
+    if _is_guessed(secret):
+        raise error(f"{what} must be random", "a text, or bytes that repeat", _HEX_EXAMPLE)
     return secret
+
+
+def _is_guessed(secret: bytes) -> bool:
+    """Whether somebody thought of these bytes: few different ones, steps of one size, or letters.
+
+    32 random bytes have 15 different values or fewer, or are all printable, in less than one case of 10^12.
+    """
+    steps = {(later - earlier) % 256 for earlier, later in pairwise(secret)}
+    is_text = all(0x20 <= byte < 0x7F for byte in secret)
+    return is_text or len(set(secret)) < _LEAST_DIFFERENT or len(steps) == 1
 
 
 def check_length(secret: bytes, what: str, error: type[TallyguardError]) -> None:

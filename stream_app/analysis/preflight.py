@@ -21,7 +21,6 @@ from stream_app.setup.given_priors import as_set, population_of
 from stream_app.setup.keys import (
     load_noise_key,
     load_pseudonym_key,
-    readable_by_others,
     require_private_panel,
 )
 from stream_app.setup.recipients import load_recipients
@@ -184,8 +183,6 @@ def _about_keys(settings: Settings, preflight: _Preflight) -> None:
             )
             continue
         preflight.load(name, lambda load=load: load(settings))  # type: ignore[misc]
-        if path is not None and (warning := readable_by_others(path)) is not None:
-            preflight.findings.append(Finding("warning", name, *warning))
 
 
 def _about_recipients(path: Path) -> Iterator[Finding]:

@@ -17,8 +17,8 @@ from pydantic import ValidationError
 from accounting.audit.calibration import PanelCheck, RunningCheck
 from accounting.settings import HorizonSettings
 from models.priors import Population
+from models.private_files import readable_by_others
 from models.text import DocumentError, parse_json
-from stream_app.setup.keys import readable_by_others
 from stream_app.setup.settings import Settings
 from stream_app.watching.events import Observer, PanelChecked, RunStarted, StepClosed
 from stream_app.wire import MAX_LINE_BYTES, PlaceReport

@@ -8,6 +8,8 @@ from typing import Annotated
 from pydantic import BaseModel, BeforeValidator, ConfigDict, SecretStr
 from pydantic_settings import NoDecode
 
+from models.private_files import readable_by_others
+
 
 def _split(value: object) -> object:
     """A comma-separated text, as the environment gives it, as a list."""
@@ -33,6 +35,8 @@ def take_secret(section: BaseModel, name: str) -> None:
         return
     if getattr(section, name) is not None:
         raise ValueError(f"{name} must come from one place, got a file and a secret; drop one of the two")
+    if (fault := readable_by_others(path)) is not None:
+        raise ValueError(f"{name}_file must be readable by its owner only, got: {'; '.join(fault)}")
     try:
         secret = path.read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError):

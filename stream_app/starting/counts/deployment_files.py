@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -14,10 +15,10 @@ from accounting.ledgers import ZcdpSpend, epsilon_from_zcdp
 from models.mechanisms import Gaussian
 from models.prior_files import save_population
 from models.priors import Population
-from models.private_files import OPEN_FOLDER, private_file
+from models.private_files import OPEN_FOLDER, new_file, private_file
 from models.releases import Sensor, SensorRelease, StepSchedule
 from stream_app.exceptions import InputError, OutputError
-from stream_app.setup.run_folder.durable import make_folder
+from stream_app.setup.run_folder.durable import PUBLIC_MODE, make_folder, replace_file
 from stream_app.starting.counts.assumed import (
     DEPENDS,
     ELSEWHERE,
@@ -123,7 +124,7 @@ def write_deployment(
         _write(unfinished, deployment)
         if assumed is not None:
             save_population(assumed, unfinished / ASSUMED_PRIORS)
-            (unfinished / "assumed-habits.md").write_text(assumption_text(assumed.assumed or "", table))
+            _write_text(unfinished / "assumed-habits.md", assumption_text(assumed.assumed or "", table))
         if folder.exists():
             folder.rmdir()
         unfinished.rename(folder)
@@ -163,11 +164,12 @@ def _write(folder: Path, deployment: Deployment) -> None:
     rows = [_sensor_row(place) for place in deployment.places]
     most = deployment.counts.most_counts
     counts = {"counts": "passages", "most_counts": most} if most > 1 else {}
-    (folder / "sensors.json").write_text(json.dumps({**counts, "sensors": rows}, indent=1) + "\n")
-    (folder / "locations.txt").write_text("".join(f"{name}\n" for name in (*names, ELSEWHERE)))
-    (folder / "tallyguard.toml").write_text(_settings(deployment))
+    _write_text(folder / "sensors.json", json.dumps({**counts, "sensors": rows}, indent=1) + "\n")
+    _write_text(folder / "locations.txt", "".join(f"{name}\n" for name in (*names, ELSEWHERE)))
+    _write_text(folder / "tallyguard.toml", _settings(deployment))
+    public = os.fdopen(new_file(folder / "schedule.json", PUBLIC_MODE), "w")
     with (
-        (folder / "schedule.json").open("w") as schedule,
+        public as schedule,
         private_file(folder / "messages.jsonl") as messages,
     ):
         schedule.write(f'{{"first_slot": {deployment.counts.first_slot}, "steps": [')
@@ -179,6 +181,11 @@ def _write(folder: Path, deployment: Deployment) -> None:
             for index in np.flatnonzero(row != NOT_COUNTED):
                 messages.write(Reading(v=1, step=step, sensor=names[index], count=int(row[index])).line())
         schedule.write("\n]}\n")
+
+
+def _write_text(path: Path, text: str) -> None:
+    """What everybody may read, and nobody else write."""
+    replace_file(path, text.encode())
 
 
 def _sensor_row(place: SensorPlace) -> dict[str, object]:

@@ -15,7 +15,7 @@ from models.prior_files import save_population
 from models.private_files import PRIVATE_FILE, open_kept, private_file
 from stream_app.city import City, sensors_json
 from stream_app.exceptions import OutputError
-from stream_app.setup.run_folder.durable import make_folder
+from stream_app.setup.run_folder.durable import make_folder, replace_file
 
 MARKER = "demo.json"
 HOME_GROUPS = ("homes north", "homes south")
@@ -82,11 +82,11 @@ def prepare(folder: Path, city: City) -> Scenario:
             )
         shutil.rmtree(folder)
     make_folder(folder)
-    (folder / MARKER).write_text(json.dumps(vars(city.options)) + "\n")
+    replace_file(folder / MARKER, f"{json.dumps(vars(city.options))}\n".encode())
     scenario = Scenario(folder)
     save_population(city.population, scenario.priors)
-    scenario.sensors.write_text(sensors_json(city))
-    scenario.settings.write_text(_settings(city))
+    replace_file(scenario.sensors, sensors_json(city).encode())
+    replace_file(scenario.settings, _settings(city).encode())
     for name in ("noise", "pseudonym"):
         _write_key(folder / f"{name}.key", f"tallyguard demo {name} {city.options.seed}")
     return scenario
@@ -111,7 +111,7 @@ def write_audit_schedule(scenario: Scenario, city: City, steps: int) -> None:
         {"releases": [_release(sensor.name, sensor.group) for sensor in step.active]} for step in days
     ]
     document = {"first_slot": first % city.options.slots, "steps": releases}
-    scenario.schedule.write_text(json.dumps(document, indent=1) + "\n")
+    replace_file(scenario.schedule, f"{json.dumps(document, indent=1)}\n".encode())
 
 
 def _release(sensor: str, group: str) -> dict[str, object]:

@@ -8,6 +8,7 @@ place beforehand) and takes the old one's place at the end.
 from __future__ import annotations
 
 import os
+import shlex
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -78,6 +79,37 @@ def refuse_others_link(path: Path) -> None:
         return
     if stat.S_ISLNK(found.st_mode) and found.st_uid not in (0, os.geteuid()):
         raise PermissionError(f"a link that user {found.st_uid} has made")
+
+
+def readable_by_others(path: Path) -> tuple[str, str] | None:
+    """What is wrong with the rights of a secret file, and what to do; None where only its owner reads it.
+
+    That is also where a folder above is closed to others, and where an orchestrator has mounted the file: for
+    reading only, or as root's for a group of this process.
+    """
+    try:
+        found = path.stat()
+        if not stat.S_ISREG(found.st_mode) or not found.st_mode & _OTHERS:
+            return None
+        if found.st_mode & 0o007 == 0 and found.st_uid == 0 != os.geteuid() and _is_ours(found.st_gid):
+            return None
+        if os.statvfs(path).f_flag & os.ST_RDONLY:
+            return None
+        above = [folder.stat() for folder in path.resolve().parents]
+    except OSError:
+        return None  # whoever reads it says what is wrong
+    if any(not _is_passable(found.st_mode, folder) for folder in above):
+        return None
+    return f"{path} can be read by others than its owner", f"chmod 600 {shlex.quote(str(path))}"
+
+
+def _is_ours(group: int) -> bool:
+    return group == os.getegid() or group in os.getgroups()
+
+
+def _is_passable(rights: int, folder: os.stat_result) -> bool:
+    """Whether somebody whom a file's rights let read it gets through a folder above."""
+    return bool(folder.st_mode & (0o001 if rights & 0o007 else 0o011))
 
 
 def new_folder(folder: Path, mode: int = OPEN_FOLDER) -> None:
