@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, SecretStr, field_validator, model_validator
 
-from stream_app.setup.sections.settings_section import Section, take_secret
+from stream_app.setup.sections.settings_section import Section, refuse_login, take_secret
 
 
 class SensorThingsSettings(Section):
@@ -68,6 +68,7 @@ class SensorThingsSettings(Section):
 
     @model_validator(mode="after")
     def _has_one_login(self) -> SensorThingsSettings:
+        refuse_login("connect.sensorthings.url", self.url)
         take_secret(self, "password")
         take_secret(self, "token")
         if (self.username is None) != (self.password is None):

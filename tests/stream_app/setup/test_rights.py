@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from stream_app.city import CityOptions, build_city
 from stream_app.cli.app import app
-from stream_app.exceptions import OutputLockedError
+from stream_app.exceptions import OutputLockedError, SettingsError
 from stream_app.setup.run_folder.durable import FolderLock
 from stream_app.setup.sections.payload_settings import PayloadSettings
 from stream_app.setup.settings_sources import load_settings
@@ -147,3 +147,66 @@ def test_who_may_read_a_run_cannot_keep_it_from_starting() -> None:
         with pytest.raises(OutputLockedError):
             FolderLock(out)
         held.release()
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            '[connect.sensorthings]\nurl = "https://bob:hunter2@host/v1.1"',
+            "connect.sensorthings.url must have no user",
+        ),
+        ('[connect.mqtt]\nbroker = "mqtts://bob:hunter2@host:8883"', "connect.mqtt.broker must have no user"),
+        ('[kafka]\nservers = ["bob:hunter2@host:9092"]', "kafka.servers must have no user"),
+    ],
+)
+def test_no_password_stands_in_an_address_that_settings_show(tmp_path: Path, text: str, said: str) -> None:
+    """`config show` prints settings, runs keep them, logs name them."""
+    (tmp_path / "t.toml").write_text(text)
+    with pytest.raises(SettingsError, match=said) as raised:
+        load_settings(tmp_path / "t.toml")
+    assert "hunter2" not in str(raised.value)
+    (tmp_path / "t.toml").write_text(text.replace("bob:hunter2@", ""))
+    load_settings(tmp_path / "t.toml")
+
+
+@pytest.mark.parametrize(
+    "token", ["aaaaaaaaaaaaaaaaaaaa", "ababababababababab", "changeme-changeme-changeme"]
+)
+@pytest.mark.parametrize("name", ["TALLYGUARD_PAGE_TOKEN", "TALLYGUARD_CONNECT__HTTP__TOKEN"])
+def test_a_token_that_can_be_guessed_is_refused(
+    monkeypatch: pytest.MonkeyPatch, name: str, token: str
+) -> None:
+    monkeypatch.setenv(name, token)
+    with pytest.raises(SettingsError, match="must be random") as raised:
+        load_settings()
+    assert token not in str(raised.value)
+
+
+def test_a_password_that_others_can_read_is_refused() -> None:
+    with tempfile.TemporaryDirectory() as reachable:
+        folder = Path(reachable)
+        folder.chmod(0o755)
+        (folder / "token").write_text("0123456789abcdef0123456789abcdef")
+        (folder / "token").chmod(0o644)
+        (folder / "t.toml").write_text('page_token_file = "token"\n')
+        with pytest.raises(SettingsError, match=r"readable by its owner only.*chmod 600"):
+            load_settings(folder / "t.toml")
+        (folder / "token").chmod(0o600)
+        assert load_settings(folder / "t.toml").page_token is not None
+
+
+@pytest.mark.parametrize("section", ["kafka", "connect.http", "connect.mqtt"])
+def test_a_private_key_that_others_can_read_is_refused_and_a_certificate_is_not(section: str) -> None:
+    with tempfile.TemporaryDirectory() as reachable:
+        folder = Path(reachable)
+        folder.chmod(0o755)
+        (folder / "t.toml").write_text(f'[{section}]\ncertificate_file = "own.pem"\n')
+        (folder / "own.pem").write_text("-----BEGIN CERTIFICATE-----\n")
+        (folder / "own.pem").chmod(0o644)
+        load_settings(folder / "t.toml")
+        (folder / "own.pem").write_text("-----BEGIN PRIVATE KEY-----\n")
+        with pytest.raises(SettingsError, match=r"private key and must be readable by its owner only"):
+            load_settings(folder / "t.toml")
+        (folder / "own.pem").chmod(0o600)
+        load_settings(folder / "t.toml")
