@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import astuple
 from fractions import Fraction
+from math import inf
 from typing import Any
 
 from accounting.ledgers.sampling import SamplerDistance
@@ -66,12 +67,18 @@ class PrivacyAccount:
                 spent = Fraction(*map(int, rho.split("/")))  # an exponent would be worked out, however large
                 distance, unprotected = later or ((0.0, 0.0, mass), ())
                 account.is_of_this_version &= bool(later)
+                sampled = SamplerDistance(*map(float, (mass, *distance)))
+                if spent < 0 or not all(0.0 <= each < inf for each in astuple(sampled)):
+                    raise TypeError("an amount below 0, or none")
                 account.spends[group] = ZcdpSpend(
-                    spent,
-                    bool(is_infinite),
-                    SamplerDistance(*map(float, (mass, *distance))),
-                    Unprotected(*unprotected),
+                    spent, bool(is_infinite), sampled, _unprotected(*unprotected)
                 )
         except (ArithmeticError, AttributeError, KeyError, TypeError) as error:
             raise ValueError("a privacy account must have steps and spends") from error
         return account
+
+
+def _unprotected(
+    counts: int = 0, sensor: str = "", of_others: bool = False, is_exact: bool = True
+) -> Unprotected:
+    return Unprotected(int(counts), str(sensor), bool(of_others), bool(is_exact))

@@ -240,3 +240,39 @@ def test_the_guarantees_page_states_the_ledgers_figure_for_a_year() -> None:
     log = Schedule.gaussian([[0]] * YEAR, float(stated[1]))
     found = read_differential_privacy(ReleaseLog.of(log.steps), DELTA).epsilon
     assert stated[2] == epsilon_in_words(found)
+
+
+@pytest.mark.parametrize(
+    "spend",
+    [
+        ["1/2", False],
+        ["-1/2", False, 0.0],
+        ["1/2", False, math.nan],
+        ["1/2", False, -1.0],
+        ["1/2", False, 0.0, [0.0, 0.0, "x"], [0, "", False, True]],
+        ["1/2", False, 0.0, [0.0, math.inf, 0.0], [0, "", False, True]],
+        ["1/2", False, 0.0, [0.0, 0.0, 0.0], [0, "", False, True, 5]],
+        ["1/2", False, 0.0, [0.0, 0.0, 0.0]],
+        ["1/2", True, 0.0, [0.0, 0.0, 0.0], ["many", "", False, True]],
+    ],
+)
+def test_an_account_that_nobody_saved_is_refused(spend: list[object]) -> None:
+    """A negative amount, or none, would make epsilon too small for ever."""
+    with pytest.raises(ValueError, match=r"privacy account|float|int|unpack"):
+        PrivacyAccount.load({"steps": 1, "spends": {"all": spend}})
+
+
+@pytest.mark.parametrize("most_counts", [1, 2, 5])
+@pytest.mark.parametrize("corrections", [0, 2])
+def test_several_values_and_several_counts_are_as_far_as_all_of_them(
+    most_counts: int, corrections: int
+) -> None:
+    release = SensorRelease(
+        Sensor("a", (0,), most_counts=most_counts, corrections=corrections), Gaussian(4.0)
+    )
+    one = sampler_distance(Gaussian(4.0), most_counts)
+    found = sampler_distance(release.charged)
+    assert found.outside == pytest.approx((1 + corrections) * one.outside)
+    assert found.log_ratio == (1 + corrections) * one.log_ratio
+    law = Gaussian(4.0).noise_law()
+    assert one.outside >= law.probabilities[-most_counts:].sum()
