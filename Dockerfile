@@ -53,10 +53,11 @@ RUN apt-get update \
  && rm -rf /var/cache/apt/* /var/lib/apt/lists/* \
  && groupadd --gid 10001 tallyguard \
  && useradd --uid 10001 --gid 10001 --no-create-home --home-dir /nonexistent --shell /usr/sbin/nologin tallyguard \
- && install --directory --owner=tallyguard --group=tallyguard /var/cache/tallyguard /kernels
+ && install --directory --owner=tallyguard --group=tallyguard /var/cache/tallyguard \
+    /kernels/topics /kernels/persons /kernels/release /kernels/account /kernels/producer
 
 COPY --from=build /opt/tallyguard /opt/tallyguard
-# Workers may write there: after a change of the code kernels are compiled again and kept in the volume.
+# Workers may write there: after a change of the code kernels are compiled again and kept in their own volume.
 COPY --from=build --chown=10001:10001 /var/cache/tallyguard /var/cache/tallyguard
 
 ENV PATH=/opt/tallyguard/bin:$PATH \

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
@@ -16,6 +17,7 @@ from stream_app.setup.release_settings import BUDGET
 from stream_app.setup.settings import Settings
 from stream_app.setup.settings_sources import settings_error
 from stream_app.watching.prior_notes import basis_note
+from stream_app.watching.wording import epsilon_in_words, why_no_epsilon
 from tallyguard.people import People, seen_under
 from tallyguard.pictures import new_axes
 from tallyguard.results import Table, said
@@ -116,9 +118,12 @@ class Ledger(Table):
     def caption(self) -> str:
         """The guarantee that holds."""
         found = self.statement
+        neighbours = f"neighbouring data sets: {found.neighbours}"
+        if not isfinite(found.epsilon):
+            return f"no differential privacy guarantee: {why_no_epsilon(found, found.delta)}; {neighbours}"
         return (
-            f"({found.epsilon:.3g}, {found.delta:.3g})-differential privacy by {found.certified_by}; "
-            f"neighbouring data sets: {found.neighbours}"
+            f"({epsilon_in_words(found.epsilon)}, {found.delta:.3g})-differential privacy by "
+            f"{found.certified_by}; {neighbours}"
         )
 
     def shown(self) -> Mapping[str, Sequence[str]]:
@@ -126,7 +131,7 @@ class Ledger(Table):
         rows = self.columns()
         return {
             "accounting": rows["accounting"],
-            "epsilon": ["-" if value is None else f"{value:.4g}" for value in rows["epsilon"]],
+            "epsilon": ["-" if value is None else epsilon_in_words(value) for value in rows["epsilon"]],
         }
 
     def columns(self) -> Mapping[str, Sequence[Any]]:

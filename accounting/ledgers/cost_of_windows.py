@@ -12,8 +12,8 @@ from collections.abc import Iterable
 
 from accounting.exceptions import LedgerError
 from accounting.ledgers.neighbours import Cost, Neighbours
-from accounting.ledgers.zcdp import ZcdpSpend
-from models.mechanisms import truncated_mass
+from accounting.ledgers.sampling import SamplerDistance, furthest, sampler_distance
+from accounting.ledgers.zcdp import Unprotected, ZcdpSpend
 from models.releases import WindowRelease
 
 
@@ -31,16 +31,19 @@ def window_cost(
         raise LedgerError(
             "most_sensors must be at least 1", most_sensors, "declare how many sensors can count one person"
         )
-    windows: dict[tuple[int, int], list[tuple[Cost, float]]] = {}
+    windows: dict[tuple[int, int], list[tuple[Cost, SamplerDistance]]] = {}
+    unprotected = Unprotected()
     for release in releases:
         rho = Cost.of(release.mechanism.zcdp_rho())
         times = release.most_counts**2
         cost = rho if rho.is_infinite else Cost(rho.amount * times)
         costs = windows.setdefault((release.first, release.last), [])
-        costs.append((cost, truncated_mass(release.mechanism)))
-    most = 2 * most_sensors if neighbours is Neighbours.MOVE else most_sensors
-    total, mass = Cost(), 0.0
+        costs.append((cost, sampler_distance(release.mechanism, release.most_counts)))
+        if rho.is_infinite:
+            unprotected = unprotected.and_of(release.sensor.name, release.mechanism.is_exact)
+    most = neighbours.places * most_sensors
+    total, distance = Cost(), SamplerDistance()
     for costs in windows.values():
         total = sum(sorted((cost for cost, _ in costs), reverse=True)[:most], total)
-        mass += sum(sorted((tail for _, tail in costs), reverse=True)[:most])
-    return ZcdpSpend(total.amount, total.is_infinite, mass)
+        distance += furthest([own for _, own in costs], most)
+    return ZcdpSpend(total.amount, total.is_infinite, distance, unprotected)

@@ -14,8 +14,9 @@ from accounting.exceptions import LedgerError
 from accounting.ledgers.gaussian_curve import gaussian_epsilon, paper_epsilon
 from accounting.ledgers.neighbours import Cost, Neighbours, step_cost
 from accounting.ledgers.release_log import ReleaseLog, known
-from accounting.ledgers.zcdp import ZcdpSpend, mass_in_delta
-from models.mechanisms import Mechanism, NoiseFamily, truncated_mass
+from accounting.ledgers.sampling import SamplerDistance, step_distance
+from accounting.ledgers.zcdp import Unprotected, ZcdpSpend
+from models.mechanisms import Mechanism, NoiseFamily
 
 _NAME = "differential-privacy"
 _GAUSSIAN = (NoiseFamily.DISCRETE_GAUSSIAN, NoiseFamily.CONTINUOUS_GAUSSIAN)
@@ -28,7 +29,8 @@ class DpStatement:
     ``epsilon`` is certified, ``certified_by`` says how: "zcdp" from ``rho``, "pure" from ``pure_epsilon``
     (inf where some noise has none), "gaussian" by the exact curve where all noise is continuous
     (``exact_epsilon``, else None). ``paper_epsilon`` is the classical formula, no guarantee; None where it
-    does not apply. ``truncated_mass`` is charged to delta.
+    does not apply. ``distance`` is that of all samplers. Where nothing is certified,
+    ``unprotected`` says which releases have no rho.
     """
 
     neighbours: Neighbours
@@ -38,9 +40,19 @@ class DpStatement:
     zcdp_epsilon: float
     exact_epsilon: float | None
     paper_epsilon: float | None
-    truncated_mass: float
+    distance: SamplerDistance
     epsilon: float
     certified_by: str
+    unprotected: Unprotected
+
+    @property
+    def truncated_mass(self) -> float:
+        """Total variation between the samplers and the ideal noise, of all releases together."""
+        return self.distance.truncated_mass
+
+    def rho_value(self) -> float:
+        """rho as a number; inf where a release has none."""
+        return float(self.rho)
 
 
 def read_differential_privacy(
@@ -50,20 +62,45 @@ def read_differential_privacy(
     check_delta(delta)
     rho = _total(log, zcdp_cost, neighbours)
     pure = _total(log, pure_cost, neighbours)
-    mass = float(_total(log, truncated_mass_cost, neighbours))
-    zcdp = ZcdpSpend(rho.amount, rho.is_infinite, mass).epsilon(delta)
+    distance = log_distance(log, neighbours)
+    zcdp = ZcdpSpend(rho.amount, rho.is_infinite, distance).epsilon(delta)
     family = _only_family(log)
     mu = math.sqrt(2.0 * float(rho)) if not rho.is_infinite else math.inf
-    is_curve_exact = family is NoiseFamily.CONTINUOUS_GAUSSIAN and mass < delta
-    exact = gaussian_epsilon(delta - mass, mu) if is_curve_exact else None
+    is_continuous = family is NoiseFamily.CONTINUOUS_GAUSSIAN
+    exact = distance.epsilon(lambda left: gaussian_epsilon(left, mu), delta) if is_continuous else None
     paper = paper_epsilon(delta, mu) if family in _GAUSSIAN else None
-    candidates = {"zcdp": zcdp, "pure": charged_epsilon(float(pure), mass, delta)}
+    candidates = {"zcdp": zcdp, "pure": distance.epsilon(lambda _: float(pure), delta)}
     if exact is not None:
         candidates["gaussian"] = exact
     best = min(candidates, key=lambda name: candidates[name])
     return DpStatement(
-        neighbours, delta, rho, pure, zcdp, exact, paper, mass, candidates[best], certified_by=best
+        neighbours,
+        delta,
+        rho,
+        pure,
+        zcdp,
+        exact,
+        paper,
+        distance,
+        candidates[best],
+        certified_by=best,
+        unprotected=_unprotected(log),
     )
+
+
+def log_distance(log: ReleaseLog, neighbours: Neighbours) -> SamplerDistance:
+    """How far the samplers of the whole log may be from ideal noise in the counts that anybody changes."""
+    return sum((step_distance(step.releases, neighbours) for step in log.steps), SamplerDistance())
+
+
+def _unprotected(log: ReleaseLog) -> Unprotected:
+    """The releases that no finite rho covers."""
+    found = Unprotected()
+    for step in log.steps:
+        for release in step.releases:
+            if zcdp_cost(release.charged).is_infinite:
+                found = found.and_of(release.sensor.name, release.charged.is_exact)
+    return found
 
 
 def _only_family(log: ReleaseLog) -> NoiseFamily | None:
@@ -91,16 +128,6 @@ def pure_cost(mechanism: Mechanism) -> Cost:
     return Cost.of(known(_NAME, mechanism).pure_epsilon())
 
 
-def truncated_mass_cost(mechanism: Mechanism) -> Cost:
-    """Total variation between a sampler and its ideal noise; charged for the counts a person can change."""
-    return Cost.of(truncated_mass(mechanism))
-
-
 def _total(log: ReleaseLog, cost: Callable[[Mechanism], Cost], neighbours: Neighbours) -> Cost:
     """Sum over the steps: a person is there at all of them."""
     return sum((step_cost(step.releases, cost, neighbours) for step in log.steps), Cost())
-
-
-def charged_epsilon(epsilon: float, mass: float, delta: float) -> float:
-    """A pure epsilon whose samplers miss the ideal by ``mass``: ``(1 + e^epsilon) mass`` of delta, or inf."""
-    return epsilon if mass_in_delta(epsilon, mass) <= delta else math.inf

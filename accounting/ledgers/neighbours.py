@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
@@ -18,6 +18,11 @@ class Neighbours(StrEnum):
 
     ADD_REMOVE = "add or remove one person"
     MOVE = "move one person"
+
+    @property
+    def places(self) -> int:
+        """At how many places counts differ."""
+        return 2 if self is Neighbours.MOVE else 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,10 +73,25 @@ class WindowCosts(Generic[Amount]):
     def dearest(self, people: int = 1) -> list[Amount]:
         """Those that so many people together can change at most; who moves is as two."""
         found: list[Amount] = []
+        for costs, most in self.by_length(people):
+            found += sorted(costs, reverse=True)[:most]
+        return found
+
+    def by_length(self, people: int = 1) -> Iterator[tuple[list[Amount], int]]:
+        """Costs of the windows of each length, and how many of them so many people can change at most."""
         for steps, costs in self._costs.items():
             most = self._most[steps]
-            found += sorted(costs, reverse=True)[: None if most is None else people * most]
-        return found
+            yield costs, len(costs) if most is None else people * most
+
+
+def seen_together(releases: Iterable[SensorRelease]) -> set[tuple[int, ...]]:
+    """The sets of releases, by their number, that one place has in common; those of windows have none."""
+    seen_by: dict[int, tuple[int, ...]] = {}
+    for index, release in enumerate(releases):
+        if release.sensor.window is None:
+            for location in release.sensor.locations:
+                seen_by[location] = (*seen_by.get(location, ()), index)
+    return set(seen_by.values())
 
 
 def step_cost(
@@ -83,16 +103,12 @@ def step_cost(
     location; to move them costs two locations that different sensors see: exact when these share no sensor,
     an upper bound otherwise. Windows that end with the step are charged besides.
     """
-    seen_by: dict[int, tuple[int, ...]] = {}
-    costs: list[Cost] = []
+    released = tuple(releases)
+    costs = [cost(release.charged) for release in released]
     windows = WindowCosts[Cost]()
-    for index, release in enumerate(releases):
-        costs.append(cost(release.charged))
+    for release, own in zip(released, costs, strict=True):
         if release.sensor.window is not None:
-            windows.add(release.sensor.window, costs[-1])
-            continue
-        for location in release.sensor.locations:
-            seen_by[location] = (*seen_by.get(location, ()), index)
-    places = sorted((sum((costs[i] for i in seen), Cost()) for seen in set(seen_by.values())), reverse=True)
-    people = 2 if neighbours is Neighbours.MOVE else 1
+            windows.add(release.sensor.window, own)
+    places = sorted((sum((costs[i] for i in seen), Cost()) for seen in seen_together(released)), reverse=True)
+    people = neighbours.places
     return sum([*places[:people], *windows.dearest(people)], Cost())

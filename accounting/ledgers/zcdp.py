@@ -14,21 +14,35 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
-from typing import NamedTuple
 
 from accounting.ledgers.neighbours import WindowCosts
-from models.mechanisms import Mechanism, truncated_mass
+from accounting.ledgers.sampling import SamplerDistance, step_distance
 from models.releases import SensorRelease
 
 _GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0
 _ROUNDS = 80  # golden section: the bracket shrinks to 1e-16 of itself
 
 
-class Charge(NamedTuple):
-    """What one release costs whoever it counts; ordered by rho."""
+@dataclass(frozen=True, slots=True)
+class Unprotected:
+    """Releases that cost infinitely much: how many, the first one's sensor, and whether others have any.
 
-    rho: Fraction
-    truncated_mass: float
+    ``is_exact`` says that the first was an exact count; else its noise promises nothing by itself. The name
+    is empty where an account of an earlier version did not keep it.
+    """
+
+    counts: int = 0
+    sensor: str = ""
+    of_others: bool = False
+    is_exact: bool = True
+
+    def and_of(self, name: str, is_exact: bool) -> Unprotected:
+        """With one more."""
+        if self == Unprotected():
+            return Unprotected(1, name, False, is_exact)
+        return Unprotected(
+            self.counts + 1, self.sensor, self.of_others or name != self.sensor, self.is_exact and is_exact
+        )
 
 
 @dataclass
@@ -36,12 +50,19 @@ class ZcdpSpend:
     """The zCDP cost of all steps of a log so far, for some of its sensors.
 
     ``rho`` is exact (a sum of dyadic rationals), so it does not depend on how the steps were grouped;
-    ``truncated_mass`` adds the samplers' distance from the ideal noise, charged to delta.
+    ``distance`` adds the samplers' distance from the ideal noise. Where ``is_infinite``, ``unprotected`` says
+    which releases did it.
     """
 
     rho: Fraction = field(default_factory=Fraction)
     is_infinite: bool = False
-    truncated_mass: float = 0.0
+    distance: SamplerDistance = field(default_factory=SamplerDistance)
+    unprotected: Unprotected = field(default_factory=Unprotected)
+
+    @property
+    def truncated_mass(self) -> float:
+        """Total variation between the samplers and the ideal noise, of all releases together."""
+        return self.distance.truncated_mass
 
     def add(self, releases: Iterable[SensorRelease]) -> None:
         """Charge one step: a person is at one location, and counted by every sensor that covers it.
@@ -49,33 +70,26 @@ class ZcdpSpend:
         Besides, windows that end with it, in which a person can be counted anywhere.
         """
         by_location: dict[int, Fraction] = {}
-        mass_by_location: dict[int, float] = {}
-        truncated: dict[Mechanism, float] = {}
-        windows = WindowCosts[Charge]()
+        windows = WindowCosts[Fraction]()
+        protected = []
         for release in releases:
-            mechanism = release.charged
-            cost = mechanism.zcdp_rho()
+            cost = release.charged.zcdp_rho()
             if math.isinf(cost):
                 self.is_infinite = True
+                self.unprotected = self.unprotected.and_of(release.sensor.name, release.charged.is_exact)
                 continue
-            mass = truncated.get(mechanism)
-            if mass is None:
-                mass = truncated[mechanism] = truncated_mass(mechanism)
             exact = _exactly(cost)
+            protected.append(release)
             if release.sensor.window is not None:
-                windows.add(release.sensor.window, Charge(exact, mass))
+                windows.add(release.sensor.window, exact)
                 continue
             for location in release.sensor.locations:
-                mass_by_location[location] = mass_by_location.get(location, 0.0) + mass
                 known = by_location.get(location)
                 by_location[location] = exact if known is None else known + exact
         # Most locations have one sensor, and most sensors the same cost: one object for all of them.
         distinct = {id(cost): cost for cost in by_location.values()}
-        self.rho += max(distinct.values(), default=Fraction())
-        self.truncated_mass += max(mass_by_location.values(), default=0.0)
-        for charge in windows.dearest():
-            self.rho += charge.rho
-            self.truncated_mass += charge.truncated_mass
+        self.rho += max(distinct.values(), default=Fraction()) + sum(windows.dearest())
+        self.distance += step_distance(protected)
 
     def rho_value(self) -> float:
         """rho as a number; inf once a raw count was released."""
@@ -84,24 +98,11 @@ class ZcdpSpend:
     def epsilon(self, delta: float) -> float:
         """The smallest epsilon certified at ``delta``; inf where none is.
 
-        The truncated mass ``tau`` costs ``(1 + e^epsilon) tau`` of delta, which limits what can be certified
-        to an epsilon of about 45, where it has long stopped promising anything.
+        That is after a release without noise, and where the sampled noise is never far enough from zero to
+        hide anybody (:mod:`accounting.ledgers.sampling`).
         """
-        rho, charged = self.rho_value(), 0.0
-        for _ in range(4):
-            if charged >= delta or math.isinf(rho):
-                return math.inf
-            epsilon = epsilon_from_zcdp(rho, delta - charged)
-            cost = mass_in_delta(epsilon, self.truncated_mass)
-            if cost <= charged:
-                return epsilon
-            charged = 2.0 * cost
-        return math.inf
-
-
-def mass_in_delta(epsilon: float, mass: float) -> float:
-    """What samplers that miss the ideal by ``mass`` cost of delta: ``(1 + e^epsilon) mass``, 0 for none."""
-    return (1.0 + math.exp(min(epsilon, 700.0))) * mass if mass > 0.0 else 0.0
+        rho = self.rho_value()
+        return self.distance.epsilon(lambda left: epsilon_from_zcdp(rho, left), delta)
 
 
 def epsilon_from_zcdp(rho: float, delta: float) -> float:

@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
 
 from models.exceptions import TallyguardError
+from models.private_files import private_draft, sync_folder
 
 MIN_SECRET_BYTES = 32
+_LEAST_DIFFERENT = 16  # bytes: 32 random ones have 30 on average
 _HEX_EXAMPLE = 'write 64 hexadecimal digits, e.g. what "openssl rand -hex 32" prints'
 
 
@@ -20,7 +23,19 @@ def parse_secret(text: str, what: str, error: type[TallyguardError]) -> bytes:
     except ValueError:
         raise error(f"{what} must be hexadecimal", "other characters", _HEX_EXAMPLE) from None
     check_length(secret, what, error)
+    if _is_guessed(secret):
+        raise error(f"{what} must be random", "a text, or bytes that repeat", _HEX_EXAMPLE)
     return secret
+
+
+def _is_guessed(secret: bytes) -> bool:
+    """Whether somebody thought of these bytes: few different ones, steps of one size, or letters.
+
+    32 random bytes have 15 different values or fewer, or are all printable, in less than one case of 10^12.
+    """
+    steps = {(later - earlier) % 256 for earlier, later in pairwise(secret)}
+    is_text = all(0x20 <= byte < 0x7F for byte in secret)
+    return is_text or len(set(secret)) < _LEAST_DIFFERENT or len(steps) == 1
 
 
 def check_length(secret: bytes, what: str, error: type[TallyguardError]) -> None:
@@ -49,7 +64,7 @@ def create_secret_file(path: Path, text: str, what: str, error: type[TallyguardE
     try:
         with _draft(path, text) as draft:
             os.link(draft, path)  # unlike a rename, never in the place of another
-        _sync_folder(path.parent)
+        sync_folder(path.parent)
     except FileExistsError:
         raise error(
             f"{what} file {path} must not exist yet", "a file", "keep it, or choose another path"
@@ -62,29 +77,15 @@ def replace_secret_file(path: Path, text: str) -> None:
     """Put new text in the place of an old secret: readers see all of the old or all of the new."""
     with _draft(path, text) as draft:
         draft.replace(path)
-    _sync_folder(path.parent)
+    sync_folder(path.parent)
 
 
 @contextmanager
 def _draft(path: Path, text: str) -> Iterator[Path]:
-    """A durable draft that only its owner may read; gone in the end, also one that a kill left."""
-    draft = path.with_name(f".{path.name}.{os.getpid()}.new")
-    draft.unlink(missing_ok=True)
-    try:
-        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "w", encoding="ascii") as file:
+    """A durable draft that only its owner may read."""
+    with private_draft(path) as draft:
+        with draft.open("r+", encoding="ascii") as file:
             file.write(text)
             file.flush()
-            os.fsync(descriptor)
+            os.fsync(file.fileno())
         yield draft
-    finally:
-        draft.unlink(missing_ok=True)
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make a rename durable."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

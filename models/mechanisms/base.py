@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.mechanisms.designs import NO_DESIGNS, Designs
-from models.noise import InformationTable, binary_entropy
+from models.noise import FAITHFUL_LOG_RATIO, InformationTable, IntegerTable, binary_entropy
 
 
 @dataclass(frozen=True)
@@ -25,12 +25,32 @@ class NoiseLaw:
 
     ``probabilities[k]`` belongs to the value ``first + k``; they sum to one. ``truncated_mass`` is the
     total variation between this law and the ideal one (tails cut, table rounding): charged to delta and to
-    the risk bounds.
+    the risk bounds. Values up to ``faithful_last``, and down to its negative, have a probability within a
+    factor ``exp(+-faithful_log_ratio)`` of the ideal one; -1 where that is not known of any value.
     """
 
     first: int
     probabilities: NDArray[np.float64]
     truncated_mass: float
+    faithful_last: int = -1
+    faithful_log_ratio: float = FAITHFUL_LOG_RATIO
+
+    @classmethod
+    def of_table(cls, table: IntegerTable) -> NoiseLaw:
+        """The law of a sampler's table, in floating point."""
+        return cls(-table.last, table.probabilities, table.truncated_mass, table.faithful_last)
+
+    def outside_faithful(self, shift: int) -> float:
+        """Probability of the values that are not faithful, or no longer so when moved by up to ``shift``.
+
+        Rounded up; 1 where the law knows of no faithful value, or of fewer than the shift.
+        """
+        if self.faithful_last < 0:
+            return 1.0
+        last = self.faithful_last - self.first
+        below = self.probabilities[: max(0, -self.faithful_last - self.first)]
+        above = self.probabilities[max(0, last + 1 - shift) :]
+        return min(1.0, (float(below.sum()) + float(above.sum())) * (1.0 + 1e-9))
 
     def expected_size(self) -> float:
         """Expected absolute noise, in people."""
@@ -209,6 +229,10 @@ class Composite(Protocol, metaclass=_Ability):
     @property
     def parts(self) -> tuple[Mechanism, ...]:
         """What it is made of."""
+
+    @property
+    def most_counts(self) -> int:
+        """How often a part's count has one person at most, where the part itself says once."""
 
 
 def truncated_mass(mechanism: Mechanism) -> float:

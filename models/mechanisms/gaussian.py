@@ -58,7 +58,7 @@ class Gaussian(Tabulated):
     def noise_law(self) -> NoiseLaw:
         """The sampler's table, in floating point."""
         table = discrete_gaussian_table(self.sigma)
-        return NoiseLaw(-table.last, table.probabilities, table.truncated_mass)
+        return NoiseLaw.of_table(table)
 
     def reveal_probability(self) -> float:
         """The probability of zero, of the table or the ideal law: both are unimodal."""

@@ -93,7 +93,7 @@ class Tiered(Tabulated):
     def noise_law(self) -> NoiseLaw:
         """The best-informed tier's table; the other tiers' noise is this plus independent noise."""
         table = geometric_table(self.epsilon)
-        return NoiseLaw(-table.last, table.probabilities, table.truncated_mass)
+        return NoiseLaw.of_table(table)
 
     def reveal_probability(self) -> float:
         """The probability of zero, ``tanh(epsilon / 2)``: the noise is unimodal."""

@@ -49,6 +49,7 @@ class Versions(Tabulated):
     parts: tuple[Mechanism, ...]
     name: ClassVar[str] = "versions"
     is_released: ClassVar[bool] = True
+    most_counts: ClassVar[int] = 1  # where it is more, the parts say so
 
     @property
     def is_exact(self) -> bool:

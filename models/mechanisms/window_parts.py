@@ -38,6 +38,7 @@ class _Part(Tabulated):
 
     __slots__ = ()
     is_released: ClassVar[bool] = True
+    most_counts: ClassVar[int] = 1
     noise_family: ClassVar[NoiseFamily] = NoiseFamily.OTHER
 
     @property

@@ -5,7 +5,7 @@ from models.noise.discrete_gaussian import MIN_SIGMA, check_sigma, discrete_gaus
 from models.noise.gaussian_shares import GaussianShare, gaussian_share
 from models.noise.geometric import check_epsilon, geometric_table
 from models.noise.integer_chain import chain_noise, check_levels, continued_value
-from models.noise.integer_table import TOTAL
+from models.noise.integer_table import FAITHFUL_LOG_RATIO, TOTAL, IntegerTable
 from models.noise.noise_information import (
     EXACT_UP_TO_SIGMA,
     InformationTable,
@@ -24,11 +24,13 @@ from models.noise.several_values import joint_information_table, joint_outcomes,
 
 __all__ = [
     "EXACT_UP_TO_SIGMA",
+    "FAITHFUL_LOG_RATIO",
     "MIN_SIGMA",
     "TOTAL",
     "CorrelatedNoise",
     "GaussianShare",
     "InformationTable",
+    "IntegerTable",
     "binary_channel_information_table",
     "binary_entropy",
     "chain_noise",

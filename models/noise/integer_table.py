@@ -22,6 +22,8 @@ from models.numerics.jit import jit
 UNIT_BITS = 128  # probabilities are multiples of 2^-128: as many bits as one draw gets
 TOTAL = 1 << UNIT_BITS
 FIXED_BITS = 256  # precision of the weights
+FAITHFUL_LOG_RATIO = 2.0**-40  # between the table and the ideal law, at values of at least 2^40 units
+_FAITHFUL_UNITS = 1 << 40
 _CONTEXT = Context(prec=120)
 _LOW_WORD = (1 << 64) - 1
 
@@ -50,6 +52,15 @@ class IntegerTable:
         """The table's own probabilities (2K + 1,) of ``-K .. K``, each correctly rounded."""
         side = np.array([unit / TOTAL for unit in self.units])
         return np.concatenate((side[:0:-1], side))
+
+    @cached_property
+    def faithful_last(self) -> int:
+        """Largest value up to which the table is within :data:`FAITHFUL_LOG_RATIO` of the ideal law.
+
+        Rounding moves a value by half a unit, which is at most ``2^-41`` of 2^40 units; what else differs
+        (the total, the weights' own precision) is below ``2^-90`` of a value.
+        """
+        return sum(unit >= _FAITHFUL_UNITS for unit in self.units) - 1  # they fall from 0 on
 
     def reveal_probability(self) -> float:
         """Total variation between the noise and itself shifted by one: of unimodal noise, the mass of zero.

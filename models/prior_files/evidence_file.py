@@ -15,22 +15,19 @@ import pyarrow.parquet as pq
 
 from models.exceptions import PriorFileError
 from models.priors import Evidence, Lists
+from models.private_files import private_file
 
 _SCHEMA = pa.schema([("person", pa.string()), ("evidence", pa.list_(pa.float64()))])
 
 
 def save_evidence(evidence: Evidence, path: str | Path) -> None:
-    """Write it; the file appears whole or not at all."""
+    """Write it, for its owner only; the file appears whole or not at all."""
     path = Path(path)
     start, values = evidence.rows
     lists = pa.ListArray.from_arrays(pa.array(start, pa.int32()), pa.array(values, pa.float64()))
     table = pa.Table.from_arrays([pa.array(evidence.people, pa.string()), lists], schema=_SCHEMA)
-    unfinished = path.with_name(path.name + ".unfinished")
-    try:
-        pq.write_table(table, unfinished, compression="zstd")
-        unfinished.replace(path)
-    finally:
-        unfinished.unlink(missing_ok=True)
+    with private_file(path) as file:
+        pq.write_table(table, file, compression="zstd")
 
 
 def load_evidence(path: str | Path) -> Evidence:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import BinaryIO
 
 from models.exceptions import PriorError, PriorFileError
 from models.priors import Population
+from models.private_files import private_file
 
 _SUFFIXES = (".json", ".parquet")
 
@@ -26,15 +28,11 @@ def load_population(path: str | Path) -> Population:
 
 
 def save_population(population: Population, path: str | Path) -> None:
-    """Write everybody's prior; the file appears whole or not at all."""
+    """Write everybody's prior, for its owner only; the file appears whole or not at all."""
     path = Path(path)
     write = _writer(path)
-    unfinished = path.with_name(path.name + ".unfinished")
-    try:
-        write(population, unfinished)
-        unfinished.replace(path)
-    finally:
-        unfinished.unlink(missing_ok=True)
+    with private_file(path) as file:
+        write(population, file)
 
 
 def _reader(path: Path) -> Callable[[Path], Population]:
@@ -48,7 +46,7 @@ def _reader(path: Path) -> Callable[[Path], Population]:
     return read_parquet
 
 
-def _writer(path: Path) -> Callable[[Population, Path], None]:
+def _writer(path: Path) -> Callable[[Population, BinaryIO], None]:
     """The function that writes such a file."""
     if _format(path) == ".json":
         from models.prior_files.prior_json import write_json

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import asdict, replace
+from io import TextIOWrapper
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from models.exceptions import PriorFileError
 from models.prior_files.fitted_member import check_fitted
@@ -46,21 +47,22 @@ def read_json(path: Path) -> Population:
     return replace(builder.build(locations), assumed=assumed, fitted=fitted)
 
 
-def write_json(population: Population, path: Path) -> None:
+def write_json(population: Population, file: BinaryIO) -> None:
     """Write everybody, one line a person; reading the file gives the same population bit for bit."""
-    with path.open("w", encoding="utf-8") as out:
-        names = json.dumps(population.location_names, ensure_ascii=False)
-        label = f'"assumed": {json.dumps(population.assumed)},\n ' if population.assumed is not None else ""
-        if population.fitted is not None:
-            label += f'"fitted": {json.dumps(asdict(population.fitted), ensure_ascii=False)},\n '
-        out.write(f'{{{label}"locations": {names},\n "people": [')
-        for number, person in enumerate(population.people):
-            record = chain_to_record(person, population.chain(number), population.initial(number))
-            if population.weights is not None:
-                record["weight"] = float(population.weights[number])
-            out.write(",\n  " if number else "\n  ")
-            out.write(json.dumps(record, ensure_ascii=False))
-        out.write("\n ]}\n")
+    out = TextIOWrapper(file, encoding="utf-8")
+    names = json.dumps(population.location_names, ensure_ascii=False)
+    label = f'"assumed": {json.dumps(population.assumed)},\n ' if population.assumed is not None else ""
+    if population.fitted is not None:
+        label += f'"fitted": {json.dumps(asdict(population.fitted), ensure_ascii=False)},\n '
+    out.write(f'{{{label}"locations": {names},\n "people": [')
+    for number, person in enumerate(population.people):
+        record = chain_to_record(person, population.chain(number), population.initial(number))
+        if population.weights is not None:
+            record["weight"] = float(population.weights[number])
+        out.write(",\n  " if number else "\n  ")
+        out.write(json.dumps(record, ensure_ascii=False))
+    out.write("\n ]}\n")
+    out.detach()  # flushed, and still open: whoever opened it makes it durable
 
 
 def _people(path: Path, stream: JsonStream) -> Iterator[Any]:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import pyarrow as pa
@@ -66,7 +66,7 @@ def read_parquet(path: Path) -> Population:
     return replace(Population.concatenate(parts), assumed=assumed, fitted=fitted)
 
 
-def write_parquet(population: Population, path: Path) -> None:
+def write_parquet(population: Population, file: BinaryIO) -> None:
     """Write everybody; reading the file gives the same population bit for bit."""
     names = json.dumps(population.location_names, ensure_ascii=False)
     label = {} if population.assumed is None else {_ASSUMED: json.dumps(population.assumed)}
@@ -75,7 +75,7 @@ def write_parquet(population: Population, path: Path) -> None:
     schema = _SCHEMA if population.weights is None else _SCHEMA.append(_WEIGHT)
     schema = schema.with_metadata({_LOCATIONS: names, **label})
     parts = max(1, -(-len(population) // _PEOPLE_A_BATCH))
-    with pq.ParquetWriter(path, schema, compression="zstd") as writer:
+    with pq.ParquetWriter(file, schema, compression="zstd") as writer:
         for part in population.split(parts):
             writer.write_table(_table(part, schema))
 

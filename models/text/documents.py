@@ -15,9 +15,9 @@ class DocumentError(ValueError):
 
 
 def parse_json(text: str | bytes) -> Any:
-    """The value of a JSON document."""
+    """The value of a JSON document; of two members of one name readers differ in which counts."""
     try:
-        return json.loads(text, parse_int=integer)
+        return json.loads(text, parse_int=integer, object_pairs_hook=distinct_members)
     except RecursionError:
         raise DocumentError("nested too deeply") from None
     except ValueError as error:
@@ -34,6 +34,14 @@ def parse_toml(text: str) -> dict[str, Any]:
     except ValueError as error:
         raise DocumentError(str(error)) from None
     return tables
+
+
+def distinct_members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object whose members have names of their own."""
+    members = dict(pairs)
+    if len(members) < len(pairs):
+        raise DocumentError("a member of an object is named twice")
+    return members
 
 
 def integer(digits: str) -> int:

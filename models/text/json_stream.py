@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import Any, TextIO
 
-from models.text.documents import DocumentError, integer
+from models.text.documents import DocumentError, distinct_members, integer
 
 _CHUNK = 1 << 16
 _SPACE = " \t\r\n"
@@ -25,7 +25,7 @@ class JsonStream:
         self._at = 0
         self._lines = 0
         self._ended = False
-        self._decoder = json.JSONDecoder(parse_int=integer)
+        self._decoder = json.JSONDecoder(parse_int=integer, object_pairs_hook=distinct_members)
 
     @property
     def line(self) -> int:
@@ -34,7 +34,12 @@ class JsonStream:
 
     def members(self) -> Iterator[str]:
         """The keys of the object at the cursor; read each one's value before asking for the next."""
-        yield from self._items("{", "}", self._key)
+        seen = set()
+        for key in self._items("{", "}", self._key):
+            if key in seen:
+                raise JsonSyntaxError(f"line {self.line}: a member of an object is named twice")
+            seen.add(key)
+            yield key
 
     def elements(self) -> Iterator[Any]:
         """The elements of the array at the cursor, decoded one at a time."""

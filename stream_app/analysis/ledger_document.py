@@ -29,8 +29,14 @@ from models.releases import SensorRegistry, in_single_steps
 from stream_app.exceptions import SettingsError
 from stream_app.setup.priors_verdict import PriorsVerdict
 from stream_app.watching.prior_notes import basis_note
+from stream_app.watching.wording import why_no_epsilon
 
 Document = dict[str, object]
+
+_NO_PURE_EPSILON = (
+    "Exact counts and Gaussian noise have no pure epsilon, which this privacy adds up; tiers have one"
+)
+_SHOWN = "Counts of these steps were published exactly, or their noise leaves the secret open"
 
 
 @dataclass(frozen=True)
@@ -83,6 +89,9 @@ def dp_document(statement: DpStatement) -> Document:
         "neighbours": statement.neighbours.value,
         "delta": statement.delta,
         "epsilon": finite(statement.epsilon),
+        "no_guarantee": None
+        if math.isfinite(statement.epsilon)
+        else why_no_epsilon(statement, statement.delta),
         "certified_by": statement.certified_by if math.isfinite(statement.epsilon) else None,
         "rho": finite(float(rho)),
         "rho_exact": None if rho.is_infinite else f"{rho.amount.numerator}/{rho.amount.denominator}",
@@ -116,6 +125,7 @@ def _bayesian(log: ReleaseLog, questions: LedgerQuestions) -> Document:
     statement = read_bayesian(log, declared, questions.delta)
     return {
         "epsilon": finite(statement.epsilon),
+        "no_guarantee": None if math.isfinite(statement.epsilon) else _NO_PURE_EPSILON,
         "delta": statement.delta,
         "truncated_mass": statement.truncated_mass,
         "releasing_steps": statement.releasing_steps,
@@ -152,6 +162,7 @@ def _inferential(log: ReleaseLog, secret: SecretQuestion, delta: float) -> Docum
         "order": secret.order,
         "radius": secret.radius,
         "epsilon": finite(statement.loss_nats),
+        "no_guarantee": None if math.isfinite(statement.loss_nats) else _SHOWN,
         "delta": delta,
         "belief_change": finite(gap),
         "released_steps": statement.released_steps,

@@ -16,11 +16,11 @@ from models.exceptions import TallyguardError
 from models.prior_files import load_population
 from models.priors import Population
 from models.releases import Counts, SensorRegistry
+from stream_app.setup.declared import require_most_counts
 from stream_app.setup.given_priors import as_set, population_of
 from stream_app.setup.keys import (
     load_noise_key,
     load_pseudonym_key,
-    readable_by_others,
     require_private_panel,
 )
 from stream_app.setup.recipients import load_recipients
@@ -105,6 +105,8 @@ def check_files(
         return preflight.findings
     preflight.findings += _about_sensors(str(path or "sensors"), registry, population)
     known = registry
+    if settings is not None:
+        preflight.load(str(path or "sensors"), lambda: require_most_counts(known, settings.connect.scaled))
     if settings is not None and not settings.late and any(each.corrections for each in registry.sensors):
         preflight.findings.append(
             Finding(
@@ -181,8 +183,6 @@ def _about_keys(settings: Settings, preflight: _Preflight) -> None:
             )
             continue
         preflight.load(name, lambda load=load: load(settings))  # type: ignore[misc]
-        if path is not None and (warning := readable_by_others(path)) is not None:
-            preflight.findings.append(Finding("warning", name, *warning))
 
 
 def _about_recipients(path: Path) -> Iterator[Finding]:

@@ -27,7 +27,7 @@ from stream_app.setup.run_folder.record import Entry, periods
 from stream_app.setup.run_folder.run_settings import load_account, load_run
 from stream_app.setup.settings import Settings
 from stream_app.watching.prior_notes import basis_note, ceiling_condition, crowd_note
-from stream_app.watching.wording import step_in_words
+from stream_app.watching.wording import spent_in_words, step_in_words
 from stream_app.wire import (
     DecisionReason,
     RiskSummary,
@@ -58,7 +58,8 @@ class SensorLog:
     exact: int
     kinds: Mapping[str, int]
     error: float | None  # in people; None where nothing is published
-    epsilon: float  # nats at the delta of the run; inf once a raw count was released
+    epsilon: float  # nats at the delta of the run; inf where there is none
+    spent: str  # the same in words, with what left none
 
 
 class CountedBeyond(NamedTuple):
@@ -398,6 +399,7 @@ class _Sensors:
                 kinds,
                 sum(errors) / len(errors) if errors else None,
                 self._spent[name].epsilon(self._delta),
+                spent_in_words(self._spent[name], self._delta),
             )
             for name, kinds in self._kinds.items()
         )

@@ -259,8 +259,9 @@ _DIFFERENTIAL = Row(
     (
         Panel(
             "Epsilon spent",
-            "Epsilon at the configured delta since the log began, by sensor group. It only grows; a raw "
-            "count makes it infinite, which is why the risk above is the figure to steer by.",
+            "Epsilon at the configured delta since the log began, by sensor group. It only grows. "
+            "+Inf means no guarantee: counts were published exactly, and the page says of which sensor. The "
+            "risk above is the figure to steer by.",
             "short",
             (Query("max by (group) (tallyguard_dp_epsilon{$SELECT})", "{{group}}"),),
         ),

@@ -34,6 +34,7 @@ from stream_app.embedded.past_tiers import PastTiers
 from stream_app.embedded.revised_log import RevisedLog
 from stream_app.exceptions import OutputError, restoring
 from stream_app.setup.run_folder.durable import (
+    PUBLIC_MODE,
     SECRET_MODE,
     AppendFile,
     FolderLock,
@@ -235,10 +236,9 @@ class Journal:
 
         A killed run may have written without syncing: nothing is built on that before it is on disk.
         """
-        self._decisions = AppendFile(self.folder / "decisions.jsonl")
-        self._releases = AppendFile(self.folder / "releases.jsonl")
-        if self._tiers:
-            self._releases.path.chmod(SECRET_MODE)
+        self._decisions = AppendFile(self.folder / "decisions.jsonl", SECRET_MODE)
+        mode = SECRET_MODE if self._tiers else PUBLIC_MODE
+        self._releases = AppendFile(self.folder / "releases.jsonl", mode)
         self._risks = AppendFile(self.folder / "risks.jsonl", SECRET_MODE)
         self._rejected = AppendFile(self.folder / "rejected.jsonl", SECRET_MODE)
         self._files = {file.path.stem: file for file in self._each_file()}

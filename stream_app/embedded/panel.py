@@ -17,7 +17,8 @@ from pydantic import ValidationError
 from accounting.audit.calibration import PanelCheck, RunningCheck
 from accounting.settings import HorizonSettings
 from models.priors import Population
-from stream_app.setup.keys import readable_by_others
+from models.private_files import readable_by_others
+from models.text import DocumentError, parse_json
 from stream_app.setup.settings import Settings
 from stream_app.watching.events import Observer, PanelChecked, RunStarted, StepClosed
 from stream_app.wire import MAX_LINE_BYTES, PlaceReport
@@ -89,7 +90,8 @@ class Panel(Observer):
         """One line; whether it says where somebody of the priors was, later than what is known."""
         try:
             report = PlaceReport.model_validate_json(line)
-        except ValidationError:
+            parse_json(line)  # which refuses a member that stands twice
+        except (ValidationError, DocumentError):
             return False
         person, location = self._people.get(report.person), self._locations.get(report.location)
         if person is None or location is None:

@@ -57,7 +57,7 @@ def restore_account(
 
 
 def _carried(commit: Commit) -> PrivacyAccount | None:
-    """The account in a commit; None where an earlier version has kept none."""
+    """The account in a commit; None where an earlier version kept none, or less."""
     if not commit.account:
         return None
     try:
@@ -66,7 +66,7 @@ def _carried(commit: Commit) -> PrivacyAccount | None:
         raise _other_steps(commit) from error
     if account.steps != commit.next_step:
         raise _other_steps(commit)
-    return account
+    return account if account.is_of_this_version else None
 
 
 def _other_steps(commit: Commit) -> OutputError:

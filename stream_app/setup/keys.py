@@ -10,6 +10,7 @@ from typing import NamedTuple, TypeVar
 from pydantic import SecretStr
 
 from models.keys import NoiseKey, Pseudonymiser, SnapshotKey
+from models.private_files import PRIVATE_FOLDER, new_folder, readable_by_others
 from stream_app.exceptions import SettingsError
 from stream_app.setup.settings import ENVIRONMENT_PREFIX, Settings
 
@@ -94,7 +95,7 @@ def _load(source: _Source, default_name: str, kind: type[Key], create: bool) -> 
     if source.secret is not None:
         return parse(source.secret.get_secret_value())
     if file is not None and create and not file.exists():
-        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        new_folder(file.parent, PRIVATE_FOLDER)
         make: Callable[[Path], Key] = kind.create  # type: ignore[attr-defined]
         made = make(file)
         logger.warning("made %s: keep a copy in a safe place, a run cannot be continued without it", file)
@@ -106,16 +107,9 @@ def _load(source: _Source, default_name: str, kind: type[Key], create: bool) -> 
             f"write one with `openssl rand -hex 32 > {name}.txt` and set {name} (or {ENVIRONMENT_PREFIX}"
             f"{name.upper()}) to that file; --create-keys makes one beside the output folder",
         )
-    if (warning := readable_by_others(file)) is not None:
-        logger.warning("%s: %s; %s", name, *warning)
+    if (fault := readable_by_others(file)) is not None:
+        raise SettingsError(f"{name} must be readable by its owner only", *fault)
     return load(file)
-
-
-def readable_by_others(file: Path) -> tuple[str, str] | None:
-    """What is wrong with the rights of a key's file, and what to do; None where only its owner reads it."""
-    if not file.is_file() or not file.stat().st_mode & 0o077:
-        return None
-    return f"{file} can be read by others than its owner", f"chmod 600 {file}"
 
 
 def require_private_panel(settings: Settings) -> None:

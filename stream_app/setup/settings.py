@@ -25,7 +25,15 @@ from stream_app.setup.release_settings import (
     ReleaseSettings,
 )
 from stream_app.setup.sections.connect_settings import ConnectSettings
-from stream_app.setup.sections.settings_section import NameList, NumberList, Section, take_secret
+from stream_app.setup.sections.settings_section import (
+    NameList,
+    NumberList,
+    Section,
+    refuse_login,
+    require_private_key,
+    require_token,
+    take_secret,
+)
 
 MAX_OPERATIONS = 10**15
 """Some days of one core."""
@@ -80,6 +88,9 @@ class KafkaSettings(Section):
     @model_validator(mode="after")
     def _has_credentials(self) -> KafkaSettings:
         take_secret(self, "password")
+        require_private_key("kafka.certificate_file", self.certificate_file)
+        for server in self.servers:
+            refuse_login("kafka.servers", server)
         if self.security.startswith("SASL") and (self.username is None or self.password is None):
             raise ValueError(f"kafka.security {self.security} needs kafka.username and kafka.password")
         return self
@@ -259,6 +270,11 @@ class Settings(BaseSettings):
     listen: str = Field(
         default="127.0.0.1:9464", description="address of metrics, health and page; empty = none"
     )
+    listen_names: NameList = Field(
+        default=(),
+        description="names by which browsers and scrapers call it, beside localhost and addresses; requests "
+        "by any other name are refused",
+    )
     page_token: SecretStr | None = Field(
         default=None,
         description="access token to see people by pseudonym on the page, at least 16 characters; "
@@ -292,8 +308,7 @@ class Settings(BaseSettings):
     @model_validator(mode="after")
     def _token_of_file(self) -> Settings:
         take_secret(self, "page_token")
-        if self.page_token is not None and len(self.page_token.get_secret_value()) < 16:
-            raise ValueError("page_token must have at least 16 characters")
+        require_token("page_token", self.page_token)
         return self
 
     @model_validator(mode="after")

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 import numpy as np
 
 from accounting.bounds.radius import ceiling_within
-from stream_app.setup.run_folder.durable import SECRET_MODE, replace_file
+from models.private_files import PRIVATE_FOLDER
+from stream_app.setup.run_folder.durable import SECRET_MODE, make_folder, replace_file
 from stream_app.steps.engine import RiskRecords
 from stream_app.wire import Attack, AttackedPart, CrowdSummary, OverLimitCounts, RiskSummary, WorstMoment
 
@@ -166,7 +167,7 @@ class ParquetRisks:
         import pyarrow as pa
 
         self._folder = folder / "risks"
-        self._folder.mkdir(parents=True, exist_ok=True)
+        make_folder(self._folder, PRIVATE_FOLDER)
         self._people = pa.array(pseudonyms, type=pa.string())
 
     def blocks(self, step: int, records: RiskRecords) -> Iterator[bytes]:

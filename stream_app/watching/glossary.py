@@ -204,7 +204,7 @@ GLOSSARY = (
         "epsilon",
         ("rho", "differential privacy"),
         "Differential privacy spent so far: the worst case for any observer with any knowledge. It only "
-        "grows, and one exact count makes it infinite.",
+        "grows, and one exact count leaves no guarantee.",
         "explanation/guarantees.md",
     ),
     Entry(

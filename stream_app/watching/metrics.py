@@ -207,7 +207,7 @@ class EngineMetrics(Observer):
         )
         self._epsilon = Gauge(
             "tallyguard_dp_epsilon",
-            "Differential-privacy epsilon certified from rho at the deployment's delta",
+            "Differential-privacy epsilon certified at the deployment's delta; +Inf: nothing is promised",
             ["group"],
             registry=registry,
         )

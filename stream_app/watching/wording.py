@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from math import floor, log10
+from math import ceil, floor, inf, isfinite, log, log10
 
 from accounting.decisions import BudgetReason
+from accounting.ledgers import DpStatement, ZcdpSpend
 from stream_app.wire import Attack, DecisionReason, OverLimitCounts
 
 _SETTLED = {
@@ -39,6 +40,43 @@ def in_a_hundred(probability: float) -> str:
         return f"{part:.0f} in 100"
     missing = float(f"{max(100.0 - part, _FINEST):.1g}")
     return f"{100.0 - missing:.{-floor(log10(missing))}f} in 100"
+
+
+def epsilon_in_words(epsilon: float) -> str:
+    """An epsilon that is certified, rounded up: "0.0104", "4.16", "5,385"; "none" where there is none."""
+    if not isfinite(epsilon):
+        return "none"
+    if epsilon >= 100.0 or epsilon <= 0.0:
+        return f"{ceil(epsilon):,}"
+    unit = 10.0 ** (floor(log10(epsilon)) - 2)
+    return f"{ceil(epsilon / unit * (1.0 - 1e-12)) * unit:.3g}"
+
+
+def spent_in_words(spend: ZcdpSpend | DpStatement, delta: float) -> str:
+    """Epsilon of what was released, or "none", and which releases left none: for a cell of a table."""
+    epsilon = spend.epsilon(delta) if isinstance(spend, ZcdpSpend) else spend.epsilon
+    return epsilon_in_words(epsilon) if isfinite(epsilon) else f"none: {why_no_epsilon(spend, delta)}"
+
+
+def why_no_epsilon(spend: ZcdpSpend | DpStatement, delta: float) -> str:
+    """What was released so that no differential-privacy guarantee can be given at ``delta``."""
+    did = spend.unprotected
+    if spend.rho_value() == inf:
+        if not did.counts:
+            return "counts were published exactly"
+        how = "exactly" if did.is_exact else "exactly, or with noise that hides nobody"
+        others = " and other sensors" if did.of_others else ""
+        counts = "1 count" if did.counts == 1 else f"{did.counts:,} counts"
+        return (
+            f"{counts} of sensor {did.sensor}{others} {'was' if did.counts == 1 else 'were'} published {how}"
+        )
+    if spend.distance.outside + spend.distance.untabled_mass >= delta:
+        return f"the noise is too small, or delta {delta:g} is, to hide what one person changes"
+    most = log(delta / spend.distance.untabled_mass)
+    return (
+        f"the way in which its noise is drawn vouches for no epsilon above {most:.3g} at delta {delta:g}, "
+        "and what was released costs more"
+    )
 
 
 def attack_in_words(attack: Attack | None) -> str:

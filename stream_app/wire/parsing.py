@@ -14,6 +14,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 from pydantic_core import PydanticCustomError
 
 from models.exceptions import MOST_CHARACTERS, shortened
+from models.text import distinct_members
 from stream_app.wire.messages import (
     MAX_COUNT,
     Activation,
@@ -67,21 +68,31 @@ def parse_counts(line: bytes) -> CountMessage:
 
 
 def _named_once(message: AnyInput, line: bytes) -> AnyInput:
-    """The message, unless it is a batch with a sensor twice: of two members JSON readers keep the last."""
-    if isinstance(message, Readings):
-        try:
-            json.loads(line, object_pairs_hook=_require_distinct)
-        except (ValueError, RecursionError):
-            twice = PydanticCustomError("repeated_sensor", "a sensor has two counts")
-            raise ValidationError.from_exception_data(
-                "Readings", [{"type": twice, "loc": ("counts",), "input": None}]
-            ) from None
+    """The message, unless a member is in it twice, such as a sensor of a batch: readers keep the last."""
+    if line.count(b'"') <= _least_quotes(message):  # nearly always: a member more would have two more
+        return message
+    try:
+        json.loads(line, object_pairs_hook=distinct_members)
+    except (ValueError, RecursionError):
+        is_batch = isinstance(message, Readings)
+        what = "a sensor has two counts, or a member stands twice" if is_batch else "a member stands twice"
+        twice = PydanticCustomError("repeated_sensor" if is_batch else "repeated_member", what)
+        raise ValidationError.from_exception_data(
+            type(message).__name__, [{"type": twice, "loc": ("counts",) if is_batch else (), "input": None}]
+        ) from None
     return message
 
 
-def _require_distinct(pairs: list[tuple[str, object]]) -> None:
-    if len(dict(pairs)) < len(pairs):
-        raise ValueError
+def _least_quotes(message: AnyInput) -> int:
+    """How many quotation marks its JSON has at least, each member once: of names, and of texts."""
+    texts = 1  # the type
+    if isinstance(message, Reading):
+        texts += 1
+    elif isinstance(message, Activation):
+        texts += len(message.sensors)
+    else:
+        texts += len(message.counts)
+    return 2 * (len(message.model_fields_set) + texts)
 
 
 def parse_any(line: bytes) -> Any:
@@ -114,6 +125,7 @@ _BY_ERROR_TYPE = {
     "extra_forbidden": (Reason.UNKNOWN_FIELD, "remove the field"),
     "missing": (Reason.MISSING_FIELD, "add the field"),
     "repeated_sensor": (Reason.REPEATED_SENSOR, "name each sensor once"),
+    "repeated_member": (Reason.INVALID_FIELD, "name each member once"),
 }
 _BY_COUNT_ERROR = {
     "greater_than_equal": (Reason.NEGATIVE_COUNT, "a count is 0 or more"),

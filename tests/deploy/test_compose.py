@@ -121,15 +121,18 @@ def waited_for(name: str) -> set[str]:
 
 def test_kernels_of_a_new_image_reach_a_volume_that_an_older_one_filled(tmp_path: Path) -> None:
     """The service's own command, on folders: kernels of new sources come, compiled ones stay."""
-    image, volume = tmp_path / "image", tmp_path / "volume"
+    image, volumes = tmp_path / "image", tmp_path / "volumes"
+    volume = volumes / "release"
+    (volumes / "account").mkdir(parents=True)
     (image / "new-sources").mkdir(parents=True)
     (image / "new-sources" / "kernel.nbc").write_text("of the image")
     (volume / "old-sources").mkdir(parents=True)
     (volume / "old-sources" / "kernel.nbc").write_text("of an older image")
-    places = {"/var/cache/tallyguard": str(image), "/kernels": str(volume)}
+    places = {"/var/cache/tallyguard": str(image), "/kernels": str(volumes), "$$": "$"}
     for _ in range(2):  # `up` runs it again
         subprocess.run([replaced(part, places) for part in SERVICES["kernels"]["entrypoint"]], check=True)
         (volume / "new-sources" / "other.nbc").write_text("compiled by a worker")
+    assert (volumes / "account" / "new-sources" / "kernel.nbc").read_text() == "of the image"
     assert (volume / "new-sources" / "kernel.nbc").read_text() == "of the image"
     assert (volume / "new-sources" / "other.nbc").read_text() == "compiled by a worker"
     assert (volume / "old-sources" / "kernel.nbc").read_text() == "of an older image"
@@ -146,10 +149,40 @@ def test_the_volume_of_kernels_is_mounted_where_workers_look_and_by_its_owner() 
     image = (ROOT / "Dockerfile").read_text()
     cache = re.search(r"NUMBA_CACHE_DIR=(\S+)", image)
     assert cache
+    made = re.search(r"install --directory --owner=tallyguard (?:.*\\\n)*.*", image)
+    assert made
     for name, service in WORKERS.items():
-        assert ("kernels", "/kernels" if name == "kernels" else cache[1]) in mounts(service), name
-    assert re.search(rf"install --directory --owner=tallyguard .*{cache[1]} /kernels$", image, re.MULTILINE)
+        if name != "kernels":
+            assert (f"kernels-{name}", cache[1]) in mounts(service), name
+            assert (f"kernels-{name}", f"/kernels/{name}") in mounts(SERVICES["kernels"]), name
+            assert f"/kernels/{name}" in made[0], name
     assert not re.search(r"^VOLUME", image, re.MULTILINE)
+
+
+def test_no_service_can_write_code_that_another_one_runs() -> None:
+    """Kernels are pickles: whoever writes them runs what they like in whoever loads them, with its keys."""
+    writers: dict[str, set[str]] = {}
+    for name, service in SERVICES.items():
+        for volume in service.get("volumes", ()):
+            if not volume.startswith("./") and not volume.endswith(":ro"):
+                writers.setdefault(volume.split(":")[0], set()).add(name)
+    shared = {
+        volume: names - {"kernels"} for volume, names in writers.items() if len(names - {"kernels"}) > 1
+    }
+    assert shared == {}
+    assert not SERVICES["kernels"].get("secrets")
+    assert SERVICES["kernels"]["entrypoint"][0] == "sh"  # runs nothing that lies in a volume
+
+
+@pytest.mark.parametrize(
+    "path", sorted((ROOT / "deploy" / "kubernetes").rglob("*.yaml")), ids=lambda p: p.name
+)
+def test_no_pod_shares_its_kernels(path: Path) -> None:
+    for document in yaml.safe_load_all(path.read_text()):
+        template = (document or {}).get("spec", {}).get("template", {})
+        for volume in (template or {}).get("spec", {}).get("volumes", ()):
+            if volume["name"] == "kernels":
+                assert "emptyDir" in volume, path
 
 
 def test_what_a_service_waits_for_can_happen() -> None:

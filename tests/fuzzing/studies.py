@@ -29,6 +29,7 @@ from stream_app.wire.messages import StepRelease
 from tests.fuzzing.check import COUNT, PERSON, TOKEN, Target, door
 from tests.fuzzing.columns import checkins, counts, evidence, use_checkins, use_counts, use_evidence
 from tests.fuzzing.files import as_file, memory_folder
+from tests.hex_keys import hex_key
 from tests.stream_app.engine_support import REGISTRY, lines_of, messages_of_a_day, run_on, settings
 
 
@@ -171,11 +172,13 @@ STUDIES: dict[str, Callable[[str], Target]] = {
     ),
     "noise key": door(
         as_file("noise.key", NoiseKey.load),
-        b"epoch 3\n" + b"11" * 32,
-        TOKEN.encode() + b"22" * 32,
-        secrets=(TOKEN, "1" * 32),
+        b"epoch 3\n" + hex_key("11").encode(),
+        TOKEN.encode() + hex_key("22").encode(),
+        secrets=(TOKEN, hex_key("11")[:32]),
     ),
-    "pseudonym key": door(as_file("pseudonym.key", Pseudonymiser.load), b"11" * 32, secrets=("1" * 32,)),
+    "pseudonym key": door(
+        as_file("pseudonym.key", Pseudonymiser.load), hex_key("11").encode(), secrets=(hex_key("11")[:32],)
+    ),
     "noise covariance": lambda name: Target(name, _covariance(), as_file("noise.npy", CorrelatedNoise.load)),
     "audit in a report": door(_audit, *(json.dumps(each).encode() for each in ([_AUDIT], [_AUDIT] * 2))),
     "run.json in a report": _with_other("run.json", make_report),

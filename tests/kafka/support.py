@@ -30,13 +30,14 @@ from stream_app.setup.settings_sources import load_settings
 from stream_app.wire import StepRelease
 from tests import ROOT
 from tests.copies import COMMAND_LINE, Copy
+from tests.hex_keys import hex_key
 from tests.kafka.faults import dying
 from tests.watching.services import wait_until
 
 SECRETS = {
-    "TALLYGUARD_NOISE_KEY_SECRET": "11" * 32,
-    "TALLYGUARD_PSEUDONYM_KEY_SECRET": "22" * 32,
-    "TALLYGUARD_SNAPSHOT_KEY_SECRET": "33" * 32,
+    "TALLYGUARD_NOISE_KEY_SECRET": hex_key("11"),
+    "TALLYGUARD_PSEUDONYM_KEY_SECRET": hex_key("22"),
+    "TALLYGUARD_SNAPSHOT_KEY_SECRET": hex_key("33"),
 }
 
 

@@ -25,13 +25,14 @@ from stream_app.steps.policy import FixedPolicy, Policy
 from stream_app.steps.publisher import KeyedPublisher
 from stream_app.steps.window import Origin, StepWindow
 from stream_app.wire.messages import Activation, Reading, Rejected, StepRelease
+from tests.hex_keys import hex_key
 
 NAMES = ("A", "B", "C", "D")
 REGISTRY = SensorRegistry.one_per_location(NAMES)
 POLICY = FixedPolicy(REGISTRY, Gaussian(2.0), {"B": Raw()})
 OUTPUTS = ("decisions.jsonl", "releases.jsonl", "risks.jsonl", "rejected.jsonl")
-NOISE_SECRET = "11" * 32
-PSEUDONYM_SECRET = "22" * 32
+NOISE_SECRET = hex_key("11")
+PSEUDONYM_SECRET = hex_key("22")
 LITTLE_WORK = {"sharpen_operations": 3_000_000, "attack_draws": 64}
 """Enough where nothing depends on it: not everybody is reached by the refined bounds."""
 

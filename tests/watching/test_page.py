@@ -16,7 +16,7 @@ from stream_app.embedded import RunOptions, run
 from stream_app.setup.given_priors import population_of
 from stream_app.setup.settings_sources import load_settings
 from stream_app.watching.web import StatusBoard, serve
-from stream_app.watching.wording import ATTACK, DISTANCE, attack_in_words, in_a_hundred
+from stream_app.watching.wording import ATTACK, DISTANCE, attack_in_words, epsilon_in_words, in_a_hundred
 from stream_app.wire.messages import Activation, Attack, Reading
 from tests.watching.live_engine import TOKEN, LiveEngine, live_engine
 from tests.watching.services import get, program
@@ -299,7 +299,7 @@ def test_without_people_the_page_shows_releases_and_what_was_spent_and_nothing_o
         (spent,) = watched.page.locator("#epsilon tbody tr td").all_text_contents()[1:]
         status = board.read()
         assert status.epsilon is not None
-        assert spent == f"{status.epsilon['all']:.3g}"
+        assert spent == epsilon_in_words(status.epsilon["all"])
         parts = watched.page.locator("[data-people]")
         assert parts.count() > 5
         assert not any(part.is_visible() for part in parts.all())

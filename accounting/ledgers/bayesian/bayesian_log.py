@@ -13,11 +13,10 @@ from accounting.ledgers import (
     Cost,
     Neighbours,
     ReleaseLog,
-    charged_epsilon,
     check_delta,
+    log_distance,
     pure_cost,
     step_cost,
-    truncated_mass_cost,
 )
 from accounting.ledgers.bayesian.bayesian_composition import Declared, summed
 
@@ -47,7 +46,7 @@ def read_bayesian(log: ReleaseLog, declared: Declared, delta: float) -> BdpState
     spent = [cost for cost in costs if Cost() < cost]
     by_construction = Declared(declared.independent_tuples, True, True, declared.disjoint_people)
     summed([float(cost) for cost in spent], by_construction)  # refuses where adding is not allowed
-    masses = (step_cost(step.releases, truncated_mass_cost, Neighbours.MOVE) for step in log.steps)
-    mass = float(sum(masses, Cost()))
-    epsilon = charged_epsilon(float(sum(spent, Cost())), mass, delta)
-    return BdpStatement(epsilon, delta, mass, len(spent))
+    distance = log_distance(log, Neighbours.MOVE)
+    ideal = float(sum(spent, Cost()))
+    epsilon = distance.epsilon(lambda _: ideal, delta)
+    return BdpStatement(epsilon, delta, distance.truncated_mass, len(spent))

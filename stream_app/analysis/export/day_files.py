@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from models.text import safe_cell
 from stream_app.analysis.released_rows import ReleasedRow
 
 _TIME = "%Y-%m-%dT%H:%M:%SZ"
@@ -31,7 +32,8 @@ def csv_bytes(rows: Sequence[ReleasedRow]) -> bytes:
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(ReleasedRow._fields)
     for row in rows:
-        writer.writerow(row._replace(start=f"{row.start:{_TIME}}", end=f"{row.end:{_TIME}}"))  # type: ignore[arg-type]
+        shown = row._replace(sensor=safe_cell(row.sensor), mechanism=safe_cell(row.mechanism))
+        writer.writerow(shown._replace(start=f"{row.start:{_TIME}}", end=f"{row.end:{_TIME}}"))  # type: ignore[arg-type]
     return text.getvalue().encode()
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
-from math import isfinite
 from typing import Any
 
 from stream_app.analysis.alternatives import VariedRisks
@@ -361,7 +360,7 @@ def _published(log: RunLog) -> Iterable[str]:
             f"{entry.exact:,}",
             _kinds(entry.kinds),
             _error(entry.error),
-            _spent(entry.epsilon),
+            entry.spent,
         )
         for entry in shown
     ]
@@ -377,10 +376,6 @@ def _error(error: float | None) -> str:
     if error is None:
         return "nothing published"
     return "exact" if error == 0.0 else f"{error:.1f} people"
-
-
-def _spent(epsilon: float) -> str:
-    return f"{epsilon:.2g}" if isfinite(epsilon) else "no limit"
 
 
 def _best_attack(audit: AuditedPerson) -> str:

@@ -8,7 +8,7 @@ from math import exp, isfinite
 from accounting.ledgers import EVERY_GROUP, PrivacyAccount
 from stream_app.analysis.report.html import Rows, paragraph, table
 from stream_app.analysis.run_log import RunLog
-from stream_app.watching.wording import duration
+from stream_app.watching.wording import duration, spent_in_words
 
 NOT_COVERED = (
     "No chance of being traced is given, as nobody's habits are known: fit priors to check-ins, or assume "
@@ -54,9 +54,11 @@ def _spent(log: RunLog, account: PrivacyAccount) -> Rows:
         if group == EVERY_GROUP or not has_one_group:
             epsilon = spend.epsilon(log.delta)
             name = "all together" if group == EVERY_GROUP else group
-            yield name, f"{epsilon:.3g}" if isfinite(epsilon) else "no limit", _odds(epsilon)
+            yield name, spent_in_words(spend, log.delta), _odds(epsilon)
 
 
 def _odds(epsilon: float) -> str:
+    if not isfinite(epsilon):
+        return "any factor"
     odds = exp(min(epsilon, 700.0))
     return f"{odds:,.3g}" if odds < 1000 else f"{odds:,.0f}" if odds < _MOST_ODDS else "more than a million"

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from models.mechanisms import NO_DESIGNS, Designs
+from models.private_files import private_file
 from stream_app.analysis.accounted_again import read_decisions
 from stream_app.analysis.alternatives import VariedRisks
 from stream_app.analysis.audit_file import read_audit
@@ -61,7 +62,10 @@ def make_report(
 
 def save_report(html: str, output: Path) -> int:
     """Write the page, as a PDF where the file's name ends so; returns its size in bytes."""
-    return output.write_bytes(pdf_of(html) if is_pdf(output) else html.encode())
+    page = pdf_of(html) if is_pdf(output) else html.encode()
+    with private_file(output) as file:  # it names the most exposed people by pseudonym
+        file.write(page)
+    return len(page)
 
 
 def is_pdf(output: Path) -> bool:

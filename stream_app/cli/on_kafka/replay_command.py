@@ -29,6 +29,7 @@ def replay(
       tallyguard replay --config tallyguard.toml
       tallyguard replay --config tallyguard.toml --output risks.jsonl --json
     """
+    from models.private_files import private_file
     from stream_app.cli.shared.command_settings import settings_of
     from stream_app.kafka.deployment.deployment import Deployment
     from stream_app.kafka.tools.replay import compare
@@ -36,7 +37,7 @@ def replay(
 
     deployment = Deployment.of(settings_of(config))
     if output is not None:
-        with output.open("wb") as file:
+        with private_file(output) as file:
             compute(deployment, lambda partition, line: file.writelines((line, b"\n")))
     result = compare(deployment)
     if json:

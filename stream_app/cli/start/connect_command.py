@@ -14,6 +14,7 @@ from stream_app.cli.start.http_connector import http
 from stream_app.cli.start.live_connectors import mqtt, sensorthings
 
 if TYPE_CHECKING:
+    from stream_app.setup.sections.connect_settings import FilesMap
     from stream_app.setup.settings import Settings
     from stream_app.starting.counts import Counts
 
@@ -100,7 +101,7 @@ def files(
         task = bar.add_task("MB", total=round(sum(sizes) / _MEGABYTE, 1))
         found = read_archive(counts, mapping, steps, lambda size: bar.advance(task, size / _MEGABYTE))
     if is_messages:
-        _check_deployment(settings, found)
+        _check_deployment(settings, found, mapping)
     write_counts(output, found)
     if json:
         print_json(_summary(found, output))
@@ -142,9 +143,10 @@ def presets(
             stdout().print(f"  {each:{width}}  {about}", soft_wrap=True)
 
 
-def _check_deployment(settings: Settings, found: Counts) -> None:
+def _check_deployment(settings: Settings, found: Counts, mapping: FilesMap) -> None:
     """:class:`InputError` for what the deployment would refuse, line by line, later."""
     from stream_app.exceptions import InputError
+    from stream_app.setup.declared import require_most_counts
     from stream_app.setup.location_names import location_names
     from stream_app.setup.sensor_files import load_registry
     from stream_app.starting.counts.step_counts import NOT_COUNTED
@@ -158,10 +160,12 @@ def _check_deployment(settings: Settings, found: Counts) -> None:
             f"(.parquet) and let `{own_command()} init` make the deployment",
         )
     if settings.locations is None:
+        require_most_counts(None, [mapping])
         return
     names = location_names(settings, "", "")
     registry = load_registry(settings.sensors, names)
     registry.refuse_windows("counts that are connected", "write their readings as messages (JSON lines)")
+    require_most_counts(registry, [mapping])
     known = {sensor.name for sensor in registry.sensors}
     unknown = [name for name in found.sensors if name not in known]
     if unknown:

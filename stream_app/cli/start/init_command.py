@@ -60,6 +60,12 @@ def init(
     skip_missing_hour: Annotated[
         bool, typer.Option("--skip-missing-hour", help="Leave out the hour that the clock skips in spring.")
     ] = False,
+    most_counts: Annotated[
+        int,
+        typer.Option(
+            min=1, help="By how much one person moves a count at most: above 1 where it was scaled."
+        ),
+    ] = 1,
     days: Annotated[int, typer.Option(min=0, help="Last days to take; 0 for all.")] = 28,
     epsilon: Annotated[
         float, typer.Option(min=0.01, help="Differential privacy of everything together; it sets the noise.")
@@ -104,13 +110,14 @@ def init(
             ignore=tuple(ignore or ()),
             drop_repeated=drop_repeated,
             skip_missing_hour=skip_missing_hour,
+            most_counts=most_counts,
         ),
     )
     taken = read.last_days(days)
     places = sensor_places(sensors, taken.sensors)
     deployment = Deployment(output.resolve().name, taken, places, sigma or 1.0)
     if sigma is None:
-        least = least_sigma(deployment.steps_with_releases, epsilon, _delta())
+        least = least_sigma(deployment.steps_with_releases, epsilon, _delta(), taken.most_counts)
         deployment = replace(deployment, sigma=least)
     if habits is None:
         habits = Habits(_prompted("Account risk with habits: none or assumed", "none") or "none")
@@ -219,18 +226,20 @@ def _spent(deployment: Deployment) -> str:
     """The differential privacy of everything that is to be released, in words."""
     from accounting.ledgers import epsilon_from_zcdp
     from models.mechanisms import Gaussian
+    from stream_app.watching.wording import epsilon_in_words
 
     delta = _delta()
     epsilon = deployment.epsilon(delta)
     if epsilon == float("inf"):
-        return f"more than can be stated, which protects nobody: {_REMEDY}"
+        return f"no epsilon, as noise so small leaves counts as they are: {_REMEDY}"
     if epsilon > _USEFUL_EPSILON:
-        return f"epsilon {epsilon:,.3g} at delta {delta:g}, which protects nobody: {_REMEDY}"
-    a_year = _YEAR_SECONDS / deployment.counts.step_seconds * Gaussian(deployment.sigma).zcdp_rho()
+        return f"epsilon {epsilon_in_words(epsilon)} at delta {delta:g}, which protects nobody: {_REMEDY}"
+    rho = Gaussian(deployment.sigma).zcdp_rho() * deployment.counts.most_counts**2
+    a_year = _YEAR_SECONDS / deployment.counts.step_seconds * rho
     return (
-        f"epsilon {epsilon:,.3g} at delta {delta:g}; a whole year would cost "
-        f"{epsilon_from_zcdp(a_year, delta):,.3g}. --epsilon or --sigma choose otherwise, docs/explanation/"
-        "guarantees.md says what epsilon promises"
+        f"epsilon {epsilon_in_words(epsilon)} at delta {delta:g}; a whole year would cost "
+        f"{epsilon_in_words(epsilon_from_zcdp(a_year, delta))}. --epsilon or --sigma choose otherwise, "
+        "docs/explanation/guarantees.md says what epsilon promises"
     )
 
 

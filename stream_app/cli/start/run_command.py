@@ -126,6 +126,7 @@ def run_watched(
 ) -> RunReport:
     """Run the engine, with its page and metrics; ``more`` hears of everything, too."""
     from stream_app import embedded
+    from stream_app.setup.declared import require_most_counts
     from stream_app.setup.given_priors import population_of
     from stream_app.setup.sensor_files import load_registry
     from stream_app.watching.events import Observers
@@ -134,6 +135,7 @@ def run_watched(
     options.check_input()
     population = population_of(settings, priors)
     registry = load_registry(settings.sensors, population.location_names)
+    require_most_counts(registry, settings.connect.scaled)
     with watching(settings, registry.sensors) as watch:
         if watch.address:
             stderr().print(f"watch it at {watch.address} (metrics at {watch.address}metrics)")
@@ -180,11 +182,16 @@ def _print_spent(output: Path, delta: float) -> None:
 
     from accounting.ledgers import EVERY_GROUP
     from stream_app.setup.run_folder.run_settings import load_account
+    from stream_app.watching.wording import epsilon_in_words, why_no_epsilon
 
     account = load_account(output)
     if account is not None:
-        epsilon = account.spends[EVERY_GROUP].epsilon(delta)
-        shown = f"{epsilon:.4g} at delta {delta:g}" if isfinite(epsilon) else "no limit"
-        stdout().print(
-            f"Differential privacy of all that was published so far: epsilon {shown}.", soft_wrap=True
+        spend = account.spends[EVERY_GROUP]
+        epsilon = spend.epsilon(delta)
+        said = (
+            "Differential privacy of all that was published so far: "
+            f"epsilon {epsilon_in_words(epsilon)} at delta {delta:g}"
+            if isfinite(epsilon)
+            else f"No differential privacy guarantee: {why_no_epsilon(spend, delta)}"
         )
+        stdout().print(f"{said}.", soft_wrap=True)

@@ -150,15 +150,17 @@ def _print(document: dict[str, Any]) -> None:
 
 
 def _dp_sentence(statement: dict[str, Any]) -> str:
+    from stream_app.watching.wording import epsilon_in_words
+
     if "refused" in statement:
         return _sentence("Differential privacy", statement)
     what = f"Differential privacy, {statement['neighbours']}"
     if statement["epsilon"] is None:
-        return f"{what}: none (a count was released raw, or the noise is spent)"
+        return f"{what}: no guarantee. {statement['no_guarantee']}"
     paper = statement["paper_epsilon"]
     shown = "" if paper is None else f"; the paper's formula says {paper:.3g}, which is no guarantee"
     return (
-        f"{what}: epsilon {statement['epsilon']:.4g} at delta {statement['delta']:g} "
+        f"{what}: epsilon {epsilon_in_words(statement['epsilon'])} at delta {statement['delta']:g} "
         f"(by {statement['certified_by']}{shown})"
     )
 
@@ -180,11 +182,17 @@ def _sentence(name: str, statement: dict[str, Any]) -> str:
     """Numbers of a statement in one line, or why there is none."""
     if "refused" in statement:
         return f"{name}: no guarantee. {statement['refused']}; {statement['remedy']}"
-    numbers = (f"{key.replace('_', ' ')} {_shown(value)}" for key, value in statement.items())
+    if statement.get("no_guarantee") is not None:
+        return f"{name}: no guarantee. {statement['no_guarantee']}"
+    numbers = (
+        f"{key.replace('_', ' ')} {_shown(value)}"
+        for key, value in statement.items()
+        if key != "no_guarantee"
+    )
     return f"{name}: {', '.join(numbers)}"
 
 
 def _shown(value: object) -> str:
     if value is None:
-        return "unbounded"
+        return "not computed"
     return f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -17,6 +17,7 @@ from stream_app.kafka.broker.topic_checks import require_topics
 from stream_app.kafka.broker.topics import Topics
 from stream_app.kafka.deployment.deployment_record import DeploymentTopic, accounts_basis, digest_of
 from stream_app.kafka.deployment.sizes import require_record_sizes
+from stream_app.setup.declared import require_most_counts
 from stream_app.setup.location_names import location_names as read_names
 from stream_app.setup.run_folder.manifest import ACCEPTABLE, differences
 from stream_app.setup.sensor_files import load_registry
@@ -47,6 +48,7 @@ class Deployment:
         names = location_names or read_names(settings, _WHERE, _REMEDY)
         registry = load_registry(settings.sensors, names)
         registry.refuse_windows("a deployment on Kafka", "run them in one process, with tallyguard run")
+        require_most_counts(registry, settings.connect.scaled)
         return cls(settings, registry, Topics.of(settings), connection)
 
     @property

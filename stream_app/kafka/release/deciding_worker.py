@@ -245,11 +245,10 @@ class DecidingWorker(Job):
             )
 
     async def _carry(self, progress: Progress) -> Progress:
-        """Go on with what earlier runs have spent; the log is read only where no progress has said it yet."""
-        account = PrivacyAccount(sensor.group for sensor in self._deployment.registry.sensors)
-        if progress.account:
-            account = PrivacyAccount.load(progress.account)
-        else:
+        """Go on with what earlier runs have spent; the log is read only where no progress says it in full."""
+        account = PrivacyAccount.load(progress.account) if progress.account else None
+        if account is None or not account.is_of_this_version:
+            account = PrivacyAccount(sensor.group for sensor in self._deployment.registry.sensors)
             decisions = self._deployment.topics.decisions
             async for decision in read_steps(self._deployment.connection, decisions, 0, progress.next_step):
                 account.charge(self._deployment.schedule_of(decision))

@@ -9,9 +9,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from models.private_files import OPEN_FOLDER, PRIVATE_FILE, new_file, new_folder, open_kept
 from stream_app.exceptions import DiskFullError, OutputError, OutputLockedError, restoring
 
-SECRET_MODE = 0o600
+SECRET_MODE = PRIVATE_FILE
 PUBLIC_MODE = 0o644
 _BUFFER_BYTES = 1 << 20
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
@@ -43,7 +44,7 @@ class AppendFile:
     def __init__(self, path: Path, mode: int = PUBLIC_MODE) -> None:
         self.path = path
         with _writing(path):
-            self._descriptor = os.open(path, os.O_CREAT | os.O_RDWR | os.O_APPEND | os.O_CLOEXEC, mode)
+            self._descriptor = open_kept(path, os.O_RDWR | os.O_APPEND, mode)
         self._pending: list[bytes] = []
         self._pending_bytes = 0
         self._is_synced = False  # an earlier run may have been killed between writing and syncing
@@ -124,7 +125,9 @@ def replace_file(path: Path, data: bytes, mode: int = PUBLIC_MODE) -> None:
 
 def _write_file(path: Path, data: bytes, mode: int) -> None:
     """Write a new file, durable but for its name."""
-    descriptor = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC, mode)
+    with suppress(FileNotFoundError):
+        path.unlink()  # one that a kill left, or a link that somebody laid
+    descriptor = new_file(path, mode)
     try:
         view = memoryview(data)
         while view:
@@ -134,10 +137,13 @@ def _write_file(path: Path, data: bytes, mode: int) -> None:
         os.close(descriptor)
 
 
-def make_folder(folder: Path) -> None:
-    """A folder and those above it, all of them durable, whoever made them."""
+def make_folder(folder: Path, mode: int = OPEN_FOLDER) -> None:
+    """A folder and those above it, all of them durable, whoever made them.
+
+    New ones have these rights at most, whatever the umask: nobody else puts anything into them.
+    """
     with _writing(folder):
-        folder.mkdir(parents=True, exist_ok=True)
+        new_folder(folder, mode)
     for above in folder.resolve().parents:
         with suppress(OSError):  # one that we may not open, or on a read-only disk, was there before
             _sync(above)
@@ -163,7 +169,7 @@ class FolderLock:
     def __init__(self, folder: Path) -> None:
         path = folder / "lock"
         with _writing(path):
-            self._descriptor = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, PUBLIC_MODE)
+            self._descriptor = open_kept(path, os.O_RDWR, SECRET_MODE)  # who may open it may hold it
         try:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -106,13 +106,14 @@ def load_run(folder: Path) -> dict[str, Any]:
 
 
 def load_account(folder: Path) -> PrivacyAccount | None:
-    """What a run has spent on privacy up to its last commit; None where it has recorded none."""
+    """What a run has spent on privacy up to its last commit; None where it has not recorded that in full."""
     path = folder / "progress.json"
     saved = load_sealed(path).get("account") if path.is_file() else None
     try:
-        return PrivacyAccount.load(saved) if saved else None
+        account = PrivacyAccount.load(saved) if saved else None
     except ValueError:
         return None
+    return account if account is not None and account.is_of_this_version else None
 
 
 def settings_of_run(folder: Path, given: Settings) -> Settings:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
 from stream_app.setup.sections.http_settings import HttpSettings
 from stream_app.setup.sections.mqtt_settings import MqttSettings
+from stream_app.setup.sections.payload_settings import PayloadSettings
 from stream_app.setup.sections.sensorthings_settings import SensorThingsSettings
 from stream_app.setup.sections.settings_section import NameList, Section
 
@@ -76,7 +77,12 @@ class FilesMap(Section):
     )
     decimals: Literal["refuse", "round"] = Field(
         default="refuse",
-        description="counts with decimals, as interpolated ones: round takes the nearest",
+        description="counts with decimals: round takes the nearest, and needs largest_factor",
+    )
+    largest_factor: Annotated[float, Field(gt=0, le=1000)] | None = Field(
+        default=None,
+        description="by how much one person moves a count at most, where counts were scaled, converted or "
+        "averaged before they came; sensors must declare most_counts of it, rounded up",
     )
     repeated: Literal["refuse", "drop"] = Field(
         default="refuse", description="several counts of one channel and interval: drop takes none of them"
@@ -102,3 +108,9 @@ class ConnectSettings(Section):
     sensorthings: SensorThingsSettings = Field(
         default=SensorThingsSettings(), description="a service of OGC SensorThings 1.1"
     )
+
+    @property
+    def scaled(self) -> list[FilesMap | PayloadSettings | SensorThingsSettings]:
+        """The mappings that declare that counts were scaled before they came."""
+        mappings = (self.files, self.http.map, self.mqtt.map, self.sensorthings)
+        return [mapping for mapping in mappings if mapping.largest_factor is not None]

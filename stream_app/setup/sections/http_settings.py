@@ -7,9 +7,12 @@ from pathlib import Path
 from pydantic import Field, SecretStr, model_validator
 
 from stream_app.setup.sections.payload_settings import PayloadSettings
-from stream_app.setup.sections.settings_section import Section, take_secret
-
-_LEAST_CHARACTERS = 16
+from stream_app.setup.sections.settings_section import (
+    Section,
+    require_private_key,
+    require_token,
+    take_secret,
+)
 
 
 class HttpSettings(Section):
@@ -39,8 +42,8 @@ class HttpSettings(Section):
     @model_validator(mode="after")
     def _knows_its_senders(self) -> HttpSettings:
         take_secret(self, "token")
-        if self.token is not None and len(self.token.get_secret_value()) < _LEAST_CHARACTERS:
-            raise ValueError(f"token must have at least {_LEAST_CHARACTERS} characters")
+        require_token("token", self.token)
+        require_private_key("connect.http.certificate_file", self.certificate_file)
         if self.client_ca_file is not None and self.certificate_file is None:
             raise ValueError(
                 "client_ca_file needs certificate_file: senders show theirs to a receiver with TLS"

@@ -8,7 +8,13 @@ from typing import Annotated
 from pydantic import Field, SecretStr, model_validator
 
 from stream_app.setup.sections.payload_settings import PayloadSettings
-from stream_app.setup.sections.settings_section import NameList, Section, take_secret
+from stream_app.setup.sections.settings_section import (
+    NameList,
+    Section,
+    refuse_login,
+    require_private_key,
+    take_secret,
+)
 
 WEEK_SECONDS = 7 * 86_400
 
@@ -50,6 +56,8 @@ class MqttSettings(Section):
 
     @model_validator(mode="after")
     def _has_whole_credentials(self) -> MqttSettings:
+        refuse_login("connect.mqtt.broker", self.broker)
+        require_private_key("connect.mqtt.certificate_file", self.certificate_file)
         take_secret(self, "password")
         if self.password is not None and self.username is None:
             raise ValueError("connect.mqtt needs username beside its password")

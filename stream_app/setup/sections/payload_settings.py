@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -79,7 +79,13 @@ class PayloadSettings(Section):
         default=(), description="paths of further counts that are added to it (out beside in); all of them"
     )
     decimals: Literal["refuse", "round"] = Field(
-        default="refuse", description="counts with decimals: round takes the nearest"
+        default="refuse",
+        description="counts with decimals: round takes the nearest, and needs largest_factor",
+    )
+    largest_factor: Annotated[float, Field(gt=0, le=1000)] | None = Field(
+        default=None,
+        description="by how much one person moves a count at most, where counts were scaled, converted or "
+        "averaged before they came; sensors must declare most_counts of it, rounded up",
     )
     kind: Literal["periodic", "total"] = Field(
         default="periodic",

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, SecretStr, field_validator, model_validator
 
-from stream_app.setup.sections.settings_section import Section, take_secret
+from stream_app.setup.sections.settings_section import Section, refuse_login, take_secret
 
 
 class SensorThingsSettings(Section):
@@ -30,7 +30,13 @@ class SensorThingsSettings(Section):
         description="length of an interval whose phenomenonTime is its start alone; none = such are refused",
     )
     decimals: Literal["refuse", "round"] = Field(
-        default="refuse", description="results with decimals: round takes the nearest"
+        default="refuse",
+        description="results with decimals: round takes the nearest, and needs largest_factor",
+    )
+    largest_factor: Annotated[float, Field(gt=0, le=1000)] | None = Field(
+        default=None,
+        description="by how much one person moves a count at most, where counts were scaled, converted or "
+        "averaged before they came; sensors must declare most_counts of it, rounded up",
     )
     look_back_seconds: Annotated[int, Field(ge=0)] | None = Field(
         default=None,
@@ -62,6 +68,7 @@ class SensorThingsSettings(Section):
 
     @model_validator(mode="after")
     def _has_one_login(self) -> SensorThingsSettings:
+        refuse_login("connect.sensorthings.url", self.url)
         take_secret(self, "password")
         take_secret(self, "token")
         if (self.username is None) != (self.password is None):

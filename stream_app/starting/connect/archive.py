@@ -10,7 +10,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_app.exceptions import InputError
+from stream_app.exceptions import InputError, SettingsError
+from stream_app.setup.declared import most_counts_of
 from stream_app.setup.sections.connect_settings import FilesMap
 from stream_app.starting.connect.archive_file import ArchiveTable, Progress
 from stream_app.starting.connect.cell_counts import least_share, whole_counts
@@ -48,6 +49,8 @@ def read_archive(
     progress: Progress = lambda size: None,
 ) -> Counts:
     """The counts of all files together; :class:`InputError` says what is wrong, and never shows a count."""
+    most = most_counts_of(mapping)
+    _check_uptime(mapping)
     names = SiteNames(mapping)
     parts = [_cells(ArchiveTable(path, mapping, progress), mapping, names) for path in paths]
     lengths = {part.seconds for part in parts}
@@ -77,7 +80,22 @@ def read_archive(
         remarks += [f"{number:,} {what}."] if number else []
     origin = datetime.fromtimestamp(grid.origin_seconds, UTC)
     zone = mapping.timezone or "UTC"
-    return Counts(names.sensors, table, origin, grid.step_seconds, zone, tuple(remarks))
+    if most > 1:
+        remarks.append(
+            f"One person moves a count by up to {most}: the sensors declare most_counts of {most}."
+        )
+    return Counts(names.sensors, table, origin, grid.step_seconds, zone, tuple(remarks), most)
+
+
+def _check_uptime(mapping: FilesMap) -> None:
+    """Who scales by uptime multiplies by what one divided by the least of it is, at most."""
+    factor = mapping.largest_factor
+    if mapping.uptime is not None and factor is not None and mapping.least_uptime * factor < 1.0 - 1e-9:
+        raise SettingsError(
+            "largest_factor must be at least 1 / least_uptime",
+            f"{factor:g}, with counts of intervals counted in {mapping.least_uptime:g} of them",
+            "set it so, or a larger least_uptime",
+        )
 
 
 def _between(cells: _Cells, first: int, last: int) -> _Cells:

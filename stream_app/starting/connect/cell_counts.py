@@ -32,7 +32,7 @@ def whole_counts(
             f"column {name!r} of {table.path} must hold whole counts of 0 or more, or nothing where nobody "
             "counted",
             f"something else in {row.size:,} rows, the first is row {int(row[0]) + 1}",
-            'set decimals = "round" in [connect.files] if they are interpolated'
+            'set decimals = "round" and largest_factor in [connect.files] if they were scaled'
             if has_decimals and decimals == "refuse"
             else "correct the file or the mapping",
         )

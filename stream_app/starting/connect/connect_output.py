@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,14 +12,16 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
+from models.private_files import private_file
+from models.text import safe_cell
 from stream_app.exceptions import OutputError
+from stream_app.setup.run_folder.durable import make_folder
 from stream_app.starting.counts import Counts
 from stream_app.starting.counts.deployment_files import announced_steps
-from stream_app.starting.counts.step_counts import NOT_COUNTED
+from stream_app.starting.counts.step_counts import MOST_COUNTS, NOT_COUNTED
 from stream_app.wire import Activation
 
 MESSAGES, TABLES = ".jsonl", (".parquet", ".csv")
-_OWNER_ONLY = 0o600  # it holds counts
 
 
 def require_new_file(path: Path) -> None:
@@ -37,21 +39,15 @@ def require_new_file(path: Path) -> None:
 def write_counts(path: Path, counts: Counts) -> None:
     """Write them as the name's end says, whole or not at all, readable by the owner only."""
     require_new_file(path)
-    unfinished = path.with_name(path.name + ".unfinished")
-    unfinished.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        with os.fdopen(os.open(unfinished, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, _OWNER_ONLY), "wb") as file:
-            if path.suffix.lower() == MESSAGES:
-                file.writelines(message_lines(counts))
-            elif path.suffix.lower() == ".csv":
-                pa_csv.write_csv(_table(counts), file)
-            else:
-                pq.write_table(_table(counts), file)
-            file.flush()
-            os.fsync(file.fileno())
-        unfinished.rename(path)
-    finally:
-        unfinished.unlink(missing_ok=True)
+    make_folder(path.parent)
+    with private_file(path) as file:
+        if path.suffix.lower() == MESSAGES:
+            file.writelines(message_lines(counts))
+        elif path.suffix.lower() == ".csv":
+            names = tuple(map(safe_cell, counts.sensors))
+            pa_csv.write_csv(_table(replace(counts, sensors=names)), file)
+        else:
+            pq.write_table(_table(counts), file)
 
 
 def message_lines(counts: Counts) -> Iterator[bytes]:
@@ -70,14 +66,16 @@ def message_lines(counts: Counts) -> Iterator[bytes]:
 
 
 def _table(counts: Counts) -> pa.Table:
-    """``time`` (start, UTC), ``sensor`` and ``count``, what was counted only."""
+    """``time`` (start, UTC), ``sensor`` and ``count``, what was counted only; ``most_counts`` above 1."""
     step, sensor = np.nonzero(counts.table != NOT_COUNTED)
     seconds = int(counts.origin.timestamp()) + step * counts.step_seconds
+    again = {} if counts.most_counts == 1 else {MOST_COUNTS: pa.array(np.full(step.size, counts.most_counts))}
     index, texts = pa.array(sensor, pa.int32()), pa.array(counts.sensors, pa.string())
     return pa.table(
         {
             "time": pa.array(seconds, pa.timestamp("s", "UTC")),
             "sensor": pa.DictionaryArray.from_arrays(index, texts).cast(pa.string()),
             "count": pa.array(counts.table[step, sensor]),
+            **again,
         }
     )

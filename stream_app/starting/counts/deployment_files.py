@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -14,8 +15,10 @@ from accounting.ledgers import ZcdpSpend, epsilon_from_zcdp
 from models.mechanisms import Gaussian
 from models.prior_files import save_population
 from models.priors import Population
+from models.private_files import OPEN_FOLDER, new_file, private_file
 from models.releases import Sensor, SensorRelease, StepSchedule
 from stream_app.exceptions import InputError, OutputError
+from stream_app.setup.run_folder.durable import PUBLIC_MODE, make_folder, replace_file
 from stream_app.starting.counts.assumed import (
     DEPENDS,
     ELSEWHERE,
@@ -64,10 +67,13 @@ class Deployment:
         index = {name: number for number, name in enumerate(self.counts.sensors)}
         noise = Gaussian(self.sigma)
         return [
-            StepSchedule(step, tuple(SensorRelease(Sensor(name, (index[name],)), noise) for name in names))
+            StepSchedule(step, tuple(SensorRelease(self._sensor(name, index[name]), noise) for name in names))
             for step, names in enumerate(self.announced())
             if step in steps
         ]
+
+    def _sensor(self, name: str, location: int) -> Sensor:
+        return Sensor(name, (location,), most_counts=self.counts.most_counts)
 
 
 def announced_steps(counts: Counts) -> Iterator[tuple[str, ...]]:
@@ -81,13 +87,14 @@ def announced_steps(counts: Counts) -> Iterator[tuple[str, ...]]:
         yield tuple(counts.sensors[index] for index in np.flatnonzero(at_work))
 
 
-def least_sigma(steps: int, epsilon: float, delta: float) -> float:
+def least_sigma(steps: int, epsilon: float, delta: float, most_counts: int = 1) -> float:
     """The smallest whole sigma with which so many steps cost at most ``epsilon`` in differential privacy.
 
-    Each sensor counts at a location of its own, so a person is in one count a step.
+    Each sensor counts at a location of its own, so a person is in one count a step, and moves it by
+    ``most_counts`` at most.
     """
     for sigma in range(1, _MOST_SIGMA + 1):
-        if epsilon_from_zcdp(steps / (2.0 * sigma**2), delta) <= epsilon:
+        if epsilon_from_zcdp(steps * most_counts**2 / (2.0 * sigma**2), delta) <= epsilon:
             return float(sigma)
     raise InputError(
         f"releases must cost at most epsilon {epsilon:g} together",
@@ -111,12 +118,13 @@ def write_deployment(
     """Write everything to a new folder; nothing stays where that fails."""
     require_new(folder)
     unfinished = folder.with_name(folder.name + ".unfinished")
-    unfinished.mkdir(parents=True)
+    make_folder(unfinished.parent)
+    unfinished.mkdir(mode=OPEN_FOLDER)
     try:
         _write(unfinished, deployment)
         if assumed is not None:
             save_population(assumed, unfinished / ASSUMED_PRIORS)
-            (unfinished / "assumed-habits.md").write_text(assumption_text(assumed.assumed or "", table))
+            _write_text(unfinished / "assumed-habits.md", assumption_text(assumed.assumed or "", table))
         if folder.exists():
             folder.rmdir()
         unfinished.rename(folder)
@@ -154,10 +162,16 @@ def assumption_text(label: str, table: Sequence[Dependence]) -> str:
 def _write(folder: Path, deployment: Deployment) -> None:
     names = deployment.counts.sensors
     rows = [_sensor_row(place) for place in deployment.places]
-    (folder / "sensors.json").write_text(json.dumps({"sensors": rows}, indent=1) + "\n")
-    (folder / "locations.txt").write_text("".join(f"{name}\n" for name in (*names, ELSEWHERE)))
-    (folder / "tallyguard.toml").write_text(_settings(deployment))
-    with (folder / "schedule.json").open("w") as schedule, (folder / "messages.jsonl").open("wb") as messages:
+    most = deployment.counts.most_counts
+    counts = {"counts": "passages", "most_counts": most} if most > 1 else {}
+    _write_text(folder / "sensors.json", json.dumps({**counts, "sensors": rows}, indent=1) + "\n")
+    _write_text(folder / "locations.txt", "".join(f"{name}\n" for name in (*names, ELSEWHERE)))
+    _write_text(folder / "tallyguard.toml", _settings(deployment))
+    public = os.fdopen(new_file(folder / "schedule.json", PUBLIC_MODE), "w")
+    with (
+        public as schedule,
+        private_file(folder / "messages.jsonl") as messages,
+    ):
         schedule.write(f'{{"first_slot": {deployment.counts.first_slot}, "steps": [')
         for step, announced in enumerate(deployment.announced()):
             release = {"mechanism": "gaussian", "sigma": deployment.sigma} if announced else {}
@@ -167,6 +181,11 @@ def _write(folder: Path, deployment: Deployment) -> None:
             for index in np.flatnonzero(row != NOT_COUNTED):
                 messages.write(Reading(v=1, step=step, sensor=names[index], count=int(row[index])).line())
         schedule.write("\n]}\n")
+
+
+def _write_text(path: Path, text: str) -> None:
+    """What everybody may read, and nobody else write."""
+    replace_file(path, text.encode())
 
 
 def _sensor_row(place: SensorPlace) -> dict[str, object]:

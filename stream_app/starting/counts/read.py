@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from difflib import get_close_matches
 from pathlib import Path
@@ -13,8 +13,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from models.text import cell_text
 from stream_app.exceptions import InputError
-from stream_app.starting.counts.step_counts import NOT_COUNTED, Counts, interval_seconds
+from stream_app.starting.counts.step_counts import MOST_COUNTS, NOT_COUNTED, Counts, interval_seconds
 from stream_app.starting.counts.tables import (
     EMPTY_CELLS,
     column_in_words,
@@ -46,6 +47,7 @@ class CountsQuestions:
     ignore: tuple[str, ...] = ()
     drop_repeated: bool = False
     skip_missing_hour: bool = False
+    most_counts: int = 1
 
 
 @dataclass(frozen=True)
@@ -66,6 +68,7 @@ def read_counts(path: Path, questions: CountsQuestions) -> Counts:
     for name in questions.ignore:
         _column(table, name, "--ignore")
     table = table.drop_columns(list(questions.ignore))
+    table, most_counts = _without_most_counts(table, questions)
     time = _named(table, questions.time_column, _TIME_NAMES, "--time-column")
     if time is None:
         raise InputError(
@@ -92,7 +95,15 @@ def read_counts(path: Path, questions: CountsQuestions) -> Counts:
         remarks.append(f"Numbers of {column_in_words(table, time)} are taken as unix seconds; {_WALL_CLOCK}.")
     if questions.timezone is None:
         remarks.append("Hours of the day are those of UTC, as no --timezone was given.")
-    return _counts(cells, seconds, is_local, questions, remarks)
+    return replace(_counts(cells, seconds, is_local, questions, remarks), most_counts=most_counts)
+
+
+def _without_most_counts(table: pa.Table, questions: CountsQuestions) -> tuple[pa.Table, int]:
+    """The table without what `connect files` says in it of scaled counts, and the most that one adds."""
+    if MOST_COUNTS not in table.column_names:
+        return table, questions.most_counts
+    said = _whole(table, MOST_COUNTS)
+    return table.drop_columns([MOST_COUNTS]), max(questions.most_counts, int(said.max(initial=1)))
 
 
 def _long(table: pa.Table, sensor: str, count: str) -> _Cells:
@@ -104,7 +115,7 @@ def _long(table: pa.Table, sensor: str, count: str) -> _Cells:
     found, index = np.unique(np.asarray(names.to_pylist(), dtype=str), return_inverse=True)
     values = _whole(table, count)
     row = np.flatnonzero(values != NOT_COUNTED)
-    return _Cells(row, index[row], values[row], tuple(found.tolist()))
+    return _Cells(row, index[row], values[row], tuple(map(cell_text, found.tolist())))
 
 
 def _wide(table: pa.Table, time: str) -> _Cells:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
 
@@ -14,6 +14,8 @@ from stream_app.exceptions import InputError
 
 _DAY = 86_400
 NOT_COUNTED = -1
+MOST_COUNTS = "most_counts"
+"""Column of tables that are handed from command to command: by how much one person moves a count."""
 
 
 @dataclass(frozen=True)
@@ -21,7 +23,7 @@ class Counts:
     """``table`` (steps, sensors) of counts, :data:`NOT_COUNTED` where there is none.
 
     Step 0 begins at ``origin``; hours of the day are those of ``zone``. ``remarks`` say how the file was
-    understood.
+    understood. One person moves a count by ``most_counts`` at most.
     """
 
     sensors: tuple[str, ...]
@@ -30,6 +32,7 @@ class Counts:
     step_seconds: int
     zone: str = "UTC"
     remarks: tuple[str, ...] = ()
+    most_counts: int = 1
 
     @property
     def slots(self) -> int:
@@ -59,7 +62,7 @@ class Counts:
         table = self.table[skipped:]
         counted = np.flatnonzero((table != NOT_COUNTED).any(axis=0))
         names = tuple(self.sensors[index] for index in counted)
-        return Counts(names, table[:, counted], origin, self.step_seconds, self.zone, self.remarks)
+        return replace(self, sensors=names, table=table[:, counted], origin=origin)
 
     def _time_of(self, step: int) -> datetime:
         """When a step begins, on the clock on the wall."""

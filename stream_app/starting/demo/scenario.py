@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -11,8 +12,10 @@ from pathlib import Path
 
 from accounting.settings import HORIZON
 from models.prior_files import save_population
+from models.private_files import PRIVATE_FILE, open_kept, private_file
 from stream_app.city import City, sensors_json
 from stream_app.exceptions import OutputError
+from stream_app.setup.run_folder.durable import make_folder, replace_file
 
 MARKER = "demo.json"
 HOME_GROUPS = ("homes north", "homes south")
@@ -78,12 +81,12 @@ def prepare(folder: Path, city: City) -> Scenario:
                 "the demo's folder must be new or its own", folder, "choose another with --output"
             )
         shutil.rmtree(folder)
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / MARKER).write_text(json.dumps(vars(city.options)) + "\n")
+    make_folder(folder)
+    replace_file(folder / MARKER, f"{json.dumps(vars(city.options))}\n".encode())
     scenario = Scenario(folder)
     save_population(city.population, scenario.priors)
-    scenario.sensors.write_text(sensors_json(city))
-    scenario.settings.write_text(_settings(city))
+    replace_file(scenario.sensors, sensors_json(city).encode())
+    replace_file(scenario.settings, _settings(city).encode())
     for name in ("noise", "pseudonym"):
         _write_key(folder / f"{name}.key", f"tallyguard demo {name} {city.options.seed}")
     return scenario
@@ -91,7 +94,7 @@ def prepare(folder: Path, city: City) -> Scenario:
 
 def paced_messages(scenario: Scenario, city: City, steps: int, pause: Callable[[], None]) -> Iterator[bytes]:
     """The city's messages as the engine's input, one chunk a step, kept in a file as well."""
-    with scenario.messages.open("wb") as kept:
+    with os.fdopen(open_kept(scenario.messages, os.O_WRONLY | os.O_TRUNC, PRIVATE_FILE), "wb") as kept:
         for step in city.steps(steps):
             chunk = b"".join(message.line() for message in step.messages())
             kept.write(chunk)
@@ -108,7 +111,7 @@ def write_audit_schedule(scenario: Scenario, city: City, steps: int) -> None:
         {"releases": [_release(sensor.name, sensor.group) for sensor in step.active]} for step in days
     ]
     document = {"first_slot": first % city.options.slots, "steps": releases}
-    scenario.schedule.write_text(json.dumps(document, indent=1) + "\n")
+    replace_file(scenario.schedule, f"{json.dumps(document, indent=1)}\n".encode())
 
 
 def _release(sensor: str, group: str) -> dict[str, object]:
@@ -147,5 +150,5 @@ def _settings(city: City) -> str:
 
 def _write_key(path: Path, label: str) -> None:
     """A key that repeats with the seed, so that the demo does: known to everybody, fit for a demo only."""
-    path.touch(mode=0o600)
-    path.write_text(hashlib.sha256(label.encode()).hexdigest() + "\n")
+    with private_file(path) as file:
+        file.write(f"{hashlib.sha256(label.encode()).hexdigest()}\n".encode())

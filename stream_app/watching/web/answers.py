@@ -53,6 +53,7 @@ PEOPLE_PATHS = (_PEOPLE, "/why.json")
 _REFUSALS = {
     HTTPStatus.BAD_REQUEST: "the request cannot be read",
     HTTPStatus.METHOD_NOT_ALLOWED: "only GET and HEAD are answered here",
+    HTTPStatus.MISDIRECTED_REQUEST: "this server is not called so; add the name to listen_names",
     HTTPStatus.REQUEST_TIMEOUT: "the request took too long",
     HTTPStatus.REQUEST_ENTITY_TOO_LARGE: "a request here has no body",
     HTTPStatus.TOO_MANY_REQUESTS: "too many live pages from one address; close one",

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from html import escape
-from math import isfinite
 
 from accounting.ledgers import EVERY_GROUP
 from stream_app.setup.settings import Settings
@@ -65,7 +64,7 @@ def render(status: Status, about: Settings | None = None) -> str:
         *(_risks(status.summary, when, condition) if status.summary and status.people else []),
         *(_in_crowd(status) if status.crowd else []),
         *(_history(status.history, when) if status.history and status.people else []),
-        *(_spent(status.epsilon) if status.epsilon else []),
+        *(_spent(status.spent) if status.spent else []),
         f"<p class=note>Ceilings hold {escape(condition)}. Risk is computed from movement priors and the "
         "released schedule, never from a count. "
         '<a href="/">live page</a> · <a href="/metrics">metrics</a> · <a href="/-/ready">readiness</a></p>',
@@ -206,10 +205,9 @@ def _history(history: tuple[StepLine, ...], when: When) -> list[str]:
     ]
 
 
-def _spent(epsilon: Mapping[str, float]) -> list[str]:
+def _spent(spent: Mapping[str, str]) -> list[str]:
     """By group of sensors; one group is all of them."""
-    shown = {group: spent for group, spent in epsilon.items() if len(epsilon) > 2 or group == EVERY_GROUP}
-    rows = [(group, f"{spent:.3g}" if isfinite(spent) else "no limit") for group, spent in shown.items()]
+    rows = [(group, shown) for group, shown in spent.items() if len(spent) > 2 or group == EVERY_GROUP]
     return ["<h2>Differential privacy spent</h2>", _table(("Sensors", "Epsilon"), rows)]
 
 

@@ -24,6 +24,7 @@ from stream_app.exceptions import SettingsError
 from stream_app.setup.settings import Settings
 from stream_app.watching.web.answers import PEOPLE_PATHS, Site, WebAnswer, path_of, refusal, respond
 from stream_app.watching.web.connections import HEADERS, Connections, logger
+from stream_app.watching.web.hosts import is_own_host
 from stream_app.watching.web.people_board import PeopleBoard
 from stream_app.watching.web.shared import Shared
 from stream_app.watching.web.status import StatusBoard
@@ -106,6 +107,9 @@ class _Visits:
 
     async def _visit(self, request: web.BaseRequest) -> web.StreamResponse:
         with self.connections.serving(request.protocol):
+            names = () if self._site.about is None else self._site.about.listen_names
+            if not is_own_host(request.headers.get("Host"), names):
+                return await self._send(request, refusal(HTTPStatus.MISDIRECTED_REQUEST))
             if request.method not in ("GET", "HEAD"):
                 return await self._send(request, refusal(HTTPStatus.METHOD_NOT_ALLOWED))
             if request.body_exists:

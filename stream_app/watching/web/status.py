@@ -16,7 +16,7 @@ from stream_app.watching.crowd_watch import HiddenLine, adversary_of, hour_of, s
 from stream_app.watching.events import Observer, PanelChecked, RunStarted, RunStopped, StepClosed
 from stream_app.watching.people import PeopleView, Standing
 from stream_app.watching.prior_notes import crowd_note, panel_note
-from stream_app.watching.wording import decision_in_words, over_limit_in_words
+from stream_app.watching.wording import decision_in_words, over_limit_in_words, spent_in_words
 from stream_app.wire import Outcome, Reason, RiskSummary
 
 Phase = Literal["starting", "running", "stopped"]
@@ -91,6 +91,7 @@ class Status:
     decision: str | None = None  # why the last step was released so, and who is over the limit
     note: str | None = None  # what must be said of the priors
     epsilon: Mapping[str, float] | None = None  # spent by each group of sensors; None where not known here
+    spent: Mapping[str, str] | None = None  # the same in words, with what left no epsilon
     hidden: tuple[HiddenLine, ...] = ()  # what the crowd hides, by sensor and hour
     crowd: str | None = None  # when ceilings in the crowd hold; None where they are not computed
 
@@ -136,7 +137,7 @@ class StatusBoard(Observer):
     def carried(self, account: PrivacyAccount) -> None:
         """What earlier runs have spent, from whoever publishes; go on from there."""
         self._account = PrivacyAccount.load(account.save())
-        self._change(epsilon=self._spent())
+        self._change(**self._spent())
 
     def started(self, event: RunStarted) -> None:
         """The engine is ready."""
@@ -187,7 +188,7 @@ class StatusBoard(Observer):
             sensors=_after(status.sensors, event, self._view),
             releases=tuple(_release(release, event) for release in event.schedule.releases),
             decision=_decision(event),
-            epsilon=self._spent(),
+            **self._spent(),
             hidden=self._hidden(status.hidden, event),
         )
 
@@ -201,10 +202,15 @@ class StatusBoard(Observer):
         """The run ended, well or not."""
         self._change(phase="stopped", reason=event.reason, next_step=event.next_step)
 
-    def _spent(self) -> Mapping[str, float] | None:
+    def _spent(self) -> dict[str, object]:
+        """What is shown of differential privacy, where it is known here."""
         if self._account is None:
-            return None
-        return {group: spend.epsilon(self._delta) for group, spend in self._account.spends.items()}
+            return {}
+        spends = self._account.spends.items()
+        return {
+            "epsilon": {group: spend.epsilon(self._delta) for group, spend in spends},
+            "spent": {group: spent_in_words(spend, self._delta) for group, spend in spends},
+        }
 
     def _change(self, **fields: object) -> None:
         with self._changing:

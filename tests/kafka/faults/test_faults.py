@@ -13,6 +13,7 @@ from stream_app.kafka.deployment.deployment import Deployment, administration
 from stream_app.kafka.deployment.log_reader import last_risk_step
 from stream_app.kafka.release.progress import KEY, Progress
 from stream_app.kafka.tools.replay import compare
+from tests.hex_keys import hex_key
 from tests.kafka.broker import Broker, broker
 from tests.kafka.support import OnKafka, small_city
 from tests.watching.services import wait_until
@@ -176,8 +177,8 @@ def test_other_settings_than_the_log_was_begun_with_are_refused(kafka: Broker, t
         deployment.produce(messages(3))
         deployment.wait_for_steps(3)
         assert first.stop() == 0
-        for variable, value in (("STEP_SECONDS", "60"), ("NOISE_KEY_SECRET", "33" * 32)):
+        for variable, value in (("STEP_SECONDS", "60"), ("NOISE_KEY_SECRET", hex_key("33"))):
             changed = deployment.start("release", **{f"TALLYGUARD_{variable}": value})
             assert changed.ended() == 1
             assert "must be continued with the settings it was started with" in changed.text
-            assert "33" * 32 not in changed.text
+            assert hex_key("33") not in changed.text

@@ -14,8 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from models.exceptions import NoiseKeyError
-from models.keys import NoiseKey, batch_message, reading_message
+from models.exceptions import NoiseKeyError, TallyguardError
+from models.keys import NoiseKey, Pseudonymiser, SnapshotKey, batch_message, reading_message
+from tests.hex_keys import hex_key
 
 SECRET = bytes(range(32))
 READING = {
@@ -49,7 +50,7 @@ def message(**changes: object) -> bytes:
 
 def test_the_same_reading_has_the_same_bits_whenever_and_with_whatever_it_is_asked() -> None:
     """A replay, in another batch and by another process's copy of the key, gives the same words."""
-    key, other = NoiseKey(SECRET), NoiseKey.parse(SECRET.hex())
+    key, other = NoiseKey(bytes.fromhex(hex_key("own"))), NoiseKey.parse(hex_key("own"))
     first = key.uniform_words([message(), message(count=1)])
     again = other.uniform_words([message(count=2), message()])
     assert np.array_equal(first[0], again[1])
@@ -184,3 +185,29 @@ def test_a_key_in_the_line_of_its_epoch_is_not_told(text: str) -> None:
     with pytest.raises(NoiseKeyError, match="in a line of its own") as raised:
         NoiseKey.parse(text)
     assert not any(part in str(raised.value) for part in ("abab", "7777"))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "00" * 32,
+        "ff" * 40,
+        "ab" * 32,
+        "deadbeef" * 8,
+        SECRET.hex(),
+        SECRET[::-1].hex(),
+        (b"changeme" * 4).hex(),
+    ],
+)
+@pytest.mark.parametrize("kind", [NoiseKey, Pseudonymiser, SnapshotKey])
+def test_a_key_that_somebody_thought_of_is_refused_and_not_shown(kind: Any, text: str) -> None:
+    with pytest.raises(TallyguardError, match="must be random") as raised:
+        kind.parse(text)
+    assert text[:16] not in str(raised.value)
+    with pytest.raises(TallyguardError, match="hexadecimal"):
+        kind.parse("changeme" * 8)
+
+
+def test_no_random_key_is_taken_for_one_that_was_thought_of() -> None:
+    for number in range(3_000):
+        NoiseKey.parse(hex_key(str(number)))

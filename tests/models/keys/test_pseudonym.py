@@ -9,13 +9,14 @@ import pytest
 
 from models.exceptions import PseudonymKeyError
 from models.keys import Pseudonymiser
+from tests.hex_keys import hex_key
 
 SECRET = bytes(range(32))
 
 
 def test_a_person_has_one_pseudonym_per_key() -> None:
-    one, other = Pseudonymiser(SECRET), Pseudonymiser(SECRET[::-1])
-    assert one.pseudonym("p1") == Pseudonymiser.parse(SECRET.hex()).pseudonym("p1")
+    one, other = Pseudonymiser(bytes.fromhex(hex_key("own"))), Pseudonymiser(SECRET[::-1])
+    assert one.pseudonym("p1") == Pseudonymiser.parse(hex_key("own")).pseudonym("p1")
     assert one.pseudonym("p1") != other.pseudonym("p1")
     assert one.fingerprint() != other.fingerprint()
 

@@ -13,6 +13,9 @@ BAD_JSON = {
     "5000 digits": ("-" + "1" * 5000, "5001 digits"),
     "not UTF-8": (b"\xff\xfe\xfa", "decode"),
     "nothing": ("", "Expecting value"),
+    "a member twice": ('{"count": 5, "count": 500}', "named twice"),
+    "a member twice below": ('[{"a": {"b": 1, "c": 2, "b": 1}}]', "named twice"),
+    "a member twice, escaped": ('{"count": 5, "\\u0063ount": 5}', "named twice"),
 }
 BAD_TOML = {
     "deep": ("a = " + "[" * 100_000, "nested too deeply"),

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import shutil
+import tempfile
 from pathlib import Path
 
 import pytest
 
 from models.mechanisms import MECHANISMS
 from stream_app.setup.release_settings import ReleaseSettings
+from tests.hex_keys import hex_key
 from tests.stream_app.cli.test_cli import TWO_PEOPLE, Tallyguard, tallyguard
 
 __all__ = ["tallyguard"]
@@ -27,7 +30,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "day.jsonl").write_text("".join(json.dumps(line) + "\n" for line in DAY))
     (tmp_path / "t.toml").write_text('noise_key = "n.key"\npseudonym_key = "p.key"\nlisten = ""\n')
     for name in ("n.key", "p.key"):
-        (tmp_path / name).write_text("ab" * 32)
+        (tmp_path / name).write_text(hex_key("ab"))
         (tmp_path / name).chmod(0o600)
     return tmp_path
 
@@ -95,13 +98,21 @@ def test_the_settings_know_the_mechanisms_there_are() -> None:
     assert {ReleaseSettings(mechanism=name).mechanism for name in MECHANISMS} == set(MECHANISMS)
 
 
-def test_a_key_that_others_can_read_is_a_warning_to_both(tallyguard: Tallyguard, folder: Path) -> None:
-    """Neither refuses it: a secret of a cluster is mounted as it is."""
+def test_a_key_that_others_can_read_is_refused_by_both(tallyguard: Tallyguard, folder: Path) -> None:
+    """With the command that mends it; not where a folder above is closed to others, as pytest's is."""
     (folder / "n.key").chmod(0o644)
-    checked = tallyguard("check", "--config", "t.toml", "--priors", "priors.json")
-    ran = tallyguard(
-        *("run", "--config", "t.toml", "--priors", "priors.json", "--input", "day.jsonl", "--output", "out")
-    )
-    assert (checked.code, ran.code) == (0, 0)
-    for text in (checked.out, ran.err):
-        assert "n.key can be read by others than its owner" in " ".join(text.split())
+    assert both(tallyguard)[:2] == (0, 0)
+    with tempfile.TemporaryDirectory() as reachable:
+        Path(reachable).chmod(0o755)
+        key = shutil.copy(folder / "n.key", reachable)
+        settings = (folder / "t.toml").read_text()
+        (folder / "t.toml").write_text(settings.replace('"n.key"', f'"{key}"'))
+        checked = tallyguard("check", "--config", "t.toml", "--priors", "priors.json")
+        ran = tallyguard(
+            *("run", "--config", "t.toml", "--priors", "priors.json", "--input", "day.jsonl", "--output", "o")
+        )
+        assert (checked.code, ran.code) == (1, 1)
+        for text in (checked.out, ran.err):
+            said = " ".join(text.split())
+            assert "noise_key must be readable by its owner only" in said
+            assert "chmod 600" in said

@@ -16,6 +16,7 @@ import pytest
 import tallyguard as tg
 from stream_app.cli import main
 from stream_app.watching.wording import in_a_hundred
+from tests.hex_keys import hex_key
 
 COMMANDS = (["demo"], ["run"], ["audit"], ["ledger"], ["check"], ["priors", "fit"], ["config", "show"])
 AUDIT_FIELDS = [
@@ -108,7 +109,7 @@ def test_config_show_masks_secrets_and_follows_precedence(
 ) -> None:
     """The environment overrides the file, and a secret never reaches any output."""
     (files / "t.toml").write_text('deployment = "north"\nhorizon = 7\n')
-    secret = "ab" * 32
+    secret = hex_key("ab")
     monkeypatch.setenv("TALLYGUARD_NOISE_KEY_SECRET", secret)
     monkeypatch.setenv("TALLYGUARD_HORIZON", "9")
     as_json, as_table = (

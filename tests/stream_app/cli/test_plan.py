@@ -24,6 +24,7 @@ from stream_app.watching.wording import in_a_hundred
 from stream_app.wire.messages import StepDecision
 from tests.accounting.crowd.both import BothAccounts
 from tests.accounting.decisions import deciding
+from tests.hex_keys import hex_key
 from tests.stream_app.engine_support import NAMES, activation, lines_of, population, reading, run_on, settings
 
 STEPS, LOCATIONS = 14, 8
@@ -284,7 +285,7 @@ def test_a_report_has_the_table_to_sign(
     budget = {"mechanism": "gaussian", "budget": {"share": 0.2, "risk": 0.9}}
     messages = [activation(t, "A", "B") for t in range(6)]
     messages += [reading(t, name, 7) for t in range(6) for name in ("A", "B")]
-    keys = {"noise_key_secret": "11" * 32, "pseudonym_key_secret": "22" * 32}
+    keys = {"noise_key_secret": hex_key("11"), "pseudonym_key_secret": hex_key("22")}
     for name, value in keys.items():
         monkeypatch.setenv(f"TALLYGUARD_{name.upper()}", value)
     run_on(files / "out", [lines_of(messages)], settings={"release": budget})
@@ -392,7 +393,7 @@ def test_a_report_says_how_a_run_stands_among_the_others(
     """Both ceilings of the same steps, the condition, and what is hidden where; priors are needed."""
     messages = [activation(t, "A", "B") for t in range(6)]
     messages += [reading(t, name, 7) for t in range(6) for name in ("A", "B")]
-    keys = {"noise_key_secret": "11" * 32, "pseudonym_key_secret": "22" * 32}
+    keys = {"noise_key_secret": hex_key("11"), "pseudonym_key_secret": hex_key("22")}
     for name, value in keys.items():
         monkeypatch.setenv(f"TALLYGUARD_{name.upper()}", value)
     run_on(files / "out", [lines_of(messages)], settings={"release": {"mechanism": "raw"}})

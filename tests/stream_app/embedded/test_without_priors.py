@@ -20,6 +20,8 @@ from stream_app.setup.settings import Settings
 from stream_app.setup.settings_sources import load_settings
 from stream_app.watching.web import StatusBoard
 from stream_app.watching.web.plain_page import render
+from stream_app.watching.web.state import state_json
+from stream_app.watching.wording import epsilon_in_words
 
 NOBODY = "no risk of persons is computed"
 ASSUMED = "everybody is half here, half there"
@@ -125,12 +127,11 @@ def test_terminal_page_report_and_ledger_state_the_same_epsilon(deployment: Path
     )
     stated = re.search(r"epsilon ([\d.]+) at delta 1e-06", said)
     assert stated is not None
-    epsilon = float(stated[1])
     document = CliRunner().invoke(app, ["ledger", str(out), "--config", str(config), "--json"]).stdout
-    assert json.loads(document)["differential_privacy"][0]["epsilon"] == pytest.approx(epsilon, rel=1e-3)
+    assert stated[1] == epsilon_in_words(json.loads(document)["differential_privacy"][0]["epsilon"])
     command("report", out, "--output", deployment / "report.html")
     report = (deployment / "report.html").read_text()
-    assert f"<td>all together</td><td>{epsilon:.3g}</td>" in report
+    assert f"<td>all together</td><td>{stated[1]}</td>" in report
     assert "ceiling" not in report.split("</style>")[1].lower()
 
 
@@ -145,9 +146,38 @@ def test_the_page_without_people_shows_what_was_spent_and_no_risk(deployment: Pa
     assert status.epsilon == {group: spend.epsilon(1e-6) for group, spend in account.spends.items()}
     page = render(status, settings)
     assert "Differential privacy spent" in page
-    assert f"<td>{status.epsilon['all']:.3g}</td>" in page
+    assert f"<td>{epsilon_in_words(status.epsilon['all'])}</td>" in page
     assert NOBODY in page
     assert "could be reconstructed" not in page
     restarted = StatusBoard((), settings.delta)
     run(settings, options, population_of(settings, None), observer=restarted)
     assert restarted.read().epsilon == status.epsilon
+
+
+def test_every_place_says_which_counts_left_no_guarantee(deployment: Path) -> None:
+    """Infinity is no figure for an officer: every place names the sensor, and how many counts."""
+    out, config = deployment / "out", deployment / "tallyguard.toml"
+    config.write_text(config.read_text().split("[release]")[0] + '[release]\nmechanism = "raw"\n')
+    said = command(
+        *("run", "--config", config, "--input", deployment / "messages.jsonl"),
+        *("--output", out, "--create-keys"),
+    )
+    account = load_account(out)
+    assert account is not None
+    did = account.spends["all"].unprotected
+    assert did.is_exact
+    others = " and other sensors" if did.of_others else ""
+    reason = f"{did.counts:,} counts of sensor {did.sensor}{others} were published exactly"
+    assert f"No differential privacy guarantee: {reason}." in said
+    ledger = command("ledger", out, "--config", config)
+    assert f"add or remove one person: no guarantee. {reason}" in " ".join(ledger.split())
+    command("report", out, "--output", deployment / "report.html")
+    report = (deployment / "report.html").read_text()
+    assert f"<td>all together</td><td>none: {reason}</td><td>any factor</td>" in report
+    board = StatusBoard((), 1e-6)
+    board.carried(account)
+    assert f"<td>none: {reason}</td>" in render(board.read())
+    assert json.loads(state_json(board.read(), None, has_people=False))["spent"]["all"] == f"none: {reason}"
+    for text in (said, ledger, report):
+        assert "no limit" not in text
+        assert "spent)" not in text

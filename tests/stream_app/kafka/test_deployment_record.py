@@ -25,6 +25,7 @@ from stream_app.setup.run_folder.manifest import check_reason
 from stream_app.setup.run_folder.record import Author, RecordError, check_head
 from stream_app.setup.settings import Settings
 from stream_app.wire.decision_messages import decision_of
+from tests.hex_keys import hex_key
 from tests.stream_app.engine_support import population
 
 SENSORS = [{"name": "s", "locations": ["A"]}, {"name": "t", "locations": ["B", "C"]}]
@@ -139,7 +140,7 @@ def test_a_first_slot_that_the_schedule_alone_says_is_refused(tmp_path: Path) ->
     """The account workers have no schedule file: they would account another slot than was decided for."""
     schedule = tmp_path / "schedule.json"
     schedule.write_text(json.dumps({"first_slot": 2, "steps": [{"sensors": ["s"], "mechanism": "raw"}]}))
-    settings = settings_in(tmp_path, noise_key_secret="11" * 32)
+    settings = settings_in(tmp_path, noise_key_secret=hex_key("11"))
     with pytest.raises(SettingsError, match="first_slot must be in the settings of every process"):
         run_release_worker(settings, schedule, accept_changes=False, announce=lambda line: None)
 

@@ -39,6 +39,7 @@ from stream_app.kafka.process.worker import Pulse
 from stream_app.setup.keys import load_snapshot_key
 from stream_app.setup.settings import Settings
 from stream_app.steps.policy import Decided
+from tests.hex_keys import hex_key
 from tests.stream_app.engine_support import NAMES, population
 
 KEY = SnapshotKey(b"k" * 32)
@@ -375,10 +376,10 @@ def test_without_a_key_or_where_every_step_counts_nothing_is_kept(
 
 
 def test_the_key_comes_from_a_file_or_the_environment_and_is_never_shown(tmp_path: Path) -> None:
-    (tmp_path / "key").write_text("ab" * 32)
+    (tmp_path / "key").write_text(hex_key("ab"))
     (tmp_path / "key").chmod(0o600)
     named = load_snapshot_key(Settings(snapshot_key=tmp_path / "key"))
-    given = load_snapshot_key(Settings.model_validate({"snapshot_key_secret": "ab" * 32}))
+    given = load_snapshot_key(Settings.model_validate({"snapshot_key_secret": hex_key("ab")}))
     assert named is not None
     assert given is not None
     assert named.has_sealed(b"text", given.seal(b"text"))
@@ -386,7 +387,9 @@ def test_the_key_comes_from_a_file_or_the_environment_and_is_never_shown(tmp_pat
     assert "ab" not in repr(named)
     assert load_snapshot_key(Settings()) is None
     with pytest.raises(SettingsError, match="one place"):
-        load_snapshot_key(Settings.model_validate({"snapshot_key": "key", "snapshot_key_secret": "ab" * 32}))
+        load_snapshot_key(
+            Settings.model_validate({"snapshot_key": "key", "snapshot_key_secret": hex_key("ab")})
+        )
     with pytest.raises(SnapshotKeyError):
         SnapshotKey.parse("abcd")
 

@@ -14,6 +14,7 @@ from stream_app.exceptions import OutputError, OutputLockedError, RunChangedErro
 from stream_app.setup.run_folder.durable import FolderLock
 from stream_app.setup.run_folder.key_epochs import Advanced, advance_noise_key
 from stream_app.setup.settings import Settings
+from tests.hex_keys import hex_key
 from tests.stream_app.embedded.test_journal import Crash, Disk
 from tests.stream_app.engine_support import (
     NOISE_SECRET,
@@ -139,7 +140,7 @@ def test_another_key_that_is_accepted_is_held_to_the_same(tmp_path: Path) -> Non
     day = messages_of_a_day(6, 4)
     released = deployment.run(lines_of([each for each in day if each.step < 4]))
     run_json = (deployment.output / "run.json").read_bytes()
-    deployment.file.write_text("33" * 32)
+    deployment.file.write_text(hex_key("33"))
     with pytest.raises(OutputError, match=r"position 1 of a window; go on to step 6"):
         deployment.run(lines_of(day), accept_changes=True)
     assert (deployment.output / "run.json").read_bytes() == run_json
@@ -149,12 +150,12 @@ def test_another_key_that_is_accepted_is_held_to_the_same(tmp_path: Path) -> Non
     log = deployment.output / "releases.jsonl"
     log.write_bytes(log.read_bytes()[:-20])
     (deployment.output / "progress.json").unlink()
-    deployment.file.write_text("33" * 32)
+    deployment.file.write_text(hex_key("33"))
     with pytest.raises(OutputError, match="start the run once more with the key it has"):
         deployment.run(lines_of(day), accept_changes=True)
     deployment.file.write_text(NOISE_SECRET)
     assert deployment.run(lines_of(day)) == released
-    deployment.file.write_text("33" * 32)
+    deployment.file.write_text(hex_key("33"))
     assert deployment.run(lines_of(day), accept_changes=True) == released
 
 
@@ -169,10 +170,10 @@ def test_what_is_not_a_stopped_run_with_its_own_key_is_refused(tmp_path: Path) -
     lock.release()
     with pytest.raises(SettingsError, match="write the key to a file"):
         advance_noise_key(settings(), deployment.output)
-    deployment.file.write_text("33" * 32)
+    deployment.file.write_text(hex_key("33"))
     with pytest.raises(RunChangedError, match="another key"):
         deployment.advance()
-    assert deployment.file.read_text() == "33" * 32
+    assert deployment.file.read_text() == hex_key("33")
 
 
 def test_a_key_without_a_run_is_advanced_in_its_file(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.hex_keys import hex_key
 from tests.stream_app.cli.test_cli import TWO_PEOPLE, Tallyguard, tallyguard
 
 __all__ = ["tallyguard"]
@@ -32,7 +33,7 @@ def run_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tallyguard: Tall
     (tmp_path / "priors.json").write_text(json.dumps(TWO_PEOPLE))
     (tmp_path / "t.toml").write_text(SETTINGS)
     for name in ("noise.key", "pseudonym.key"):
-        (tmp_path / name).write_text("ab" * 32)
+        (tmp_path / name).write_text(hex_key("ab"))
         (tmp_path / name).chmod(0o600)
     lines = []
     for step in range(4):

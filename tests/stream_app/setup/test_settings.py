@@ -18,6 +18,7 @@ from stream_app.setup.settings import Settings
 from stream_app.setup.settings_sources import check_environment, describe, load_settings, markdown_table
 from stream_app.steps.policy import policy_from
 from tests import ROOT
+from tests.hex_keys import hex_key
 from tests.stream_app.engine_support import NOISE_SECRET, REGISTRY
 
 
@@ -215,7 +216,7 @@ def test_keys_come_from_a_file_from_the_environment_or_are_made_on_request(tmp_p
     assert file.stat().st_mode & 0o077 == file.parent.stat().st_mode & 0o077 == 0
     assert not output.exists()
     assert load_keys(Settings(), output).noise.fingerprint() == made.noise.fingerprint()
-    named = Settings.model_validate({"noise_key": file, "pseudonym_key_secret": "33" * 32})
+    named = Settings.model_validate({"noise_key": file, "pseudonym_key_secret": hex_key("33")})
     assert load_keys(named, tmp_path / "elsewhere").noise.fingerprint() == made.noise.fingerprint()
 
 

@@ -131,13 +131,18 @@ def test_decimals_are_rounded_by_declaration_only(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"2 rows, the first is row 1.*decimals = .round") as raised:
         long(tmp_path, rows)
     assert "1.5" not in str(raised.value)
-    assert columns(long(tmp_path, rows, decimals="round")) == {"a": [2, 2, 0]}
+    assert columns(long(tmp_path, rows, decimals="round", largest_factor=1.0)) == {"a": [2, 2, 0]}
 
 
 @pytest.mark.parametrize("cell", ["-1", "1e3", "many", "1,5", "99999999999999"])
 def test_what_is_no_count_is_refused_and_not_quoted(tmp_path: Path, cell: str) -> None:
     with pytest.raises(InputError, match="first is row 2") as raised:
-        long(tmp_path, f'2026-01-01 00:00,a,1\n2026-01-01 01:00,a,"{cell}"\n', decimals="round")
+        long(
+            tmp_path,
+            f'2026-01-01 00:00,a,1\n2026-01-01 01:00,a,"{cell}"\n',
+            decimals="round",
+            largest_factor=1.0,
+        )
     assert cell not in str(raised.value).replace("row 2", "").replace("1 rows", "") or cell in "-1"
 
 

@@ -16,6 +16,7 @@ from stream_app.analysis.report.lowering import Lowering, Priors, load_priors, l
 from stream_app.city import CityOptions, build_city
 from stream_app.exceptions import RunChangedError
 from stream_app.setup.keys import load_keys
+from tests.hex_keys import hex_key
 from tests.stream_app.engine_support import (
     REGISTRY,
     lines_of,
@@ -142,7 +143,7 @@ def test_other_priors_and_other_keys_are_refused(run: Path) -> None:
     strangers: Population = build_city(CityOptions(people=5)).population
     with pytest.raises(RunChangedError, match="priors must be those of the run"):
         load_priors(run, settings(), strangers)
-    other = settings(pseudonym_key_secret="33" * 32)
+    other = settings(pseudonym_key_secret=hex_key("33"))
     known = Priors(population(), REGISTRY, load_keys(other, run).pseudonyms.pseudonyms(population().people))
     with pytest.raises(RunChangedError, match="nobody with the pseudonym"):
         lowering(read_run(run), known, steps_of(run))

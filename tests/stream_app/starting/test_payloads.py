@@ -205,7 +205,7 @@ def test_what_is_no_count_is_refused_and_not_quoted(count: object) -> None:
 def test_null_is_not_counted_and_decimals_are_rounded_by_declaration() -> None:
     assert plain().read({"s": "a", "t": 60, "n": None}) == []
     assert plain().read({"s": "a", "t": 60, "n": 0})[0].people == 0
-    assert plain(decimals="round").read({"s": "a", "t": 60, "n": 2.6})[0].people == 3
+    assert plain(decimals="round", largest_factor=1.0).read({"s": "a", "t": 60, "n": 2.6})[0].people == 3
     assert plain().read({"s": "a", "t": 60, "n": "12"})[0].people == 12
 
 

@@ -17,6 +17,7 @@ from stream_app.steps.policy import Decided
 from stream_app.steps.policy.people_shards import partition_of
 from stream_app.watching.events import Observer, StepClosed
 from stream_app.wire import Reading, RiskSummary
+from tests.hex_keys import hex_key
 from tests.stream_app.engine_support import (
     LITTLE_WORK,
     NAMES,
@@ -112,7 +113,7 @@ def test_no_count_reaches_the_attack(tmp_path: Path) -> None:
     messages = messages_of_a_day(STEPS, 3)
     others = [each.model_copy(update={"count": 7} if isinstance(each, Reading) else {}) for each in messages]
     found = summaries_of(tmp_path / "some", [lines_of(messages)])
-    again = summaries_of(tmp_path / "other", [lines_of(others)], noise_key_secret="33" * 32)
+    again = summaries_of(tmp_path / "other", [lines_of(others)], noise_key_secret=hex_key("33"))
     assert [each.attack for each in found] == [each.attack for each in again]
     assert any(each.attack.success > each.mean_baseline + 0.01 for each in found if each.attack)
     assert all(each.attack.low <= each.mean_risk for each in found if each.attack)

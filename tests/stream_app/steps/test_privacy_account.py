@@ -28,6 +28,7 @@ from stream_app.watching.events import Observer, StepClosed
 from stream_app.watching.metrics import EngineMetrics
 from stream_app.wire.decision_messages import decision_of, fingerprint_of
 from stream_app.wire.messages import StepDecision
+from tests.hex_keys import hex_key
 
 SENSORS = tuple(Sensor(name, (k,), "west" if k < 2 else "east") for k, name in enumerate("ABC"))
 REGISTRY = SensorRegistry(("A", "B", "C"), SENSORS)
@@ -138,7 +139,7 @@ def worker(tmp_path: Path) -> ReleaseWorker:
     files = {"locations": tmp_path / "locations.txt", "sensors": tmp_path / "sensors.json"}
     deployment = Deployment.of(Settings.model_validate({**files, "kafka": {"servers": ("nowhere:9092",)}}))
     policy = FixedPolicy(REGISTRY, Gaussian(2.0), {})
-    key = NoiseKey.parse("11" * 32)
+    key = NoiseKey.parse(hex_key("11"))
     counters = ReleaseCounters(CollectorRegistry())
     rules = deciding_worker.ReleaseRules(policy, key)
     return ReleaseWorker(deployment, rules, deciding_worker.Watched(Carried(), counters, Pulse()))

@@ -14,6 +14,7 @@ from models.exceptions import MechanismError
 from models.noise import TOTAL, chain_noise, continued_value, geometric_table
 from models.noise.geometric import increment_table
 from stream_app.exceptions import OutputError, RunChangedError, TierContinuationError
+from tests.hex_keys import hex_key
 from tests.stream_app.embedded.test_journal import Crash, Disk
 from tests.stream_app.engine_support import (
     activation,
@@ -189,7 +190,7 @@ def test_past_values_need_the_key_of_their_steps(tmp_path: Path) -> None:
     """After a change of keys the tier can begin with the key in use; the older steps tell it nothing."""
     run_on(tmp_path, [DAY], settings=tiers(FIRST))
     later = lines_of([activation(6, "A"), reading(6, "A", 40)])
-    ratcheted = {"noise_key_secret": "epoch 1\n" + "33" * 32}
+    ratcheted = {"noise_key_secret": "epoch 1\n" + hex_key("33")}
     add(tmp_path, DAY + later, FIRST, **ratcheted)
     with pytest.raises(TierContinuationError, match=r"step 0.*new_tiers_from"):
         add(tmp_path, DAY + later, PRESS, **ratcheted)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from stream_app.exceptions import SettingsError
+from stream_app.setup.declared import require_most_counts
 from stream_app.setup.location_names import location_names
 from stream_app.setup.sections.payload_settings import PayloadSettings
 from stream_app.setup.sensor_files import load_registry
@@ -37,7 +38,9 @@ def announced_sensors(settings: Settings, mapping: PayloadSettings, table: str) 
     if settings.locations is not None:
         registry = load_registry(settings.sensors, location_names(settings, "", ""))
         registry.refuse_windows("counts that are connected", "write their readings as messages (JSON lines)")
+        require_most_counts(registry, [mapping])
         return tuple(sensor.name for sensor in registry.sensors)
+    require_most_counts(None, [mapping])
     named = tuple(dict.fromkeys(mapping.names.values()))
     if not named:
         raise SettingsError(

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from math import floor
 from typing import Any, NamedTuple
 
 from stream_app.exceptions import InputError, SettingsError
+from stream_app.setup.declared import most_counts_of
 from stream_app.setup.sections.payload_settings import SENSOR, PayloadSettings
 from stream_app.starting.connect import is_address_name, refuse_addresses, refuse_personal_columns
 from stream_app.starting.connect.payloads.json_paths import ABSENT, FirstOf, JsonPath, names_with_paths
@@ -193,7 +195,7 @@ class PayloadMap:
             raise InputError(
                 f"a count must be from 0 to {MAX_COUNT}", "another number", "look at the counter"
             )
-        whole = round(count)
+        whole = floor(count + 0.5)  # round() takes halves to even numbers: one person more could be two
         if whole != count and self._map.decimals == "refuse":
             raise InputError(
                 "a count must be a whole number", "decimals", 'set decimals = "round" in the mapping'
@@ -250,6 +252,13 @@ def _check_complete(mapping: PayloadSettings) -> None:
             "a mapping of payloads must say where sensor, time and count stand",
             f"no {', no '.join(lacking)}",
             f"set sensor (or topic with {SENSOR}), start and end, and count; or choose a preset",
+        )
+    most_counts_of(mapping)
+    if mapping.kind == "total" and (mapping.decimals == "round" or mapping.largest_factor is not None):
+        raise SettingsError(
+            "totals must be whole and unscaled",
+            "decimals or largest_factor",
+            "take the counter's own total: one person moves all later differences of a rounded one",
         )
     if mapping.daylight and not mapping.offset:
         raise SettingsError("daylight must stand beside offset", "daylight alone", "set timezone instead")

@@ -42,7 +42,11 @@ Take = Callable[[Sequence[Observed]], object]
 def observation_map(settings: SensorThingsSettings) -> PayloadSettings:
     """How Observations are read, each datastream's sensor by its id."""
     names = {entity("", identity)[1:-1]: sensor for identity, sensor in settings.datastreams.items()}
-    own: dict[str, object] = {"names": names, "decimals": settings.decimals}
+    own: dict[str, object] = {
+        "names": names,
+        "decimals": settings.decimals,
+        "largest_factor": settings.largest_factor,
+    }
     return resolved_map(PayloadSettings.model_validate({"preset": "sensorthings", **own}))
 
 

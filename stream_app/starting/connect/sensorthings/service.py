@@ -6,7 +6,6 @@ Source: OGC SensorThings API Part 1: Sensing, version 1.1 (OGC 18-088), sections
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import ssl
 from collections.abc import Mapping
@@ -16,6 +15,7 @@ from typing import Any, Self
 import aiohttp
 from yarl import URL
 
+from models.text import DocumentError, parse_json
 from stream_app.exceptions import PeerError, SettingsError
 from stream_app.setup.sections.sensorthings_settings import SensorThingsSettings
 
@@ -80,8 +80,8 @@ class SensorThings:
         """A document."""
         text = await self._answer("GET", url, None)
         try:
-            document = json.loads(text)
-        except (ValueError, RecursionError):
+            document = parse_json(text)
+        except DocumentError:
             document = None
         if not isinstance(document, dict):
             raise PeerError(

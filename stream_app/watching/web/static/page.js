@@ -105,11 +105,10 @@ function drawFigures({ people, next_step: next, lag_steps: lag, rejected, summar
   document.title = next ? `tallyguard: step ${next - 1}` : "tallyguard";
 }
 
-function drawPrivacy({ epsilon, about }) {
-  by("privacy").hidden = !epsilon;
-  const groups = Object.entries(epsilon ?? {});
-  const shown = groups.length === 2 ? groups.filter(([group]) => group === "all") : groups; // one group is all
-  const rows = shown.map(([group, spent]) => [group, spent === null ? "no limit" : spent.toPrecision(3)]);
+function drawPrivacy({ spent, about }) {
+  by("privacy").hidden = !spent;
+  const groups = Object.entries(spent ?? {});
+  const rows = groups.length === 2 ? groups.filter(([group]) => group === "all") : groups; // one group is all
   const head = ["Sensors", about ? `Epsilon at delta ${about.delta.toExponential()}` : "Epsilon"];
   by("epsilon").replaceChildren(...table("Differential privacy spent", head, rows));
 }
