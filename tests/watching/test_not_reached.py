@@ -14,6 +14,7 @@ from stream_app.analysis.preflight import check_files
 from stream_app.analysis.report import read_run, write_report
 from stream_app.embedded import RunOptions, run
 from stream_app.exceptions import RunChangedError
+from stream_app.setup.run_folder.manifest import load_sealed, seal
 from stream_app.setup.run_folder.run_settings import settings_of_run
 from stream_app.setup.settings import Settings
 from stream_app.watching.metrics import EngineMetrics
@@ -88,6 +89,10 @@ def test_a_run_that_an_earlier_version_began_goes_on(tmp_path: Path) -> None:
     stored = json.loads((tmp_path / "run.json").read_text())
     del stored["sharpen_operations"]
     (tmp_path / "run.json").write_text(json.dumps({**stored, "sharpen": None}))
+    (tmp_path / "record.jsonl").unlink()  # which it kept none of
+    commit = load_sealed(tmp_path / "progress.json")
+    earlier = {key: value for key, value in commit.items() if key not in {"record", "digests"}}
+    (tmp_path / "progress.json").write_bytes(seal(earlier))
     assert settings_of_run(tmp_path, settings()).sharpen is True
     assert read_run(tmp_path).horizon().refines
     run(settings(), RunOptions(tmp_path), population(), chunks=[lines_of(messages)])

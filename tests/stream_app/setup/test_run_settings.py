@@ -117,11 +117,16 @@ def test_the_report_speaks_of_the_runs_delta(tallyguard: Tallyguard, run_folder:
 
 
 def test_a_run_may_go_on_with_another_delta(tallyguard: Tallyguard, run_folder: Path) -> None:
-    """No account depends on it; readers take the newest."""
+    """No account depends on it; readers take the newest. A larger one promises less, and needs a reason."""
     (run_folder / "t.toml").write_text(SETTINGS.replace("1e-4", "1e-3"))
     options = ["--priors", "priors.json", "--input", "day.jsonl", "--output", "out", "--config", "t.toml"]
-    assert tallyguard("run", *options).code == 0
+    refused = tallyguard("run", *options)
+    assert refused.code == 1
+    assert "delta was 0.0001, is 0.001; say it: --reason" in refused.err
+    assert tallyguard("run", *options, "--reason", "as in the notice").code == 0
     assert json.loads((run_folder / "out" / "run.json").read_text())["delta"] == 1e-3
+    (run_folder / "t.toml").write_text(SETTINGS.replace("1e-4", "1e-5"))
+    assert tallyguard("run", *options).code == 0
 
 
 def test_a_misspelt_sensor_of_a_question_fails_at_once(tallyguard: Tallyguard, run_folder: Path) -> None:
