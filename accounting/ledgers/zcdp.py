@@ -16,7 +16,7 @@ from fractions import Fraction
 from functools import lru_cache
 
 from accounting.ledgers.neighbours import WindowCosts
-from accounting.ledgers.sampling import SamplerDistance, step_distance
+from accounting.ledgers.sampling import SamplerDistance, furthest, sampler_distance
 from models.releases import SensorRelease
 
 _GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0
@@ -70,26 +70,32 @@ class ZcdpSpend:
         Besides, windows that end with it, in which a person can be counted anywhere.
         """
         by_location: dict[int, Fraction] = {}
-        windows = WindowCosts[Fraction]()
-        protected = []
+        far_by_location: dict[int, SamplerDistance] = {}
+        windows, far_windows = WindowCosts[Fraction](), WindowCosts[SamplerDistance]()
         for release in releases:
-            cost = release.charged.zcdp_rho()
+            mechanism = release.charged
+            cost = mechanism.zcdp_rho()
             if math.isinf(cost):
                 self.is_infinite = True
-                self.unprotected = self.unprotected.and_of(release.sensor.name, release.charged.is_exact)
+                self.unprotected = self.unprotected.and_of(release.sensor.name, mechanism.is_exact)
                 continue
-            exact = _exactly(cost)
-            protected.append(release)
+            exact, far = _exactly(cost), sampler_distance(mechanism)
             if release.sensor.window is not None:
                 windows.add(release.sensor.window, exact)
+                far_windows.add(release.sensor.window, far)
                 continue
             for location in release.sensor.locations:
                 known = by_location.get(location)
                 by_location[location] = exact if known is None else known + exact
+                before = far_by_location.get(location)
+                far_by_location[location] = far if before is None else before + far
         # Most locations have one sensor, and most sensors the same cost: one object for all of them.
         distinct = {id(cost): cost for cost in by_location.values()}
         self.rho += max(distinct.values(), default=Fraction()) + sum(windows.dearest())
-        self.distance += step_distance(protected)
+        apart = {id(far): far for far in far_by_location.values()}
+        self.distance += sum(
+            (furthest(*group) for group in far_windows.by_length()), furthest([*apart.values()], 1)
+        )
 
     def rho_value(self) -> float:
         """rho as a number; inf once a raw count was released."""

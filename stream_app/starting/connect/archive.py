@@ -150,7 +150,10 @@ def _cells(table: ArchiveTable, mapping: FilesMap, names: SiteNames) -> _Cells:
 def _remarks(table: ArchiveTable, starts: Starts, rounded: int) -> list[str]:
     remarks = []
     if rounded:
-        remarks.append(f"{rounded:,} counts of {table.path.name} had decimals: rounded to whole people.")
+        remarks.append(
+            f"{rounded:,} counts of {table.path.name} had decimals: rounded to whole people. "
+            "Ceilings do not hold for counts that were filled in from other hours."
+        )
     if starts.dropped:
         remarks.append(
             f"{starts.dropped:,} rows of {table.path.name} are of hours that the clock skips: not counted."
