@@ -22,6 +22,7 @@ from stream_app.embedded.snapshots import SnapshotCache
 from stream_app.setup.given_priors import drawn_from
 from stream_app.setup.keys import Keys, load_keys, require_private_panel
 from stream_app.setup.release_settings import CROWD
+from stream_app.setup.run_folder.key_record import KeyRecord, record_file
 from stream_app.setup.run_folder.manifest import ACCEPTABLE, REPORTED
 from stream_app.setup.run_folder.run_settings import (
     counted_again,
@@ -81,6 +82,7 @@ class RunOptions:
     ``input`` None or ``-`` is standard input. ``is_csv`` None goes by the file's extension. ``schedule`` is a
     schedule (JSON) or activations (CSV) known beforehand. With ``keep_open`` the end of the input closes
     nothing. ``accept_changes`` lets release policy, schedule and noise key differ from the earlier run's.
+    ``take_over`` is why the folder goes on although more was published with its noise key than it holds.
     """
 
     output: Path
@@ -92,6 +94,7 @@ class RunOptions:
     follow: bool = False
     create_keys: bool = False
     accept_changes: bool = False
+    take_over: str | None = None
 
     @property
     def file(self) -> Path | None:
@@ -138,7 +141,8 @@ def run(
     manifest = make_manifest(settings, options, population, plan, keys)
     replaceable = ACCEPTABLE if options.accept_changes else frozenset()
     continuation = TierContinuation.of(settings, keys.noise, plan.tier_levels)
-    journal = Journal(options.output, manifest, replaceable, plan.tiers, continuation)
+    record = KeyRecord(record_file(settings, options.output, keys.noise), options.take_over)
+    journal = Journal(options.output, manifest, replaceable, plan.tiers, continuation, record)
     try:
         snapshots = _snapshots(settings, options, manifest)
         names = keys.pseudonyms.pseudonyms(population.people)

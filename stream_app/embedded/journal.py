@@ -40,7 +40,8 @@ from stream_app.setup.run_folder.durable import (
     sync_folder,
 )
 from stream_app.setup.run_folder.key_epochs import check_between_windows, whole_steps
-from stream_app.setup.run_folder.manifest import Manifest, load_sealed, seal
+from stream_app.setup.run_folder.key_record import RELEASES, REVISED, KeyRecord
+from stream_app.setup.run_folder.manifest import ACCEPTABLE, Manifest, load_sealed, seal
 from stream_app.steps import TierContinuation, public_release, release_for_tier, tier_file
 from stream_app.wire import StepDecision, StepRelease
 
@@ -78,7 +79,7 @@ class Journal:
 
     ``manifest`` is what must not change between runs on the folder; keys in ``replaceable`` may. ``tiers``
     names the tiers of recipients that get a file of their own; ``continuation`` draws what a tier added later
-    receives of the past; without it, nothing.
+    receives of the past; without it, nothing. ``key_record`` notes what is published, before it is.
     """
 
     def __init__(
@@ -88,6 +89,7 @@ class Journal:
         replaceable: frozenset[str] = frozenset(),
         tiers: Sequence[str] = (),
         continuation: TierContinuation | None = None,
+        key_record: KeyRecord | None = None,
     ) -> None:
         make_folder(folder)
         self.folder = folder
@@ -96,7 +98,9 @@ class Journal:
         self._files: dict[str, AppendFile] = {}
         self._tier_files: dict[str, AppendFile] = {}
         self._revised: RevisedLog | None = None
+        self._key_record = key_record
         try:
+            taken_over = None if key_record is None else key_record.hold_to(folder)
             self.last_commit = self._read_commit()
             self._manifest = Manifest(folder, manifest, replaceable, has_released=self._has_released())
             if self._manifest.begins_anew:
@@ -108,7 +112,11 @@ class Journal:
             self._past_tiers = PastTiers(folder, continuation, self._release, self._noise_key_of)
             self._open_files()
             self._revised = RevisedLog(folder, self.last_commit.lengths.get("revised", 0))
-            self._manifest.save(self._published)
+            if key_record is not None:
+                key_record.check_noise(manifest, is_accepted=replaceable >= ACCEPTABLE)
+            self._manifest.save(self._published, taken_over)
+            if key_record is not None:
+                key_record.save()
         except BaseException:
             self.close()
             raise
@@ -135,6 +143,7 @@ class Journal:
         line = release.line() if self._tiers else public_release(release, ()).line()
         self._decisions.append(decision.line())
         self._decisions.sync()
+        self._note(RELEASES, line)
         self._releases.append(line)
         self._releases.sync()
         self._append_tiers(release)
@@ -142,7 +151,7 @@ class Journal:
     def publish_revised(self, release: StepRelease) -> None:
         """Make late or corrected values durable, each once."""
         assert self._revised is not None
-        self._revised.publish(release)
+        self._revised.publish(release, lambda line: self._note(REVISED, line))
 
     def append_risks(self, lines: bytes) -> None:
         """Keep risk messages for the next commit."""
@@ -168,11 +177,13 @@ class Journal:
             file.close()
         if self._revised is not None:
             self._revised.close()
+        if self._key_record is not None:
+            self._key_record.close()
         self._lock.release()
 
     def bytes_written(self) -> dict[str, int]:
-        """Durable bytes of each file."""
-        return {name: file.length for name, file in self._files.items()}
+        """Durable bytes of each file that others may know the length of: dead letters depend on counts."""
+        return {name: file.length for name, file in self._files.items() if name != "rejected"}
 
     def _read_commit(self) -> Commit:
         """The last commit; a fresh one for a new folder."""
@@ -239,6 +250,11 @@ class Journal:
     def _noise_key_of(self, step: int) -> str | None:
         """Fingerprint of the key that a step's noise was drawn with."""
         return self._manifest.noise_key(step, self._published)
+
+    def _note(self, log: str, line: bytes) -> None:
+        """Before a line leaves, whoever holds the noise key knows that it does."""
+        if self._key_record is not None:
+            self._key_record.note(log, line)
 
     def _append_tiers(self, release: StepRelease) -> None:
         """Each tier's own view of a release that is durable."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -46,8 +46,11 @@ class RevisedLog:
         """Durable bytes."""
         return 0 if self._file is None else self._file.length
 
-    def publish(self, release: StepRelease) -> None:
-        """Make a message durable, without values that an earlier run has published."""
+    def publish(self, release: StepRelease, note: Callable[[bytes], object] = lambda line: None) -> None:
+        """Make a message durable, without values that an earlier run has published.
+
+        ``note`` is called with the line before it leaves.
+        """
         new = tuple(
             entry
             for entry, key in zip(release.releases, _keys(release), strict=True)
@@ -58,7 +61,9 @@ class RevisedLog:
         if self._file is None:
             self._file = AppendFile(self._path)
             sync_folder(self._path.parent)
-        self._file.append(release.model_copy(update={"releases": new}).line())
+        line = release.model_copy(update={"releases": new}).line()
+        note(line)
+        self._file.append(line)
         self._file.sync()
 
     def close(self) -> None:

@@ -9,7 +9,7 @@ import typer
 
 from stream_app.cli.shared.options import ConfigOption, JsonOption, ListenOption, PriorsOption
 from stream_app.cli.shared.output import progress
-from stream_app.cli.start.run_command import RiskFile, print_report, run_watched
+from stream_app.cli.start.run_command import RiskFile, TakeOverOption, print_report, run_watched
 
 if TYPE_CHECKING:
     from stream_app.embedded import RunOptions, RunReport
@@ -36,6 +36,7 @@ def backfill(
     create_keys: Annotated[
         bool, typer.Option("--create-keys", help="Make missing secret keys beside the output folder.")
     ] = False,
+    take_over: TakeOverOption = None,
     json: JsonOption = False,
 ) -> None:
     """Publish an archive of counts, step after step.
@@ -63,6 +64,7 @@ def backfill(
         schedule=schedule,
         risk_format=RiskFormat(risk_format.value),
         create_keys=create_keys,
+        take_over=take_over,
     )
     report = _publish(settings, options, priors)
     print_report(report, output, settings.delta, json)

@@ -25,6 +25,17 @@ if TYPE_CHECKING:
     from stream_app.watching.events import Observer
 
 
+TakeOverOption = Annotated[
+    str | None,
+    typer.Option(
+        "--take-over",
+        help="Go on although more was published with the noise key than OUTPUT holds, and why; on record.",
+        metavar="REASON",
+        show_default=False,
+    ),
+]
+
+
 class RiskFile(StrEnum):
     """Formats of the per-person risks."""
 
@@ -72,6 +83,7 @@ def run(
             help="Continue although release policy, schedule, noise key, priors_check or evidence changed.",
         ),
     ] = False,
+    take_over: TakeOverOption = None,
     json: JsonOption = False,
 ) -> None:
     """Publish counts and account every person's risk.
@@ -106,6 +118,7 @@ def run(
         follow=follow,
         create_keys=create_keys,
         accept_changes=accept_changes,
+        take_over=take_over,
     )
     report = run_watched(settings, options, priors)
     print_report(report, output, settings.delta, json)

@@ -18,7 +18,7 @@ _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 
 @contextmanager
-def _writing(path: Path) -> Iterator[None]:
+def writing(path: Path) -> Iterator[None]:
     """What the system refuses becomes a sentence: :class:`DiskFullError`, else :class:`OutputError`."""
     try:
         yield
@@ -42,7 +42,7 @@ class AppendFile:
 
     def __init__(self, path: Path, mode: int = PUBLIC_MODE) -> None:
         self.path = path
-        with _writing(path):
+        with writing(path):
             self._descriptor = os.open(path, os.O_CREAT | os.O_RDWR | os.O_APPEND | os.O_CLOEXEC, mode)
         self._pending: list[bytes] = []
         self._pending_bytes = 0
@@ -60,7 +60,7 @@ class AppendFile:
         """Write what is pending and wait until all is on disk, what was there before included."""
         self._write()
         if not self._is_synced:
-            with _writing(self.path):
+            with writing(self.path):
                 os.fsync(self._descriptor)
             self._is_synced = True
 
@@ -74,7 +74,7 @@ class AppendFile:
         try:
             while data:
                 self._is_synced = False
-                with _writing(self.path):
+                with writing(self.path):
                     written = os.write(self._descriptor, data)
                 self.length += written
                 data = data[written:]
@@ -94,7 +94,7 @@ class AppendFile:
                 restoring(self.path.name),
             )
         if self.length > length:
-            with _writing(self.path):
+            with writing(self.path):
                 os.ftruncate(self._descriptor, length)
             self.length = length
             self._is_synced = False
@@ -111,7 +111,7 @@ def replace_file(path: Path, data: bytes, mode: int = PUBLIC_MODE) -> None:
     Where that fails the old content stands, and nothing else takes up room.
     """
     draft = path.with_name(path.name + ".new")
-    with _writing(path):
+    with writing(path):
         try:
             _write_file(draft, data, mode)
             draft.replace(path)
@@ -136,7 +136,7 @@ def _write_file(path: Path, data: bytes, mode: int) -> None:
 
 def make_folder(folder: Path) -> None:
     """A folder and those above it, all of them durable, whoever made them."""
-    with _writing(folder):
+    with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
     for above in folder.resolve().parents:
         with suppress(OSError):  # one that we may not open, or on a read-only disk, was there before
@@ -145,7 +145,7 @@ def make_folder(folder: Path) -> None:
 
 def sync_folder(folder: Path) -> None:
     """Make renames and new files in a folder durable."""
-    with _writing(folder):
+    with writing(folder):
         _sync(folder)
 
 
@@ -162,7 +162,7 @@ class FolderLock:
 
     def __init__(self, folder: Path) -> None:
         path = folder / "lock"
-        with _writing(path):
+        with writing(path):
             self._descriptor = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, PUBLIC_MODE)
         try:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
