@@ -15,6 +15,7 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import json
+import logging
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -28,8 +29,11 @@ from stream_app.setup.run_folder.durable import SECRET_MODE, make_folder, replac
 from stream_app.setup.run_folder.manifest import seal
 from stream_app.setup.settings import Settings
 
+logger = logging.getLogger(__name__)
+
 RELEASES, REVISED = "releases", "revised"
 _LOGS = (RELEASES, REVISED)
+_TOPIC, _STEPS = "kafka", "steps"
 _PLACE_BYTES = 4096
 _MOST_CHARACTERS = 1000  # of a folder's name
 _NOISE = ("deployment", "step_seconds", "origin", "release", "windows", "schedule")
@@ -48,13 +52,21 @@ class LogEnd(NamedTuple):
     before: str | None = None
 
 
-def record_file(settings: Settings, folder: Path, key: NoiseKey) -> Path:
+def record_file(settings: Settings, folder: Path | None, key: NoiseKey) -> Path:
     """Where it is noted what a deployment published with a key: beside the key, or where the settings say.
 
-    Of a key that is in no file it is beside the output folder, where keys are made.
+    Of a key that is in no file it is beside the output folder, where keys are made; on Kafka, without a
+    folder, it must be said.
     """
     file = key_file(settings, folder)
-    where = settings.key_record or (key_folder(folder) if file is None else file.parent)
+    beside = file.parent if file is not None else None if folder is None else key_folder(folder)
+    where = settings.key_record or beside
+    if where is None:
+        raise OutputError(
+            "a key that is in no file must have a place for what was published with it",
+            "no key_record",
+            "set key_record to a folder that outlives the process",
+        )
     name = "noise.key" if file is None else file.name
     of_whom = json.dumps([key.fingerprint(), settings.deployment])
     return where / f"{name}.{hashlib.sha256(of_whom.encode()).hexdigest()[:16]}.published"
@@ -87,15 +99,18 @@ class KeyRecord:
         self._open()
         noted = {name: LogEnd(*self._fields.get(name, ())) for name in _LOGS}
         goes_on = [self._take_up(folder / f"{name}.jsonl", name, noted[name]) for name in _LOGS]
+        topic = self._fields.pop(_TOPIC, None)
         where, self._fields["folder"] = self._fields.get("folder"), str(folder.resolve())[-_MOST_CHARACTERS:]
-        if all(goes_on):
+        if all(goes_on) and topic is None:
             return None
         self._promised = {}
         if self.take_over is not None:
             return self.take_over
         raise KeyUsedError(
             f"{folder} must hold everything that was published with its noise key before",
-            f"{noted[RELEASES].lines:,} steps that are out by {self.path}, last from {where}",
+            f"{noted[RELEASES].lines:,} steps that are out by {self.path}, last from {where}"
+            if topic is None
+            else f"a log on Kafka that uses it, by {self.path}",
             _WAY_OUT,
         )
 
@@ -132,6 +147,15 @@ class KeyRecord:
             )
         self.save(log, before)
 
+    def hold_to_kafka(self, topic: str, steps: Mapping[str, int]) -> None:
+        """Note how long a log on Kafka is, by partition, and let the key go: the broker keeps others out."""
+        self._open()
+        try:
+            self._fields |= {_TOPIC: topic, _STEPS: dict(steps)}
+            self.save()
+        finally:
+            self.close()
+
     def close(self) -> None:
         """Let another run have the key."""
         if self._descriptor is not None:
@@ -140,19 +164,7 @@ class KeyRecord:
 
     def _open(self) -> None:
         """Lock the file, and read the last place that was written whole."""
-        make_folder(self.path.parent)
-        with writing(self.path):
-            self._descriptor = os.open(self.path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, SECRET_MODE)
-        try:
-            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            self.close()
-            raise OutputLockedError(
-                "a noise key must be used by one run of a deployment at a time",
-                f"another one, which holds {self.path}",
-                "stop that run first, or give this one a key of its own (`tallyguard keys create`)",
-            ) from None
-        sync_folder(self.path.parent)
+        self._descriptor = _locked(self.path)
         self._fields = read_record(self.path)
 
     def _take_up(self, path: Path, log: str, noted: LogEnd) -> bool:
@@ -183,6 +195,53 @@ class KeyRecord:
         with writing(self.path):
             os.pwrite(self._descriptor, place, self._fields["number"] % 2 * _PLACE_BYTES)
             os.fsync(self._descriptor)
+
+
+def _locked(path: Path) -> int:
+    """The open file, held by this process alone."""
+    make_folder(path.parent)
+    with writing(path):
+        descriptor = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, SECRET_MODE)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        raise OutputLockedError(
+            "a noise key must be used by one run of a deployment at a time",
+            f"another one, which holds {path}",
+            "stop that run first, or give this one a key of its own (`tallyguard keys create`)",
+        ) from None
+    sync_folder(path.parent)
+    return descriptor
+
+
+def claim_for_kafka(path: Path, topic: str, partition: int, next_step: int) -> None:
+    """Note that a key is that of a log of releases on Kafka, by the broker's id of the topic.
+
+    The log itself is the record of what is out, and one writer is let in. The note is for who does not read
+    it: :class:`KeyUsedError` where the key was used by a run in a folder, by another log, or by this one when
+    it was longer. Where it cannot be written, as beside a key that a container mounts, it is only read.
+    """
+    known = read_record(path) if path.exists() else {}
+    steps = dict(known.get(_STEPS, {}))
+    is_other = known.get(_TOPIC, topic) != topic or LogEnd(*known.get(RELEASES, ())).lines > 0
+    if is_other or steps.get(str(partition), 0) > next_step:
+        raise KeyUsedError(
+            "a log on Kafka must hold everything that was published with its noise key before",
+            f"another one, or a run in a folder, by {path}"
+            if is_other
+            else f"step {steps[str(partition)]:,} by {path}, where the log ends at {next_step:,}",
+            "go on with the one that has published it, or make a key for this one with `tallyguard keys "
+            "create`; where this log has to go on and that is known to reveal more than is accounted, move "
+            "the note away",
+        )
+    try:
+        record = KeyRecord(path)
+        record.hold_to_kafka(topic, {**steps, str(partition): next_step})
+    except OutputLockedError:
+        raise
+    except OutputError:
+        logger.info("%s cannot be written: what else uses the noise key is not seen; set key_record", path)
 
 
 def read_record(path: Path) -> dict[str, Any]:

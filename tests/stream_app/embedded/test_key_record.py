@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import shutil
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import pytest
 from models.keys import NoiseKey
 from stream_app.exceptions import KeyUsedError, OutputError, OutputLockedError
 from stream_app.setup.run_folder.key_epochs import advance_noise_key
-from stream_app.setup.run_folder.key_record import KeyRecord, read_record, record_file
+from stream_app.setup.run_folder.key_record import KeyRecord, claim_for_kafka, read_record, record_file
 from tests.stream_app.engine_support import (
     NAMES,
     activation,
@@ -171,6 +172,34 @@ def test_the_key_of_the_next_epoch_knows_what_the_one_before_published(tmp_path:
     with pytest.raises(KeyUsedError):
         made.run("new", day())
     assert len(made.run("out", day())) == STEPS
+
+
+def test_a_log_on_kafka_and_a_folder_never_share_a_key(tmp_path: Path) -> None:
+    """Nor do two logs, of two prefixes or one that was deleted and made again, nor an older copy of one."""
+    made = Deployment(tmp_path)
+    key = NoiseKey.load(made.key)
+    path = record_file(settings(**made.changed), None, key)
+    for partition, step in ((0, 5), (1, 3), (0, 9)):
+        claim_for_kafka(path, "topic-1", partition, step)
+    claim_for_kafka(path, "topic-1", 1, 3)
+    for topic, partition, step in (("topic-2", 0, 9), ("topic-1", 0, 8), ("topic-1", 1, 2)):
+        with pytest.raises(KeyUsedError, match="keys create"):
+            claim_for_kafka(path, topic, partition, step)
+    with pytest.raises(KeyUsedError, match="a log on Kafka"):
+        made.run("out", day())
+    made.run("out", day(), take_over="the cluster is gone")
+    with pytest.raises(KeyUsedError, match="run in a folder"):
+        claim_for_kafka(path, "topic-1", 0, 9)
+
+
+def test_beside_a_key_that_cannot_be_written_a_log_on_kafka_goes_on(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A container mounts its key; what is noted there is read all the same."""
+    caplog.set_level(logging.INFO)
+    (tmp_path / "file").touch()
+    claim_for_kafka(tmp_path / "file" / "note", "topic-1", 0, 4)
+    assert "set key_record" in caplog.text
 
 
 def test_a_key_in_no_file_is_noted_beside_the_output_or_where_the_settings_say(tmp_path: Path) -> None:
