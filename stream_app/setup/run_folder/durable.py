@@ -12,6 +12,7 @@ from pathlib import Path
 from stream_app.exceptions import DiskFullError, OutputError, OutputLockedError, restoring
 
 SECRET_MODE = 0o600
+SECRET_FOLDER_MODE = 0o700
 PUBLIC_MODE = 0o644
 _BUFFER_BYTES = 1 << 20
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
@@ -134,10 +135,10 @@ def _write_file(path: Path, data: bytes, mode: int) -> None:
         os.close(descriptor)
 
 
-def make_folder(folder: Path) -> None:
-    """A folder and those above it, all of them durable, whoever made them."""
+def make_folder(folder: Path, mode: int = 0o777) -> None:
+    """A folder and those above it, all of them durable, whoever made them; ``mode`` is for a new one."""
     with writing(folder):
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode, parents=True, exist_ok=True)
     for above in folder.resolve().parents:
         with suppress(OSError):  # one that we may not open, or on a read-only disk, was there before
             _sync(above)

@@ -25,7 +25,14 @@ from models.keys import NoiseKey
 from models.text import parse_json
 from stream_app.exceptions import KeyUsedError, OutputError, OutputLockedError
 from stream_app.setup.keys import key_file, key_folder
-from stream_app.setup.run_folder.durable import SECRET_MODE, make_folder, replace_file, sync_folder, writing
+from stream_app.setup.run_folder.durable import (
+    SECRET_FOLDER_MODE,
+    SECRET_MODE,
+    make_folder,
+    replace_file,
+    sync_folder,
+    writing,
+)
 from stream_app.setup.run_folder.manifest import seal
 from stream_app.setup.settings import Settings
 
@@ -199,7 +206,7 @@ class KeyRecord:
 
 def _locked(path: Path) -> int:
     """The open file, held by this process alone."""
-    make_folder(path.parent)
+    make_folder(path.parent, SECRET_FOLDER_MODE)
     with writing(path):
         descriptor = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, SECRET_MODE)
     try:

@@ -26,6 +26,7 @@ from pydantic import ValidationError
 from stream_app.exceptions import SettingsError
 from stream_app.setup.sections.http_settings import HttpSettings
 from stream_app.setup.settings_sources import load_settings
+from stream_app.starting.connect.http.senders import Senders
 from stream_app.wire import Activation, Reading, parse
 from tests import ROOT
 from tests.copies import Copy
@@ -276,6 +277,19 @@ sensors = ["gate"]
         assert server.send(record(1, 3, "weir"), mill)[0] == 422
         assert server.send(record(1, 5), TOKEN)[0] == 401
     assert readings(server.folder) == {(1, "gate"): 5, (1, "mill"): 3}
+
+
+def test_names_with_stars_are_matched_whole_and_quickly() -> None:
+    """Whatever else they hold, and however long a name is that somebody sends."""
+    names = ["mi*", "a[1]", "w?", "*a*a*a*a*a*a*b"]
+    section = {"senders": {"x": {"token": TOKEN, "sensors": names}}}
+    sender = Senders(HttpSettings.model_validate(section)).find(f"Bearer {TOKEN}", None)
+    assert sender is not None
+    assert sender.may_count(["mill", "mi", "a[1]", "w?", "a" * 9 + "b"])
+    began = time.monotonic()
+    for other in ("Mill", "xmill", "a1", "wx", "a[1]x", "", "a" * 256):
+        assert not sender.may_count(["mill", other]), other
+    assert time.monotonic() - began < 5.0
 
 
 @pytest.mark.parametrize(

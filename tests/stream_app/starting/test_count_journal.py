@@ -191,6 +191,8 @@ def test_a_step_is_announced_for_all_sensors_before_its_counts_and_those_between
     assert {tuple(each.sensors) for each in found if isinstance(each, Activation)} == {SENSORS}
     assert readings(tmp_path) == {(2, "a"): 5, (4, "b"): 6, (1, "a"): 7}
     assert {(tmp_path / name).stat().st_mode & 0o777 for name in (MESSAGES, "counts.jsonl")} == {0o600}
+    with opened(tmp_path / "new"):
+        assert (tmp_path / "new").stat().st_mode & 0o777 == 0o700, "who may list it sees how files grow"
 
 
 def test_nothing_is_handed_over_before_it_is_durable(tmp_path: Path) -> None:

@@ -21,7 +21,14 @@ from typing import Self
 
 from models.text import parse_json
 from stream_app.exceptions import InputError, OutputError, RunChangedError, restoring
-from stream_app.setup.run_folder.durable import SECRET_MODE, AppendFile, FolderLock, make_folder, sync_folder
+from stream_app.setup.run_folder.durable import (
+    SECRET_FOLDER_MODE,
+    SECRET_MODE,
+    AppendFile,
+    FolderLock,
+    make_folder,
+    sync_folder,
+)
 from stream_app.starting.connect.journal.step_fold import RECENT_STEPS, StepCount, StepFold, StepRules
 from stream_app.starting.connect.payloads import SensorCount
 from stream_app.wire import Activation, Reading, Reason, Rejected, reject
@@ -68,7 +75,7 @@ class CountJournal:
         now_seconds: Callable[[], float],
         ahead_seconds: float = 0.0,
     ) -> None:
-        make_folder(folder)
+        make_folder(folder, SECRET_FOLDER_MODE)  # lengths of files grow with the digits of counts
         self._lock = FolderLock(folder)
         self._now_seconds = now_seconds
         self._ahead_seconds = ahead_seconds
