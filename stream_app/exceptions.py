@@ -45,6 +45,10 @@ class OutputLockedError(OutputError):
     """Another run writes to the same output folder."""
 
 
+class KeyUsedError(OutputError):
+    """More was published with the noise key than the output folder knows, or with another noise."""
+
+
 class RunChangedError(OutputError):
     """Settings, priors or keys differ from those the output folder was started with."""
 

@@ -22,6 +22,7 @@ from stream_app.embedded.snapshots import SnapshotCache
 from stream_app.setup.given_priors import drawn_from
 from stream_app.setup.keys import Keys, load_keys, require_private_panel
 from stream_app.setup.release_settings import CROWD
+from stream_app.setup.run_folder.key_record import KeyRecord, record_file
 from stream_app.setup.run_folder.manifest import ACCEPTABLE, REPORTED
 from stream_app.setup.run_folder.record import Author
 from stream_app.setup.run_folder.run_settings import (
@@ -83,6 +84,7 @@ class RunOptions:
     schedule (JSON) or activations (CSV) known beforehand. With ``keep_open`` the end of the input closes
     nothing. ``accept_changes`` lets release policy, schedule and noise key differ from the earlier run's;
     ``by`` whom and for which ``reason`` goes to the record. ``priors`` is the name of the priors' file there.
+    ``take_over`` is why the folder goes on although more was published with its noise key than it holds.
     """
 
     output: Path
@@ -97,6 +99,7 @@ class RunOptions:
     by: str | None = None
     reason: str | None = None
     priors: str | None = None
+    take_over: str | None = None
 
     @property
     def file(self) -> Path | None:
@@ -149,6 +152,7 @@ def run(
         replaceable,
         plan.tiers,
         continuation,
+        KeyRecord(record_file(settings, options.output, keys.noise), options.take_over),
         author=Author.given(options.by, options.reason),
         about=_about(options, population, plan),
         now_seconds=clock.now_seconds,

@@ -43,7 +43,8 @@ from stream_app.setup.run_folder.durable import (
     sync_folder,
 )
 from stream_app.setup.run_folder.key_epochs import check_between_windows, whole_steps
-from stream_app.setup.run_folder.manifest import Manifest, load_sealed, seal
+from stream_app.setup.run_folder.key_record import RELEASES, REVISED, KeyRecord
+from stream_app.setup.run_folder.manifest import ACCEPTABLE, Manifest, load_sealed, seal
 from stream_app.setup.run_folder.record import (
     RECORD,
     Author,
@@ -93,7 +94,7 @@ class Journal:
     ``manifest`` is what must not change between runs on the folder; keys in ``replaceable`` may. ``tiers``
     names the tiers of recipients that get a file of their own; ``continuation`` draws what a tier added later
     receives of the past; without it, nothing. ``author`` and ``about`` go to the record with a new or changed
-    manifest.
+    manifest. ``key_record`` notes what is published, before it is.
     """
 
     def __init__(
@@ -103,6 +104,7 @@ class Journal:
         replaceable: frozenset[str] = frozenset(),
         tiers: Sequence[str] = (),
         continuation: TierContinuation | None = None,
+        key_record: KeyRecord | None = None,
         *,
         author: Author | None = None,
         about: Mapping[str, Any] | None = None,
@@ -116,7 +118,9 @@ class Journal:
         self._tier_files: dict[str, AppendFile] = {}
         self._digests: dict[str, str] = {}
         self._revised: RevisedLog | None = None
+        self._key_record = key_record
         try:
+            taken_over = None if key_record is None else key_record.hold_to(folder)
             self.last_commit = self._read_commit()
             self._record = Record(folder, author, about, now_seconds)
             check_head(self._record.entries, self.last_commit.record, RECORD)
@@ -132,7 +136,11 @@ class Journal:
             self._past_tiers = PastTiers(folder, continuation, self._release, self._noise_key_of)
             self._open_files()
             self._revised = RevisedLog(folder, self.last_commit.lengths.get("revised", 0))
-            self._manifest.save(self._published)
+            if key_record is not None:
+                key_record.check_noise(manifest, is_accepted=replaceable >= ACCEPTABLE)
+            self._manifest.save(self._published, taken_over)
+            if key_record is not None:
+                key_record.save()
         except BaseException:
             self.close()
             raise
@@ -159,6 +167,7 @@ class Journal:
         line = release.line() if self._tiers else public_release(release, ()).line()
         self._append(self._decisions, decision.line())
         self._decisions.sync()
+        self._note(RELEASES, line)
         self._append(self._releases, line)
         self._releases.sync()
         self._append_tiers(release)
@@ -166,7 +175,7 @@ class Journal:
     def publish_revised(self, release: StepRelease) -> None:
         """Make late or corrected values durable, each once."""
         assert self._revised is not None
-        self._revised.publish(release)
+        self._revised.publish(release, lambda line: self._note(REVISED, line))
 
     def append_risks(self, lines: bytes) -> None:
         """Keep risk messages for the next commit."""
@@ -208,11 +217,13 @@ class Journal:
             file.close()
         if self._revised is not None:
             self._revised.close()
+        if self._key_record is not None:
+            self._key_record.close()
         self._lock.release()
 
     def bytes_written(self) -> dict[str, int]:
-        """Durable bytes of each file."""
-        return {name: file.length for name, file in self._files.items()}
+        """Durable bytes of each file that others may know the length of: dead letters depend on counts."""
+        return {name: file.length for name, file in self._files.items() if name != "rejected"}
 
     def _read_commit(self) -> Commit:
         """The last commit; a fresh one for a new folder."""
@@ -301,6 +312,11 @@ class Journal:
     def _noise_key_of(self, step: int) -> str | None:
         """Fingerprint of the key that a step's noise was drawn with."""
         return self._manifest.noise_key(step, self._published)
+
+    def _note(self, log: str, line: bytes) -> None:
+        """Before a line leaves, whoever holds the noise key knows that it does."""
+        if self._key_record is not None:
+            self._key_record.note(log, line)
 
     def _append_tiers(self, release: StepRelease) -> None:
         """Each tier's own view of a release that is durable."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -50,8 +50,11 @@ class RevisedLog:
         """Durable bytes."""
         return 0 if self._file is None else self._file.length
 
-    def publish(self, release: StepRelease) -> None:
-        """Make a message durable, without values that an earlier run has published."""
+    def publish(self, release: StepRelease, note: Callable[[bytes], object] = lambda line: None) -> None:
+        """Make a message durable, without values that an earlier run has published.
+
+        ``note`` is called with the line before it leaves.
+        """
         new = tuple(
             entry
             for entry, key in zip(release.releases, _keys(release), strict=True)
@@ -63,6 +66,7 @@ class RevisedLog:
             self._file = AppendFile(self._path)
             sync_folder(self._path.parent)
         line = release.model_copy(update={"releases": new}).line()
+        note(line)
         self._file.append(line)
         self._file.sync()
         self.digest = extended(self.digest, line)

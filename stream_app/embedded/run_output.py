@@ -13,7 +13,7 @@ from stream_app.embedded.journal import Commit, Journal
 from stream_app.steps import ClosedStep, RiskWriter, StepEngine, crowd_message, summary_message, with_worst
 from stream_app.watching.budget_metrics import over_limit_counts
 from stream_app.watching.people import PeopleView
-from stream_app.wire import Rejected, RiskSummary, StepRelease, decision_of, fingerprint_of
+from stream_app.wire import PRIVATE_REASONS, Rejected, RiskSummary, StepRelease, decision_of, fingerprint_of
 
 MOST_EXPOSED = 10
 """People whom the risk summaries of an output folder name, unless the settings say otherwise."""
@@ -83,7 +83,8 @@ class RunOutput:
     def reject(self, rejected: Rejected) -> None:
         """Write a dead letter."""
         self._journal.append_rejected(rejected.line())
-        self.rejected[rejected.reason.value] += 1
+        if rejected.reason not in PRIVATE_REASONS:
+            self.rejected[rejected.reason.value] += 1
 
     def commit(self, engine: StepEngine, position: Mapping[str, Any], now_seconds: float) -> None:
         """Nothing up to this ``position`` of the input need be done again."""

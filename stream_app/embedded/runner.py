@@ -17,6 +17,7 @@ from stream_app.steps import Backlog, ClosedStep, StepClock, StepEngine
 from stream_app.watching.events import Observer, RunStarted, RunStopped, StepClosed
 from stream_app.wire import (
     FIRST_LOOK,
+    PRIVATE_REASONS,
     Clock,
     Line,
     Readings,
@@ -37,7 +38,8 @@ _LINES_BETWEEN_LOOKS = 256
 class RunReport:
     """What a run did. ``steps`` and ``lines`` are this run's, ``next_step`` where the next one continues.
 
-    ``lines`` are messages, where each count of a batch is one.
+    ``lines`` are messages, where each count of a batch is one. ``rejected`` has no private reasons, and
+    ``bytes_written`` no dead letters: both are shown.
     ``note`` is what must be said of the priors, where they are not the measured habits of people.
     """
 
@@ -165,6 +167,7 @@ class EmbeddedRunner:
         """Let steps whose tick has come close on arrival."""
         self._time.vouch(self._step_clock.end_of(self._engine.intake.window.watermark))
         self._time.observe(self._clock.now_seconds())
+        self._engine.intake.over_through = self._step_clock.over_step(self._time.at_most_seconds())
         due = self._step_clock.due_step(self._time.now_seconds())
         self._backlog.look(due)
         self._engine.allow_through(due)
@@ -196,13 +199,14 @@ class EmbeddedRunner:
             self._observer.received(outcome, readings)
         for rejected in receipt.rejected:
             self._reject(rejected)
-        if not receipt.rejected:
+        if all(rejected.reason in PRIVATE_REASONS for rejected in receipt.rejected):
             self._backlog.hear(self._received_at)
 
     def _reject(self, rejected: Rejected) -> None:
         """Write a dead letter."""
         self._output.reject(rejected)
-        self._observer.rejected(rejected.reason)
+        if rejected.reason not in PRIVATE_REASONS:
+            self._observer.rejected(rejected.reason)
         logger.debug("rejected %s: %s", rejected.source, rejected.reason.value)
 
     def _close_due(self, is_stopped: Callable[[], bool]) -> None:

@@ -66,15 +66,21 @@ def key_folder(output: Path) -> Path:
 
 def noise_key_file(settings: Settings, folder: Path | None) -> Path:
     """The file of the noise key, there or not; :class:`SettingsError` where the key is in no file."""
-    source = _Source("noise_key", settings.noise_key, settings.noise_key_secret, folder)
-    file = _file(source, "noise.key")
+    file = key_file(settings, folder)
     if file is None:
         raise SettingsError(
             "noise_key must name the file of the key",
-            "nothing" if source.secret is None else f"the key in {ENVIRONMENT_PREFIX}NOISE_KEY_SECRET",
+            "nothing"
+            if settings.noise_key_secret is None
+            else f"the key in {ENVIRONMENT_PREFIX}NOISE_KEY_SECRET",
             "write the key to a file of mode 0600 and name that",
         )
     return file
+
+
+def key_file(settings: Settings, folder: Path | None) -> Path | None:
+    """The file that the noise key is in, or is to be made in; None for a key that is in none."""
+    return _file(_Source("noise_key", settings.noise_key, settings.noise_key_secret, folder), "noise.key")
 
 
 class _Source(NamedTuple):

@@ -155,6 +155,13 @@ class Settings(BaseSettings):
     max_ahead: int = Field(
         default=1000, ge=1, description="steps a message may be ahead of the next step to close"
     )
+    max_ahead_seconds: float = Field(
+        default=5.0,
+        ge=0,
+        description="how far the end of a counted interval may be ahead of this machine's clock, on Kafka of "
+        "the broker's: a count of an interval that is not over is refused. For clocks that differ; raise it "
+        "where times are simulated",
+    )
     horizon: int = Field(
         default=HORIZON,
         ge=1,
@@ -210,6 +217,11 @@ class Settings(BaseSettings):
     noise_key: Path | None = Field(default=None, description="file with the secret noise key")
     noise_key_secret: SecretStr | None = Field(
         default=None, description="the noise key itself, in hexadecimal"
+    )
+    key_record: Path | None = Field(
+        default=None,
+        description="folder in which it is noted what was published with the noise key, for its owner only; "
+        "none = beside the key's file, which then must be writable",
     )
     pseudonym_key: Path | None = Field(default=None, description="file with the secret pseudonym key")
     pseudonym_key_secret: SecretStr | None = Field(

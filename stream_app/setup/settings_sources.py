@@ -28,7 +28,7 @@ _NOT_SETTINGS = {
     "TALLYGUARD_SHARED",  # where the tests find reference material
 }
 _FILES = (
-    *("noise_key", "pseudonym_key", "page_token_file", "sensors", "locations"),
+    *("noise_key", "key_record", "pseudonym_key", "page_token_file", "sensors", "locations"),
     *("priors_check", "evidence", "panel"),
 )
 _FILES_IN = {
@@ -174,6 +174,22 @@ def _check_no_secret(values: Mapping[str, Any]) -> None:
                 row.name,
                 f"set {row.variable}, or name a file that only its owner may read with {file}",
             )
+    for name, sender in _senders_of(values).items():
+        if "token" in sender:
+            raise SettingsError(
+                "secrets must not stand in the settings file",
+                f"connect.http.senders.{name}.token",
+                "name a file that only its owner may read with token_file",
+            )
+
+
+def _senders_of(values: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """The tables of those who send over HTTP, as far as they are tables."""
+    table: Any = values
+    for section in ("connect", "http", "senders"):
+        table = table.get(section) if isinstance(table, Mapping) else None
+    found = table.items() if isinstance(table, Mapping) else ()
+    return {name: sender for name, sender in found if isinstance(sender, dict)}
 
 
 def _relative_to(folder: Path, values: dict[str, Any]) -> dict[str, Any]:
@@ -205,6 +221,9 @@ def _placed_connectors(folder: Path, connect: dict[str, Any]) -> dict[str, Any]:
             mapping = table.get("map")
             more = {"map": _placed_map(folder, mapping)} if isinstance(mapping, dict) else {}
             placed[name] = {**table, **files, **more}
+    for sender in _senders_of({"connect": placed}).values():
+        if isinstance(sender.get("token_file"), str):
+            sender["token_file"] = str(folder / sender["token_file"])
     return placed
 
 

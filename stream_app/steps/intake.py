@@ -6,6 +6,7 @@ Everything refused becomes a dead letter with a reason of :class:`stream_app.wir
 from __future__ import annotations
 
 import json
+import math
 from typing import NamedTuple
 
 from models.exceptions import ScheduleError, SensorError
@@ -45,12 +46,16 @@ _NOTHING = Receipt()
 
 
 class Intake:
-    """Checks messages against the sensors and enters them in the window of open steps."""
+    """Checks messages against the sensors and enters them in the window of open steps.
+
+    Counts of steps after ``over_through`` are refused: whoever runs the intake says which steps are over.
+    """
 
     def __init__(self, registry: SensorRegistry, window: StepWindow, max_ahead: int) -> None:
         self.registry = registry
         self.window = window
         self.max_ahead = max_ahead
+        self.over_through: float = math.inf
 
     def receive(self, message: InputMessage, origin: Origin) -> Receipt:
         """Take one message; never raises for what a message says."""
@@ -77,7 +82,8 @@ class Intake:
     def _plain(self, batch: Readings) -> dict[str, int]:
         """The first counts of sensors announced for an open step."""
         first = self.window.next_step
-        if batch.which > 1 or not first <= batch.step < first + self.max_ahead:
+        last = min(first + self.max_ahead - 1, self.over_through)
+        if batch.which > 1 or not first <= batch.step <= last:
             return {}
         step = self.window.at(batch.step)
         return {
@@ -103,6 +109,8 @@ class Intake:
             return self._late_reading(reading, origin)
         if reading.step >= self.window.next_step + self.max_ahead:
             return _refused(origin, Reason.TOO_FAR_AHEAD, self._too_far(reading.step))
+        if reading.step > self.over_through:
+            return _refused(origin, Reason.NOT_OVER, _not_over(reading.step))
         step = self.window.at(reading.step)
         if step.sensors is None:
             return self._wait(step, reading, origin)
@@ -224,13 +232,15 @@ def refuse_waiting(step: int, sensor: str, reading: WaitingReading) -> Rejected:
 
 
 def _repetition(known: int, reading: Reading, origin: Origin) -> Receipt:
-    """The same count again changes nothing; another one is a second release, and refused."""
+    """A reading that was sent before changes nothing. Another count is a dead letter, which only its owner
+    sees: the fate is one for both, or senders could try out what the count was.
+    """
     if known == reading.count:
         return _DUPLICATE
     hint = (
         f"sensor {reading.sensor!r} has reported another count for step {reading.step}; the first one stands"
     )
-    return _refused(origin, Reason.CONTRADICTING_READING, hint)
+    return _DUPLICATE._replace(rejected=(reject(*origin, Reason.CONTRADICTING_READING, hint),))
 
 
 def _reannounced(step: OpenStep, activation: Activation, origin: Origin, reason: Reason) -> Receipt:
@@ -242,6 +252,10 @@ def _reannounced(step: OpenStep, activation: Activation, origin: Origin, reason:
         Reason.LATE_ACTIVATION: f"step {activation.step} is closed; announce steps before their counts",
     }[reason]
     return _unannounced(origin, reason, hint)
+
+
+def _not_over(step: int) -> str:
+    return f"step {step} is not over yet; send its count once it is final, or set the clocks"
 
 
 def _not_closed(step: int) -> str:

@@ -12,19 +12,33 @@ QUIET_SECONDS = 1.0
 """Silence after which a pipe is taken to hold nothing that was sent before."""
 
 
+_CLOCKS_ARE_SET = 1_577_836_800  # 2020, before this program was: a clock that shows less was not set yet
+
+
 @dataclass(frozen=True)
 class StepClock:
-    """The tick of a step is its end and ``grace_seconds`` more; without those there are no ticks."""
+    """The tick of a step is its end and ``grace_seconds`` more; without those there are no ticks.
+
+    With ticks or without, a step is over once its end is at most ``ahead_seconds`` ahead of the clock; with
+    infinity each is, whatever the clock says.
+    """
 
     origin_seconds: int
     step_seconds: int
     grace_seconds: float | None
     max_ahead: int
+    ahead_seconds: float = math.inf
 
     @classmethod
     def of(cls, settings: Settings) -> StepClock:
         """The clock of a deployment."""
-        return cls(settings.origin_seconds, settings.step_seconds, settings.grace_seconds, settings.max_ahead)
+        return cls(
+            settings.origin_seconds,
+            settings.step_seconds,
+            settings.grace_seconds,
+            settings.max_ahead,
+            settings.max_ahead_seconds,
+        )
 
     @property
     def has_ticks(self) -> bool:
@@ -36,6 +50,15 @@ class StepClock:
         if self.grace_seconds is None:
             return -1
         return int((now_seconds - self.grace_seconds - self.origin_seconds) // self.step_seconds) - 1
+
+    def over_step(self, now_seconds: float) -> float:
+        """The last step that is over: counts of later ones cannot be final.
+
+        Infinity where that cannot be said, as before a machine without a battery has set its clock.
+        """
+        if now_seconds < _CLOCKS_ARE_SET or math.isinf(self.ahead_seconds):
+            return math.inf
+        return int((now_seconds + self.ahead_seconds - self.origin_seconds) // self.step_seconds) - 1
 
     def end_of(self, step: int) -> float:
         """When a step ends, in unix seconds."""

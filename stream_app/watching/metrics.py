@@ -24,7 +24,7 @@ from stream_app.watching.crowd_watch import CrowdMetrics
 from stream_app.watching.events import Observer, PanelChecked, RunStarted, RunStopped, StepClosed
 from stream_app.watching.people import PeopleView
 from stream_app.watching.prior_metrics import PriorMetrics
-from stream_app.wire import ClockOff, Outcome, Reason, RiskSummary
+from stream_app.wire import PRIVATE_REASONS, ClockOff, Outcome, Reason, RiskSummary
 
 LATENCY_BUCKETS_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
@@ -63,10 +63,15 @@ class EngineMetrics(Observer):
             _show_configuration(registry, settings)
 
     def _count_events(self, registry: CollectorRegistry) -> None:
-        self._readings = Counter("tallyguard_readings", "Readings by outcome", ["outcome"], registry=registry)
+        self._readings = Counter(
+            "tallyguard_readings",
+            "Readings by outcome; duplicate: sent again, with whatever count",
+            ["outcome"],
+            registry=registry,
+        )
         self._rejected = Counter(
             "tallyguard_rejected",
-            "Messages sent to the dead letters, by reason",
+            "Messages sent to the dead letters, by reason; readings that were sent again are none",
             ["reason"],
             registry=registry,
         )
@@ -87,7 +92,7 @@ class EngineMetrics(Observer):
             registry=registry,
         )
         _at_zero(self._readings, Outcome)
-        _at_zero(self._rejected, Reason)
+        _at_zero(self._rejected, (reason for reason in Reason if reason not in PRIVATE_REASONS))
         _at_zero(self._releases, MECHANISMS)
 
     def _show_state(self, registry: CollectorRegistry) -> None:

@@ -53,6 +53,7 @@ class SteadyTime:
         """``seconds`` is what the clock says at the start, and believed."""
         self._elapsed_seconds = elapsed_seconds
         self._shown = self._most = seconds - elapsed_seconds()  # both less the elapsed time
+        self._held = self._shown  # as the clock was believed without anybody vouching
         self._is_ahead = False
         self._latest_seconds = seconds
 
@@ -62,6 +63,7 @@ class SteadyTime:
         was_ahead, self._is_ahead = self._is_ahead, self._shown > self._most + TOLERANCE_SECONDS
         if not self._is_ahead:
             self._most = max(self._most, self._shown)
+            self._held = max(self._held, self._shown)
         elif not was_ahead:
             ahead = self._shown - self._most
             logger.warning("the clock jumped %.0f s forward; steps close by the elapsed time instead", ahead)
@@ -76,6 +78,13 @@ class SteadyTime:
     def now_seconds(self) -> float:
         """Unix time, as far as it is believed."""
         return self._elapsed_seconds() + min(self._shown, self._most)
+
+    def at_most_seconds(self) -> float:
+        """Unix time, as late as it may be by the clock and its own past: for what must not lie ahead of it.
+
+        A clock that is set back makes nothing early, and nobody who sends can vouch for a later time.
+        """
+        return self._elapsed_seconds() + max(self._shown, self._held)
 
     @property
     def off(self) -> ClockOff:

@@ -10,7 +10,6 @@ FIRST_LOOK = 100
 """Lines after which it is looked at first; then after ten times as many, and so on."""
 
 _SENDER = "correct the sender; each hint in rejected.jsonl names the field"
-_CONTRADICTING = "the first one stands; look for a second sender"
 _REMEDIES = {
     Reason.NOT_JSON: "write one JSON object a line; give --csv for CSV",
     Reason.NOT_CSV: "write as many values a line as the header has columns",
@@ -26,9 +25,10 @@ _REMEDIES = {
     Reason.COUNT_TOO_LARGE: "counts are at most 2^40",
     Reason.NO_ACTIVATION: "announce which sensors are active: an activation before each step's readings, or "
     "--schedule with a schedule (JSON) or activations (CSV)",
-    Reason.CONTRADICTING_READING: _CONTRADICTING,
-    Reason.CONTRADICTING_ACTIVATION: _CONTRADICTING,
+    Reason.CONTRADICTING_ACTIVATION: "the first one stands; look for a second sender",
     Reason.LATE_READING: "sort the input by step, or raise grace",
+    Reason.NOT_OVER: "send counts once their step is over; set clocks and origin; raise max_ahead_seconds "
+    "where times are simulated",
     Reason.UNEXPECTED_VERSION: "number the counts of a step from 1; declare corrections in the sensors file",
     Reason.LATE_ACTIVATION: "announce steps before their readings, sorted by step",
     Reason.TOO_FAR_AHEAD: "number steps from 0 at the settings' origin, or raise max_ahead",

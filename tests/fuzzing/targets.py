@@ -29,7 +29,7 @@ from stream_app.watching.web.people_board import PeopleBoard
 from stream_app.watching.web.status import StatusBoard
 from stream_app.wire.csv_messages import load_activations, reading_parser
 from stream_app.wire.inputs import LineReader
-from stream_app.wire.messages import Outcome, Reading, Readings, Rejected
+from stream_app.wire.messages import PRIVATE_REASONS, Outcome, Reading, Readings, Rejected
 from stream_app.wire.parsing import parse, parse_any
 from tests.fuzzing.aggregates import AGGREGATES
 from tests.fuzzing.check import COUNT, PERSON, TOKEN, Target, door
@@ -85,7 +85,9 @@ def _stream(data: bytes) -> list[Rejected]:
             continue
         receipt = target.receive(message, Origin("fuzz", line.data))
         if isinstance(message, Readings):  # of which some may be no readings
-            readings += len(message.counts) - len(receipt.rejected) + receipt.outcomes.count(Outcome.REJECTED)
+            private = sum(each.reason in PRIVATE_REASONS for each in receipt.rejected)
+            refused = len(receipt.rejected) - private - receipt.outcomes.count(Outcome.REJECTED)
+            readings += len(message.counts) - refused
         readings += isinstance(message, Reading)
         outcomes += len(receipt.outcomes)
         rejected += receipt.rejected

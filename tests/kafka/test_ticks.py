@@ -34,6 +34,7 @@ def deployment_of(
 ) -> OnKafka:
     population, sensors, _ = small_city(20)
     ticks: dict[str, Any] = {"step_seconds": step_seconds, "grace_seconds": grace_seconds, "origin": origin}
+    ticks["max_ahead_seconds"] = 2.0 * REPORTED  # some report long before a step ends
     return OnKafka(folder, kafka.address, population, sensors, **ticks)
 
 

@@ -16,7 +16,7 @@ from stream_app.cli.shared.options import (
     ReasonOption,
 )
 from stream_app.cli.shared.output import progress
-from stream_app.cli.start.run_command import RiskFile, print_report, run_watched
+from stream_app.cli.start.run_command import RiskFile, TakeOverOption, print_report, run_watched
 
 if TYPE_CHECKING:
     from stream_app.embedded import RunOptions, RunReport
@@ -45,6 +45,7 @@ def backfill(
     ] = False,
     by: ByOption = None,
     reason: ReasonOption = None,
+    take_over: TakeOverOption = None,
     json: JsonOption = False,
 ) -> None:
     """Publish an archive of counts, step after step.
@@ -75,6 +76,7 @@ def backfill(
         by=by,
         reason=reason,
         priors=None if priors is None else priors.name,
+        take_over=take_over,
     )
     report = _publish(settings, options, priors)
     print_report(report, output, settings.delta, json)

@@ -80,6 +80,8 @@ def files(
       tallyguard connect files measures.csv --preset france --channels apart --output counts.parquet
       tallyguard connect files 2024.csv 2025.csv --config tallyguard.toml --output messages.jsonl
     """
+    import time
+
     from stream_app.cli.shared.command_settings import settings_of
     from stream_app.starting.connect import (
         MESSAGES,
@@ -99,7 +101,13 @@ def files(
     sizes = [path.stat().st_size for path in counts if path.is_file()]
     with progress() as bar:
         task = bar.add_task("MB", total=round(sum(sizes) / _MEGABYTE, 1))
-        found = read_archive(counts, mapping, steps, lambda size: bar.advance(task, size / _MEGABYTE))
+        found = read_archive(
+            counts,
+            mapping,
+            steps,
+            lambda size: bar.advance(task, size / _MEGABYTE),
+            time.time() + settings.max_ahead_seconds,
+        )
     if is_messages:
         _check_deployment(settings, found, mapping)
     write_counts(output, found)

@@ -192,9 +192,10 @@ def _print_next(console: Console, report: DemoReport) -> None:
 The report to read or file: {files.report}
 What the public sees: {files.output}/releases.jsonl
 Everybody's risk, by pseudonym: {files.output}/risks.jsonl
-Change {files.settings} (more noise?) and run the same messages again:
+Change {files.settings} (more noise?) and run the same messages again, under another name:
+these people are simulated. Of real counts that is a second look, which no account adds to the first.
 
-  {command} run --config {files.settings} --priors {files.priors} \\
+  TALLYGUARD_DEPLOYMENT=again {command} run --config {files.settings} --priors {files.priors} \\
     --input {files.messages} --output {files.folder}/again
 
 Every bound and attack for one person over one working day:

@@ -42,6 +42,7 @@ def http(
     from stream_app.cli.shared.command_settings import settings_of
     from stream_app.starting.connect import resolved_map
     from stream_app.starting.connect.http import Receiver
+    from stream_app.starting.connect.intake import open_dead_letters
     from stream_app.starting.connect.journal import MESSAGES, announced_sensors, journal_of
     from stream_app.starting.connect.payloads import PayloadMap
 
@@ -52,7 +53,7 @@ def http(
     mapping = resolved_map(chosen.map)
     sensors = announced_sensors(settings, mapping, "connect.http.map")
     with journal_of(output, settings, mapping, sensors) as journal:
-        receiver = Receiver(chosen, PayloadMap(mapping), journal)
+        receiver = Receiver(chosen, PayloadMap(mapping), journal, open_dead_letters(output))
 
         def say(address: str) -> None:
             stderr().print(f"receiving at {address}", soft_wrap=True)

@@ -19,6 +19,26 @@ def _group() -> None:
 
 
 @keys.command()
+def create(
+    file: Annotated[Path, typer.Argument(help="The key's file, which must not exist.", show_default=False)],
+) -> None:
+    """Make a new noise key, in a file that only you may read.
+
+    Counts that are published a second time, in another folder, need a key of their own: with the first one
+    the run is refused. Of real counts that is a second look at them, which no ledger adds to the first.
+
+    \b
+    Examples:
+      tallyguard keys create again.key
+      TALLYGUARD_NOISE_KEY=again.key tallyguard run --config tallyguard.toml --input day.jsonl --output again
+    """
+    from models.keys import NoiseKey
+
+    NoiseKey.create(file)
+    stdout().print(f"{file} has a new noise key. Keep a copy in a safe place.", markup=False)
+
+
+@keys.command()
 def advance(
     output: Annotated[
         Path | None, typer.Option(help="Output folder of a stopped run; none on Kafka.", show_default=False)

@@ -27,6 +27,17 @@ if TYPE_CHECKING:
     from stream_app.watching.events import Observer
 
 
+TakeOverOption = Annotated[
+    str | None,
+    typer.Option(
+        "--take-over",
+        help="Go on although more was published with the noise key than OUTPUT holds, and why; on record.",
+        metavar="REASON",
+        show_default=False,
+    ),
+]
+
+
 class RiskFile(StrEnum):
     """Formats of the per-person risks."""
 
@@ -76,6 +87,7 @@ def run(
     ] = False,
     by: ByOption = None,
     reason: ReasonOption = None,
+    take_over: TakeOverOption = None,
     json: JsonOption = False,
 ) -> None:
     """Publish counts and account every person's risk.
@@ -114,6 +126,7 @@ def run(
         by=by,
         reason=reason,
         priors=None if priors is None else priors.name,
+        take_over=take_over,
     )
     report = run_watched(settings, options, priors)
     print_report(report, output, settings.delta, json)

@@ -139,7 +139,8 @@ class IntakeCore(Core):
 
     def _receive(self, record: Arrived, taken: Taken) -> None:
         if record.log != self.place.decisions:
-            receive_message(self._intake, record, record.log == self.place.activations, taken)
+            is_activation = record.log == self.place.activations
+            receive_message(self._intake, record, self._clock, is_activation, taken)
             return
         decision = DECISION.read(record, f"{record.log}:{record.offset}")
         if isinstance(decision, RefusedRecord):  # as account workers do: who decided writes nothing else

@@ -12,6 +12,7 @@ from stream_app.exceptions import restoring
 from stream_app.kafka.broker.kafka_exceptions import FencedError, LogError
 from stream_app.kafka.deployment.broker_limits import require_requests
 from stream_app.kafka.deployment.deployment import Deployment, check_basis
+from stream_app.kafka.deployment.key_claim import claim_key
 from stream_app.kafka.deployment.log_reader import last_record, latest_records
 from stream_app.kafka.process.worker import Job, heed_cancellation
 from stream_app.kafka.process.worker_metrics import RegionCounters
@@ -201,6 +202,7 @@ class IntakeWorker(Job):
             progress.offsets, progress.basis.get(INPUTS, {}), accept_changes=self._accept_changes
         )
         basis[INPUTS] = inputs.identities
+        await claim_key(deployment, self._noise_key, place.partition, progress.next_publish)
         registry, settings = deployment.registry.of_region(place.region), deployment.settings
         core = IntakeCore(
             place,

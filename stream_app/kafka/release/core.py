@@ -11,7 +11,7 @@ from typing import NamedTuple
 from stream_app.kafka.release.arrival_order import Arrived
 from stream_app.steps import ClosedStep, StepClock
 from stream_app.watching.events import StepClosed
-from stream_app.wire import Outcome, Rejected
+from stream_app.wire import PRIVATE_REASONS, Outcome, Rejected
 
 
 @dataclass
@@ -29,8 +29,11 @@ class Taken:
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing came of the records that anybody waits for."""
-        return not self.closed and not self.rejected
+        """Whether nothing came of the records that anybody waits for.
+
+        Private dead letters wait as repetitions do: when something is written must not depend on counts.
+        """
+        return not self.closed and all(each.reason in PRIVATE_REASONS for each in self.rejected)
 
     def clear(self) -> None:
         """All of it was dealt with."""

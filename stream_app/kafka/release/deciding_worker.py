@@ -21,6 +21,7 @@ from stream_app.kafka.broker.kafka_exceptions import LogError
 from stream_app.kafka.deployment.broker_limits import require_requests
 from stream_app.kafka.deployment.deployment import Deployment, check_basis
 from stream_app.kafka.deployment.deployment_record import HEAD
+from stream_app.kafka.deployment.key_claim import claim_key
 from stream_app.kafka.deployment.log_reader import last_decision, latest_records, read_steps
 from stream_app.kafka.process.worker import Job, Pulse, heed_cancellation
 from stream_app.kafka.process.worker_metrics import ReleaseCounters
@@ -164,6 +165,8 @@ class DecidingWorker(Job):
         nobody = Population.pack((), deployment.location_names)
         accountant = ContinuousAccountant(nobody, deployment.horizon().starting_at(progress.next_step))
         restored = restored.model_copy(update={"progress": progress})
+        if key is not None:
+            await claim_key(deployment, key, 0, progress.next_step)
         self._core = await self._make_core(restored, basis, accountant, flush)
         await self._desk.begin(self._core, self._clock, [each.letter() for each in lost])
         names = tuple(sensor.name for sensor in deployment.registry.sensors)

@@ -25,7 +25,7 @@ from stream_app.kafka.release.input_logs import Inputs
 from stream_app.kafka.release.release_log import TransactionLog
 from stream_app.steps import StepClock
 from stream_app.watching.events import Observer
-from stream_app.wire import Rejected, SteadyTime, SystemClock
+from stream_app.wire import PRIVATE_REASONS, Rejected, SteadyTime, SystemClock
 
 logger = logging.getLogger(__name__)
 
@@ -86,6 +86,7 @@ class Desk:
         self._lags = False
         self._in_doubt = False
         self._uncommitted = 0  # records entered since the last transaction
+        self._kept: list[Rejected] = []  # dead letters of these
         self._committed_seconds = time.monotonic()
         self._core: Core
         self._clock: StepClock
@@ -126,6 +127,7 @@ class Desk:
     async def commit(self, taken: Taken) -> None:
         """Make durable what came of records, then notify whoever watches."""
         began = time.monotonic()
+        taken.rejected[:0], self._kept = self._kept, []
         stamp_seconds = await self._log.write(self._core.records(taken))
         if stamp_seconds is not None and self._clock.has_ticks:
             self._time.vouch(self._clock.end_of(self._core.watermark))
@@ -218,6 +220,7 @@ class Desk:
         self._uncommitted += len(records)
         is_early = not self._uncommitted or began - self._committed_seconds < _COMMIT_SECONDS
         if taken.is_idle and is_early:
+            self._kept += taken.rejected  # private ones: written with the records that they came of
             self._notify(taken, began)
             return
         await self.commit(taken)
@@ -229,6 +232,7 @@ class Desk:
         for outcome, readings in taken.outcomes.items():
             observer.received(outcome, readings)
         for rejected in taken.rejected:
-            observer.rejected(rejected.reason)
+            if rejected.reason not in PRIVATE_REASONS:
+                observer.rejected(rejected.reason)
         for event in self._core.events(taken, time.monotonic() - began_seconds):
             observer.closed(event)

@@ -134,12 +134,20 @@ class ReleaseCore(DecidingCore):
         yield LogRecord(self._topics.progress, KEY, self._progress(self._offsets, window.save_position()))
 
     def _receive(self, record: Arrived, taken: Taken) -> None:
-        receive_message(self.engine.intake, record, record.log == self._topics.activations, taken)
+        is_activation = record.log == self._topics.activations
+        receive_message(self.engine.intake, record, self._clock, is_activation, taken)
 
 
-def receive_message(intake: Intake, record: Arrived, is_activation: bool, taken: Taken) -> None:
-    """Enter one activation, reading or batch of them; what is none becomes a dead letter."""
+def receive_message(
+    intake: Intake, record: Arrived, clock: StepClock, is_activation: bool, taken: Taken
+) -> None:
+    """Enter one activation, reading or batch of them; what is none becomes a dead letter.
+
+    Whether a step was over when its count came is seen by the broker's stamp: read again, the record meets
+    the same fate.
+    """
     source = f"{record.log}:{record.offset}"
+    intake.over_through = clock.over_step(record.timestamp)
     message = (ACTIVATION if is_activation else READING).read(record, source)
     if isinstance(message, RefusedRecord):
         taken.rejected.append(message.letter())

@@ -13,13 +13,14 @@ from models.private_files import OPEN_FOLDER, PRIVATE_FILE, new_file, new_folder
 from stream_app.exceptions import DiskFullError, OutputError, OutputLockedError, restoring
 
 SECRET_MODE = PRIVATE_FILE
+SECRET_FOLDER_MODE = 0o700
 PUBLIC_MODE = 0o644
 _BUFFER_BYTES = 1 << 20
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 
 @contextmanager
-def _writing(path: Path) -> Iterator[None]:
+def writing(path: Path) -> Iterator[None]:
     """What the system refuses becomes a sentence: :class:`DiskFullError`, else :class:`OutputError`."""
     try:
         yield
@@ -43,7 +44,7 @@ class AppendFile:
 
     def __init__(self, path: Path, mode: int = PUBLIC_MODE) -> None:
         self.path = path
-        with _writing(path):
+        with writing(path):
             self._descriptor = open_kept(path, os.O_RDWR | os.O_APPEND, mode)
         self._pending: list[bytes] = []
         self._pending_bytes = 0
@@ -61,7 +62,7 @@ class AppendFile:
         """Write what is pending and wait until all is on disk, what was there before included."""
         self._write()
         if not self._is_synced:
-            with _writing(self.path):
+            with writing(self.path):
                 os.fsync(self._descriptor)
             self._is_synced = True
 
@@ -75,7 +76,7 @@ class AppendFile:
         try:
             while data:
                 self._is_synced = False
-                with _writing(self.path):
+                with writing(self.path):
                     written = os.write(self._descriptor, data)
                 self.length += written
                 data = data[written:]
@@ -95,7 +96,7 @@ class AppendFile:
                 restoring(self.path.name),
             )
         if self.length > length:
-            with _writing(self.path):
+            with writing(self.path):
                 os.ftruncate(self._descriptor, length)
             self.length = length
             self._is_synced = False
@@ -112,7 +113,7 @@ def replace_file(path: Path, data: bytes, mode: int = PUBLIC_MODE) -> None:
     Where that fails the old content stands, and nothing else takes up room.
     """
     draft = path.with_name(path.name + ".new")
-    with _writing(path):
+    with writing(path):
         try:
             _write_file(draft, data, mode)
             draft.replace(path)
@@ -142,7 +143,7 @@ def make_folder(folder: Path, mode: int = OPEN_FOLDER) -> None:
 
     New ones have these rights at most, whatever the umask: nobody else puts anything into them.
     """
-    with _writing(folder):
+    with writing(folder):
         new_folder(folder, mode)
     for above in folder.resolve().parents:
         with suppress(OSError):  # one that we may not open, or on a read-only disk, was there before
@@ -151,7 +152,7 @@ def make_folder(folder: Path, mode: int = OPEN_FOLDER) -> None:
 
 def sync_folder(folder: Path) -> None:
     """Make renames and new files in a folder durable."""
-    with _writing(folder):
+    with writing(folder):
         _sync(folder)
 
 
@@ -168,7 +169,7 @@ class FolderLock:
 
     def __init__(self, folder: Path) -> None:
         path = folder / "lock"
-        with _writing(path):
+        with writing(path):
             self._descriptor = open_kept(path, os.O_RDWR, SECRET_MODE)  # who may open it may hold it
         try:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -17,6 +17,7 @@ from models.noise import CorrelatedNoise
 from stream_app.exceptions import OutputError, RunChangedError
 from stream_app.setup.keys import noise_key_file
 from stream_app.setup.run_folder.durable import FolderLock
+from stream_app.setup.run_folder.key_record import carry_record
 from stream_app.setup.run_folder.manifest import load_document, replace_noise_key
 from stream_app.setup.run_folder.record import Author
 from stream_app.setup.settings import Settings
@@ -41,11 +42,13 @@ def advance_noise_key(settings: Settings, output: Path | None, author: Author | 
     key = NoiseKey.load(file)
     later = key.at_epoch(key.epoch + 1)
     if output is None:
+        carry_record(settings, file.parent, key, later)
         key.advance_file(file, later.epoch)
         return Advanced(file, later.epoch, None)
     with _stopped(output):
         first = whole_steps(output)
         _hand_over(output, key, later, first, author)
+        carry_record(settings, output, key, later)
         key.advance_file(file, later.epoch)
     return Advanced(file, later.epoch, first)
 

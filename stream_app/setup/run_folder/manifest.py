@@ -22,6 +22,7 @@ FORMAT = 1
 _SEAL_NAME = "sha256"
 _SEAL = b'{"sha256":"'
 _EARLIER_KEYS = "earlier_noise_keys"
+_TAKEN_OVER = "taken_over"
 _KEY = "noise_key"
 _CHECK = "priors_check"
 _MOST_SHOWN = 12  # settings in a sentence
@@ -86,9 +87,17 @@ class Manifest:
         """Whether the noise key is not the earlier run's."""
         return self._stored is not None and self._stored.get(_KEY) != self._wanted.get(_KEY)
 
-    def save(self, published: int) -> None:
-        """Make it durable, once the run can go on; ``published`` steps were released before it."""
+    def save(self, published: int, take_over: str | None = None) -> None:
+        """Make it durable, once the run can go on; ``published`` steps were released before it.
+
+        ``take_over`` is why it goes on although more is known to be published with its noise key.
+        """
         document = {**self._wanted}
+        taken_over = list((self._stored or {}).get(_TAKEN_OVER, []))
+        if take_over is not None:
+            taken_over.append({"from_step": published, "reason": take_over})
+        if taken_over:
+            document[_TAKEN_OVER] = taken_over
         if earlier := self._earlier_keys(published):
             document[_EARLIER_KEYS] = earlier
         self._record.hold(published, document)
@@ -150,7 +159,7 @@ class Manifest:
             key
             for key in stored.keys() | self._wanted.keys()
             if stored.get(key) != self._wanted.get(key)
-            and key not in replaceable | REPORTED | {_EARLIER_KEYS}
+            and key not in replaceable | REPORTED | {_EARLIER_KEYS, _TAKEN_OVER}
             and not (key in UNSAID and stored.get(key) is None)
             and not (key == _CHECK and _is_checked_no_less(stored, self._wanted))
         )

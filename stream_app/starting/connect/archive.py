@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -47,8 +48,12 @@ def read_archive(
     mapping: FilesMap,
     steps: ArchiveSteps | None = None,
     progress: Progress = lambda size: None,
+    latest_seconds: float = math.inf,
 ) -> Counts:
-    """The counts of all files together; :class:`InputError` says what is wrong, and never shows a count."""
+    """The counts of all files together; :class:`InputError` says what is wrong, and never shows a count.
+
+    An interval that ends after ``latest_seconds`` is not over: what a file says of it is no count yet.
+    """
     most = most_counts_of(mapping)
     _check_uptime(mapping)
     names = SiteNames(mapping)
@@ -61,10 +66,13 @@ def read_archive(
         lengths.pop() if len(lengths) == 1 else _one_length(lengths),
         tuple(remark for part in parts for remark in part.remarks),
     )
+    interval = cells.seconds or interval_seconds(cells.instants)
+    early = (cells.instants + interval > latest_seconds) & (cells.count != NOT_COUNTED)
+    cells = replace(cells, count=np.where(early, NOT_COUNTED, cells.count))
     counted = cells.instants[cells.count != NOT_COUNTED]
     if not counted.size:
-        raise InputError("the files must hold counts", "empty cells only", "check `count` of the mapping")
-    interval = cells.seconds or interval_seconds(cells.instants)
+        found = "intervals that are not over only" if early.any() else "empty cells only"
+        raise InputError("the files must hold counts", found, "check `count` of the mapping, and its times")
     grid = steps or ArchiveSteps(int(counted.min()), interval)
     cells = _between(cells, int(counted.min()), int(counted.max()))
     table, dropped = _by_interval(cells, grid, interval, names, mapping)
@@ -73,6 +81,7 @@ def read_archive(
     table = np.maximum(table, NOT_COUNTED)
     remarks = [*cells.remarks]
     for number, what in (
+        (int(early.sum()), "counts are of intervals that are not over: taken as not counted"),
         (dropped, "counts stood with others of the same channel and interval: none of them was taken"),
         (partial, "steps of a channel were counted in part: taken as not counted"),
         (without, "counts of a sensor lacked a channel: taken as not counted"),

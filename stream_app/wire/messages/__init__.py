@@ -11,6 +11,7 @@ from stream_app.wire.messages.decided import (
     StepDecision,
 )
 from stream_app.wire.messages.incoming import (
+    PRIVATE_REASONS,
     Activation,
     Outcome,
     PlaceReport,
@@ -46,6 +47,7 @@ __all__ = [
     "MAX_COUNT",
     "MAX_STEP",
     "MAX_VERSION",
+    "PRIVATE_REASONS",
     "Activation",
     "Attack",
     "AttackedPart",

@@ -20,7 +20,10 @@ from stream_app.wire.messages.message_fields import (
 
 
 class Reason(StrEnum):
-    """Why a message went to the dead letters; a fixed list, so that it can be a metrics label."""
+    """Why a message went to the dead letters; a fixed list, so that it can be a metrics label.
+
+    Those in :data:`PRIVATE_REASONS` are none.
+    """
 
     NOT_JSON = "not_json"
     NOT_CSV = "not_csv"
@@ -37,6 +40,7 @@ class Reason(StrEnum):
     NO_ACTIVATION = "no_activation"
     CONTRADICTING_READING = "contradicting_reading"
     LATE_READING = "late_reading"
+    NOT_OVER = "not_over"
     UNEXPECTED_VERSION = "unexpected_version"
     TOO_FAR_AHEAD = "too_far_ahead"
     TOO_MANY_WAITING = "too_many_waiting"
@@ -47,8 +51,17 @@ class Reason(StrEnum):
     RECORDS_LOST = "records_lost"
 
 
+PRIVATE_REASONS = frozenset({Reason.CONTRADICTING_READING})
+"""Reasons that depend on counts: they stand in the dead letters, and in nothing that others see.
+
+Who may send readings and see which of them were repeated and which contradicted would read the count that was
+sent before, guess by guess. So metrics, page, sums of a run and what follows of them know a reading that was
+sent again, whatever it says.
+"""
+
+
 class Outcome(StrEnum):
-    """What became of one reading."""
+    """What became of one reading; a duplicate is one that was sent before, with this count or another."""
 
     ACCEPTED = "accepted"
     DUPLICATE = "duplicate"

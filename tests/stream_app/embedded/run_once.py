@@ -35,7 +35,12 @@ def settings_of(kind: str) -> Settings:
     """The settings of a kind of run."""
     name, _, origin = kind.partition(":")
     if name == "ticks":
-        return settings(step_seconds=STEP_SECONDS, grace_seconds=GRACE_SECONDS, origin=int(origin))
+        return settings(
+            step_seconds=STEP_SECONDS,
+            grace_seconds=GRACE_SECONDS,
+            origin=int(origin),
+            max_ahead_seconds=3600.0,  # all that is sent is there from the start
+        )
     return settings(**KINDS[name])
 
 

@@ -17,7 +17,7 @@ from stream_app.analysis.run_log import read_run
 from stream_app.embedded.revised_log import REVISED, RevisedLog
 from stream_app.exceptions import OutputError, SettingsError
 from stream_app.kafka.processes import run_account_worker
-from stream_app.wire import Activation, Reading, Readings, Reason, SensorValue, StepRelease
+from stream_app.wire import PRIVATE_REASONS, Activation, Reading, Readings, Reason, SensorValue, StepRelease
 from tests.stream_app.embedded.test_journal import Crash, Disk
 from tests.stream_app.engine_support import (
     LITTLE_WORK,
@@ -179,7 +179,8 @@ def test_what_is_not_declared_goes_to_the_dead_letters(
     tmp_path: Path, message: Reading, reason: Reason
 ) -> None:
     run = run_on(tmp_path / "out", [lines_of([*whole_day(), message])], settings=declared(tmp_path, 2))
-    assert run.rejected == {reason: 1}
+    assert run.rejected == ({} if reason in PRIVATE_REASONS else {reason: 1})
+    assert [letter["reason"] for letter in json_lines(tmp_path / "out" / "rejected.jsonl")] == [reason]
     assert not revised(tmp_path / "out")
 
 

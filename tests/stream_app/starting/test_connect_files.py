@@ -126,6 +126,19 @@ def test_an_empty_cell_is_not_counted_and_zero_is_zero(tmp_path: Path) -> None:
     assert columns(long(tmp_path, rows)) == {"a": [0, NOT_COUNTED, NOT_COUNTED, 5]}
 
 
+def test_the_interval_that_a_file_was_exported_in_is_not_counted(tmp_path: Path) -> None:
+    """Its count is what there was until then; a remark says so, and of nothing else it is an error."""
+    rows = "2026-01-01 05:00,a,3\n2026-01-01 06:00,a,0\n2026-01-01 06:00,b,1\n2026-01-01 05:00,b,4\n"
+    path, mapping = written(tmp_path, f"t,s,n\n{rows}"), FilesMap.model_validate(LONG)
+    seven = 1_767_225_600 + 7 * 3600
+    early = read_archive([path], mapping, latest_seconds=seven - 600)
+    assert columns(early) == {"a": [3], "b": [4]}
+    assert any("2 counts are of intervals that are not over" in remark for remark in early.remarks)
+    assert columns(read_archive([path], mapping, latest_seconds=seven)) == {"a": [3, 0], "b": [4, 1]}
+    with pytest.raises(InputError, match="not over only"):
+        read_archive([path], mapping, latest_seconds=seven - 2 * 3600)
+
+
 def test_decimals_are_rounded_by_declaration_only(tmp_path: Path) -> None:
     rows = "2026-01-01 00:00,a,1.5\n2026-01-01 01:00,a,2.0\n2026-01-01 02:00,a,0.4\n"
     with pytest.raises(InputError, match=r"2 rows, the first is row 1.*decimals = .round") as raised:

@@ -21,7 +21,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
+from stream_app.exceptions import SettingsError
+from stream_app.setup.sections.http_settings import HttpSettings
+from stream_app.setup.settings_sources import load_settings
+from stream_app.starting.connect.http.senders import Senders
 from stream_app.wire import Activation, Reading, parse
 from tests import ROOT
 from tests.copies import Copy
@@ -152,15 +157,18 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 @pytest.mark.slow
-def test_a_payload_is_taken_once_and_a_contradiction_not_at_all(server: Server) -> None:
+def test_a_payload_is_taken_once_and_a_contradiction_is_answered_as_what_is_known(server: Server) -> None:
     assert server.send([record(1, 5), record(1, 0, "mill")]) == (200, {"taken": 2, "known": 0})
     assert server.send([record(1, 5), record(2, 6)]) == (200, {"taken": 1, "known": 1})
     before = (server.folder / "counts.jsonl").read_bytes()
     assert server.send([record(1, 5), record(2, 6)]) == (200, {"taken": 0, "known": 2})
-    status, answer = server.send([record(3, 1), record(1, 4)])
-    assert status == 409
-    assert "the first one stands" in answer["error"]
+    for count in (4, 5, 6):
+        assert server.send([record(1, count)]) == (200, {"taken": 0, "known": 1})
     assert (server.folder / "counts.jsonl").read_bytes() == before
+    wait_until("the owner knows", lambda: bool((server.folder / "rejected.jsonl").read_bytes()))
+    (letter,) = map(json.loads, (server.folder / "rejected.jsonl").read_bytes().splitlines())
+    assert letter["reason"] == "contradicting_reading"
+    assert "'gate' was sent another count for 2026-01-01T01:00:00Z" in letter["hint"]
     assert readings(server.folder) == {(1, "gate"): 5, (1, "mill"): 0, (2, "gate"): 6}
 
 
@@ -203,6 +211,112 @@ def test_only_who_has_the_token_may_send(server: Server) -> None:
     connection.request("GET", "/")
     assert connection.getresponse().status == 405
     connection.close()
+
+
+def test_every_guess_at_what_another_sender_counted_is_answered_the_same(server: Server) -> None:
+    """Alone, and beside a new count, which is taken whatever the guess: status, body and headers."""
+
+    def answer(body: object) -> tuple[int, bytes, list[str]]:
+        connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=PATIENCE_SECONDS)
+        connection.request("POST", "/", json.dumps(body), {"Authorization": f"Bearer {TOKEN}"})
+        found = connection.getresponse()
+        headers = [f"{name}: {value}" for name, value in found.getheaders() if name != "Date"]
+        read = found.status, found.read(), headers
+        connection.close()
+        return read
+
+    assert server.send(record(20, 13, "mill"))[0] == 200
+    assert len({repr(answer(record(20, guess, "mill"))) for guess in range(9, 18)}) == 1
+    beside = [answer([record(20, guess, "mill"), record(11 + guess, 0)]) for guess in range(9, 18)]
+    assert {(status, body) for status, body, _ in beside} == {(200, b'{"taken": 1, "known": 1}')}
+
+
+def test_a_count_of_an_interval_that_is_not_over_may_be_sent_again_when_it_is(server: Server) -> None:
+    """429 with Retry-After: senders keep it, where they would drop what is answered with 422."""
+    now = int(time.time()) - ORIGIN
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=PATIENCE_SECONDS)
+    connection.request("POST", "/", json.dumps(record(now // 3600, 0)), {"Authorization": f"Bearer {TOKEN}"})
+    answer = connection.getresponse()
+    assert answer.status == 429
+    assert 0 < int(answer.headers["Retry-After"]) <= 3600
+    assert "must be over" in json.loads(answer.read())["error"]
+    connection.close()
+
+
+def test_a_sender_with_sensors_of_its_own_sends_for_no_other(tmp_path: Path) -> None:
+    """403, whether or not there is such a sensor and whether its count is known."""
+    (tmp_path / "mills").write_text("a-token-for-all-mills")
+    (tmp_path / "gates").write_text("a-token-for-the-gate!")
+    settings = deployment(
+        tmp_path,
+        senders="""
+[connect.http.senders.miller]
+token_file = "mills"
+sensors = ["mi*", "weir"]
+[connect.http.senders.porter]
+token_file = "gates"
+sensors = ["gate"]
+""",
+    )
+    with serving(settings) as server:
+        gate, mill = "a-token-for-the-gate!", "a-token-for-all-mills"
+        assert server.send(record(1, 5), gate) == (200, {"taken": 1, "known": 0})
+        answers = {
+            repr(server.send(body, mill))
+            for body in (
+                record(1, 5),
+                record(1, 6),
+                record(2, 5),
+                record(1, 5, "tower"),
+                [record(1, 3, "mill"), record(1, 5)],
+            )
+        }
+        assert len(answers) == 1
+        assert answers.pop().startswith("(403, ")
+        assert server.send(record(1, 3, "mill"), mill) == (200, {"taken": 1, "known": 0})
+        assert server.send(record(1, 3, "weir"), mill)[0] == 422
+        assert server.send(record(1, 5), TOKEN)[0] == 401
+    assert readings(server.folder) == {(1, "gate"): 5, (1, "mill"): 3}
+
+
+def test_names_with_stars_are_matched_whole_and_quickly() -> None:
+    """Whatever else they hold, and however long a name is that somebody sends."""
+    names = ["mi*", "a[1]", "w?", "*a*a*a*a*a*a*b"]
+    section = {"senders": {"x": {"token": TOKEN, "sensors": names}}}
+    sender = Senders(HttpSettings.model_validate(section)).find(f"Bearer {TOKEN}", None)
+    assert sender is not None
+    assert sender.may_count(["mill", "mi", "a[1]", "w?", "a" * 9 + "b"])
+    began = time.monotonic()
+    for other in ("Mill", "xmill", "a1", "wx", "a[1]x", "", "a" * 256):
+        assert not sender.may_count(["mill", other]), other
+    assert time.monotonic() - began < 5.0
+
+
+@pytest.mark.parametrize(
+    ("section", "sentence"),
+    [
+        ({"token": TOKEN, "senders": {"a": {"token": TOKEN, "sensors": ["x"]}}}, "single sender"),
+        ({"senders": {"a": {"sensors": ["x"]}}}, "token_file or certificate"),
+        ({"senders": {"a": {"token": TOKEN, "certificate": "c", "sensors": ["x"]}}}, "and not both"),
+        ({"senders": {"a": {"token": TOKEN, "sensors": []}}}, "at least 1"),
+        ({"senders": {"a": {"token": "short", "sensors": ["x"]}}}, "at least 16"),
+        ({"senders": {"a": {"certificate": "c", "sensors": ["x"]}}}, "need client_ca_file"),
+        (
+            {"senders": {name: {"token": TOKEN, "sensors": [name]} for name in ("a", "b")}},
+            "of its own",
+        ),
+    ],
+)
+def test_who_may_send_what_is_declared_whole(section: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(ValidationError, match=sentence):
+        HttpSettings.model_validate(section)
+
+
+def test_a_token_of_a_sender_never_stands_in_the_settings(tmp_path: Path) -> None:
+    path = tmp_path / "t.toml"
+    path.write_text(f'[connect.http.senders.a]\ntoken = "{TOKEN}"\nsensors = ["x"]\n')
+    with pytest.raises(SettingsError, match=r"senders\.a\.token"):
+        load_settings(path)
 
 
 @pytest.mark.slow

@@ -16,11 +16,12 @@ from stream_app.starting.connect.journal import (
     RECENT_STEPS,
     ContradictionError,
     CountJournal,
+    NotOverError,
     StepFold,
     StepRules,
 )
 from stream_app.starting.connect.payloads import SensorCount
-from stream_app.wire import Activation, Reading, parse
+from stream_app.wire import MAX_COUNT, Activation, Reading, parse
 
 HOUR = 3600
 RULES = StepRules(0, HOUR)
@@ -49,7 +50,7 @@ def readings(folder: Path) -> dict[tuple[int, str], int]:
 
 def folded(counts: Sequence[SensorCount], **rules: object) -> dict[tuple[int, str], int]:
     fold = StepFold(StepRules(0, HOUR, **rules))  # type: ignore[arg-type]
-    return {(each.step, each.sensor): each.people for count in counts for each in fold.take([count])[0]}
+    return {(each.step, each.sensor): each.people for count in counts for each in fold.take([count]).whole}
 
 
 def test_parts_of_a_step_in_any_order_are_its_sum_once_all_are_there() -> None:
@@ -93,21 +94,82 @@ def test_times_near_the_bound_of_a_step_are_taken_for_it_by_declaration() -> Non
 @pytest.mark.parametrize(
     ("second", "error"),
     [
-        (hour(0, 4), ContradictionError),
         (SensorCount("a", 0, 1800, 1), ContradictionError),
         (SensorCount("a", 0, 2 * HOUR, 3), InputError),
         (SensorCount("a", 1800, 1800 + HOUR, 3), InputError),
         (SensorCount("a", -HOUR, 0, 3), InputError),
     ],
 )
-def test_a_contradiction_or_another_interval_is_refused_whole(
-    second: SensorCount, error: type[InputError]
-) -> None:
+def test_another_interval_is_refused_whole(second: SensorCount, error: type[InputError]) -> None:
     fold = StepFold(StepRules(0, HOUR, sums_shorter=True))
     fold.take([hour(0, 3)])
     with pytest.raises(error):
         fold.take([hour(1, 1), second])
-    assert fold.take([hour(1, 2)])[1] == 1, "what came with it was not taken"
+    assert fold.take([hour(1, 2)]).new == [hour(1, 2)], "what came with it was not taken"
+
+
+@pytest.mark.parametrize("kind", ["interval", "total"])
+def test_what_is_sent_again_tells_nothing_of_what_was_sent_before(kind: str) -> None:
+    """Every guess has the fate of the right one, alone and beside a new count, which is taken."""
+
+    def count(step: int, people: int) -> SensorCount:
+        return hour(step, people) if kind == "interval" else SensorCount("a", None, step * HOUR, people)
+
+    fates = set()
+    for guess in range(20):
+        fold = StepFold(RULES)
+        fold.take([count(0, 13)])
+        alone, beside = fold.take([count(0, guess)]), fold.take([count(0, guess), count(1, 99)])
+        assert [each.people for each in alone.contradicting] == ([] if guess == 13 else [guess])
+        assert not beside.contradicting, "once for each interval"
+        fates.add((len(alone.new), len(alone.known), len(beside.new), len(beside.known)))
+        assert fold.take([count(0, 13)]).contradicting == []
+    assert fates == {(0, 1, 1, 1)}
+
+
+def test_a_part_is_refused_by_what_it_is_and_never_by_the_other_parts() -> None:
+    """Else who adds MAX_COUNT less a guess would learn what another one has counted."""
+    rules = StepRules(0, HOUR, sums_shorter=True)
+    for people in (0, 1, 1000, MAX_COUNT // 2):
+        fold = StepFold(rules)
+        fold.take([SensorCount("a", 0, HOUR // 2, people)])
+        with pytest.raises(InputError, match="at most"):
+            fold.take([SensorCount("a", HOUR // 2, HOUR, MAX_COUNT // 2 + 1)])
+        (whole,) = fold.take([SensorCount("a", HOUR // 2, HOUR, MAX_COUNT // 2)]).whole
+        assert whole.people == people + MAX_COUNT // 2 <= MAX_COUNT
+
+
+def test_a_counter_whose_resets_add_up_to_no_count_stops_nothing(tmp_path: Path) -> None:
+    """With from_zero every fall adds: such a step is not counted, and the process goes on."""
+    rules = StepRules(0, HOUR, resets="from_zero")
+    totals = [
+        (0, 0),
+        (600, MAX_COUNT),
+        (1200, 0),
+        (1800, MAX_COUNT),
+        (HOUR, MAX_COUNT),
+        (2 * HOUR, MAX_COUNT),
+    ]
+    with opened(tmp_path, rules) as journal:
+        for at, total in totals:
+            assert journal.take([SensorCount("a", None, at, total)]).new == 1
+        journal.commit()
+    assert readings(tmp_path) == {(1, "a"): 0}
+
+
+def test_an_interval_must_be_over(tmp_path: Path) -> None:
+    """By the clock and what clocks may differ; the running one may be sent again when it is."""
+    now = 10 * HOUR - 600.0
+    with CountJournal(tmp_path, RULES, SENSORS, lambda: now, 5.0) as journal:
+        journal.take([hour(8, 1)])
+        for count in (hour(9, 0), SensorCount("a", None, 10 * HOUR, 4)):
+            with pytest.raises(NotOverError) as refused:
+                journal.take([hour(8, 1), count])
+            assert refused.value.again_seconds == 595.0
+        with pytest.raises(InputError, match="of the future"):
+            journal.take([hour(10, 0)])
+        now = 10 * HOUR - 5.0
+        assert journal.take([hour(9, 7)]).new == 1
 
 
 def test_counts_that_nobody_remembers_are_refused() -> None:
@@ -129,6 +191,8 @@ def test_a_step_is_announced_for_all_sensors_before_its_counts_and_those_between
     assert {tuple(each.sensors) for each in found if isinstance(each, Activation)} == {SENSORS}
     assert readings(tmp_path) == {(2, "a"): 5, (4, "b"): 6, (1, "a"): 7}
     assert {(tmp_path / name).stat().st_mode & 0o777 for name in (MESSAGES, "counts.jsonl")} == {0o600}
+    with opened(tmp_path / "new"):
+        assert (tmp_path / "new").stat().st_mode & 0o777 == 0o700, "who may list it sees how files grow"
 
 
 def test_nothing_is_handed_over_before_it_is_durable(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from stream_app.steps.intake import Receipt
 from stream_app.steps.window import Origin, StepWindow
-from stream_app.wire.messages import Activation, Outcome, Reading, Reason
+from stream_app.wire.messages import PRIVATE_REASONS, Activation, Outcome, Reading, Reason
 from tests.stream_app.engine_support import activation, close_all, engine, feed, reading
 
 ORIGIN = Origin("test:1", b"payload")
@@ -47,7 +47,8 @@ def test_each_refusal_has_its_reason_and_keeps_source_and_payload(
     (rejected,) = receipt.rejected
     assert (rejected.reason, rejected.source, rejected.payload) == (reason, "test:1", "payload")
     assert rejected.hint
-    assert receipt.outcomes == ((Outcome.REJECTED,) if isinstance(message, Reading) else ())
+    fate = Outcome.DUPLICATE if reason in PRIVATE_REASONS else Outcome.REJECTED
+    assert receipt.outcomes == ((fate,) if isinstance(message, Reading) else ())
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from stream_app.steps.ticks import StepClock
 from stream_app.watching.events import Observer, Observers
 from stream_app.watching.metrics import EngineMetrics
 from stream_app.wire.clock import ClockOff, SteadyTime
-from stream_app.wire.messages import Activation, Reading
+from stream_app.wire.messages import Activation, Reading, Readings
 from tests.stream_app.engine_support import (
     activation,
     json_lines,
@@ -166,6 +167,53 @@ def test_a_clock_that_was_set_right_is_believed_once_the_sensors_agree(tmp_path:
 
     assert run_by(clock, tmp_path, live()).rejected == {}
     assert steps_in(tmp_path) >= 29
+
+
+DAY_OF = 1_700_000_040  # a minute of a time in which clocks are set
+
+
+def test_a_count_of_a_step_that_is_not_over_is_refused_whoever_sends_it(tmp_path: Path) -> None:
+    """Zero at ten to seven is not the count until seven: the true one is taken when it comes."""
+    clock = Clock(DAY_OF)
+    taken: list[int] = []
+
+    def live() -> Iterator[bytes]:
+        for step in range(3):
+            clock.elapsed = DAY_OF + (step + 1) * STEP - 10.0
+            early = Readings(v=1, step=step, counts={"B": 0})
+            yield lines_of([activation(step, "A", "B"), reading(step, "A", 0)]) + early.line()
+            yield lines_of([reading(step + 1, "A", 0)])  # before its activation, too
+            clock.elapsed += 5.0  # what clocks may differ
+            yield lines_of([reading(step, "A", 41), reading(step, "B", 43)])
+        taken.append(1)
+
+    changed = {**CHANGED, "origin": DAY_OF, "release": {"mechanism": "raw"}}
+    report = run(settings(**changed), RunOptions(tmp_path), population(), clock=clock, chunks=live())
+    assert report.rejected == {"not_over": 9}
+    assert {letter["reason"] for letter in json_lines(tmp_path / "rejected.jsonl")} == {"not_over"}
+    values = [
+        [each["value"] for each in line["releases"]] for line in json_lines(tmp_path / "releases.jsonl")
+    ]
+    assert values == [[41, 43]] * 3
+
+
+def test_no_sender_brings_the_time_forward_in_which_steps_are_over() -> None:
+    """Steps shorter than what clocks may differ, each count as early as it may be, for a thousand steps."""
+    clock = Clock(DAY_OF)
+    steady, steps = (
+        SteadyTime(clock.now_seconds(), clock.monotonic_seconds),
+        StepClock(DAY_OF, 2, 1.0, 100, 5.0),
+    )
+    for _ in range(1000):
+        last = steps.over_step(steady.at_most_seconds())
+        assert steps.end_of(int(last)) <= clock.now_seconds() + 5.0
+        steady.vouch(steps.end_of(int(last)))
+        steady.observe(clock.now_seconds())
+        clock.elapsed += 0.01
+    clock.jumped = -3600.0  # set back: what is over stays over
+    steady.observe(clock.now_seconds())
+    assert steps.over_step(steady.at_most_seconds()) >= last
+    assert StepClock(0, 2, None, 100, 5.0).over_step(3600.0) == math.inf, "no clock that was set"
 
 
 def test_silent_steps_close_by_the_clock_and_a_silent_input_too(tmp_path: Path) -> None:

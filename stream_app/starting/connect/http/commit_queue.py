@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from models.exceptions import TallyguardError
+from stream_app.exceptions import OutputError
+from stream_app.setup.run_folder.durable import AppendFile
 from stream_app.starting.connect.journal import CountJournal, Taken
 from stream_app.starting.connect.payloads import SensorCount
+
+logger = logging.getLogger(__name__)
 
 
 class _Waiting(NamedTuple):
@@ -17,10 +22,15 @@ class _Waiting(NamedTuple):
 
 
 class CommitQueue:
-    """Gives payloads to a journal, which one thread at a time uses."""
+    """Gives payloads to a journal, which one thread at a time uses.
 
-    def __init__(self, journal: CountJournal) -> None:
+    ``letters`` are for contradictions, written once everybody is answered: neither what a sender is answered
+    nor when depends on what was counted before.
+    """
+
+    def __init__(self, journal: CountJournal, letters: AppendFile) -> None:
         self._journal = journal
+        self._letters = letters
         self._waiting: list[_Waiting] = []
         self._has_some = asyncio.Event()
 
@@ -39,10 +49,14 @@ class CommitQueue:
             batch, self._waiting = self._waiting, []
             work = asyncio.ensure_future(asyncio.to_thread(self._commit, [each.counts for each in batch]))
             try:
-                _give(batch, await asyncio.shield(work))
+                results = await asyncio.shield(work)
+                _give(batch, results)
             except asyncio.CancelledError:
-                _give(batch, await work)
+                results = await work
+                _give(batch, results)
+                self._write_letters(results)
                 raise
+            await asyncio.to_thread(self._write_letters, results)
 
     def _commit(self, batch: Sequence[Sequence[SensorCount]]) -> list[Taken | TallyguardError]:
         results: list[Taken | TallyguardError] = []
@@ -56,6 +70,15 @@ class CommitQueue:
         except TallyguardError as error:
             return [each if isinstance(each, TallyguardError) else error for each in results]
         return results
+
+    def _write_letters(self, results: Sequence[Taken | TallyguardError]) -> None:
+        for result in results:
+            for letter in () if isinstance(result, TallyguardError) else result.letters:
+                self._letters.append(letter.line())
+        try:
+            self._letters.sync()
+        except OutputError as error:  # they stay for the next time
+            logger.error("%s", error)
 
 
 def _give(batch: Sequence[_Waiting], results: Sequence[Taken | TallyguardError]) -> None:

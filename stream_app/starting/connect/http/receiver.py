@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import signal
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from http import HTTPStatus
 
 from aiohttp import web
 
 from models.text import parse_json
 from stream_app.exceptions import InputError, OutputError
+from stream_app.setup.run_folder.durable import AppendFile
 from stream_app.setup.sections.http_settings import HttpSettings
 from stream_app.starting.connect.http.commit_queue import CommitQueue
 from stream_app.starting.connect.http.senders import Senders
-from stream_app.starting.connect.journal import ContradictionError, CountJournal, Taken
+from stream_app.starting.connect.journal import ContradictionError, CountJournal, NotOverError, Taken
 from stream_app.starting.connect.payloads import PayloadMap
 from stream_app.watching.web import HEADERS, Connections, listening_socket
 
@@ -30,16 +32,23 @@ _MOST_SENTENCES = 100  # of refusals that are logged, each once
 class _RefusedError(Exception):
     """What is answered instead of 200."""
 
-    def __init__(self, status: HTTPStatus, sentence: str) -> None:
+    def __init__(self, status: HTTPStatus, sentence: str, headers: Mapping[str, str] = HEADERS) -> None:
         super().__init__(sentence)
-        self.status = status
+        self.status, self.headers = status, headers
 
 
 class Receiver:
-    """One process that takes payloads for one journal until it is asked to stop."""
+    """One process that takes payloads for one journal until it is asked to stop.
 
-    def __init__(self, settings: HttpSettings, mapping: PayloadMap, journal: CountJournal) -> None:
+    What it answers depends on who sends, what is sent and when, and on which intervals are known; on no
+    count that was sent before.
+    """
+
+    def __init__(
+        self, settings: HttpSettings, mapping: PayloadMap, journal: CountJournal, letters: AppendFile
+    ) -> None:
         self._settings, self._mapping, self._journal = settings, mapping, journal
+        self._letters = letters
         self._senders = Senders(settings)
         self.answered: Counter[int] = Counter()  # by status
         self._said: set[str] = set()
@@ -60,7 +69,10 @@ class Receiver:
             loop, closing = asyncio.get_running_loop(), asyncio.Event()
             for number in _SIGNALS:
                 loop.add_signal_handler(number, closing.set)
-            self._queue, self._connections = CommitQueue(self._journal), Connections(self._visit)
+            self._queue, self._connections = (
+                CommitQueue(self._journal, self._letters),
+                Connections(self._visit),
+            )
             server = await loop.create_server(self._connections, sock=listening, ssl=self._senders.tls)
             tasks = [asyncio.create_task(work) for work in (self._queue.run(), self._connections.watch())]
             is_listening(address)
@@ -80,8 +92,9 @@ class Receiver:
                 response = web.json_response({"taken": taken.new, "known": taken.known}, headers=HEADERS)
             except _RefusedError as error:
                 self._say(str(error))
-                headers = {**HEADERS, "WWW-Authenticate": "Bearer"} if error.status == 401 else HEADERS
-                response = web.json_response({"error": str(error)}, status=error.status, headers=headers)
+                response = web.json_response(
+                    {"error": str(error)}, status=error.status, headers=error.headers
+                )
                 if request.content.at_eof() is False:
                     response.force_close()
             self.answered[response.status] += 1
@@ -90,9 +103,13 @@ class Receiver:
     async def _receive(self, request: web.BaseRequest) -> Taken:
         if request.method != "POST":
             raise _RefusedError(HTTPStatus.METHOD_NOT_ALLOWED, "payloads must be sent by POST")
-        if not self._senders.may_send(request.headers.get("Authorization", "")):
+        shown = None if request.transport is None else request.transport.get_extra_info("peercert")
+        sender = self._senders.find(request.headers.get("Authorization", ""), shown)
+        if sender is None:
             raise _RefusedError(
-                HTTPStatus.UNAUTHORIZED, "the token must be the receiver's; send Authorization: Bearer TOKEN"
+                HTTPStatus.UNAUTHORIZED,
+                "the token must be one of the receiver's; send Authorization: Bearer TOKEN",
+                {**HEADERS, "WWW-Authenticate": "Bearer"},
             )
         if "Content-Encoding" in request.headers:
             raise _RefusedError(
@@ -104,7 +121,17 @@ class Receiver:
         except ValueError:
             raise _RefusedError(HTTPStatus.BAD_REQUEST, "a payload must be JSON") from None
         try:
-            return await self._queue.take(self._mapping.read(payload, request.path))
+            counts = self._mapping.read(payload, request.path)
+            if not sender.may_count(each.sensor for each in counts):
+                raise _RefusedError(
+                    HTTPStatus.FORBIDDEN,
+                    "each sensor of a payload must be one that its sender may send for; see `sensors` of the "
+                    "sender in [connect.http.senders]",
+                )
+            return await self._queue.take(counts)
+        except NotOverError as error:
+            again = {**HEADERS, "Retry-After": str(math.ceil(error.again_seconds))}
+            raise _RefusedError(HTTPStatus.TOO_MANY_REQUESTS, str(error), again) from None
         except ContradictionError as error:
             raise _RefusedError(HTTPStatus.CONFLICT, str(error)) from None
         except InputError as error:

@@ -14,7 +14,7 @@ from stream_app.exceptions import InputError
 from stream_app.setup.run_folder.durable import SECRET_MODE, AppendFile, FolderLock, make_folder
 from stream_app.setup.sections.payload_settings import PayloadSettings
 from stream_app.setup.settings import Settings
-from stream_app.starting.connect.journal import ContradictionError, CountJournal, journal_of
+from stream_app.starting.connect.journal import ContradictionError, CountJournal, NotOverError, journal_of
 from stream_app.starting.connect.payloads import PayloadMap
 from stream_app.wire import Reason, reject
 
@@ -43,8 +43,7 @@ class PayloadIntake:
 
     def __init__(self, folder: Path, journal: CountJournal, mapping: PayloadMap) -> None:
         self._journal, self._map = journal, mapping
-        self._rejected = AppendFile(folder / _REJECTED, SECRET_MODE)
-        self._rejected.truncate(sum(map(len, complete_lines(folder / _REJECTED))))
+        self._rejected = open_dead_letters(folder)
         self._rejected_marks: dict[int, None] = {}
         self.taken = self.refused = 0
 
@@ -61,7 +60,10 @@ class PayloadIntake:
         for each in payloads:
             try:
                 counts = self._map.read(_document(each.payload), each.topic)
-                self.taken += self._journal.take(counts).new
+                taken = self._journal.take(counts)
+                self.taken += taken.new
+                for letter in taken.letters:
+                    self._rejected.append(letter.line())
             except InputError as error:
                 self._refuse(each, error)
         self._rejected.sync()
@@ -74,9 +76,7 @@ class PayloadIntake:
         self._rejected_marks[mark] = None
         if len(self._rejected_marks) > _MOST_KNOWN_LETTERS:
             del self._rejected_marks[next(iter(self._rejected_marks))]
-        is_other = isinstance(error, ContradictionError)
-        reason = Reason.CONTRADICTING_READING if is_other else Reason.INVALID_FIELD
-        self._rejected.append(reject(payload.topic, b"", reason, str(error)).line())
+        self._rejected.append(reject(payload.topic, b"", _reason(error), str(error)).line())
         self.refused += 1
 
 
@@ -101,6 +101,19 @@ def open_intake(
         PayloadIntake(folder, journal, PayloadMap(mapping)) as intake,
     ):
         yield intake
+
+
+def open_dead_letters(folder: Path) -> AppendFile:
+    """The dead letters of a connector, without a line that was not written whole."""
+    letters = AppendFile(folder / _REJECTED, SECRET_MODE)
+    letters.truncate(sum(map(len, complete_lines(letters.path))))
+    return letters
+
+
+def _reason(error: InputError) -> Reason:
+    if isinstance(error, ContradictionError):
+        return Reason.CONTRADICTING_READING
+    return Reason.NOT_OVER if isinstance(error, NotOverError) else Reason.INVALID_FIELD
 
 
 def _document(payload: bytes) -> object:

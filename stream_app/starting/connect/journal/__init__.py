@@ -1,6 +1,6 @@
 """What connectors took, durably, and the messages the engine reads of it."""
 
-from stream_app.starting.connect.journal.count_journal import MESSAGES, CountJournal, Taken
+from stream_app.starting.connect.journal.count_journal import MESSAGES, CountJournal, NotOverError, Taken
 from stream_app.starting.connect.journal.deployments_journal import announced_sensors, journal_of
 from stream_app.starting.connect.journal.step_fold import (
     RECENT_STEPS,
@@ -15,6 +15,7 @@ __all__ = [
     "RECENT_STEPS",
     "ContradictionError",
     "CountJournal",
+    "NotOverError",
     "StepCount",
     "StepFold",
     "StepRules",

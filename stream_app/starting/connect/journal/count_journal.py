@@ -14,16 +14,24 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from models.text import parse_json
 from stream_app.exceptions import InputError, OutputError, RunChangedError, restoring
-from stream_app.setup.run_folder.durable import SECRET_MODE, AppendFile, FolderLock, make_folder, sync_folder
+from stream_app.setup.run_folder.durable import (
+    SECRET_FOLDER_MODE,
+    SECRET_MODE,
+    AppendFile,
+    FolderLock,
+    make_folder,
+    sync_folder,
+)
 from stream_app.starting.connect.journal.step_fold import RECENT_STEPS, StepCount, StepFold, StepRules
 from stream_app.starting.connect.payloads import SensorCount
-from stream_app.wire import Activation, Reading
+from stream_app.wire import Activation, Reading, Reason, Rejected, reject
 
 MESSAGES = "messages.jsonl"
 _COUNTS = "counts.jsonl"
@@ -33,26 +41,44 @@ _PIECE_BYTES = 1 << 20
 
 @dataclass(frozen=True)
 class Taken:
-    """How many counts of a payload were new, and how many were known already."""
+    """How many counts of a payload were new, and how many were known already, whatever they say.
+
+    ``letters`` are dead letters of those with another count, for the owner: no answer depends on them.
+    """
 
     new: int
     known: int
+    letters: tuple[Rejected, ...] = ()
+
+
+class NotOverError(InputError):
+    """An interval that is not over yet: the same count may be sent again in ``again_seconds``."""
+
+    def __init__(self, again_seconds: float, must: str, got: str, remedy: str) -> None:
+        super().__init__(must, got, remedy)
+        self.again_seconds = again_seconds
 
 
 class CountJournal:
     """Takes counts while the block runs, one process at a time.
 
     A step is announced for all ``sensors``, whichever of them count in it, with every step before it since
-    the first: an announcement reveals no count. ``now_seconds`` is the clock by which a count may not be of
-    the future.
+    the first: an announcement reveals no count. ``now_seconds`` is the clock by which an interval must be
+    over; its end may be ``ahead_seconds`` ahead of it.
     """
 
     def __init__(
-        self, folder: Path, rules: StepRules, sensors: Sequence[str], now_seconds: Callable[[], float]
+        self,
+        folder: Path,
+        rules: StepRules,
+        sensors: Sequence[str],
+        now_seconds: Callable[[], float],
+        ahead_seconds: float = 0.0,
     ) -> None:
-        make_folder(folder)
+        make_folder(folder, SECRET_FOLDER_MODE)  # lengths of files grow with the digits of counts
         self._lock = FolderLock(folder)
         self._now_seconds = now_seconds
+        self._ahead_seconds = ahead_seconds
         self._sensors: tuple[str, ...] = ()
         self._known_sensors: frozenset[str] = frozenset()
         self._fold = StepFold(rules)
@@ -84,17 +110,18 @@ class CountJournal:
         self._lock.release()
 
     def take(self, counts: Sequence[SensorCount]) -> Taken:
-        """Take all counts of a payload or none; durable after :meth:`commit`, also those known already.
+        """Take what is new of a payload; durable after :meth:`commit`, also what was known already.
 
-        :class:`InputError` says what is wrong with one of them, and quotes nothing of it.
+        :class:`InputError` says what is wrong with one of its counts, and quotes nothing of it; nothing is
+        taken then. :class:`NotOverError` for one that came too early.
         """
         self._check(counts)
-        whole, new = self._fold.take(counts)
-        if new:
-            self._counts.append(json.dumps([list(each) for each in counts]).encode() + b"\n")
-            for each in whole:
+        folded = self._fold.take(counts)
+        if folded.new:
+            self._counts.append(json.dumps([list(each) for each in folded.new]).encode() + b"\n")
+            for each in folded.whole:
                 self._unwritten += self._lines(each)
-        return Taken(new, len(counts) - new)
+        return Taken(len(folded.new), len(folded.known), tuple(map(_letter, folded.contradicting)))
 
     def commit(self) -> None:
         """Wait until all that was taken is on disk; then hand it to the engine.
@@ -113,13 +140,20 @@ class CountJournal:
 
     def _check(self, counts: Sequence[SensorCount]) -> None:
         """What does not depend on earlier counts, and is not asked again at a restart."""
-        latest = self._now_seconds() + self._fold.rules.step_seconds
+        latest = self._now_seconds() + self._ahead_seconds
         for each in counts:
             if each.sensor not in self._known_sensors:
                 raise InputError(
                     "each sensor of a payload must be one of the deployment",
                     f"{each.sensor!r}",
                     "give the deployment's name for it in `names` of the mapping, or add it to the sensors",
+                )
+            if latest < each.end <= latest + self._fold.rules.step_seconds:
+                raise NotOverError(
+                    each.end - latest,
+                    "the interval of a count must be over",
+                    "one that is not",
+                    "send a count once it is final, or set the counter's clock",
                 )
             if each.end > latest:
                 raise InputError(
@@ -178,7 +212,7 @@ class CountJournal:
             if isinstance(found, dict):
                 self._hold_again(line, StepRules(**found["rules"]), tuple(found["sensors"]))
                 return []
-            return self._fold.take([SensorCount(*each) for each in found])[0]
+            return self._fold.take([SensorCount(*each) for each in found]).whole
         except (TypeError, ValueError, KeyError, InputError):
             raise OutputError(
                 f"each line of {self._counts.path} must be as it was written",
@@ -219,3 +253,11 @@ class CountJournal:
                     return begin + found + 1
                 end = begin
         return 0
+
+
+def _letter(count: SensorCount) -> Rejected:
+    """The dead letter of another count than was sent before: it names sensor and interval, and no count."""
+    times = [datetime.fromtimestamp(each, UTC) for each in (count.start, count.end) if each is not None]
+    interval = " to ".join(f"{each:%Y-%m-%dT%H:%M:%SZ}" for each in times)
+    hint = f"sensor {count.sensor!r} was sent another count for {interval}; the first one stands"
+    return reject(count.sensor, b"", Reason.CONTRADICTING_READING, f"{hint}; look for a second sender")

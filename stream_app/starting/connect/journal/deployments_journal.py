@@ -27,7 +27,7 @@ def journal_of(
         tolerance_seconds=mapping.tolerance_seconds,
         resets=mapping.resets,
     )
-    return CountJournal(folder, rules, sensors, time.time)
+    return CountJournal(folder, rules, sensors, time.time, settings.max_ahead_seconds)
 
 
 def announced_sensors(settings: Settings, mapping: PayloadSettings, table: str) -> tuple[str, ...]:

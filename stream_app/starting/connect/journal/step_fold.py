@@ -42,17 +42,37 @@ class StepRules:
 
 @dataclass
 class _Sensor:
-    """Recent counts of one sensor: parts by step and interval, totals by step and time, whole steps."""
+    """Recent counts of one sensor: parts by step and interval, totals by step and time, whole steps.
+
+    ``contradicted`` are intervals, by step, for which another count was sent.
+    """
 
     parts: dict[int, dict[tuple[int, int], int]] = field(default_factory=dict)
     totals: dict[int, dict[int, int]] = field(default_factory=dict)
     whole: set[int] = field(default_factory=set)
+    contradicted: dict[int, set[tuple[int, int]]] = field(default_factory=dict)
     newest: int = -1
     forgotten: int = -1  # steps before this one
 
 
 class ContradictionError(InputError):
-    """Another count for what was counted already: the first one stands."""
+    """An interval that overlaps with one that was counted already: the first one stands.
+
+    Another count for the same interval is none: what a sender is answered must not depend on a count.
+    """
+
+
+class Folded(NamedTuple):
+    """What some counts came to: steps that are whole now, and the counts that are new.
+
+    ``known`` are the others, whatever they say; of those with another count than was sent before
+    ``contradicting`` has the first of each interval.
+    """
+
+    whole: list[StepCount]
+    new: list[SensorCount]
+    known: list[SensorCount]
+    contradicting: list[SensorCount]
 
 
 class StepFold:
@@ -63,37 +83,43 @@ class StepFold:
         self._sensors: dict[str, _Sensor] = {}
         self._undo: list[Callable[[], object]] = []
 
-    def take(self, counts: Sequence[SensorCount]) -> tuple[list[StepCount], int]:
-        """The steps that are whole now, and how many of the counts are new: all of them are taken, or none.
+    def take(self, counts: Sequence[SensorCount]) -> Folded:
+        """Take all that is new among the counts; for what is known the first count stands.
 
         :class:`InputError` for one that fits no step or is too old, :class:`ContradictionError` for one that
-        contradicts an earlier one; nothing has changed then.
+        overlaps with an earlier one; nothing has changed then. Neither depends on what was counted before.
         """
         self._undo = []
-        found: list[StepCount] = []
-        new = 0
+        folded = Folded([], [], [], [])
         try:
             for each in counts:
                 sensor = self._sensors.setdefault(each.sensor, _Sensor())
-                before = len(self._undo)
-                found += self._total(sensor, each) if each.start is None else self._part(sensor, each)
-                new += len(self._undo) > before
+                if each.start is None:
+                    self._total(sensor, each, folded)
+                else:
+                    self._part(sensor, each, folded)
         except InputError:
             for undo in reversed(self._undo):
                 undo()
             raise
         for name in {each.sensor for each in counts}:
             self._forget(self._sensors[name])
-        return found, new
+        return folded
 
-    def _part(self, sensor: _Sensor, count: SensorCount) -> list[StepCount]:
+    def _part(self, sensor: _Sensor, count: SensorCount, folded: Folded) -> None:
         start, end = self.rules.since_origin(count.start or 0), self.rules.since_origin(count.end)
         step = self._step_of(start, end)
         self._require_recent(sensor, step)
+        # Its share of the limit, so that no sum can pass it: a refusal would tell what the other parts are.
+        most = MAX_COUNT * (end - start) // self.rules.step_seconds
+        if count.people > most:
+            raise InputError(
+                f"a count of {end - start:,} s must be at most {most}", "more", "see the counter"
+            )
         parts = sensor.parts.get(step, {})
         if (start, end) in parts:
-            _require_same(parts[start, end], count.people)
-            return []
+            self._again(sensor, step, (start, end), parts[start, end], count, folded)
+            return
         if any(start < other_end and other_start < end for other_start, other_end in parts):
             raise ContradictionError(
                 "intervals of a sensor must not overlap",
@@ -104,12 +130,9 @@ class StepFold:
         parts[start, end] = count.people
         self._undo.append(lambda: parts.pop((start, end)))
         self._see(sensor, step)
-        if sum(after - before for before, after in parts) < self.rules.step_seconds:
-            return []
-        people = sum(parts.values())
-        if people > MAX_COUNT:
-            raise InputError(f"a step's count must be at most {MAX_COUNT}", "more", "look at the counter")
-        return [StepCount(step, count.sensor, people)]
+        folded.new.append(count)
+        if sum(after - before for before, after in parts) == self.rules.step_seconds:
+            folded.whole.append(StepCount(step, count.sensor, sum(parts.values())))
 
     def _step_of(self, start: int, end: int) -> int:
         """The step that an interval lies in."""
@@ -133,7 +156,7 @@ class StepFold:
             )
         return step
 
-    def _total(self, sensor: _Sensor, count: SensorCount) -> list[StepCount]:
+    def _total(self, sensor: _Sensor, count: SensorCount, folded: Folded) -> None:
         at = self.rules.since_origin(count.end)
         if at < 0:
             raise InputError(
@@ -145,9 +168,10 @@ class StepFold:
         self._require_recent(sensor, at // length)
         totals = sensor.totals.setdefault(at // length, {})
         if at in totals:
-            _require_same(totals[at], count.people)
-            return []
+            self._again(sensor, at // length, (at, at), totals[at], count, folded)
+            return
         totals[at] = count.people
+        folded.new.append(count)
         self._undo.append(lambda: totals.pop(at))
         self._see(sensor, at // length)
         found = []
@@ -158,11 +182,28 @@ class StepFold:
             last = {time: total for time, total in sensor.totals.get(step + 1, {}).items() if time == end}
             known = {**sensor.totals.get(step, {}), **last}
             counted = difference(known, step * length, end, self.rules.resets)
-            if counted is not None:
+            if counted is not None and counted <= MAX_COUNT:  # more are the resets of a counter gone wrong
                 sensor.whole.add(step)
                 self._undo.append(lambda step=step: sensor.whole.discard(step))  # type: ignore[misc]
                 found.append(StepCount(step, count.sensor, counted))
-        return sorted(found)
+        folded.whole.extend(sorted(found))
+
+    def _again(
+        self,
+        sensor: _Sensor,
+        step: int,
+        interval: tuple[int, int],
+        known: int,
+        count: SensorCount,
+        folded: Folded,
+    ) -> None:
+        """An interval that is known: the first count stands, and who sends another is not told."""
+        folded.known.append(count)
+        contradicted = sensor.contradicted.setdefault(step, set())
+        if known != count.people and interval not in contradicted:
+            contradicted.add(interval)
+            self._undo.append(lambda: contradicted.discard(interval))
+            folded.contradicting.append(count)
 
     def _require_recent(self, sensor: _Sensor, step: int) -> None:
         if step < sensor.newest - RECENT_STEPS:
@@ -183,16 +224,7 @@ class StepFold:
         if oldest <= sensor.forgotten:
             return
         sensor.forgotten = oldest
-        for known in (sensor.parts, sensor.totals):
+        for known in (sensor.parts, sensor.totals, sensor.contradicted):
             while known and min(known) < oldest:
                 del known[min(known)]
         sensor.whole = {step for step in sensor.whole if step >= oldest}
-
-
-def _require_same(known: int, count: int) -> None:
-    if known != count:
-        raise ContradictionError(
-            "a count must be the one that was sent before for its sensor and interval",
-            "another one",
-            "the first one stands; have counters send a count once it is final",
-        )
