@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, overload
 
 from accounting.audit import (
@@ -220,19 +220,25 @@ def audit(
     effort: Effort | None = None,
     radius: float | Radius | People | None = None,
     evidence: Evidence | None = None,
+    seed: int | None = None,
 ) -> Audits:
     """Guess, attacks and ceiling for one prior, for several, or for one ``person`` of them.
 
     The adversary may be wrong in ``mistakes`` steps of the schedule. Attacks without an exact law are tried
-    on ``draws`` trajectories; 0 tries none. With a ``radius`` there is also the ceiling for people whose law
-    of places over the whole schedule is so many nats from the prior's (relative entropy), is within a
-    declared :class:`Radius`, or who move as other priors of the same ids say. With the ``evidence`` of fitted
-    priors there are also the mean and the 90 % credible ceiling of 50 chains that the data could have given.
+    on ``draws`` trajectories; 0 tries none. All draws follow from the ``seed``, those of attacks and those of
+    ceilings that are drawn (None: 0, and the effort's own). An attack is never shown above the ceiling, and
+    one that proves it wrong is an error.
+
+    With a ``radius`` there is also the ceiling for people whose law of places over the whole schedule is so
+    many nats from the prior's (relative entropy), is within a declared :class:`Radius`, or who move as other
+    priors of the same ids say. With the ``evidence`` of fitted priors there are also the mean and the 90 %
+    credible ceiling of 50 chains that the data could have given.
     :class:`TallyguardError` says what must hold where it does not.
     """
     population = seen_under(schedule, people)
     chosen = None if person is None else [population.position(person)]
-    attacks = AttackSettings(draws=draws) if draws else None
+    effort = _seeded(effort, seed)
+    attacks = AttackSettings(draws, seed or 0) if draws else None
     found = audit_population(population, schedule, mistakes, people=chosen, effort=effort, attacks=attacks)
     audits = tuple(found)
     audited = [each.person for each in audits]
@@ -258,12 +264,15 @@ def certify(
     person: str | None = None,
     effort: Effort | None = None,
     adversary: CrowdAdversary | None = None,
+    seed: int | None = None,
 ) -> Audits:
     """The ceilings alone: as :func:`audit`, without trying an attack.
 
     Against an adversary who knows where everybody else is, or, with an ``adversary``, against one who knows
     how everybody lives but not where they are: the others of a population then are a crowd to hide in.
+    The ``seed`` is that of an effort with draws.
     """
+    effort = _seeded(effort, seed)
     if adversary is None:
         return audit(people, schedule, mistakes, person=person, draws=0, effort=effort)
     population = seen_under(schedule, people)
@@ -282,6 +291,11 @@ def explain(people: People, schedule: Schedule, mistakes: int = 1, *, person: st
     position = 0 if person is None else population.position(person)
     explanation = explain_exposure(exposure_of(population, position, schedule), schedule.steps, mistakes)
     return Why(population.people[position], explanation, basis_note(1, population.assumed))
+
+
+def _seeded(effort: Effort | None, seed: int | None) -> Effort | None:
+    """The effort with the seed, where one is given."""
+    return effort if seed is None else replace(effort or Effort(), seed=seed)
 
 
 def best_attack(audit: Audit) -> float | None:

@@ -18,6 +18,7 @@ from models.mechanisms.base import (
 from models.mechanisms.correlated import Correlated, CorrelatedSteps
 from models.mechanisms.designs import NO_DESIGNS, Designs
 from models.mechanisms.gaussian import Gaussian
+from models.mechanisms.promises import admit, check_mechanism
 from models.mechanisms.raw import Raw
 from models.mechanisms.registry import MECHANISMS, parse
 from models.mechanisms.repeated_counts import CountedAgain, counted_again, revealed_by_shift
@@ -58,7 +59,9 @@ __all__ = [
     "Tabulated",
     "Tiered",
     "Versions",
+    "admit",
     "all_versions",
+    "check_mechanism",
     "counted_again",
     "most_revealed",
     "parse",
