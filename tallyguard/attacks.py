@@ -8,8 +8,9 @@ from typing import Any
 from accounting.audit import AttackReport, AttackSettings, audit_population
 from models.releases import Schedule
 from stream_app.watching.prior_notes import basis_note
+from stream_app.watching.wording import DOWN
 from tallyguard.people import People, positions_of, seen_under
-from tallyguard.results import Table, in_100, said
+from tallyguard.results import Table, ceiling_in_100, in_100, said
 
 
 class Attacks(Table):
@@ -41,7 +42,7 @@ class Attacks(Table):
             "attack": rows["attack"],
             "success": [in_100(each) for each in rows["success"]],
             "interval": [
-                "exact" if low == high else f"{in_100(low)} to {in_100(high)}"
+                "exact" if low == high else f"{in_100(low, DOWN)} to {ceiling_in_100(high)}"
                 for low, high in zip(rows["low"], rows["high"], strict=True)
             ],
         }

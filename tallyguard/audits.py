@@ -23,9 +23,10 @@ from models.exceptions import PriorError
 from models.priors import Evidence, MovementPrior, Population
 from models.releases import Schedule
 from stream_app.watching.prior_notes import basis_note, crowd_note, posterior_note, radius_note
+from stream_app.watching.wording import DOWN
 from tallyguard.people import People, exposure_of, seen_under
 from tallyguard.pictures import Marks, new_axes, plot_ceilings
-from tallyguard.results import Table, in_100, said
+from tallyguard.results import Table, ceiling_in_100, in_100, nats, said
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -109,25 +110,26 @@ class Audits(Table):
         """Guess without the releases, best attack that was tried, ceiling for any and within the radius."""
         more = {}
         if self.within is not None:
-            more["within"] = [in_100(self.within.ceiling(each)) for each in self._audits]
+            more["within"] = [ceiling_in_100(self.within.ceiling(each)) for each in self._audits]
         if self.posteriors is not None:
             found = [self.posteriors[each.person] for each in self._audits]
             more["mean ceiling"] = [
-                f"{in_100(each.mean)} ({in_100(each.mean_low)} to {in_100(each.mean_high)})" for each in found
+                f"{in_100(each.mean)} ({in_100(each.mean_low, DOWN)} to {ceiling_in_100(each.mean_high)})"
+                for each in found
             ]
-            more["credible"] = [in_100(each.credible) for each in found]
+            more["credible"] = [ceiling_in_100(each.credible) for each in found]
         return {
             "person": [each.person for each in self._audits],
             "guess": [in_100(each.baseline) for each in self._audits],
             "best attack": ["-" if best is None else in_100(best) for best in map(best_attack, self._audits)],
-            "ceiling": [in_100(each.certified) for each in self._audits],
+            "ceiling": [ceiling_in_100(each.certified) for each in self._audits],
             **({} if self.condition is None else {"informed": self._informed()}),
             **more,
             "by": [each.certified_by for each in self._audits],
         }
 
     def _informed(self) -> list[str]:
-        return [in_100(each.certified_informed) for each in self._audits]
+        return [ceiling_in_100(each.certified_informed) for each in self._audits]
 
     def columns(self) -> Mapping[str, Sequence[Any]]:
         """One row a person; chances in 0..1, information and entropy in nats."""
@@ -174,7 +176,7 @@ class Why(Table):
     def caption(self) -> str:
         """Guess and ceiling that are explained."""
         found = self.explanation
-        figures = f"guess {in_100(found.baseline)}, ceiling {in_100(found.certified)} in 100"
+        figures = f"guess {in_100(found.baseline)}, ceiling {ceiling_in_100(found.certified)} in 100"
         return f"{self.person}: {figures}, if habits are as the prior says" + said(self.note)
 
     def shown(self) -> Mapping[str, Sequence[str]]:
@@ -184,7 +186,7 @@ class Why(Table):
             "sensor": [each.sensor for each in shares],
             "step": [str(each.step) for each in shares],
             "mechanism": [each.mechanism for each in shares],
-            "nats": [f"{each.information_nats:.3f}" for each in shares],
+            "nats": [nats(each.information_nats) for each in shares],
             "ceiling falls by": [in_100(each.certified_drop) for each in shares],
         }
 

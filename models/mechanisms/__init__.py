@@ -13,6 +13,8 @@ from models.mechanisms.base import (
     NoiseWindow,
     PublishesTiers,
     Tabulated,
+    errors_of_recipients,
+    public_error,
     truncated_mass,
 )
 from models.mechanisms.correlated import Correlated, CorrelatedSteps
@@ -63,8 +65,10 @@ __all__ = [
     "all_versions",
     "check_mechanism",
     "counted_again",
+    "errors_of_recipients",
     "most_revealed",
     "parse",
+    "public_error",
     "revealed_by_shift",
     "share_reveal_probability",
     "shared_reveal",

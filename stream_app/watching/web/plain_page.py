@@ -15,7 +15,9 @@ from stream_app.watching.web.status import Status, StepLine
 from stream_app.watching.wording import (
     ATTACK,
     DISTANCE,
+    EXACT,
     attack_in_words,
+    ceiling_in_words,
     in_a_hundred,
     not_reached_in_words,
     step_in_words,
@@ -86,7 +88,7 @@ def _sentence(status: Status) -> str:
 def _risks(summary: RiskSummary, when: When, condition: str) -> list[str]:
     rows = [
         (
-            f"{in_a_hundred(float(level))} or more",
+            f"{in_a_hundred(float(level), EXACT)} or more",
             f"{at_risk:,}",
             f"{summary.at_baseline.get(level, 0):,}",
             "not known" if summary.within_nats else f"{at_risk - summary.at_baseline.get(level, 0):,}",
@@ -95,8 +97,8 @@ def _risks(summary: RiskSummary, when: When, condition: str) -> list[str]:
         for level, at_risk in summary.at_risk.items()
     ]
     spread = [
-        (name, *(in_a_hundred(table[quantile]) for quantile in table))
-        for name, table in _tables(summary, condition).items()
+        (name, *(words(table[quantile]) for quantile in table))
+        for name, table, words in _tables(summary, condition)
     ]
     quantiles = [f"{float(quantile) * 100:g} % of people at or below" for quantile in summary.risk]
     missed = not_reached_in_words(summary.not_reached)
@@ -108,8 +110,8 @@ def _risks(summary: RiskSummary, when: When, condition: str) -> list[str]:
                 (
                     in_a_hundred(summary.mean_baseline),
                     attack_in_words(summary.attack),
-                    in_a_hundred(summary.mean_risk),
-                    in_a_hundred(summary.mean_added),
+                    ceiling_in_words(summary.mean_risk),
+                    ceiling_in_words(summary.mean_added),
                 )
             ],
         ),
@@ -132,7 +134,7 @@ def _in_crowd(status: Status) -> list[str]:
     crowd = summary.crowd
     missed = not_reached_in_words(crowd.not_reached)
     rows = [
-        (f"{in_a_hundred(float(level))} or more", f"{count:,}", f"{summary.at_risk.get(level, 0):,}")
+        (f"{in_a_hundred(float(level), EXACT)} or more", f"{count:,}", f"{summary.at_risk.get(level, 0):,}")
         for level, count in crowd.at_risk.items()
     ]
     return [
@@ -142,9 +144,9 @@ def _in_crowd(status: Status) -> list[str]:
             ("Mean ceiling", "Mean ceiling if they are known", "Added on average, at most"),
             [
                 (
-                    in_a_hundred(crowd.mean_risk),
-                    in_a_hundred(summary.mean_risk),
-                    in_a_hundred(crowd.mean_added),
+                    ceiling_in_words(crowd.mean_risk),
+                    ceiling_in_words(summary.mean_risk),
+                    ceiling_in_words(crowd.mean_added),
                 )
             ],
         ),
@@ -174,12 +176,15 @@ def _hidden(lines: Sequence[HiddenLine]) -> list[str]:
     ]
 
 
-def _tables(summary: RiskSummary, condition: str) -> Mapping[str, Mapping[str, float]]:
-    return {
-        f"Ceiling, {condition}": summary.risk,
-        "Guess by habit alone": summary.baseline,
-        "Added at most": summary.added,
-    }
+def _tables(
+    summary: RiskSummary, condition: str
+) -> tuple[tuple[str, Mapping[str, float], Callable[[float], str]], ...]:
+    """Name, quantiles, and how they are said."""
+    return (
+        (f"Ceiling, {condition}", summary.risk, ceiling_in_words),
+        ("Guess by habit alone", summary.baseline, in_a_hundred),
+        ("Added at most", summary.added, ceiling_in_words),
+    )
 
 
 def _history(history: tuple[StepLine, ...], when: When) -> list[str]:
@@ -190,7 +195,7 @@ def _history(history: tuple[StepLine, ...], when: When) -> list[str]:
             str(line.suppressed),
             in_a_hundred(line.mean_baseline),
             "not measured" if line.attack is None else in_a_hundred(line.attack[0]),
-            in_a_hundred(line.mean_risk),
+            ceiling_in_words(line.mean_risk),
         )
         for line in reversed(history[-PLAIN_HISTORY:])
     ]

@@ -162,21 +162,20 @@ def test_a_step_that_cannot_be_accounted_is_never_drawn() -> None:
 def test_a_step_whose_attack_refutes_the_ceiling_is_never_drawn() -> None:
     """A ceiling that is proved wrong protects nobody: nothing more is published on it."""
 
-    class Refuting:
-        noted: list[int] = []
+    noted: list[int] = []
+    drawn: list[int] = []
 
+    class Refuting:
         def note(self, step: StepSchedule) -> None:
-            self.noted.append(step.step)
+            noted.append(step.step)
 
         def mean(self) -> None:
-            if self.noted[-1] == 1:
+            if noted[-1] == 1:
                 raise AttackAboveCeilingError("map", 0.9, "exact", 0.5)
 
     class Watched:
-        drawn: list[int] = []
-
         def publish(self, schedule: StepSchedule, counts: list[int | None]) -> list[int | None]:
-            self.drawn.append(schedule.step)
+            drawn.append(schedule.step)
             return counts
 
     target = engine()
@@ -185,7 +184,7 @@ def test_a_step_whose_attack_refutes_the_ceiling_is_never_drawn() -> None:
     messages = [activation(0, "A"), reading(0, "A", 1), activation(1, "A"), reading(1, "A", 1)]
     with pytest.raises(AccountingFailedError, match="no attack may be right more often than the ceiling"):
         feed(target, messages)
-    assert Watched.drawn == [0]
+    assert drawn == [0]
 
 
 def test_a_release_made_before_stands_whatever_is_read_now() -> None:
