@@ -9,7 +9,7 @@ from accounting.continuous import RiskSummary
 from stream_app.analysis.alternatives import EXPLAINED, VariedRisks
 from stream_app.analysis.crowd import PlannedCrowd
 from stream_app.analysis.report.html import paragraph, table
-from stream_app.watching.wording import ceiling_in_words, in_a_hundred
+from stream_app.watching.wording import DOWN, ceiling_in_words, in_a_hundred, shortened
 
 _DARKEST = 5.0  # sigma from which a cell is no darker
 
@@ -74,4 +74,4 @@ def _cell(sigma: float | None) -> str:
     if sigma is None:
         return "<td></td>"
     shade = min(1.0, sigma / _DARKEST) * 0.45
-    return f'<td style="background: rgba(40, 120, 60, {shade:.2f})">{sigma:.1f}</td>'
+    return f'<td style="background: rgba(40, 120, 60, {shade:.2f})">{shortened(sigma, 1, DOWN)}</td>'

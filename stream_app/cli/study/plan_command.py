@@ -248,7 +248,9 @@ def _print_crowd(crowd: PlannedCrowd) -> None:
 
 
 def _hidden_in_words(sigma: float) -> str:
-    return f"{sigma:.1f}" if sigma > 0.0 else "hides nobody"
+    from stream_app.watching.wording import DOWN, shortened
+
+    return shortened(sigma, 1, DOWN) if sigma > 0.0 else "hides nobody"
 
 
 def _attack_in_words(planned: ReleasePlan) -> str:

@@ -15,11 +15,13 @@ from stream_app.watching.web.status import Status, StepLine
 from stream_app.watching.wording import (
     ATTACK,
     DISTANCE,
+    DOWN,
     EXACT,
     attack_in_words,
     ceiling_in_words,
     in_a_hundred,
     not_reached_in_words,
+    significant,
     step_in_words,
 )
 from stream_app.wire import RiskSummary
@@ -164,7 +166,7 @@ def _hidden(lines: Sequence[HiddenLine]) -> list[str]:
     least_hidden = sorted(ends, key=lambda end: min(end[1]))[:PLAIN_SENSORS]
     shown = ends if len(ends) <= PLAIN_SENSORS else least_hidden
     rows = [
-        (sensor, *(f"{end:.2g}" if end else "nobody" for end in (min(known), max(known))))
+        (sensor, *(significant(end, 2, DOWN) if end else "nobody" for end in (min(known), max(known))))
         for sensor, known in shown
     ]
     cut = "" if shown is ends else f" The {len(shown)} of {len(ends):,} sensors where it hides least."

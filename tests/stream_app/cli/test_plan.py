@@ -20,7 +20,7 @@ from stream_app.analysis.planning import plan_releases
 from stream_app.cli import main
 from stream_app.embedded import RunOptions, run
 from stream_app.steps.risk_output import summary_message
-from stream_app.watching.wording import ceiling_in_words
+from stream_app.watching.wording import DOWN, ceiling_in_words, shortened
 from stream_app.wire.messages import StepDecision
 from tests.accounting.crowd.both import BothAccounts
 from tests.accounting.decisions import deciding
@@ -338,7 +338,7 @@ def test_a_plan_in_a_crowd_shows_both_ceilings_and_where_raw_is_safe(
     assert call(monkeypatch, *own, *more, "--known", "5") == 0
     shown = capsys.readouterr().out
     assert found["crowd"]["condition"] in shown
-    assert f"{max(hidden.values()):.1f}" in shown
+    assert shortened(max(hidden.values()), 1, DOWN) in shown
     assert call(monkeypatch, *own, "--vary", "radius=0.1") == 1
     assert "crowd adversary" in capsys.readouterr().err
     assert call(monkeypatch, *own, "--plot", tmp_path / "plan.png") == 0

@@ -143,9 +143,14 @@ function drawCrowd(crowd, hidden) {
   by("hidden-map").replaceChildren(...table("Noise that would hide as much", ["Sensor", ...hours.map((hour) => `${hour} h`)], rows));
 }
 
+// Noise that would hide as much as the crowd does: rounded down, so that it promises no more.
+function hiddenInWords(sigma) {
+  return sigma >= 10 ? `${Math.floor(sigma)}` : (Math.floor(10 * sigma + 1e-9) / 10).toFixed(sigma === 0 ? 0 : 1);
+}
+
 function heat(sigma) {
   if (sigma === null) return "";
-  const cell = element("span", { class: "heat" }, sigma === 0 ? "0" : sigma >= 10 ? sigma.toFixed(0) : sigma.toFixed(1));
+  const cell = element("span", { class: "heat" }, hiddenInWords(sigma));
   cell.style.setProperty("--share", `${Math.round(100 * Math.min(1, sigma / HIDES_WELL))}%`);
   return cell;
 }
