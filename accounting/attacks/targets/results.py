@@ -7,8 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from accounting.numerics import clopper_pearson
-from accounting.numerics.intervals import PROVED
+from accounting.numerics import PROVED, clopper_pearson
 
 
 @dataclass(frozen=True, slots=True)

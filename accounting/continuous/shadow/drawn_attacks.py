@@ -10,10 +10,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from accounting.bounds.certified import Tried
+from accounting.bounds import Tried
 from accounting.continuous.shadow.adversary_kernel import UNITS
-from accounting.numerics import mean_interval
-from accounting.numerics.intervals import PROVED
+from accounting.numerics import PROVED, mean_interval
 
 _HALF = 20
 _EXACT = float(1 << 2 * _HALF)  # sums of people's rounded shares are exact

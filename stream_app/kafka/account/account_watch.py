@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from accounting.continuous import RiskFigures, RiskSummary, join_people, no_moments, summarise
-from accounting.continuous.people.ranked import Ranked
+from accounting.continuous import Ranked, RiskFigures, RiskSummary, join_people, no_moments, summarise
 from accounting.continuous.shadow import MeanAttack, MeanCeiling, PriorGuesses, mean_attack
 from accounting.exposure.crowd import CrowdAdversary
 from accounting.exposure.step_information import SensorInformation
